@@ -26,7 +26,8 @@ APIS = """
     CreatePartitions DeleteGroups IncrementalAlterConfigs OffsetDelete DescribeCluster
     ListConfigResources DescribeTopicPartitions AlterReplicaLogDirs ElectLeaders
     AlterPartitionReassignments ListPartitionReassignments DescribeQuorum UpdateFeatures
-    DescribeAcls CreateAcls DeleteAcls DescribeProducers
+    DescribeAcls CreateAcls DeleteAcls DescribeProducers AddPartitionsToTxn AddOffsetsToTxn EndTxn
+    TxnOffsetCommit WriteTxnMarkers DescribeTransactions ListTransactions
 """
 PLAIN = "RequestHeader ResponseHeader ConsumerProtocolSubscription ConsumerProtocolAssignment"
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from .reading import emit_reader, holds_arrays
-from .schema import Field, Message, SchemaFile
+from .schema import Field, Message, SchemaFile, Versions
 from .text import Regime, default_literal, function_name, regimes, type_name
 from .writing import emit_writer, is_long
 
@@ -68,17 +69,31 @@ def _method(name: str) -> str:
 
 
 def _structs(message: Message) -> list[tuple[str, list[Field]]]:
-    """Return (name, fields) of the message's structs, innermost first, itself last."""
+    """Return (name, fields) of the message's structs, innermost first, itself last.
+
+    A struct that travels in several places has the versions of all of them.
+    """
     found: dict[str, list[Field]] = {}
 
     def visit(fields: list[Field]) -> None:
         for each in fields:
             visit(each.fields)
             if each.is_struct:
-                found.setdefault(each.type, each.fields)
+                found[each.type] = _merged(found.get(each.type, each.fields), each.fields)
 
     visit(message.fields)
     return [*found.items(), (message.name, message.fields)]
+
+
+def _merged(fields: list[Field], others: list[Field]) -> list[Field]:
+    return [
+        replace(one, versions=_span([one.versions, other.versions]))
+        for one, other in zip(fields, others, strict=True)
+    ]
+
+
+def _span(versions: list[Versions]) -> Versions:
+    return Versions(min(each.low for each in versions), max(each.high for each in versions))
 
 
 def _classes(message: Message) -> list[str]:
@@ -101,7 +116,7 @@ def _attribute(each: Field, message: Message) -> str:
 def _functions(message: Message) -> list[str]:
     lines: list[str] = []
     for name, fields in _structs(message):
-        for regime in _struct_regimes(fields, message):
+        for regime in _struct_regimes(name, message):
             request = _is_request(message)
             lines += ["", "", *emit_reader(name, fields, regime, request=request)]
             if request and holds_arrays(fields):
@@ -113,12 +128,12 @@ def _functions(message: Message) -> list[str]:
     return lines
 
 
-def _struct_regimes(fields: list[Field], message: Message) -> list[Regime]:
+def _struct_regimes(name: str, message: Message) -> list[Regime]:
     """Return the styles in which a struct travels, each with just the versions it travels in."""
-    if fields is message.fields:
+    if name == message.name:
         return regimes(message)
-    used = {id(each.fields): each.versions for each in _all_fields(message.fields)}
-    found = [each.within(used[id(fields)]) for each in regimes(message)]
+    span = _span([each.versions for each in _all_fields(message.fields) if each.type == name])
+    found = [each.within(span) for each in regimes(message)]
     return [each for each in found if each.versions]
 
 

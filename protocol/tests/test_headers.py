@@ -22,7 +22,8 @@ ANNOUNCED = """
     OffsetDelete 0-0 DescribeCluster 0-2 ListConfigResources 0-1 DescribeTopicPartitions 0-0
     AlterReplicaLogDirs 1-2 ElectLeaders 0-2 AlterPartitionReassignments 0-1
     ListPartitionReassignments 0-0 DescribeQuorum 0-2 UpdateFeatures 0-2 DescribeAcls 1-3
-    CreateAcls 1-3 DeleteAcls 1-3 DescribeProducers 0-0
+    CreateAcls 1-3 DeleteAcls 1-3 DescribeProducers 0-0 AddPartitionsToTxn 0-5 AddOffsetsToTxn 0-4
+    EndTxn 0-5 TxnOffsetCommit 0-5 WriteTxnMarkers 1-2 DescribeTransactions 0-0 ListTransactions 0-2
 """
 
 

@@ -31,6 +31,11 @@ class ApiKey(IntEnum):
     DELETE_RECORDS = 21
     INIT_PRODUCER_ID = 22
     OFFSET_FOR_LEADER_EPOCH = 23
+    ADD_PARTITIONS_TO_TXN = 24
+    ADD_OFFSETS_TO_TXN = 25
+    END_TXN = 26
+    WRITE_TXN_MARKERS = 27
+    TXN_OFFSET_COMMIT = 28
     DESCRIBE_ACLS = 29
     CREATE_ACLS = 30
     DELETE_ACLS = 31
@@ -49,6 +54,8 @@ class ApiKey(IntEnum):
     UPDATE_FEATURES = 57
     DESCRIBE_CLUSTER = 60
     DESCRIBE_PRODUCERS = 61
+    DESCRIBE_TRANSACTIONS = 65
+    LIST_TRANSACTIONS = 66
     LIST_CONFIG_RESOURCES = 74
     DESCRIBE_TOPIC_PARTITIONS = 75
 
@@ -88,6 +95,11 @@ APIS: dict[int, ApiFacts] = {
     21: ApiFacts(21, "DeleteRecords", 0, 2, 2, 0),
     22: ApiFacts(22, "InitProducerId", 0, 5, 2, 0),
     23: ApiFacts(23, "OffsetForLeaderEpoch", 2, 4, 4, 2),
+    24: ApiFacts(24, "AddPartitionsToTxn", 0, 5, 3, 0),
+    25: ApiFacts(25, "AddOffsetsToTxn", 0, 4, 3, 0),
+    26: ApiFacts(26, "EndTxn", 0, 5, 3, 0),
+    27: ApiFacts(27, "WriteTxnMarkers", 1, 2, 1, 1),
+    28: ApiFacts(28, "TxnOffsetCommit", 0, 5, 3, 0),
     29: ApiFacts(29, "DescribeAcls", 1, 3, 2, 1),
     30: ApiFacts(30, "CreateAcls", 1, 3, 2, 1),
     31: ApiFacts(31, "DeleteAcls", 1, 3, 2, 1),
@@ -106,6 +118,8 @@ APIS: dict[int, ApiFacts] = {
     57: ApiFacts(57, "UpdateFeatures", 0, 2, 0, 0),
     60: ApiFacts(60, "DescribeCluster", 0, 2, 0, 0),
     61: ApiFacts(61, "DescribeProducers", 0, 0, 0, 0),
+    65: ApiFacts(65, "DescribeTransactions", 0, 0, 0, 0),
+    66: ApiFacts(66, "ListTransactions", 0, 2, 0, 0),
     74: ApiFacts(74, "ListConfigResources", 0, 1, 0, 0),
     75: ApiFacts(75, "DescribeTopicPartitions", 0, 0, 0, 0),
 }

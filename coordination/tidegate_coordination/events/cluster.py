@@ -247,6 +247,9 @@ class Segment(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 RUN_SEGMENT = 2
+RUN_MARKER = 4
+"""The end of a transaction; only in the state, see state/records/runs.py."""
+RUN_COMMIT = 8
 
 
 class SegmentsOfPartition(msgspec.Struct, array_like=True, frozen=True, gc=False):

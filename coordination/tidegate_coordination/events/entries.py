@@ -21,6 +21,7 @@ from . import cluster as ev
 from . import groups as gev
 from . import log_moves as lev
 from . import restores as rev
+from . import transactions as tev
 
 ENTRY_FORMAT: Final = 1
 CHECKED_FORMAT: Final = 2
@@ -69,6 +70,12 @@ AnyEvent = Union[  # noqa: UP007 - msgspec reads the union at run time
     gev.OffsetsCommitted,
     gev.OffsetsDeleted,
     gev.GroupDeleted,
+    tev.TransactionalIdInitialised,
+    tev.TransactionGrew,
+    tev.TransactionWritten,
+    tev.OffsetsStaged,
+    tev.TransactionEnded,
+    tev.TransactionalIdsExpired,
 ]
 
 

@@ -19,6 +19,7 @@ import msgspec
 
 from . import cluster as ev
 from . import groups as gev
+from . import transactions as tev
 from .cluster import Event, MetadataVersionSet, StaticSettingsTold
 from .level_gates import LevelGates
 
@@ -50,6 +51,7 @@ LEVELS: Final = {
         "leader epochs; more bits for numbers that rise for ever; producer ids of a cluster's own;"
         " static settings are the cluster's",
     ),
+    4: Level(2, 7, "transactions"),
 }
 FIRST: Final = 1
 NEWEST: Final = max(LEVELS)
@@ -70,12 +72,25 @@ WITH_TENANT: Final[tuple[type[Event], ...]] = (
     gev.OffsetsCommitted,
     gev.OffsetsDeleted,
     gev.GroupDeleted,
+    tev.TransactionalIdInitialised,
+    tev.OffsetsStaged,
+    tev.TransactionalIdsExpired,
 )
+TRANSACTIONS: Final = 4
+"""From here on the cluster has transactions, and gateways tell clients transaction.version 2."""
 DUPLICATES_TOLD: Final = 2
 """From here on an old repeat is answered as one; see decision 17."""
 SETTINGS_TOLD: Final = 3
 """From this version on, gateways write their static settings to the log; see decision 23."""
-EVENT_LEVELS: Final[dict[type[Event], int]] = {StaticSettingsTold: SETTINGS_TOLD}
+EVENT_LEVELS: Final[dict[type[Event], int]] = {
+    StaticSettingsTold: SETTINGS_TOLD,
+    tev.TransactionalIdInitialised: TRANSACTIONS,
+    tev.TransactionGrew: TRANSACTIONS,
+    tev.TransactionWritten: TRANSACTIONS,
+    tev.OffsetsStaged: TRANSACTIONS,
+    tev.TransactionEnded: TRANSACTIONS,
+    tev.TransactionalIdsExpired: TRANSACTIONS,
+}
 """Types of events that need more than FIRST; a rule must check the level before it decides one."""
 FIELD_LEVELS: Final[dict[tuple[type[msgspec.Struct], str], int]] = {
     (ev.ClusterCreated, "first_producer_id"): OWN_PRODUCER_IDS,

@@ -25,6 +25,7 @@ from ..rules import (
 from ..rules.consumer_groups import groups, offset_expiry, offsets
 from ..rules.proposal import Proposal
 from ..rules.records import producer_ids, segments, skips, wal
+from ..rules.transactions import ending, growing, initialising, staging
 
 KINDS: Final[tuple[type[Any], ...]] = (
     configs.SetConfigs,
@@ -65,6 +66,12 @@ KINDS: Final[tuple[type[Any], ...]] = (
     topics.DeleteRecords,
     wal.CommitWal,
     wal.AbandonWal,
+    initialising.InitialiseTransactionalId,
+    growing.GrowTransaction,
+    staging.StageOffsets,
+    ending.EndTransaction,
+    ending.AbortTimedOut,
+    ending.AbortTransaction,
 )
 
 _INT32 = 2**31 - 1

@@ -4,8 +4,9 @@
 entry), and returns events and an answer, or no events and a refusal.  It changes neither; the fold
 of the entry does, once the entry has its position in the log.
 
-Only WAL commits are frequent enough to share an entry while touching the same partitions: for them
-the overlay keeps the next offsets and the producer states.  All others declare by scope what they
+WAL commits and the steps of transactions are frequent enough to share an entry while touching the
+same partitions: for them the overlay keeps the next offsets, the producer states and the
+transactional ids.  All others declare by scope what they
 read and write, and a proposal that reads what an earlier one of the entry wrote waits for the next.
 """
 
@@ -18,6 +19,7 @@ from typing import Generic, Protocol, TypeVar
 from ..events.cluster import Event
 from ..state.cluster import ClusterState
 from ..state.records.producers import ProducerState
+from .transaction_overlay import TransactionOverlay
 
 Answer_co = TypeVar("Answer_co", covariant=True)
 
@@ -26,6 +28,7 @@ HEADS = "heads"
 GATEWAYS = "gateways"
 OBJECTS = "objects"
 PRODUCER_IDS = "producer ids"
+STAGED = "staged offsets"
 NOTHING: frozenset[str] = frozenset()
 
 
@@ -56,6 +59,10 @@ class View:
     wal_ids: set[tuple[int, int]] = field(default_factory=set[tuple[int, int]])
     appender: int = 0
     acknowledged: dict[int, int] = field(default_factory=dict[int, int])
+    transactions: TransactionOverlay = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.transactions = TransactionOverlay(self.state)
 
 
 @dataclass(frozen=True, slots=True)

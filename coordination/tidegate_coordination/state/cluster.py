@@ -19,6 +19,7 @@ from ..events import cluster as ev
 from ..events import groups as gev
 from ..events import log_moves as lev
 from ..events import restores as rev
+from ..events import transactions as tev
 from ..events.entries import Entry
 from ..events.metadata_versions import EPOCHS, FIRST, NEWEST, entry_formats, too_old
 from .broken import StateBroken, expect
@@ -27,6 +28,7 @@ from .name_changes import TOPIC_RESOURCE
 from .run_folds import RunFolds
 from .snapshot_head import decode_head, encode_head, is_wide
 from .tables import StateTables
+from .transactions.folds import TransactionFolds
 
 # How far log time may rise by one entry, or by the clock of a gateway that begins alone, before it
 # counts as a leap.
@@ -45,6 +47,7 @@ class ClusterState(StateTables):
         self._author = 0
         self._writer_clock_ms = 0
         self._writer_uptime_ms = -1
+        self._transaction_folds: Final = TransactionFolds(self)
         self._folds: Final = self._by_type()
 
     def log_time_after(self, writer: int, clock_ms: int) -> int:
@@ -87,6 +90,7 @@ class ClusterState(StateTables):
     def _by_type(self) -> dict[type, _Fold]:
         """Return the fold of each type of event."""
         runs = RunFolds(self)
+        transactions = self._transaction_folds
         return {
             ev.ClusterCreated: self._fold_cluster_created,
             ev.GatewayRegistered: self._fold_registered,
@@ -126,6 +130,12 @@ class ClusterState(StateTables):
             gev.OffsetsCommitted: self._fold_group,
             gev.OffsetsDeleted: self._fold_group,
             gev.GroupDeleted: self._fold_group,
+            tev.TransactionalIdInitialised: transactions.fold_initialised,
+            tev.TransactionGrew: transactions.fold_grew,
+            tev.TransactionWritten: transactions.fold_written,
+            tev.OffsetsStaged: transactions.fold_staged,
+            tev.TransactionEnded: transactions.fold_ended,
+            tev.TransactionalIdsExpired: transactions.fold_expired,
         }
 
     def _fold_version_set(self, event: ev.MetadataVersionSet) -> None:
@@ -251,8 +261,11 @@ class ClusterState(StateTables):
             self.touched.add(number)
             partition = self.partitions.remove(number)
             for index in range(len(partition.runs)):
-                self.objects.release(partition.runs[index].object_number, self.log_time_ms)
+                row = partition.runs[index]
+                if not row.is_marker:
+                    self.objects.release(row.object_number, self.log_time_ms)
         self.groups.drop_topic(event.topic_id)
+        self._transaction_folds.topic_deleted(event.topic_id, topic.partition_numbers)
 
     def _note_change(self, resource_type: int, name: str) -> None:
         self.name_changes.note(resource_type, name, self.position + 1)
@@ -286,10 +299,13 @@ class ClusterState(StateTables):
                 self.groups.fold_group_changed(event, self.log_time_ms)
             case gev.OffsetsCommitted():
                 self.groups.fold_offsets_committed(event, self.log_time_ms)
+                self._transaction_folds.offsets_committed(event)
             case gev.OffsetsDeleted():
                 self.groups.fold_offsets_deleted(event, self.log_time_ms)
+                self._transaction_folds.offsets_deleted(event.group_id, event.partitions)
             case gev.GroupDeleted():
                 self.groups.fold_group_deleted(event, self.log_time_ms)
+                self._transaction_folds.offsets_deleted(event.group_id)
                 self.claims.forget(f"group/{event.group_id}")
 
     @contextmanager
@@ -299,7 +315,9 @@ class ClusterState(StateTables):
         """
         head = encode_head(self, as_copy=as_copy)
         partitions = self.partitions.frozen(is_wide=is_wide(self))
-        frozen = FrozenState(self.position, head, partitions, self.groups.frozen())
+        frozen = FrozenState(
+            self.position, head, partitions, self.groups.frozen(), self.transactions.frozen()
+        )
         self.frozen_states.append(frozen)
         try:
             yield frozen
@@ -326,9 +344,14 @@ class ClusterState(StateTables):
         state._go_to_version(head.get("metadata_version", FIRST))
         decode_head(state, head)
         state.name_changes.begin_at(state.position)
+        tables = {
+            "partitions": state.partitions.decode,
+            "groups": state.groups.decode,
+            "transactions": state.transactions.decode,
+        }
         for name, rows in pieces:
-            expect(name in ("partitions", "groups"), f"a snapshot with a table {name}")
-            (state.partitions if name == "partitions" else state.groups).decode(rows)
+            expect(name in tables, f"a snapshot with a table {name}")
+            tables[name](rows)
         return state
 
 

@@ -15,7 +15,9 @@ import msgspec
 
 from ..events import cluster as ev
 from ..events import restores as rev
+from ..events import transactions as tev
 from .broken import StateBroken
+from .transactions.rows import LAST_EPOCH
 
 MAX_INT64: Final = (1 << 63) - 1
 MAX_UINT32: Final = (1 << 32) - 1
@@ -29,6 +31,9 @@ check_producer_columns: Final = struct.Struct("<qhiiq").pack
 _UINT32: Final = range(MAX_UINT32 + 1)
 # A whole number of up to 8 bytes with a sign, as Kafka has it; msgpack would take more.
 _INT64: Final = range(-MAX_INT64 - 1, MAX_INT64 + 1)
+_ID: Final = range(MAX_INT64 + 1)
+# Of producers that clients get; Kafka keeps the last number, 32767, for markers.
+_EPOCH: Final = range(LAST_EPOCH + 1)
 _OTHERS: Final[dict[tuple[type[msgspec.Struct], str], range]] = {
     (ev.Segment, "size_bytes"): _UINT32,
     (ev.Segment, "position"): _UINT32,
@@ -40,6 +45,14 @@ _OTHERS: Final[dict[tuple[type[msgspec.Struct], str], range]] = {
     (rev.TimelineOpened, "first_incarnation"): _UINT32,
     (ev.TopicCreated, "partition_count"): range(1, MAX_UINT32),
     (ev.SegmentsOfPartition, "digest"): range(1 << 64),
+    (tev.TransactionalIdInitialised, "producer_id"): _ID,
+    (tev.TransactionalIdInitialised, "producer_epoch"): _EPOCH,
+    (tev.TransactionalIdInitialised, "last_epoch"): range(-1, _EPOCH.stop),
+    (tev.TransactionalIdInitialised, "timeout_ms"): range(1 << 31),
+    (tev.TransactionEnded, "marker_epoch"): range(_EPOCH.stop + 1),
+    (tev.TransactionEnded, "next_producer_id"): _ID,
+    (tev.TransactionEnded, "next_epoch"): _EPOCH,
+    (tev.TransactionEnded, "cause"): range(1 << 8),
 }
 
 

@@ -70,11 +70,17 @@ class FrozenState:
     """The result of ClusterState.frozen(); `position`: of the last entry that it includes."""
 
     def __init__(
-        self, position: int, head: object, partitions: FrozenRows[int], groups: FrozenRows[str]
+        self,
+        position: int,
+        head: object,
+        partitions: FrozenRows[int],
+        groups: FrozenRows[str],
+        transactions: FrozenRows[str],
     ) -> None:
         self.position = position
         self.partitions = partitions
         self.groups = groups
+        self.transactions = transactions
         self._head = piece(head)
 
     def pieces(self) -> Iterator[bytes]:
@@ -82,6 +88,7 @@ class FrozenState:
         yield self._head
         yield from self.partitions.pieces()
         yield from self.groups.pieces()
+        yield from self.transactions.pieces()
 
 
 def piece(value: object) -> bytes:

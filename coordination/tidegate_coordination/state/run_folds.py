@@ -59,7 +59,8 @@ class RunFolds:
         for number, offset in event.moves:
             self._touched.add(number)
             for row in self._partitions[number].fold_log_start(offset):
-                self._objects.release(row.object_number, self._state.log_time_ms)
+                if not row.is_marker:
+                    self._objects.release(row.object_number, self._state.log_time_ms)
 
     def fold_segments_published(self, event: ev.SegmentsPublished) -> None:
         """Replace runs by the segments that they were merged into."""
@@ -69,16 +70,21 @@ class RunFolds:
             parents = partition.runs_between(each.base_offset, each.next_offset)
             # A merge does not make records younger; those without time stamps age from the
             # segment's time.
-            committed_at_ms = max(
-                self._objects.committed_at_ms(parent.object_number) for parent in parents
-            )
+            committed_at_ms = max(map(self._committed_at_ms, parents))
             rows = [
                 self._segment_row(event.incarnation, partition, new, committed_at_ms)
                 for new in each.segments
             ]
             partition.fold_segments(each.base_offset, each.next_offset, rows)
             for parent in parents:
-                self._objects.supersede(parent.object_number, self._state.log_time_ms)
+                if not parent.is_marker:
+                    self._objects.supersede(parent.object_number, self._state.log_time_ms)
+
+    def _committed_at_ms(self, row: RunRow) -> int:
+        """Return when a run was committed."""
+        if row.is_marker:
+            return row.max_timestamp
+        return self._objects.committed_at_ms(row.object_number)
 
     def fold_partitions_cleaned(self, event: ev.PartitionsCleaned) -> None:
         """Note the end of a round of compaction."""
@@ -96,7 +102,8 @@ class RunFolds:
             for row in partition.fold_skipped(each.base_offset, each.next_offset):
                 # A log restored from an older copy may still name the object, and its remaining
                 # bytes may help.
-                self._objects.supersede(row.object_number, self._state.log_time_ms)
+                if not row.is_marker:
+                    self._objects.supersede(row.object_number, self._state.log_time_ms)
 
     def _segment_row(
         self, incarnation: int, partition: Partition, new: ev.Segment, committed_at_ms: int

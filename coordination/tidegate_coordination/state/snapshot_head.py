@@ -10,10 +10,10 @@ from .broken import expect
 from .tables import StateTables
 
 # A gateway writes a format that all gateways can load; see events/metadata_versions.py.  Formats 5
-# and 6 are 4 of a cluster at a higher metadata.version; 6 has more bits for numbers that rise for
-# ever, and leader epochs.  Format 3 has no holes, compaction and reports of the pipeline, and keeps
-# rows of objects that were collected; format 2 has no segments either.
-_READABLE_FORMATS = (2, 3, 4, 5, 6)
+# to 7 are 4 of a cluster at a higher metadata.version; 6 has more bits for numbers that rise for
+# ever, and leader epochs; 7 has transactions.  Format 3 has no holes, compaction and reports of the
+# pipeline, and keeps rows of objects that were collected; format 2 has no segments either.
+_READABLE_FORMATS = (2, 3, 4, 5, 6, 7)
 _WIDE_FORMAT = 6
 
 
@@ -45,6 +45,7 @@ def encode_head(state: StateTables, *, as_copy: bool) -> dict[str, object]:
         "proposals": state.proposals.encode(),
         "log_moves": state.log_moves.encode(as_copy=as_copy),
         "static_settings": state.static_settings.encode(),
+        **({"next_staged": order} if (order := state.transactions.next_order) else {}),
     }
 
 
@@ -79,3 +80,4 @@ def decode_head(state: StateTables, table: Mapping[str, Any]) -> None:
     state.proposals.decode(table.get("proposals", []))
     state.log_moves.decode(table.get("log_moves", {}))
     state.static_settings.decode(table.get("static_settings", []))
+    state.transactions.next_order = table.get("next_staged", 0)

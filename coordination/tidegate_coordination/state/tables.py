@@ -25,6 +25,7 @@ from .records.producer_ids import ProducerIdTable
 from .static_settings import StaticSettingsTable
 from .timelines import TimelineTable
 from .topics import TopicTable
+from .transactions.table import TransactionTable
 
 
 class StateTables:
@@ -51,6 +52,7 @@ class StateTables:
         self.objects: Final = ObjectTable()
         self.producer_ids: Final = ProducerIdTable()
         self.groups: Final = GroupTable()
+        self.transactions: Final = TransactionTable()
         self.configs: Final = ConfigTable()
         self.name_changes: Final = NameChanges()
         self.pipeline_reports: Final = ReportTable()
@@ -79,6 +81,13 @@ class StateTables:
             numbers = list(numbers)
             for frozen in self.frozen_states:
                 frozen.partitions.keep(numbers)
+
+    def keep_transactions(self, names: Iterable[str]) -> None:
+        """Encode these transactional ids for the snapshots under way: they are about to change."""
+        if self.frozen_states:
+            names = list(names)
+            for frozen in self.frozen_states:
+                frozen.transactions.keep(names)
 
     def keep_groups(self, group_ids: Sequence[str]) -> None:
         """Encode these groups for the snapshots under way: they are about to change."""

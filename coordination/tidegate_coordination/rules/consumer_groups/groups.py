@@ -7,7 +7,7 @@ from enum import Enum
 
 from ...events.cluster import Event
 from ...events.groups import GroupChanged, GroupDeleted
-from ..proposal import Decided, View, claim_scope
+from ..proposal import STAGED, Decided, View, claim_scope
 
 GROUP_CLAIMS = "group/"
 """The prefix of the names of all groups' claims."""
@@ -83,7 +83,7 @@ class DeleteGroup:
     @property
     def reads(self) -> frozenset[str]:
         """The group, and what deleting it forgets."""
-        return frozenset({group_scope(self.group_id), offsets_scope(self.group_id)})
+        return frozenset({group_scope(self.group_id), offsets_scope(self.group_id), STAGED})
 
     @property
     def writes(self) -> frozenset[str]:
@@ -115,7 +115,7 @@ class ForgetGroup:
     @property
     def reads(self) -> frozenset[str]:
         """The group, and what deleting it forgets."""
-        return frozenset({group_scope(self.group_id), offsets_scope(self.group_id)})
+        return frozenset({group_scope(self.group_id), offsets_scope(self.group_id), STAGED})
 
     @property
     def writes(self) -> frozenset[str]:

@@ -18,7 +18,7 @@ from ...events.cluster import Event
 from ...events.groups import CommittedOffset, GroupDeleted, OffsetsDeleted
 from ...state.cluster import ClusterState
 from ...state.groups import Group
-from ..proposal import TOPICS, Decided, View
+from ..proposal import STAGED, TOPICS, Decided, View
 from .groups import group_scope, offsets_scope
 from .offsets import group_subscription
 
@@ -41,8 +41,9 @@ class ExpireOffsets:
 
     @property
     def reads(self) -> frozenset[str]:
-        """The group, its offsets and the topics."""
-        return frozenset({group_scope(self.group_id), offsets_scope(self.group_id), TOPICS})
+        """The group, its offsets, those that open transactions have staged, and the topics."""
+        own = {group_scope(self.group_id), offsets_scope(self.group_id)}
+        return frozenset({*own, STAGED, TOPICS})
 
     @property
     def writes(self) -> frozenset[str]:
@@ -55,7 +56,7 @@ class ExpireOffsets:
         if group is None:
             return Decided((), (0, False))
         expired = expired_offsets(view.state, group, self.retention_ms, view.log_time_ms)
-        if is_spent(group, len(expired), view.log_time_ms):
+        if is_spent(view.state, group, len(expired), view.log_time_ms):
             return Decided((GroupDeleted(self.group_id),), (len(expired), True))
         if not expired:
             return Decided((), (0, False))
@@ -73,13 +74,15 @@ def propose_expiry(
     """
     for group in state.groups:
         expired = expired_offsets(state, group, retention_ms, log_time_ms)
-        if expired or is_spent(group, 0, log_time_ms):
+        if expired or is_spent(state, group, 0, log_time_ms):
             yield ExpireOffsets(group.group_id, retention_ms)
 
 
-def is_spent(group: Group, expired: int, log_time_ms: int) -> bool:
+def is_spent(state: ClusterState, group: Group, expired: int, log_time_ms: int) -> bool:
     """Return whether the group is empty without so many of its offsets."""
-    if group.members or expired < sum(map(len, group.offsets.values())):
+    if group.members or state.transactions.staging(group.group_id):
+        return False
+    if expired < sum(map(len, group.offsets.values())):
         return False
     return expired > 0 or log_time_ms - group.empty_since_ms >= EMPTY_GROUP_GRACE_MS
 
@@ -87,27 +90,30 @@ def is_spent(group: Group, expired: int, log_time_ms: int) -> bool:
 def expired_offsets(
     state: ClusterState, group: Group, retention_ms: int, log_time_ms: int
 ) -> list[CommittedOffset]:
-    """Return the offsets of a group that have expired."""
+    """Return the offsets of a group that have expired, and are in no open transaction."""
     if not group.offsets:
         return []
     if group.protocol_type and not group.members:
         is_old = log_time_ms - group.empty_since_ms >= retention_ms
-        return [each for _, each in _offsets(group)] if is_old else []
+        return [each for _, each in _idle_offsets(state, group)] if is_old else []
     topics = group_subscription(group)
     if topics is None:
         return []
     return [
         each
-        for topic_id, each in _offsets(group)
+        for topic_id, each in _idle_offsets(state, group)
         if log_time_ms - each.commit_timestamp_ms >= retention_ms
         and _topic_name(state, topic_id) not in topics
     ]
 
 
-def _offsets(group: Group) -> Iterator[tuple[bytes, CommittedOffset]]:
+def _idle_offsets(state: ClusterState, group: Group) -> Iterator[tuple[bytes, CommittedOffset]]:
+    is_staging = bool(state.transactions.staging(group.group_id))
     for topic_id, of_topic in group.offsets.items():
-        for each in of_topic.values():
-            yield topic_id, each
+        for partition, each in of_topic.items():
+            key = (topic_id, partition)
+            if not is_staging or not state.transactions.is_pending(group.group_id, key):
+                yield topic_id, each
 
 
 def _topic_name(state: ClusterState, topic_id: bytes) -> str:

@@ -11,7 +11,7 @@ from ...groups.subscription import subscribed_topics
 from ...groups.values import CONSUMER_PROTOCOL_TYPE
 from ...state.cluster import ClusterState
 from ...state.groups import Group
-from ..proposal import TOPICS, Decided, View
+from ..proposal import STAGED, TOPICS, Decided, View
 from .groups import group_scope, held_by_another, holds_claim, offsets_scope
 
 
@@ -108,8 +108,9 @@ class DeleteOffsets:
 
     @property
     def reads(self) -> frozenset[str]:
-        """The group, its offsets and the topics."""
-        return frozenset({group_scope(self.group_id), offsets_scope(self.group_id), TOPICS})
+        """The group, its offsets, those that open transactions have staged, and the topics."""
+        own = {group_scope(self.group_id), offsets_scope(self.group_id)}
+        return frozenset({*own, STAGED, TOPICS})
 
     @property
     def writes(self) -> frozenset[str]:

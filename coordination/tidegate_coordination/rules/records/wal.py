@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from tidegate_storage.objects.runs import run_check
 
@@ -26,6 +26,7 @@ from ...state.records.partitions import Partition
 from ...state.records.producers import KeptBatch, ProducerState, with_batch
 from ...state.topics import Topic
 from ..proposal import GATEWAYS, HEADS, NOTHING, TOPICS, Decided, View
+from .transactional_batches import MAY_ADD, Misfit, TransactionJudge
 
 NO_PRODUCER_ID = -1
 
@@ -34,6 +35,7 @@ class BatchFacts(NamedTuple):
     """One batch of a stored WAL object, as its header says.
 
     position, length: bytes in the object.  crc: the header's.  last_sequence: of the last record.
+    flags: see transactional_batches.py; only from metadata.version 4 on.
     """
 
     topic_id: bytes
@@ -47,6 +49,7 @@ class BatchFacts(NamedTuple):
     producer_epoch: int
     first_sequence: int
     last_sequence: int
+    flags: int = 0
 
 
 class Refusal(Enum):
@@ -58,6 +61,10 @@ class Refusal(Enum):
     DUPLICATE_SEQUENCE = "it was written long ago; where is not known any more"
     ABANDONED = "the object was given up before it was committed"
     OFFSETS_RUN_OUT = "the offsets of its records would be above the highest there is"
+    UNKNOWN_TRANSACTIONAL_ID = "no transactional id has the producer id"
+    NOT_IN_TRANSACTION = "the partition was not added to a transaction"
+    OPEN_TRANSACTION = "the producer has a transaction open in the partition"
+    TRANSACTION_TOO_LARGE = "the transaction has too many partitions"
 
 
 class BatchOutcome(NamedTuple):
@@ -82,6 +89,13 @@ def append_time_topics(
 
 
 _REFUSED = {reason: BatchOutcome(reason, -1, -1, -1) for reason in Refusal}
+_MISFITS = {
+    Misfit.UNKNOWN_ID: _REFUSED[Refusal.UNKNOWN_TRANSACTIONAL_ID],
+    Misfit.STALE_EPOCH: _REFUSED[Refusal.STALE_PRODUCER_EPOCH],
+    Misfit.NOT_ADDED: _REFUSED[Refusal.NOT_IN_TRANSACTION],
+    Misfit.NOT_TRANSACTIONAL: _REFUSED[Refusal.OPEN_TRANSACTION],
+    Misfit.TOO_LARGE: _REFUSED[Refusal.TRANSACTION_TOO_LARGE],
+}
 _COMMITTED_BEFORE = BatchOutcome(None, -1, -1, -1)
 
 
@@ -115,7 +129,7 @@ class CommitWal:
             tuple(judge.producer_batches),
         )
         judge.leave_in_overlay(self.name)
-        return Decided((event,), outcomes)
+        return Decided((event, *judge.transactions.events()), outcomes)
 
     def _refused_as_a_whole(self, view: View) -> BatchOutcome | None:
         if not view.state.gateways.is_live(self.name.incarnation):
@@ -160,6 +174,7 @@ class _Judge:
         self._next_offset = 0
         self._run: _OpenRun | None = None
         self.producer_batches: list[ProducerBatch] = []
+        self.transactions: Final = TransactionJudge(view)
 
     def judge(self, batch: BatchFacts) -> BatchOutcome:
         """Return a batch's outcome.  It runs once for every produced batch, so it must be fast."""
@@ -170,7 +185,7 @@ class _Judge:
         if partition is None:
             return _REFUSED[Refusal.UNKNOWN_TOPIC]
         if producer_id > NO_PRODUCER_ID:  # a negative id is none, too, as in Kafka
-            settled = self._judge_sequence(batch, partition)
+            settled = self._judge_producer(batch, partition)
             if settled is not None:
                 return settled
         base_offset = self._next_offset
@@ -225,11 +240,29 @@ class _Judge:
         is_told = self._view.state.metadata_version >= WIDE_NUMBERS
         return _REFUSED[Refusal.OFFSETS_RUN_OUT if is_told else Refusal.ABANDONED]
 
+    def _judge_producer(self, batch: BatchFacts, partition: Partition) -> BatchOutcome | None:
+        if batch.flags or partition.open or self._view.transactions.is_used:
+            return self._judge_transaction(batch, partition)
+        return self._judge_sequence(batch, partition)
+
+    def _judge_transaction(self, batch: BatchFacts, partition: Partition) -> BatchOutcome | None:
+        """Judge a batch of a producer that may have transactions; repeats are answered as such."""
+        flags, producer_id, number = batch.flags, batch.producer_id, partition.number
+        misfit = self.transactions.fence(flags, producer_id, batch.producer_epoch, number)
+        if misfit is not None:
+            return _MISFITS[misfit]
+        settled = self._judge_sequence(batch, partition)
+        if not flags or (settled is not None and settled.refusal is None):
+            return settled
+        misfit = self.transactions.membership(flags, producer_id, number)
+        return settled if misfit is None else _MISFITS[misfit]
+
     def _judge_sequence(self, batch: BatchFacts, partition: Partition) -> BatchOutcome | None:
         key = (partition.number, batch.producer_id)
         known = self._producer(key)
         if known is None:
-            if batch.first_sequence and self._is_young(batch.producer_id):
+            begins = batch.flags & MAY_ADD or self._is_young(batch.producer_id)
+            if batch.first_sequence and begins:
                 return _REFUSED[Refusal.OUT_OF_ORDER_SEQUENCE]
         elif batch.producer_epoch < known.epoch:
             return _REFUSED[Refusal.STALE_PRODUCER_EPOCH]
@@ -271,6 +304,8 @@ class _Judge:
         self, batch: BatchFacts, key: tuple[int, int], append_time_ms: int
     ) -> None:
         base_offset = self._next_offset
+        if batch.flags:
+            self.transactions.accept(batch.producer_id, key[0], base_offset)
         kept = KeptBatch(batch.first_sequence, batch.last_sequence, base_offset, append_time_ms)
         self._producers[key] = with_batch(
             self._producer(key), batch.producer_epoch, kept, self._view.log_time_ms

@@ -9,10 +9,11 @@ from typing import Any
 from ...events.cluster import ProducerBatch, Run
 from ..broken import StateBroken, expect
 from ..frozen import FrozenRows
+from .aborted import Aborted, AbortedRow
 from .cleanings import Cleaning, Cleanings, cleaned_to, with_cleaning
 from .epochs import NO_EPOCHS, Epochs, EpochStart, end_of, epoch_at, latest, with_epoch
-from .producers import KeptBatch, ProducerState, with_batch
-from .runs import RunRow, Runs
+from .producers import KeptBatch, ProducerState, with_batch, with_marker
+from .runs import MARKER_BYTES, Marker, RunRow, Runs
 
 _NO_RUNS = Runs()
 
@@ -23,6 +24,8 @@ class Partition:
 
     next_offset is the high watermark: uncommitted records have no offset.  size_bytes: of all
     live runs.  cleanings: the rounds of compaction it has been through.  epochs: its leader epochs.
+    open: the first offset of each open transaction, by producer id; None for none.  aborted:
+      transactions, of which readers of committed records must hear.
     """
 
     number: int
@@ -35,11 +38,19 @@ class Partition:
     producers: dict[int, ProducerState] = field(default_factory=dict[int, ProducerState])
     cleanings: Cleanings = ()
     epochs: Epochs = NO_EPOCHS
+    open: dict[int, int] | None = None
+    aborted: Aborted | None = None
+    _first_open: int = -1
 
     @property
     def last_stable_offset(self) -> int:
-        """Return the LSO: without transactions, the high watermark."""
-        return self.next_offset
+        """Return the LSO: where the first open transaction begins, else the high watermark.
+
+        DeleteRecords may move the log start beyond it, as in Kafka.
+        """
+        if not self.open:
+            return self.next_offset
+        return max(self.log_start, self._first_open)
 
     @property
     def leader_epoch(self) -> int:
@@ -77,6 +88,50 @@ class Partition:
             state, batch.producer_epoch, kept, log_time_ms
         )
 
+    def fold_transaction(self, producer_id: int, first_offset: int) -> None:
+        """Note where a transaction of a producer begins."""
+        opened = self.open if self.open is not None else {}
+        expect(
+            producer_id not in opened and first_offset < self.next_offset,
+            f"partition {self.number}: a transaction of {producer_id} at {first_offset}",
+        )
+        self._first_open = min(self._first_open, first_offset) if opened else first_offset
+        opened[producer_id] = first_offset
+        self.open = opened
+
+    def fold_marker(self, offset: int, marker: Marker, log_time_ms: int) -> None:
+        """End the transaction of a producer with a marker at the end of the partition."""
+        if offset != self.next_offset:
+            raise StateBroken(
+                f"partition {self.number}: marker at {offset}, next is {self.next_offset}"
+            )
+        if self.runs is _NO_RUNS:
+            self.runs = Runs(offset)
+        self.runs.append_marker(offset, marker)
+        self.next_offset = offset + 1
+        self.size_bytes += MARKER_BYTES
+        producer_id = marker.producer_id
+        state = self.producers.get(producer_id)
+        self.producers[producer_id] = with_marker(state, marker.epoch, log_time_ms)
+        first_offset = self._close(producer_id)
+        if first_offset is not None and not marker.committed:
+            if self.aborted is None:
+                self.aborted = Aborted()
+            row = AbortedRow(producer_id, first_offset, offset, self.last_stable_offset)
+            self.aborted.append(row)
+
+    def _close(self, producer_id: int) -> int | None:
+        """Forget a producer's open transaction; return where it began; None: it wrote nothing."""
+        opened = self.open
+        if opened is None or producer_id not in opened:
+            return None
+        first_offset = opened.pop(producer_id)
+        if not opened:
+            self.open = None
+        elif first_offset == self._first_open:
+            self._first_open = min(opened.values())
+        return first_offset
+
     def fold_log_start(self, offset: int) -> list[RunRow]:
         """Move the log start up; return the removed runs."""
         expect(
@@ -85,6 +140,8 @@ class Partition:
             f"..{self.next_offset}",
         )
         self.log_start = offset
+        if self.aborted is not None:
+            self.aborted.drop_below(offset)
         dropped = self.runs.cut_below(offset)
         self.size_bytes -= sum(row.length for row in dropped)
         return dropped
@@ -143,19 +200,22 @@ class Partition:
         expect(at == next_offset, f"partition {self.number}: segments end at {at}")
 
     def expire_producers(self, before_ms: int) -> None:
-        """Forget producers that last wrote before a log time."""
+        """Forget producers that last wrote before a log time, but none with a transaction open."""
         if any(state.last_write_ms < before_ms for state in self.producers.values()):
+            opened = self.open or ()
             self.producers = {
                 producer_id: state
                 for producer_id, state in self.producers.items()
-                if state.last_write_ms >= before_ms
+                if state.last_write_ms >= before_ms or producer_id in opened
             }
 
     def encode(self, *, is_wide: bool) -> object:
-        """Return all of it as builtins.  Only snapshots of format 6 can have epochs.
+        """Return all of it as builtins.
 
+        Only snapshots from format 6 on can have epochs, and from format 7 on transactions.
         is_wide: see Runs.encode().
         """
+        has_transactions = bool(self.open) or bool(self.aborted)
         return [
             self.number,
             self.topic_id,
@@ -166,8 +226,19 @@ class Partition:
             self.runs.encode(is_wide=is_wide) if self.runs is not _NO_RUNS else None,
             [_producer_row(*each) for each in sorted(self.producers.items())],
             self.cleanings,
-            *((self.epochs,) if self.epochs else ()),
+            *((self.epochs,) if self.epochs or has_transactions else ()),
+            *(self._encode_transactions() if has_transactions else ()),
         ]
+
+    def _encode_transactions(self) -> tuple[object, object]:
+        aborted = self.aborted.encode() if self.aborted else None
+        return list((self.open or {}).items()), aborted
+
+    def _decode_transactions(self, opened: list[Any], aborted: list[Any] | None) -> None:
+        if opened:
+            self.open = {producer_id: offset for producer_id, offset in opened}
+            self._first_open = min(self.open.values())
+        self.aborted = Aborted.decode(aborted) if aborted is not None else None
 
     @classmethod
     def decode(cls, row: list[Any]) -> Partition:
@@ -182,6 +253,8 @@ class Partition:
         if more:  # format 2 has none
             partition.cleanings = tuple(Cleaning(*each) for each in more[0])
         partition.epochs = tuple(EpochStart(*each) for each in more[1]) if more[1:] else NO_EPOCHS
+        if more[2:]:
+            partition._decode_transactions(*more[2:])
         return partition
 
 

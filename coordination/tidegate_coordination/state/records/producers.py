@@ -18,7 +18,10 @@ class KeptBatch(NamedTuple):
 
 
 class ProducerState(NamedTuple):
-    """batches: oldest first, at most KEPT_BATCHES, of this epoch.  last_write_ms: log time."""
+    """batches: oldest first, at most KEPT_BATCHES, of this epoch; none if it only wrote a marker.
+
+    last_write_ms: log time.
+    """
 
     epoch: int
     batches: tuple[KeptBatch, ...]
@@ -26,6 +29,8 @@ class ProducerState(NamedTuple):
 
     def expected_sequence(self) -> int:
         """Return the first sequence the next batch must have (KIP-98; wraps at 2^31 - 1)."""
+        if not self.batches:  # an epoch that has only written a transaction's marker
+            return 0
         last = self.batches[-1].last_sequence
         return 0 if last == MAX_SEQUENCE else last + 1
 
@@ -46,6 +51,12 @@ class ProducerState(NamedTuple):
             return False
         oldest, newest = self.batches[0].first_sequence, self.batches[-1].last_sequence
         return first_sequence <= last_sequence < oldest <= newest
+
+
+def with_marker(state: ProducerState | None, epoch: int, written_ms: int) -> ProducerState:
+    """Return the producer's state after the marker of its transaction, of this or a later epoch."""
+    kept = state.batches if state is not None and state.epoch == epoch else ()
+    return ProducerState(epoch, kept, written_ms)
 
 
 def with_batch(

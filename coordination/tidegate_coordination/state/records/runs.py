@@ -1,5 +1,9 @@
 """The runs of one partition, which say where its batches lie; 34 bytes a run.
 
+The marker of a transaction is a run in no object: its row holds all of it, and a reader makes the
+control batch from that.  The number of the object and the position are then the producer id, and
+the check is the epoch.
+
 Rows are in offset order, appended at the end and cut at the front.  Segments replace stretches of
 rows, and skips remove some.  The cut only moves an index; the columns shrink once half of them is
 dead.  Base offsets are a column of their own, to be searched; the rest of a row is packed, since it
@@ -20,7 +24,16 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import Any, Final, NamedTuple
 
-from ...events.cluster import Run
+from ...events.cluster import RUN_COMMIT, RUN_MARKER, Run
+
+
+class Marker(NamedTuple):
+    """The end of a transaction in a partition."""
+
+    producer_id: int
+    epoch: int
+    committed: bool
+    timestamp_ms: int
 
 
 class RunRow(NamedTuple):
@@ -35,11 +48,24 @@ class RunRow(NamedTuple):
     check: int
     flags: int
 
+    @property
+    def is_marker(self) -> bool:
+        """Return whether it is a transaction's marker, which lies in no object."""
+        return bool(self.flags & RUN_MARKER)
+
+    def marker(self) -> Marker:
+        """Return what a marker's row says."""
+        producer_id = self.object_number << _LOW_BITS | self.position
+        committed = bool(self.flags & RUN_COMMIT)
+        return Marker(producer_id, self.check, committed, self.max_timestamp)
+
 
 # Object number's low bits, position, length, max time stamp, check, flags; the number's high bits.
 _REST: Final = Struct("<IIIqIBB")
 _REST_BYTES: Final = _REST.size
 _LOW_BITS: Final = 32
+MARKER_BYTES: Final = 78
+"""Size of a marker's control batch."""
 _LOW: Final = (1 << _LOW_BITS) - 1
 _pack = _REST.pack
 _unpack = _REST.unpack_from
@@ -76,6 +102,22 @@ class Runs:
             object_number >> _LOW_BITS,
         )
         self.end_offset = base_offset + run.record_count
+
+    def append_marker(self, base_offset: int, marker: Marker) -> None:
+        """Add the end of a transaction, at end_offset."""
+        producer_id = marker.producer_id
+        flags = RUN_MARKER | RUN_COMMIT if marker.committed else RUN_MARKER
+        run = Run(
+            0,
+            producer_id & _LOW,
+            MARKER_BYTES,
+            base_offset,
+            1,
+            marker.timestamp_ms,
+            marker.epoch,
+            flags,
+        )
+        self.append(run, producer_id >> _LOW_BITS)
 
     def __getitem__(self, index: int) -> RunRow:
         """Return the index-th live run."""

@@ -22,12 +22,14 @@ from ...events import cluster as ev
 from ...events import groups as gev
 from ...events import log_moves as lev
 from ...events import restores as rev
+from ...events import transactions as tev
 from ..broken import StateBroken, expect, expect_left
 from ..cluster import ClusterState
 from ..columns import MAX_UINT32, check_numbers
 from ..records.producer_ids import FIRST_IDS
 from ..topics import Topic, collision_key
 from .runs import RunTrial
+from .transactions import TransactionTrial
 
 _TOPIC_RESOURCE: Final = 2
 # A bound of one event: above any rule's limit, and below a replica's.
@@ -40,6 +42,7 @@ class Trial:
     def __init__(self, state: ClusterState) -> None:
         self._state: Final = state
         self._runs: Final = RunTrial(state)
+        self._transactions: Final = TransactionTrial(state, self._runs)
         self._once: Final[set[tuple[str, object]]] = set()
         self._registered = 0
         self._partitions = 0
@@ -70,7 +73,7 @@ class Trial:
     @cached_property
     def checks(self) -> Mapping[type[ev.Event], Callable[[Any], None] | None]:
         """Return the check of each type of event."""
-        runs = self._runs
+        runs, transactions = self._runs, self._transactions
         return {
             ev.ClusterCreated: self._cluster_created,
             ev.GatewayRegistered: self._registered_one,
@@ -110,6 +113,12 @@ class Trial:
             gev.OffsetsCommitted: None,
             gev.OffsetsDeleted: self._offsets_deleted,
             gev.GroupDeleted: self._group_deleted,
+            tev.TransactionalIdInitialised: transactions.initialised,
+            tev.TransactionGrew: transactions.grew,
+            tev.TransactionWritten: transactions.written,
+            tev.OffsetsStaged: transactions.staged,
+            tev.TransactionEnded: transactions.ended,
+            tev.TransactionalIdsExpired: transactions.expired,
         }
 
     def _only_once(self, what: str, key: object) -> None:
@@ -242,6 +251,7 @@ class Trial:
         topic = self._topic(event.topic_id)
         self._only_once("end of topic", event.topic_id)
         self._runs.topic_deleted(topic)
+        self._transactions.topic_deleted(topic.partition_numbers)
 
     def _configs_set(self, event: ev.ConfigsSet) -> None:
         if event.resource_type == _TOPIC_RESOURCE:

@@ -81,6 +81,26 @@ class RunTrial:
             if batch.partition not in written:
                 raise StateBroken(f"partition {batch.partition}: a producer's batch without a run")
 
+    def marker(self, number: int, offset: int) -> None:
+        """Check that a transaction's marker stands where its partition ends."""
+        end = self.end_of(number)
+        if offset != end or end >= MAX_INT64:
+            raise StateBroken(f"partition {number}: marker at {offset}, next is {end}")
+        self._next_offsets[number] = end + 1
+
+    def end_of(self, number: int) -> int:
+        """Return where a partition ends after the events so far."""
+        end = self._next_offsets.get(number)
+        return self._state.partitions[number].next_offset if end is None else end
+
+    def expect_partition(self, number: int) -> None:
+        """Check that there is such a partition."""
+        self._partition(number)
+
+    def is_gone(self, number: int) -> bool:
+        """Return whether an earlier event of the entry deletes the partition."""
+        return number in self._gone
+
     def topic_deleted(self, topic: Topic) -> None:
         """No later event of the entry may change its partitions."""
         self._gone.update(topic.partition_numbers)

@@ -98,7 +98,7 @@ def counts_from_the_commit(patch: pytest.MonkeyPatch) -> None:
     def expired(state: Any, group: Any, retention_ms: int, log_time_ms: int) -> Any:
         if not group.protocol_type or group.members:
             return real(state, group, retention_ms, log_time_ms)
-        kept = offset_expiry._offsets(group)
+        kept = offset_expiry._idle_offsets(state, group)
         return [e for _, e in kept if log_time_ms - e.commit_timestamp_ms >= retention_ms]
 
     patch.setattr(offset_expiry, "expired_offsets", expired)

@@ -1,0 +1,84 @@
+"""The aborted transactions of a partition: 32 bytes each.
+
+A reader of committed records drops the batches of these producers between the first and the last
+offset; the last one is that of the abort's marker (KIP-98, Kafka's transaction index).  Rows are in
+the order of their markers, so `last` and the LSO behind them rise.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from typing import Any, Final, NamedTuple
+
+_COLUMNS: Final = 4
+
+
+class AbortedRow(NamedTuple):
+    """stable: the last stable offset once this transaction had ended."""
+
+    producer_id: int
+    first: int
+    last: int
+    stable: int
+
+
+class Aborted:
+    """The rows of one partition."""
+
+    __slots__ = ("_first", "_last", "_producer", "_stable")
+
+    def __init__(self) -> None:
+        self._producer = array("q")
+        self._first = array("q")
+        self._last = array("q")
+        self._stable = array("q")
+
+    def __len__(self) -> int:
+        return len(self._last)
+
+    def __getitem__(self, at: int) -> AbortedRow:
+        """Return the row at an index, in the order of the markers."""
+        return AbortedRow(self._producer[at], self._first[at], self._last[at], self._stable[at])
+
+    def append(self, row: AbortedRow) -> None:
+        """Add the row of the latest marker."""
+        self._producer.append(row.producer_id)
+        self._first.append(row.first)
+        self._last.append(row.last)
+        self._stable.append(row.stable)
+
+    def between(self, start: int, end: int) -> list[AbortedRow]:
+        """Return the rows that a reader of [start, end) needs.
+
+        A transaction that ended below `start` must not be among them: the reader would drop later
+        records of its producer.
+        """
+        found: list[AbortedRow] = []
+        for at in range(bisect_left(self._last, start), len(self._last)):
+            if self._first[at] < end:
+                found.append(self[at])
+            if self._stable[at] >= end:
+                break
+        return found
+
+    def drop_below(self, offset: int) -> None:
+        """Forget the transactions that ended below an offset."""
+        count = bisect_left(self._last, offset)
+        if count:
+            for column in (self._producer, self._first, self._last, self._stable):
+                del column[:count]
+
+    def encode(self) -> object:
+        """Return all rows, column by column."""
+        columns = (self._producer, self._first, self._last, self._stable)
+        return [column.tobytes() for column in columns]
+
+    @classmethod
+    def decode(cls, columns: list[Any]) -> Aborted:
+        """Return what encode() was called on."""
+        decoded = cls()
+        names = (decoded._producer, decoded._first, decoded._last, decoded._stable)
+        for column, data in zip(names, columns, strict=True):
+            column.frombytes(data)
+        return decoded

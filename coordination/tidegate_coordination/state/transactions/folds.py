@@ -1,0 +1,118 @@
+"""Folds of transactions: their ids, their ends, and what else of the state takes part in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from ...events import groups as gev
+from ...events import transactions as tev
+from ..broken import expect
+from ..records.runs import Marker
+from ..tables import StateTables
+from .open import OffsetKey, StagedOffset
+
+
+class TransactionFolds:
+    """Folds the events of transactions, for ClusterState.apply()."""
+
+    def __init__(self, state: StateTables) -> None:
+        self._state: Final = state
+        self._table: Final = state.transactions
+
+    @property
+    def _position(self) -> int:
+        """Return the position of the entry under way."""
+        return self._state.position + 1
+
+    def fold_initialised(self, event: tev.TransactionalIdInitialised) -> None:
+        """An id has a new producer epoch, or its first."""
+        self._state.keep_transactions((event.transactional_id,))
+        self._table.fold_initialised(event, self._state.log_time_ms)
+
+    def fold_grew(self, event: tev.TransactionGrew) -> None:
+        """Partitions and groups were added."""
+        self._keep(event.producer_id)
+        self._table.fold_grew(event, self._state.log_time_ms, self._position)
+
+    def fold_written(self, event: tev.TransactionWritten) -> None:
+        """A transaction has its first batches in partitions."""
+        self._keep(event.producer_id)
+        self._table.fold_written(event, self._state.log_time_ms, self._position)
+        self._state.keep_partitions(number for number, _ in event.first_offsets)
+        for number, offset in event.first_offsets:
+            self._state.partitions[number].fold_transaction(event.producer_id, offset)
+
+    def fold_staged(self, event: tev.OffsetsStaged) -> None:
+        """Offsets wait for the end of a transaction."""
+        self._keep(event.producer_id)
+        self._table.fold_staged(event, self._state.log_time_ms, self._position)
+
+    def fold_ended(self, event: tev.TransactionEnded) -> None:
+        """Markers end the transaction in all its partitions, and its offsets count or vanish.
+
+        Everything that changes is kept for the snapshots under way before the first change.
+        """
+        numbers = [number for number, _ in event.markers]
+        name = self._table.name_of(event.producer_id) or ""
+        transaction = self._table.open_of(name)
+        expect(transaction is not None, f"producer id {event.producer_id} has no open transaction")
+        assert transaction is not None
+        given = len(numbers) == len(transaction.partitions) and all(map(transaction.is_in, numbers))
+        expect(given, f"transactional id {name}: markers for other partitions than it has")
+        self._state.keep_partitions(numbers)
+        self._state.keep_groups(list(transaction.groups))
+        self._state.keep_transactions(self._staging(transaction.groups, name))
+        self._table.fold_ended(event, self._state.log_time_ms)
+        if event.committed:
+            for group_id, staged in transaction.to_commit():
+                self._publish(group_id, staged)
+        marker = Marker(event.producer_id, event.marker_epoch, event.committed, event.timestamp_ms)
+        partitions, log_time_ms = self._state.partitions, self._state.log_time_ms
+        for number, offset in event.markers:
+            partitions[number].fold_marker(offset, marker, log_time_ms)
+        self._state.touched.update(numbers)
+
+    def _publish(self, group_id: str, staged: Sequence[StagedOffset]) -> None:
+        offsets = tuple(each.offset for each in staged)
+        event = gev.OffsetsCommitted(group_id, 0, offsets)
+        self._state.groups.fold_offsets_committed(event, self._state.log_time_ms)
+        for each in staged:
+            self._table.overtake(group_id, (each.offset,), each.order)
+
+    def fold_expired(self, event: tev.TransactionalIdsExpired) -> None:
+        """Ids are forgotten."""
+        self._state.keep_transactions(event.transactional_ids)
+        self._table.fold_expired(event)
+
+    # -- what happens to groups and topics meanwhile ---------------------------------------------
+
+    def offsets_committed(self, event: gev.OffsetsCommitted) -> None:
+        """A plain commit holds against all offsets that were staged before it."""
+        staging = self._table.staging(event.group_id)
+        if staging:
+            self._state.keep_transactions(staging)
+            self._table.overtake(event.group_id, event.offsets, self._table.next_order)
+
+    def offsets_deleted(self, group_id: str, keys: Iterable[OffsetKey] | None = None) -> None:
+        """With offsets, or with all of a group, the staged ones go, too."""
+        self._state.keep_transactions(self._table.staging(group_id))
+        self._table.drop_offsets(group_id, keys)
+
+    def topic_deleted(self, topic_id: bytes, numbers: Sequence[int]) -> None:
+        """Open transactions lose the partitions and the offsets of the topic."""
+        table = self._table
+        names = table.with_partitions(numbers)
+        self._state.keep_transactions(names)
+        table.drop_partitions(names, numbers)
+        for group_id, keys in table.staged_of(topic_id):
+            self._state.keep_transactions(table.staging(group_id))
+            table.drop_offsets(group_id, keys)
+
+    def _keep(self, producer_id: int) -> None:
+        name = self._table.name_of(producer_id)
+        if name is not None:
+            self._state.keep_transactions((name,))
+
+    def _staging(self, group_ids: Iterable[str], name: str) -> set[str]:
+        return {name}.union(*(self._table.staging(group_id) for group_id in group_ids))

@@ -1,0 +1,244 @@
+"""All transactional ids, their open transactions, and the offsets these have staged.
+
+Ids are kept in the order of their first use, which all replicas share, so a snapshot of a million
+ids need not sort them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from ...events import transactions as tev
+from ...events.groups import CommittedOffset
+from ..broken import expect
+from ..frozen import FrozenRows
+from .open import NOTHING_WRITTEN, OffsetKey, OpenTransaction, StagedOffset
+from .rows import NO_ID, TransactionalId, TransactionState, packed, unpacked
+
+_NEVER: Final = -1
+
+
+class TransactionTable:
+    """See the module's head.  next_order: of the next staged offset."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, bytes] = {}
+        self._names: dict[int, str] = {}
+        self._open: dict[str, OpenTransaction] = {}
+        self._staging: dict[str, set[str]] = {}  # ids with staged offsets, by group
+        self.next_order = 0
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def names(self) -> Iterable[str]:
+        """Return all transactional ids."""
+        return self._rows.keys()
+
+    def get(self, transactional_id: str) -> TransactionalId | None:
+        """Return what is known of an id."""
+        row = self._rows.get(transactional_id)
+        return unpacked(row) if row is not None else None
+
+    def name_of(self, producer_id: int) -> str | None:
+        """Return the transactional id that has the producer id now."""
+        return self._names.get(producer_id)
+
+    def open_of(self, transactional_id: str) -> OpenTransaction | None:
+        """Return the open transaction of an id."""
+        return self._open.get(transactional_id)
+
+    def open_ids(self) -> Sequence[str]:
+        """Return the ids with an open transaction."""
+        return list(self._open)
+
+    def with_partitions(self, numbers: Sequence[int]) -> list[str]:
+        """Return the ids whose open transactions have one of these partitions."""
+        return [
+            name
+            for name, each in self._open.items()
+            if not each.partitions.keys().isdisjoint(numbers)
+        ]
+
+    def staging(self, group_id: str) -> frozenset[str]:
+        """Return the ids whose open transactions have staged offsets of a group."""
+        return frozenset(self._staging.get(group_id, ()))
+
+    def is_pending(self, group_id: str, key: OffsetKey) -> bool:
+        """Return whether an open transaction has staged an offset of a partition (KIP-447)."""
+        names = self._staging.get(group_id, ())
+        return any(key in self._open[name].groups[group_id] for name in names)
+
+    # -- folds -----------------------------------------------------------------------------------
+
+    def fold_initialised(self, event: tev.TransactionalIdInitialised, log_time_ms: int) -> None:
+        """Give an id a producer id and epoch; its transaction has ended before."""
+        name = event.transactional_id
+        expect(name not in self._open, f"transactional id {name}: its transaction is open")
+        holder = self._names.get(event.producer_id, name)
+        expect(holder == name, f"producer id {event.producer_id} is that of {holder}")
+        last = self.get(name)
+        if last is not None:
+            name = self._names.pop(last.producer_id)  # the one string that is kept of it
+        row = TransactionalId(
+            event.producer_id,
+            event.producer_epoch,
+            event.last_epoch,
+            event.previous_producer_id,
+            event.timeout_ms,
+            TransactionState.EMPTY,
+            _NEVER,
+            log_time_ms,
+            _NEVER,
+        )
+        self._rows[name] = packed(row)
+        self._names[event.producer_id] = name
+
+    def fold_grew(self, event: tev.TransactionGrew, log_time_ms: int, position: int) -> None:
+        """Add partitions and groups."""
+        name = self._known(event.producer_id)
+        transaction = self._begun(name, log_time_ms, position)
+        for number in event.partitions:
+            transaction.partitions.setdefault(number, NOTHING_WRITTEN)
+        for group_id in event.groups:
+            transaction.groups.setdefault(group_id, {})
+
+    def fold_written(self, event: tev.TransactionWritten, log_time_ms: int, position: int) -> None:
+        """Note where the transaction begins in partitions."""
+        transaction = self._begun(self._known(event.producer_id), log_time_ms, position)
+        for number, offset in event.first_offsets:
+            first = transaction.partitions.get(number, NOTHING_WRITTEN)
+            expect(first == NOTHING_WRITTEN, f"partition {number}: transaction begins twice")
+            transaction.partitions[number] = offset
+
+    def fold_staged(self, event: tev.OffsetsStaged, log_time_ms: int, position: int) -> None:
+        """Keep offsets until the transaction ends."""
+        name = self._known(event.producer_id)
+        transaction = self._begun(name, log_time_ms, position)
+        staged = transaction.groups.setdefault(event.group_id, {})
+        for each in event.offsets:
+            staged[each.topic_id, each.partition] = StagedOffset(each, self.next_order)
+        self.next_order += 1
+        self._staging.setdefault(event.group_id, set()).add(name)
+
+    def fold_ended(self, event: tev.TransactionEnded, log_time_ms: int) -> OpenTransaction:
+        """Close the transaction of a producer; return it as it was."""
+        name = self._known(event.producer_id)
+        transaction = self._open.pop(name, None)
+        expect(transaction is not None, f"transactional id {name} has no open transaction")
+        assert transaction is not None
+        self._forget_staging(name, transaction.groups)
+        row = unpacked(self._rows[name])
+        is_rotated = event.next_producer_id != row.producer_id
+        is_bumped = is_rotated or event.next_epoch != row.epoch
+        complete = TransactionState.COMPLETE_COMMIT
+        self._rows[name] = packed(
+            row._replace(
+                producer_id=event.next_producer_id,
+                epoch=event.next_epoch,
+                last_epoch=row.epoch if is_bumped else row.last_epoch,
+                previous_producer_id=row.producer_id if is_rotated else NO_ID,
+                state=complete if event.committed else TransactionState.COMPLETE_ABORT,
+                updated_ms=log_time_ms,
+            )
+        )
+        if is_rotated:
+            taken = event.next_producer_id in self._names
+            expect(not taken, f"producer id {event.next_producer_id} is taken")
+            self._names[event.next_producer_id] = self._names.pop(row.producer_id)
+        return transaction
+
+    def fold_expired(self, event: tev.TransactionalIdsExpired) -> None:
+        """Forget ids."""
+        for name in event.transactional_ids:
+            expect(name in self._rows, f"transactional id {name} is unknown")
+            expect(name not in self._open, f"transactional id {name}: its transaction is open")
+            del self._names[unpacked(self._rows.pop(name)).producer_id]
+
+    def overtake(self, group_id: str, offsets: Iterable[CommittedOffset], order: int) -> None:
+        """Note commits of a group's offsets: those staged before `order` will not replace them."""
+        for name in self._staging.get(group_id, ()):
+            staged = self._open[name].groups[group_id]
+            for each in offsets:
+                found = staged.get((each.topic_id, each.partition))
+                if found is not None and found.order < order:
+                    found.is_overtaken = True
+
+    def drop_partitions(self, names: Iterable[str], numbers: Iterable[int]) -> None:
+        """Take partitions that are deleted out of open transactions."""
+        gone = list(numbers)
+        for name in names:
+            for number in gone:
+                self._open[name].partitions.pop(number, None)
+
+    def drop_offsets(self, group_id: str, keys: Iterable[OffsetKey] | None = None) -> None:
+        """Forget staged offsets of a group: some of them, or all."""
+        gone = list(keys) if keys is not None else None
+        for name in self._staging.get(group_id, set()).copy():
+            staged = self._open[name].groups[group_id]
+            for key in list(staged) if gone is None else gone:
+                staged.pop(key, None)
+            if not staged:
+                self._unstage(name, group_id)
+
+    def staged_of(self, topic_id: bytes) -> list[tuple[str, list[OffsetKey]]]:
+        """Return the partitions of a topic with staged offsets, by group."""
+        found: list[tuple[str, list[OffsetKey]]] = []
+        for group_id, names in self._staging.items():
+            every = {key for name in names for key in self._open[name].groups[group_id]}
+            found.append((group_id, [key for key in every if key[0] == topic_id]))
+        return [each for each in found if each[1]]
+
+    def _known(self, producer_id: int) -> str:
+        name = self._names.get(producer_id)
+        expect(name is not None, f"producer id {producer_id} has no transactional id")
+        assert name is not None
+        return name
+
+    def _begun(self, name: str, log_time_ms: int, position: int) -> OpenTransaction:
+        """Return the open transaction of an id; begin one if there is none."""
+        transaction = self._open.get(name)
+        row = unpacked(self._rows[name])
+        if transaction is None:
+            transaction = self._open[name] = OpenTransaction()
+            row = row._replace(
+                previous_producer_id=NO_ID,
+                state=TransactionState.ONGOING,
+                started_ms=log_time_ms,
+                began=position,
+            )
+        self._rows[name] = packed(row._replace(updated_ms=log_time_ms))
+        return transaction
+
+    def _forget_staging(self, name: str, group_ids: Iterable[str]) -> None:
+        for group_id in group_ids:
+            self._unstage(name, group_id)
+
+    def _unstage(self, name: str, group_id: str) -> None:
+        names = self._staging.get(group_id, set())
+        names.discard(name)
+        if not names:
+            self._staging.pop(group_id, None)
+
+    # -- snapshots -------------------------------------------------------------------------------
+
+    def frozen(self) -> FrozenRows[str]:
+        """Return all rows as they are now."""
+        return FrozenRows("transactions", self._rows, self._encode_row)
+
+    def _encode_row(self, name: str) -> object:
+        transaction = self._open.get(name)
+        row: list[object] = [name, self._rows[name]]
+        return [*row, transaction.encode()] if transaction is not None else row
+
+    def decode(self, rows: Iterable[Any]) -> None:
+        """Add some of the frozen rows, in their order."""
+        for name, row, *more in rows:
+            self._rows[name] = row
+            self._names[unpacked(row).producer_id] = name
+            for each in more:
+                transaction = self._open[name] = OpenTransaction.decode(each)
+                for group_id, staged in transaction.groups.items():
+                    if staged:
+                        self._staging.setdefault(group_id, set()).add(name)
