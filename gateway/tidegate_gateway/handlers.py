@@ -41,7 +41,6 @@ from .requests.groups.sync_group import SyncGroup
 from .requests.records.delete_records import DeleteRecordsHandler
 from .requests.records.describe_producers import DescribeProducersHandler
 from .requests.records.fetch import Fetch
-from .requests.records.init_producer_id import InitProducerId, ProducerIds, hold_seconds
 from .requests.records.list_offsets import ListOffsets
 from .requests.records.offset_for_leader_epoch import OffsetForLeaderEpoch
 from .requests.topics.alter_partition_reassignments import AlterPartitionReassignmentsHandler
@@ -53,8 +52,15 @@ from .requests.topics.describe_log_dirs import DescribeLogDirsHandler
 from .requests.topics.describe_topic_partitions import DescribeTopicPartitionsHandler
 from .requests.topics.elect_leaders import ElectLeadersHandler
 from .requests.topics.list_partition_reassignments import ListPartitionReassignmentsHandler
+from .requests.transactions.add_offsets_to_txn import AddOffsetsToTxn
+from .requests.transactions.add_partitions_to_txn import AddPartitionsToTxn
+from .requests.transactions.end_txn import EndTxn
+from .requests.transactions.init_producer_id import InitProducerId
+from .requests.transactions.txn_offset_commit import TxnOffsetCommit
 from .settings.broker_settings import BrokerSettings
-from .topics.internal_topics import OffsetsTopic
+from .topics.internal_topics import InternalTopics
+from .transactions.producer_ids import ProducerIds, hold_seconds
+from .transactions.steps import TransactionSteps
 from .zones.cluster_view import ClusterView
 from .zones.read_steering import ReadSteering
 
@@ -88,7 +94,8 @@ def make_handlers(
             min_file_bytes=min_file_bytes,
         ),
         *_admin_handlers(coordinator, settings, cluster, view, rng=rng),
-        *_group_handlers(coordinator, groups, settings, rng=rng),
+        *_group_handlers(coordinator, groups, settings, view, rng=rng),
+        *_transaction_handlers(coordinator, groups, settings),
     ]
     served = [ApiKey.PRODUCE, ApiKey.API_VERSIONS, *(each.api_key for each in handlers)]
     return [ApiVersions(served, coordinator.state), *handlers]
@@ -112,7 +119,6 @@ def _data_handlers(
         min_file_bytes=min_file_bytes,
     )
     sessions = FetchSessions(rng)
-    hold = hold_seconds(settings.int("producer.id.expiration.ms"))
     fetch = Fetch(
         coordinator, reader, waiters, sessions, fetch_settings, read_ahead, steering, reply_memory
     )
@@ -121,7 +127,20 @@ def _data_handlers(
         fetch,
         ListOffsets(coordinator, reader, fetch_settings, blocking),
         OffsetForLeaderEpoch(coordinator),
-        InitProducerId(ProducerIds(coordinator, hold)),
+    ]
+
+
+def _transaction_handlers(
+    coordinator: Coordinator, groups: GroupManager, settings: BrokerSettings
+) -> list[Handler]:
+    hold = hold_seconds(settings.int("producer.id.expiration.ms"))
+    steps = TransactionSteps(coordinator, ProducerIds(coordinator, hold))
+    return [
+        InitProducerId(steps, settings.int("transaction.max.timeout.ms")),
+        AddPartitionsToTxn(coordinator, steps),
+        AddOffsetsToTxn(steps),
+        TxnOffsetCommit(coordinator, groups),
+        EndTxn(steps),
     ]
 
 
@@ -163,11 +182,16 @@ def _admin_handlers(
 
 
 def _group_handlers(
-    coordinator: Coordinator, groups: GroupManager, settings: BrokerSettings, *, rng: Random
+    coordinator: Coordinator,
+    groups: GroupManager,
+    settings: BrokerSettings,
+    view: ClusterView,
+    *,
+    rng: Random,
 ) -> list[Handler]:
-    offsets_topic = OffsetsTopic(coordinator, settings, lambda: rng.randbytes(16))
+    internal_topics = InternalTopics(coordinator, settings, lambda: rng.randbytes(16))
     return [
-        FindCoordinator(coordinator, offsets_topic, groups),
+        FindCoordinator(coordinator, internal_topics, groups, view),
         JoinGroup(groups),
         SyncGroup(groups),
         Heartbeat(groups),

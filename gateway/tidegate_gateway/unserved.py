@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from tidegate_coordination.events.metadata_versions import FEATURE_NAME
+from tidegate_coordination.events.metadata_versions import TRANSACTIONS as LEVEL
 from tidegate_protocol.apis import ApiFacts
 
 
@@ -15,9 +17,13 @@ class Refusal(NamedTuple):
 
 
 TRANSACTIONS: Final = Refusal(
-    "transactions are not served yet",
-    "unset transactional.id; Kafka Streams: processing.guarantee=at_least_once;"
-    " Kafka Connect: exactly.once.source.support=disabled",
+    f"transactions need {FEATURE_NAME} {LEVEL}",
+    "once all gateways run this release, kafka-features.sh upgrade --feature"
+    f" {FEATURE_NAME}={LEVEL}; until then unset transactional.id; Kafka Streams:"
+    " processing.guarantee=at_least_once",
+)
+_TRANSACTION_TOOLS: Final = Refusal(
+    "tools for transactions are not served yet", "look at them with tidegate inspect"
 )
 _SASL: Final = Refusal(
     "SASL is not served yet", "set security.protocol=PLAINTEXT, and keep the port private"
@@ -38,7 +44,7 @@ _TELEMETRY: Final = Refusal(
 _BY_KEY: Final = {
     17: _SASL,  # SaslHandshake
     36: _SASL,  # SaslAuthenticate
-    **dict.fromkeys((24, 25, 26, 27, 28, 65, 66), TRANSACTIONS),
+    **dict.fromkeys((27, 65, 66), _TRANSACTION_TOOLS),
     **dict.fromkeys((68, 69), _NEW_GROUPS),
     **dict.fromkeys((71, 72), _TELEMETRY),
     **dict.fromkeys((76, 77, 78, 79, 90, 91, 92), _SHARE_GROUPS),

@@ -102,9 +102,10 @@ async def is_in_use(store: ObjectStore, cluster_id: str, timelines: range) -> bo
 def needed_objects(state: ClusterState) -> dict[str, int]:
     """Return the keys of the objects that hold live runs, with their numbers."""
     numbers = {
-        partition.runs[index].object_number
+        row.object_number
         for partition in state.partitions.values()
         for index in range(len(partition.runs))
+        if not (row := partition.runs[index]).is_marker
     }
     return {object_key(state, state.objects.name(number)): number for number in numbers}
 
@@ -146,11 +147,12 @@ def cuts(state: ClusterState, missing: set[int]) -> tuple[list[tuple[int, int]],
     moves: list[tuple[int, int]] = []
     lost = 0
     for partition in state.partitions.values():
-        gone = [
-            partition.runs[index].object_number in missing for index in range(len(partition.runs))
-        ]
+        rows = [partition.runs[index] for index in range(len(partition.runs))]
+        # A marker stays only behind records that are there.
+        gone = [row.is_marker or row.object_number in missing for row in rows]
         leading = gone.index(False) if False in gone else len(gone)
-        if leading:
+        gone = [not row.is_marker and row.object_number in missing for row in rows]
+        if any(gone[:leading]):
             moves.append((partition.number, partition.runs[leading - 1].next_offset))
         lost += sum(gone[leading:])
     return moves, lost

@@ -155,6 +155,19 @@ class ClassicGroup:
         self.roster.members[member.member_id].touch(now)
         return None
 
+    def check_staging(self, member: MemberIdentity, generation: int) -> Refusal | None:
+        """Return whether offsets may be committed in a transaction, for a member or for none.
+
+        As in Kafka, a producer that names no member may do so although others are in the group, and
+        also while a rebalance completes.
+        """
+        if self.state is State.DEAD:
+            return Refusal.UNAVAILABLE
+        names_member = generation >= 0 or member.member_id or member.instance_id is not None
+        if not names_member or (generation < 0 and self.state is State.EMPTY):
+            return None
+        return self.check(member, generation)
+
     def check(self, member: MemberIdentity, generation: int) -> Refusal | None:
         """Return whether the member is in the group, and in its present generation."""
         if self.state is State.DEAD:

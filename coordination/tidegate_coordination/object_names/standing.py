@@ -98,5 +98,5 @@ def _runs(state: ClusterState, number: int) -> Iterator[tuple[str, int, RunRow]]
             partition = state.partitions[partition_number]
             for at in range(len(partition.runs)):
                 row = partition.runs[at]
-                if row.object_number == number:
+                if row.object_number == number and not row.is_marker:
                     yield topic.name, partition.index, row

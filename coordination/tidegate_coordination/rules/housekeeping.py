@@ -61,7 +61,7 @@ def _retained_from(state: ClusterState, partition: Partition, settings: TopicSet
         run = partition.runs[index]
         timestamp = run.max_timestamp
         if timestamp < 0:
-            timestamp = state.objects.committed_at_ms(run.object_number)
+            timestamp = state.committed_at_ms(run)
         too_old = 0 <= settings.retention_ms < now_ms - timestamp
         too_much = 0 <= settings.retention_bytes <= size_bytes - run.length
         if not (too_old or too_much) or run.next_offset > partition.last_stable_offset:

@@ -28,7 +28,7 @@ from .name_changes import TOPIC_RESOURCE
 from .run_folds import RunFolds
 from .snapshot_head import decode_head, encode_head, is_wide
 from .tables import StateTables
-from .transactions.folds import TransactionFolds
+from .transaction_folds import TransactionFolds
 
 # How far log time may rise by one entry, or by the clock of a gateway that begins alone, before it
 # counts as a leap.

@@ -70,7 +70,7 @@ class RunFolds:
             parents = partition.runs_between(each.base_offset, each.next_offset)
             # A merge does not make records younger; those without time stamps age from the
             # segment's time.
-            committed_at_ms = max(map(self._committed_at_ms, parents))
+            committed_at_ms = max(map(self._state.committed_at_ms, parents))
             rows = [
                 self._segment_row(event.incarnation, partition, new, committed_at_ms)
                 for new in each.segments
@@ -79,12 +79,6 @@ class RunFolds:
             for parent in parents:
                 if not parent.is_marker:
                     self._objects.supersede(parent.object_number, self._state.log_time_ms)
-
-    def _committed_at_ms(self, row: RunRow) -> int:
-        """Return when a run was committed."""
-        if row.is_marker:
-            return row.max_timestamp
-        return self._objects.committed_at_ms(row.object_number)
 
     def fold_partitions_cleaned(self, event: ev.PartitionsCleaned) -> None:
         """Note the end of a round of compaction."""

@@ -22,6 +22,7 @@ from .proposals import ProposalTable
 from .records.objects import ObjectTable
 from .records.partitions import PartitionTable
 from .records.producer_ids import ProducerIdTable
+from .records.runs import RunRow
 from .static_settings import StaticSettingsTable
 from .timelines import TimelineTable
 from .topics import TopicTable
@@ -61,6 +62,12 @@ class StateTables:
         self.static_settings: Final = StaticSettingsTable()
         self.touched: Final[set[int]] = set()
         self.frozen_states: Final[list[FrozenState]] = []
+
+    def committed_at_ms(self, row: RunRow) -> int:
+        """Return the log time at which a run was committed; of a marker, its own time."""
+        if row.is_marker:
+            return row.max_timestamp
+        return self.objects.committed_at_ms(row.object_number)
 
     def timeline_of(self, incarnation: int) -> int:
         """Return the timeline whose folder holds the incarnation's objects."""

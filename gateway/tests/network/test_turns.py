@@ -25,7 +25,7 @@ from tidegate_gateway.requests.topics.describe_log_dirs import DescribeLogDirsHa
 from tidegate_gateway.requests.topics.describe_topic_partitions import (
     DescribeTopicPartitionsHandler,
 )
-from tidegate_gateway.topics.internal_topics import OffsetsTopic
+from tidegate_gateway.topics.internal_topics import InternalTopics
 from tidegate_protocol.messages import describe_groups as dg
 from tidegate_protocol.messages import describe_log_dirs as ld
 from tidegate_protocol.messages import describe_topic_partitions as dp
@@ -54,7 +54,8 @@ def handlers(gateway: Gateway) -> Iterator[Handler]:
         return b"i" * 16
 
     both = gateway.coordinator, gateway.settings
-    yield FindCoordinator(gateway.coordinator, OffsetsTopic(*both, new_id), gateway.groups)
+    topics = InternalTopics(*both, new_id)
+    yield FindCoordinator(gateway.coordinator, topics, gateway.groups, gateway.cluster_view)
     yield DescribeGroups(gateway.groups)
     yield ListGroups(gateway.coordinator, gateway.groups)
     yield OffsetFetch(gateway.coordinator)

@@ -20,7 +20,7 @@ from tidegate_coordination.rules.records.wal import BatchFacts, CommitWal, Refus
 from tidegate_coordination.rules.topics import CreateTopics, NewTopic
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.records.objects import WalName
-from tidegate_gateway.requests.records.init_producer_id import (
+from tidegate_gateway.transactions.producer_ids import (
     BLOCK,
     MAX_HOLD_SECONDS,
     ProducerIds,

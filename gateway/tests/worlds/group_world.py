@@ -38,8 +38,18 @@ from tidegate_gateway.requests.groups.offset_commit import OffsetCommit
 from tidegate_gateway.requests.groups.offset_delete import OffsetDelete
 from tidegate_gateway.requests.groups.offset_fetch import OffsetFetch
 from tidegate_gateway.requests.groups.sync_group import SyncGroup
+from tidegate_gateway.requests.transactions.add_offsets_to_txn import AddOffsetsToTxn
+from tidegate_gateway.requests.transactions.add_partitions_to_txn import AddPartitionsToTxn
+from tidegate_gateway.requests.transactions.end_txn import EndTxn
+from tidegate_gateway.requests.transactions.init_producer_id import InitProducerId
+from tidegate_gateway.requests.transactions.txn_offset_commit import TxnOffsetCommit
 from tidegate_gateway.settings.broker_settings import BrokerSettings
-from tidegate_gateway.topics.internal_topics import OffsetsTopic
+from tidegate_gateway.topics.internal_topics import InternalTopics
+from tidegate_gateway.transactions.producer_ids import ProducerIds
+from tidegate_gateway.transactions.steps import TransactionSteps
+from tidegate_gateway.zones.cluster_view import ClusterView
+from tidegate_gateway.zones.zone_finder import ZoneFinder
+from tidegate_gateway.zones.zone_settings import zone_maps
 from tidegate_protocol.consumer_protocol import encode_subscription
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import delete_groups as dg
@@ -108,11 +118,21 @@ class Gateway:
             self.coordinator, settings, rng=Random(node_id + 100), absent=lambda: self.absent
         )
         both = (self.coordinator, self.groups)
-        offsets_topic = OffsetsTopic(
-            self.coordinator, BrokerSettings({}), lambda: bytes([node_id]) * 16
+        settings_of_broker = BrokerSettings({})
+        internal_topics = InternalTopics(
+            self.coordinator, settings_of_broker, lambda: bytes([node_id]) * 16
         )
+        state = self.coordinator.state
+        zones = ZoneFinder(zone_maps(settings_of_broker), state.gateways)
+        view = ClusterView(state, zones, lambda: self.absent)
+        steps = TransactionSteps(self.coordinator, ProducerIds(self.coordinator))
         handlers: list[Any] = [
-            FindCoordinator(self.coordinator, offsets_topic, self.groups),
+            FindCoordinator(self.coordinator, internal_topics, self.groups, view),
+            TxnOffsetCommit(*both),
+            AddOffsetsToTxn(steps),
+            AddPartitionsToTxn(self.coordinator, steps),
+            InitProducerId(steps, 900_000),
+            EndTxn(steps),
             OffsetFetch(self.coordinator),
             *(each(*both) for each in (ListGroups, OffsetCommit, OffsetDelete)),
             *(each(self.groups) for each in (JoinGroup, SyncGroup, Heartbeat, LeaveGroup)),

@@ -173,7 +173,7 @@ class ReadPass:
         return found if isinstance(found, SegmentIndex) else self.index_of(row)
 
     def _run(self, partition: Partition, row: RunRow) -> Run | ReadProblem | None:
-        if self.known:
+        if self.known and not row.is_marker:
             run = self.known.get((row.object_number, row.position))
             if run is not None:
                 assert not isinstance(run, SegmentIndex), "a segment with a known index has chunks"

@@ -37,7 +37,7 @@ from .cached_object import CachedObject
 from .fetch_plan import DEFAULT_SETTINGS, FetchSettings, Miss, ReadProblem, Run, RunKey
 from .object_asks import ObjectAsk
 from .object_reads import Got, ObjectReads
-from .prepared_runs import CorruptRun, FileRun, PreparedRun
+from .prepared_runs import CorruptRun, FileRun, PreparedRun, marker_run
 from .read_groups import MAX_WHOLE_BYTES, Group, end_of, groups_of
 from .run_verifier import RunVerifier, tail_of
 from .segment_disk import MAX_OPEN_FILES, PartKey, SegmentDisk
@@ -94,6 +94,8 @@ class LogReader:
 
     def ready(self, partition: Partition, row: RunRow) -> Run | None:
         """Return a run that can be sent at once."""
+        if row.is_marker:
+            return marker_run(partition, row)
         name = self._name(row)
         cached = self._cache.get_nowait(name)
         if isinstance(cached, CachedObject):
@@ -113,12 +115,15 @@ class LogReader:
 
     def is_in_memory(self, row: RunRow) -> bool:
         """Return whether ready() or index_of() would return something; no use of the run."""
+        if row.is_marker:
+            return True
         name = self._name(row)
         return name in self._cache or PartKey(name, row.position) in self._cache
 
     def spend(self, row: RunRow) -> None:
         """Evict this run before others: no known reader needs it any more."""
-        self._cache.demote(self._key(row))
+        if not row.is_marker:
+            self._cache.demote(self._key(row))
 
     async def parts(self, partition: Partition, row: RunRow, offset: int) -> list[RunRow]:
         """Return the chunks of a segment from the one that holds the offset on; else just the row.

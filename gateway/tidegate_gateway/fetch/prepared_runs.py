@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from array import array
+
 from tidegate_coordination.events.cluster import RUN_LOG_APPEND_TIME
 from tidegate_coordination.state.records.partitions import Partition
 from tidegate_coordination.state.records.runs import RunRow
+from tidegate_protocol.control_batches import control_batch
 from tidegate_storage.objects.prepared_runs import (
     CommittedRun,
     CorruptBatches,
@@ -17,7 +20,7 @@ from tidegate_storage.objects.segment_format import Chunk
 
 from .segment_rows import is_chunk
 
-__all__ = ["CorruptRun", "FileRun", "PreparedRun", "chunk_of", "prepare_run"]
+__all__ = ["CorruptRun", "FileRun", "PreparedRun", "chunk_of", "marker_run", "prepare_run"]
 
 
 class CorruptRun(Exception):
@@ -54,6 +57,21 @@ def prepare_run(
         return prepare_wal_run(region, _committed(row, partition))
     except CorruptBatches as error:
         raise CorruptRun(object_key, partition, error.offset, error.reason) from error
+
+
+def marker_run(partition: Partition, row: RunRow) -> PreparedRun:
+    """Return the control batch of a transaction's marker; it lies in no object."""
+    marker = row.marker()
+    batch = control_batch(
+        base_offset=row.base_offset,
+        leader_epoch=partition.epoch_at(row.base_offset),
+        timestamp_ms=marker.timestamp_ms,
+        producer_id=marker.producer_id,
+        producer_epoch=marker.epoch,
+        committed=marker.committed,
+    )
+    offsets, starts = array("q", [row.base_offset]), array("q", [0, len(batch)])
+    return PreparedRun(memoryview(batch), offsets, starts, row.next_offset, row.next_offset)
 
 
 def _committed(row: RunRow, partition: Partition) -> CommittedRun:

@@ -47,9 +47,12 @@ from tidegate_coordination.rules.consumer_groups.offsets import (
     OffsetDeletionRefusal,
     OffsetToCommit,
 )
+from tidegate_coordination.rules.transactions.refusals import TransactionRefusal
+from tidegate_coordination.rules.transactions.staging import StageOffsets
 from tidegate_coordination.state.gateways import Gateway
 
 from ..network.turns import Turns
+from ..transactions.steps import ProducerName
 from .hosted_group import HostedGroup
 from .hosted_groups import HostedGroups
 
@@ -189,6 +192,49 @@ class GroupManager:
             self._groups.lose(hosted, Refusal.NOT_COORDINATOR)
             return Refusal.NOT_COORDINATOR
         self._groups.drop_if_idle(hosted)
+        return answer
+
+    async def stage(
+        self,
+        group_id: str,
+        member: MemberIdentity,
+        generation: int,
+        offsets: Sequence[OffsetToCommit],
+        producer: ProducerName,
+        *,
+        may_add: bool,
+    ) -> list[bool] | Refusal | TransactionRefusal:
+        """Commit offsets in a producer's transaction; else as commit().  may_add: see StageOffsets.
+
+        Raises:
+          ProposalFailed: the offsets do not fit in an entry of the metadata log.
+        """
+        hosted = await self._host(group_id, create=generation < 0)
+        if isinstance(hosted, Refusal):
+            unknown = hosted is Refusal.UNKNOWN_MEMBER
+            return Refusal.ILLEGAL_GENERATION if unknown else hosted
+        machine = hosted.machine
+        refusal = machine.check_staging(member, generation)
+        if refusal is not None:
+            return await self._sure(hosted, refusal) or refusal
+        proposal = StageOffsets(
+            group_id,
+            machine.claim_epoch,
+            generation,
+            tuple(offsets),
+            producer.transactional_id,
+            producer.producer_id,
+            producer.epoch,
+            may_add,
+        )
+        try:
+            answer = await self._coordinator.propose(proposal)
+        except CoordinatorUnavailable:
+            return Refusal.UNAVAILABLE
+        if answer is TransactionRefusal.NOT_HOLDER:
+            self._groups.lose(hosted, Refusal.NOT_COORDINATOR)
+        else:
+            self._groups.drop_if_idle(hosted)
         return answer
 
     async def delete(self, group_id: str) -> Deletion | Refusal:

@@ -51,11 +51,11 @@ Appended: TypeAlias = tuple[tuple[int, ...], BatchToken]
 """The open object's facts of a batch: BatchFacts from record_count on, and its token."""
 
 
-def appended(header: BatchHeader, token: BatchToken) -> Appended:
-    """Return the facts that the open object keeps of a batch."""
+def appended(header: BatchHeader, token: BatchToken, flags: int) -> Appended:
+    """Return the facts that the open object keeps of a batch.  flags: see BatchFacts."""
     crc, _, _, _, timestamp, producer_id, epoch, base_sequence, record_count = header[4:]
     last = base_sequence if producer_id < 0 else last_sequence(base_sequence, record_count)
-    return (record_count, timestamp, crc, producer_id, epoch, base_sequence, last), token
+    return (record_count, timestamp, crc, producer_id, epoch, base_sequence, last, flags), token
 
 
 class WalCommits:

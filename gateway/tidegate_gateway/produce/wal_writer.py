@@ -167,9 +167,18 @@ class WalWriter:
             await self._room.wait()
 
     def append(
-        self, topic_id: bytes, partition: int, batch: Buffer, header: BatchHeader, token: BatchToken
+        self,
+        topic_id: bytes,
+        partition: int,
+        batch: Buffer,
+        header: BatchHeader,
+        token: BatchToken,
+        flags: int = 0,
     ) -> None:
-        """Take a checked batch; its place in the log is now fixed.  The bytes must not change."""
+        """Take a checked batch; its place in the log is now fixed.  The bytes must not change.
+
+        flags: see BatchFacts.
+        """
         if not self._open.size_bytes:
             self._pace.opened(trio.current_time())
         self._open.append(
@@ -178,7 +187,7 @@ class WalWriter:
             batch,
             header.record_count,
             header.max_timestamp,
-            appended(header, token),
+            appended(header, token, flags),
         )
         enough = self._open.size_bytes >= self._wake_at_bytes or not self.has_room
         if enough and not self._work.is_set():

@@ -146,7 +146,8 @@ class ReadabilityCheck:
                     found.is_complete = False
                     return
                 found.add(await self._look_between(number, row.base_offset, row.next_offset))
-                found.objects.add(row.object_number)
+                if not row.is_marker:
+                    found.objects.add(row.object_number)
                 found.runs += 1
                 found.bytes += row.length
                 if on_progress is not None:

@@ -1,8 +1,9 @@
 """Kafka's internal topics.
 
-Tidegate keeps group offsets in the metadata log, not in a topic.  But clients and tools expect to
-see `__consumer_offsets` after the first FindCoordinator of a group.  So the gateway creates it
-then, as Kafka does.  The topic stays empty, and clients may not write to it.
+Tidegate keeps group offsets and transactions in the metadata log, not in topics.  But clients and
+tools expect to see `__consumer_offsets` after the first FindCoordinator of a group, and
+`__transaction_state` after that of a transactional id.  So the gateway creates them then, as Kafka
+does.  They stay empty, and clients may not write to them.
 """
 
 from __future__ import annotations
@@ -12,7 +13,11 @@ from typing import Final
 
 import structlog
 
-from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_coordination.coordinator.coordinator import (
+    Coordinator,
+    CoordinatorUnavailable,
+    ProposalFailed,
+)
 from tidegate_coordination.rules.topics import NewTopic, Refused
 
 from ..settings.broker_settings import BrokerSettings
@@ -40,8 +45,28 @@ def offsets_topic(settings: BrokerSettings, topic_id: bytes) -> NewTopic:
     )
 
 
-class OffsetsTopic:
-    """Creates `__consumer_offsets` when it is first needed."""
+def transactions_topic(settings: BrokerSettings, topic_id: bytes) -> NewTopic:
+    """Return `__transaction_state` as a topic to create."""
+    return NewTopic(
+        topic_id,
+        TRANSACTIONS_TOPIC,
+        settings.int("transaction.state.log.num.partitions"),
+        settings.int("transaction.state.log.replication.factor"),
+        configs={
+            "cleanup.policy": "compact",
+            "compression.type": "uncompressed",
+            "min.insync.replicas": settings.text("transaction.state.log.min.isr"),
+            "segment.bytes": settings.text("transaction.state.log.segment.bytes"),
+            "unclean.leader.election.enable": "false",
+        },
+    )
+
+
+_MAKE: Final = {OFFSETS_TOPIC: offsets_topic, TRANSACTIONS_TOPIC: transactions_topic}
+
+
+class InternalTopics:
+    """Creates an internal topic when it is first needed."""
 
     def __init__(
         self, coordinator: Coordinator, settings: BrokerSettings, new_topic_id: Callable[[], bytes]
@@ -50,16 +75,16 @@ class OffsetsTopic:
         self._settings = settings
         self._new_topic_id = new_topic_id
 
-    async def ensure(self) -> None:
-        """Create the topic if it does not exist.
-
-        Raises:
-          CoordinatorUnavailable, ProposalFailed: it may not exist.
-        """
-        if OFFSETS_TOPIC in self._coordinator.state.topics.by_name:
+    async def ensure(self, name: str) -> None:
+        """Create the topic if it does not exist.  If that fails, log it: no request needs it."""
+        if name in self._coordinator.state.topics.by_name:
             return
-        topic = offsets_topic(self._settings, self._new_topic_id())
-        (answer,) = await create_topics(self._coordinator, self._settings, [topic])
-        made = OFFSETS_TOPIC in self._coordinator.state.topics.by_name
+        topic = _MAKE[name](self._settings, self._new_topic_id())
+        try:
+            (answer,) = await create_topics(self._coordinator, self._settings, [topic])
+        except (CoordinatorUnavailable, ProposalFailed) as error:
+            _log.warning("could not make a topic", topic=name, reason=str(error))
+            return
+        made = name in self._coordinator.state.topics.by_name
         if isinstance(answer, Refused) and not made:
-            _log.warning("could not make a topic", topic=OFFSETS_TOPIC, reason=str(answer))
+            _log.warning("could not make a topic", topic=name, reason=str(answer))

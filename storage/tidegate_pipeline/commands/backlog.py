@@ -69,7 +69,7 @@ def pipeline_status(state: ClusterState, now_ms: int) -> PipelineStatus:
                 continue
             runs += 1
             run_bytes += row.length
-            committed_ms = state.objects.committed_at_ms(row.object_number)
+            committed_ms = state.committed_at_ms(row)
             oldest_at_ms = committed_ms if oldest_at_ms is None else min(oldest_at_ms, committed_ms)
     return PipelineStatus(
         state.cluster_id,

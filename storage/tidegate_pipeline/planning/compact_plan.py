@@ -75,7 +75,7 @@ def _is_due(
         return True
     # A growing segment is as young as its last record, so the time since the last round counts.
     last_ms = partition.cleanings[-1].log_time_ms if partition.cleanings else 0
-    oldest_ms = min(state.objects.committed_at_ms(row.object_number) for row in dirty)
+    oldest_ms = min(state.committed_at_ms(row) for row in dirty)
     return state.log_time_ms - min(last_ms, oldest_ms) >= topic.max_compaction_lag_ms
 
 

@@ -279,7 +279,7 @@ def _rested(
     looked_at = 0
     for at in range(len(partition.runs)):
         row = partition.runs[at]
-        if state.objects.committed_at_ms(row.object_number) > before_ms:
+        if state.committed_at_ms(row) > before_ms:
             return
         if row.base_offset < from_offset:
             continue
@@ -303,11 +303,7 @@ def _is_due(state: ClusterState, stretch: list[RunRow], settings: MergeSettings)
     if len(stretch) >= settings.min_parts:
         return True
     oldest_ms = min(
-        (
-            state.objects.committed_at_ms(row.object_number)
-            for row in stretch
-            if not row.flags & RUN_SEGMENT
-        ),
+        (state.committed_at_ms(row) for row in stretch if not row.flags & RUN_SEGMENT),
         default=state.log_time_ms,
     )
     return oldest_ms <= state.log_time_ms - settings.patience_ms

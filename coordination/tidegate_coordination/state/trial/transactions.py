@@ -103,7 +103,7 @@ class TransactionTrial:
                     traced.partitions.pop(number, None)
 
     def _take_id(self, name: str, last_id: int | None, producer_id: int) -> None:
-        """Give an id another producer id, which nobody has, or its own again."""
+        """Give an id another producer id, which no other id has, or its own again."""
         if producer_id == last_id:
             return
         expect(self._of(producer_id) is None, f"producer id {producer_id} is taken")

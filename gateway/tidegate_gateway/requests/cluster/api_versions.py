@@ -1,10 +1,10 @@
 """ApiVersions: versions 0-4.
 
 The answer is built from the table of handlers, so a gateway announces exactly the APIs that it
-serves.  One feature is finalized (KIP-584), under a name of Tidegate's own: clients that act on
-Kafka's names find none of them (no transactions, no KIP-848 groups yet).  Decision 18 says why the
-feature is not called `metadata.version`.  A request above version 4 is answered in version 0 with
-UNSUPPORTED_VERSION and the list (dispatch.py).
+serves.  Two features are finalized (KIP-584).  One has a name of Tidegate's own; decision 18 says
+why it is not called `metadata.version`.  The other is `transaction.version`, from the level of
+transactions on: clients then use the newest protocol (KIP-890).  A request above version 4 is
+answered in version 0 with UNSUPPORTED_VERSION and the list (dispatch.py).
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from types import ModuleType
-from typing import ClassVar
+from typing import ClassVar, Final
 
-from tidegate_coordination.events.metadata_versions import FEATURE_NAME, FIRST
+from tidegate_coordination.events.metadata_versions import FEATURE_NAME, FIRST, TRANSACTIONS
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_protocol.apis import APIS, ApiKey
 from tidegate_protocol.error_codes import ErrorCode
@@ -30,6 +30,10 @@ from tidegate_protocol.messages.api_versions import (
 
 from ...network.call import Call
 
+TRANSACTION_FEATURE: Final = "transaction.version"
+TRANSACTION_VERSION: Final = 2
+# Older clients cannot read a feature whose lowest level is 0 (KAFKA-17492).
+LEVEL_ZERO_SINCE: Final = 4
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")  # KIP-511
 
 
@@ -45,24 +49,31 @@ class ApiVersions:
     async def handle(self, call: Call, request: ApiVersionsRequest | None) -> ApiVersionsResponse:
         """Answer the list; request is None if its version is unknown."""
         if request is None:
-            return self._answer(ErrorCode.UNSUPPORTED_VERSION)
+            return self._answer(ErrorCode.UNSUPPORTED_VERSION, call.version)
         if call.version >= 3:
             name, version = request.client_software_name, request.client_software_version
             if not (_SOFTWARE.fullmatch(name) and _SOFTWARE.fullmatch(version)):
                 return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
-        return self._answer(ErrorCode.NONE)
+        return self._answer(ErrorCode.NONE, call.version)
 
-    def _answer(self, error: ErrorCode) -> ApiVersionsResponse:
+    def _answer(self, error: ErrorCode, request_version: int) -> ApiVersionsResponse:
         keys = [
             ApiVersion(key, APIS[key].announced_min_version, APIS[key].max_version)
             for key in sorted(self.served)
         ]
         state, version = self.state, self.state.metadata_version
+        supported = [SupportedFeatureKey(FEATURE_NAME, FIRST, state.highest_version)]
+        if request_version >= LEVEL_ZERO_SINCE:
+            supported.append(SupportedFeatureKey(TRANSACTION_FEATURE, 0, TRANSACTION_VERSION))
+        finalized = [FinalizedFeatureKey(FEATURE_NAME, version, version)]
+        if version >= TRANSACTIONS:
+            highest = TRANSACTION_VERSION
+            finalized.append(FinalizedFeatureKey(TRANSACTION_FEATURE, highest, highest))
         return ApiVersionsResponse(
             error_code=error,
             api_keys=keys,
-            supported_features=[SupportedFeatureKey(FEATURE_NAME, FIRST, state.highest_version)],
+            supported_features=supported,
             # Clients keep the features of the highest epoch that they have seen.
             finalized_features_epoch=state.position,
-            finalized_features=[FinalizedFeatureKey(FEATURE_NAME, version, version)],
+            finalized_features=finalized,
         )

@@ -6,12 +6,15 @@ listener, its clients cannot reach the group, so all gateways should have all li
 that is cut off from the metadata log names the others that it knows: clients that ask only their
 given address (kafka-go) would else be stuck.
 
-Differs from Kafka: there are no transactions yet, so a transactional id is refused.  The Java
-client asks with version 3 or later.  It shows this gateway's text for a code that it does not
-expect here, such as UNSUPPORTED_VERSION; for TRANSACTIONAL_ID_AUTHORIZATION_FAILED it shows none,
-and people look for ACLs. librdkafka asks with versions up to 2.  Only
-TRANSACTIONAL_ID_AUTHORIZATION_FAILED is fatal to it, with the text; any other code it retries for
-ever.  A share group's key gets INVALID_REQUEST.
+Any gateway takes any step of a transaction.  So a transactional id hashes to one of the gateways in
+the zone of the client, and no gateway ever answers NOT_COORDINATOR for it.
+
+A cluster below the metadata.version of transactions refuses transactional ids.  The Java client
+asks with version 3 or later.  It shows this gateway's text for a code that it does not expect here,
+such as UNSUPPORTED_VERSION; for TRANSACTIONAL_ID_AUTHORIZATION_FAILED it shows none, and people
+look for ACLs.  librdkafka asks with versions up to 2.  Only TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+is fatal to it, with the text; any other code it retries for ever.  A share group's key gets
+INVALID_REQUEST.
 """
 
 from __future__ import annotations
@@ -21,10 +24,8 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import ClassVar
 
-import structlog
-
 from tidegate_coordination.coordinator.coordinator import Coordinator as MetadataCoordinator
-from tidegate_coordination.coordinator.coordinator import CoordinatorUnavailable, ProposalFailed
+from tidegate_coordination.events.metadata_versions import TRANSACTIONS as TRANSACTIONS_LEVEL
 from tidegate_coordination.placement.groups import chosen, server
 from tidegate_coordination.state.gateways import Gateway
 from tidegate_protocol.apis import ApiKey
@@ -39,10 +40,9 @@ from tidegate_protocol.messages.find_coordinator import (
 from ...groups.group_manager import GroupManager
 from ...network.call import Call
 from ...network.turns import Turns
-from ...topics.internal_topics import OFFSETS_TOPIC, OffsetsTopic
+from ...topics.internal_topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, InternalTopics
 from ...unserved import TRANSACTIONS
-
-_log = structlog.get_logger("tidegate.groups")
+from ...zones.cluster_view import ClusterView
 
 SEVERAL_SINCE = 4
 GROUP = 0
@@ -57,8 +57,9 @@ class FindCoordinator:
     """See the module's head."""
 
     coordinator: MetadataCoordinator
-    offsets_topic: OffsetsTopic
+    internal_topics: InternalTopics
     groups: GroupManager
+    view: ClusterView
     api_key: ClassVar[int] = ApiKey.FIND_COORDINATOR
     messages: ClassVar[ModuleType] = messages
 
@@ -67,8 +68,7 @@ class FindCoordinator:
         listener = call.peer.listener
         keys = request.coordinator_keys if call.version >= SEVERAL_SINCE else [request.key]
         if request.key_type == TRANSACTION:
-            call.note_refused(TRANSACTIONS)
-            found = _no_transactions(keys, call.version)
+            found = await self._find_transactional(keys, call)
         else:
             found = await self._find_all(keys, request.key_type, listener)
         if call.version >= SEVERAL_SINCE:
@@ -82,18 +82,32 @@ class FindCoordinator:
             port=one.port,
         )
 
-    async def _ensure_offsets_topic(self) -> None:
-        """Groups need no topic, so the request succeeds even while the log is away."""
-        try:
-            await self.offsets_topic.ensure()
-        except (CoordinatorUnavailable, ProposalFailed) as error:
-            _log.warning("could not make a topic", topic=OFFSETS_TOPIC, reason=str(error))
+    async def _find_transactional(self, keys: Sequence[str], call: Call) -> list[Coordinator]:
+        if self.coordinator.state.metadata_version < TRANSACTIONS_LEVEL:
+            call.note_refused(TRANSACTIONS)
+            return _no_transactions(keys, call.version)
+        await self.internal_topics.ensure(TRANSACTIONS_TOPIC)
+        turns = Turns()
+        found: list[Coordinator] = []
+        for key in keys:
+            found.append(
+                self._named(key, self._transactional_server(key, call), call.peer.listener)
+            )
+            await turns.count()
+        return found
+
+    def _transactional_server(self, key: str, call: Call) -> Gateway | None:
+        among = self.groups.candidates(call.peer.listener)
+        view = self.view.of_client(call)
+        of_zone = view.gateways.by_zone.get(view.zone, []) if view.zone is not None else []
+        near = {node: among[node] for node in of_zone if node in among}
+        return self._answering(chosen(key, near or among), key, near or among)
 
     async def _find_all(
         self, keys: Sequence[str], key_type: int, listener: str
     ) -> list[Coordinator]:
         if key_type == GROUP:
-            await self._ensure_offsets_topic()
+            await self.internal_topics.ensure(OFFSETS_TOPIC)
         turns = Turns()
         among = self.groups.candidates(listener)
         found: list[Coordinator] = []
@@ -115,22 +129,25 @@ class FindCoordinator:
     def _find_group(
         self, group_id: str, listener: str, among: Mapping[int, Gateway]
     ) -> Coordinator:
-        gateway = self._server(group_id, among)
+        found = server(self.coordinator.state, group_id, among)
+        return self._named(group_id, self._answering(found, group_id, among), listener)
+
+    def _named(self, key: str, gateway: Gateway | None, listener: str) -> Coordinator:
         if gateway is None and self.coordinator.is_cut_off:
             return _refused(
-                group_id,
+                key,
                 ErrorCode.COORDINATOR_NOT_AVAILABLE,
                 "This gateway does not reach its metadata log",
             )
         endpoint = gateway.endpoint(listener) if gateway is not None else None
         if gateway is None or endpoint is None:
             return _refused(
-                group_id,
+                key,
                 ErrorCode.COORDINATOR_NOT_AVAILABLE,
-                f"No gateway for the group has a listener {listener!r}",
+                f"No gateway that serves it has a listener {listener!r}",
             )
         return Coordinator(
-            key=group_id,
+            key=key,
             node_id=gateway.node_id,
             host=endpoint.host,
             port=endpoint.port,
@@ -138,23 +155,24 @@ class FindCoordinator:
             error_message=None,
         )
 
-    def _server(self, group_id: str, among: Mapping[int, Gateway]) -> Gateway | None:
+    def _answering(
+        self, found: Gateway | None, key: str, among: Mapping[int, Gateway]
+    ) -> Gateway | None:
         """Return the gateway to name.  A gateway that is cut off names another one that answers it,
         because it cannot see whose lease has expired.
         """
-        found = server(self.coordinator.state, group_id, among)
         if not self.coordinator.is_cut_off:
             return found
         me = self.coordinator.incarnation
         others = {node: each for node, each in among.items() if each.incarnation != me}
-        return found if found in others.values() else chosen(group_id, others)
+        return found if found in others.values() else chosen(key, others)
 
 
 def _no_transactions(keys: Sequence[str], version: int) -> list[Coordinator]:
     code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     if version >= TEXT_SHOWN_SINCE:
         code = ErrorCode.UNSUPPORTED_VERSION
-    text = f"Tidegate does not support transactions yet: {TRANSACTIONS.advice}"
+    text = f"{TRANSACTIONS.what}: {TRANSACTIONS.advice}"
     return [_refused(key, code, text) for key in keys]
 
 

@@ -1,7 +1,7 @@
 """OffsetFetch: versions 1-10.
 
 Differs from Kafka: any gateway answers, not only the group's, from a replica that has read the
-metadata log to its end; without transactions require_stable changes nothing.
+metadata log to its end.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import ClassVar
 
 from tidegate_coordination.coordinator.coordinator import Coordinator, CoordinatorUnavailable
 from tidegate_coordination.events.groups import CommittedOffset
+from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.groups import PartitionOffsets
 from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.error_codes import ErrorCode
@@ -58,29 +59,30 @@ class OffsetFetch:
             code = ErrorCode.NOT_COORDINATOR
         by_id = call.version >= TOPIC_IDS_SINCE
         turns = Turns()
+        pending = _Pending(self.coordinator.state if request.require_stable else None)
         groups: list[OffsetFetchResponseGroup] = []
         for each in wanted:
             refused = _refused(each, code) if code else None
-            groups.append(refused or await self._group(each, by_id, turns))
+            groups.append(refused or await self._group(each, by_id, turns, pending))
             await turns.count()
         if call.version >= SEVERAL_SINCE:
             return OffsetFetchResponse(groups=groups)
         return _single_response(groups[0])
 
     async def _group(
-        self, wanted: OffsetFetchRequestGroup, by_id: bool, turns: Turns
+        self, wanted: OffsetFetchRequestGroup, by_id: bool, turns: Turns, pending: _Pending
     ) -> OffsetFetchResponseGroup:
         answer = OffsetFetchResponseGroup(group_id=wanted.group_id)
         if wanted.topics is None:
-            answer.topics = await self._all_topics(wanted.group_id, by_id, turns)
+            answer.topics = await self._all_topics(wanted.group_id, by_id, turns, pending)
             return answer
         for each in wanted.topics:
-            answer.topics.append(await self._topic(wanted.group_id, each, by_id, turns))
+            answer.topics.append(await self._topic(wanted.group_id, each, by_id, turns, pending))
             await turns.count()
         return answer
 
     async def _all_topics(
-        self, group_id: str, by_id: bool, turns: Turns
+        self, group_id: str, by_id: bool, turns: Turns, pending: _Pending
     ) -> list[OffsetFetchResponseTopics]:
         rows: list[OffsetFetchResponseTopics] = []
         for topic_id in list(self._offsets(group_id)):
@@ -88,7 +90,10 @@ class OffsetFetch:
             of_topic = self._offsets(group_id).get(topic_id, {})
             topic = self.coordinator.state.topics.by_id.get(topic_id)
             if topic is not None and of_topic:
-                partitions = [_partition(index, each) for index, each in sorted(of_topic.items())]
+                partitions = [
+                    pending.or_partition(group_id, topic_id, index, each)
+                    for index, each in sorted(of_topic.items())
+                ]
                 rows.append(_topic_row(topic.name, topic_id, partitions, by_id))
             await turns.count(1 + len(of_topic))
         return rows
@@ -98,24 +103,51 @@ class OffsetFetch:
         return group.offsets if group is not None else {}
 
     async def _topic(
-        self, group_id: str, wanted: OffsetFetchRequestTopics, by_id: bool, turns: Turns
+        self,
+        group_id: str,
+        wanted: OffsetFetchRequestTopics,
+        by_id: bool,
+        turns: Turns,
+        pending: _Pending,
     ) -> OffsetFetchResponseTopics:
         partitions: list[OffsetFetchResponsePartitions] = []
-        of_topic, code = self._of_topic(group_id, wanted, by_id)
+        topic_id, code = self._topic_id(wanted, by_id)
+        of_topic = self._offsets(group_id).get(topic_id, {})
         for index in wanted.partition_indexes:
-            partitions.append(_partition(index, of_topic.get(index), code))
+            offset = of_topic.get(index)
+            partitions.append(pending.or_partition(group_id, topic_id, index, offset, code))
             if await turns.count():
-                of_topic, code = self._of_topic(group_id, wanted, by_id)
+                topic_id, code = self._topic_id(wanted, by_id)
+                of_topic = self._offsets(group_id).get(topic_id, {})
         return _topic_row(wanted.name, wanted.topic_id, partitions, by_id)
 
-    def _of_topic(
-        self, group_id: str, wanted: OffsetFetchRequestTopics, by_id: bool
-    ) -> tuple[PartitionOffsets, ErrorCode]:
+    def _topic_id(self, wanted: OffsetFetchRequestTopics, by_id: bool) -> tuple[bytes, ErrorCode]:
         topics = self.coordinator.state.topics
         topic = topics.by_id.get(wanted.topic_id) if by_id else topics.by_name.get(wanted.name)
         if topic is None:
-            return {}, ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.NONE
-        return self._offsets(group_id).get(topic.topic_id, {}), ErrorCode.NONE
+            return b"", ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.NONE
+        return topic.topic_id, ErrorCode.NONE
+
+
+@dataclass(frozen=True, slots=True)
+class _Pending:
+    """The offsets that open transactions have staged, if a request minds them (KIP-447)."""
+
+    state: ClusterState | None
+
+    def or_partition(
+        self,
+        group_id: str,
+        topic_id: bytes,
+        index: int,
+        committed: CommittedOffset | None,
+        code: ErrorCode = ErrorCode.NONE,
+    ) -> OffsetFetchResponsePartitions:
+        """Return the answer for a partition; the consumer asks again while its offset is open."""
+        state = self.state
+        if state is not None and state.transactions.is_pending(group_id, (topic_id, index)):
+            return _partition(index, None, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+        return _partition(index, committed, code)
 
 
 def _without_repeats(

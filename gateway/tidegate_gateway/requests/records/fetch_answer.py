@@ -8,7 +8,12 @@ from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.records.partitions import Partition
 from tidegate_coordination.state.topics import Topic
 from tidegate_protocol.error_codes import ErrorCode
-from tidegate_protocol.messages.fetch import EpochEndOffset, FetchPartition, PartitionData
+from tidegate_protocol.messages.fetch import (
+    AbortedTransaction,
+    EpochEndOffset,
+    FetchPartition,
+    PartitionData,
+)
 from tidegate_protocol.primitives import Buffer
 from tidegate_storage.stores.files.file_part import FileChanged, FilePart
 
@@ -196,11 +201,21 @@ class Look:
                 None,
                 None,
                 None,
-                [] if self._is_committed_only else None,
+                self._aborted(partition, offset, end) if self._is_committed_only else None,
                 preferred,
                 pieces or b"",
             )
         )
+
+    def _aborted(self, partition: Partition, offset: int, end: int) -> list[AbortedTransaction]:
+        """Return the aborted transactions among the records of the answer, by first offset."""
+        if not partition.aborted:
+            return []
+        behind = self._plan.behind
+        if behind and behind[-1][0] is partition:
+            end = behind[-1][1]
+        rows = sorted(partition.aborted.between(offset, end), key=lambda row: row.first)
+        return [AbortedTransaction(row.producer_id, row.first) for row in rows]
 
     def _tell_diverging(self, index: int, end: EpochEndOffset, partition: Partition) -> None:
         """The client must first truncate, so no record is read and the answer goes out at once."""

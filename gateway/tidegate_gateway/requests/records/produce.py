@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, cast
 
 import structlog
@@ -21,6 +22,8 @@ import trio
 
 from tidegate_coordination.configs.topic_settings import TopicSettings
 from tidegate_coordination.coordinator.coordinator import Coordinator, CoordinatorUnavailable
+from tidegate_coordination.events.metadata_versions import TRANSACTIONS as TRANSACTIONS_LEVEL
+from tidegate_coordination.rules.records.transactional_batches import MAY_ADD, TRANSACTIONAL
 from tidegate_coordination.state.topics import Topic
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.headers import RequestHeader
@@ -29,6 +32,7 @@ from tidegate_protocol.messages.produce import (
     BatchIndexAndErrorMessage,
     PartitionProduceData,
     PartitionProduceResponse,
+    ProduceRequest,
     TopicProduceData,
     TopicProduceResponse,
 )
@@ -54,6 +58,7 @@ from .produce_rules import (
     accepted_header,
     find_topic,
     request_error,
+    transactional_producer_ids,
     writable_topic,
 )
 
@@ -62,14 +67,19 @@ _log = structlog.get_logger("tidegate.produce")
 # About the default of clients' request.timeout.ms.
 ROOM_SECONDS: Final = 30.0
 
+# From here on a batch adds its partition to its transaction (KIP-890).
+MAY_ADD_SINCE: Final = 12
+
 # The cost of accepting a batch, in rows (turns.py).
 ROWS_A_BATCH: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
 class _Received:
-    """A request in stage one: its version, its client, its bytes and its reply.  room_by: trio's
-    time until which its batches wait for room.
+    """A request in stage one: its version, its client, its bytes and its reply.
+
+    room_by: trio's time until which its batches wait for room.  transactional_flags: of its
+      transactional batches, see BatchFacts; 0: it may have none.
     """
 
     version: int
@@ -77,6 +87,7 @@ class _Received:
     arena: Arena
     pending: Pending
     room_by: float
+    transactional_flags: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +126,13 @@ class Produce:
         slot = None if request.acks == NO_ANSWER else connection.open_slot()
         pending = Pending(connection, header, slot, self.flusher, self.deadlines)
         room_by = trio.current_time() + ROOM_SECONDS
-        received = _Received(header.api_version, connection.peer, arena, pending, room_by)
+        flags = 0
         if request.transactional_id is not None:
-            self.refused.note(connection.peer, TRANSACTIONS)
-        whole = request_error(request.transactional_id, request.acks)
-        if whole is None:
-            whole = self._error_here()
+            flags = TRANSACTIONAL | (MAY_ADD if header.api_version >= MAY_ADD_SINCE else 0)
+        received = _Received(header.api_version, connection.peer, arena, pending, room_by, flags)
+        whole = request_error(request.acks) or self._error_here()
+        if whole is None and request.transactional_id is not None:
+            whole = await self._transactional_error(connection.peer, request)
         for topic_data in request.topic_data:
             answer = TopicProduceResponse(topic_data.name, topic_data.topic_id)
             pending.response.responses.append(answer)
@@ -143,6 +155,29 @@ class Produce:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER, "this gateway is about to stop"
         if self.coordinator.is_cut_off:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER, "this gateway does not reach its metadata log"
+        return None
+
+    async def _transactional_error(
+        self, peer: Peer, request: ProduceRequest
+    ) -> tuple[ErrorCode, str] | None:
+        """Return why the transactional batches of a request cannot be written.
+
+        The log's rules know a batch's producer id only, so here is checked that it is the request's
+        id's.
+        """
+        state = self.coordinator.state
+        if state.metadata_version < TRANSACTIONS_LEVEL:
+            self.refused.note(peer, TRANSACTIONS)
+            return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, TRANSACTIONS.what
+        producer_ids = transactional_producer_ids(request)
+        if len(producer_ids) > 1:
+            return ErrorCode.INVALID_PRODUCER_ID_MAPPING, "batches of several producer ids"
+        for producer_id in producer_ids:
+            if state.transactions.name_of(producer_id) != request.transactional_id:
+                await self._catch_up()
+            if state.transactions.name_of(producer_id) != request.transactional_id:
+                text = "the transactional id has another producer id"
+                return ErrorCode.INVALID_PRODUCER_ID_MAPPING, text
         return None
 
     async def _topic(self, data: TopicProduceData, version: int) -> Topic | None:
@@ -172,7 +207,7 @@ class Produce:
         try:
             topic = writable_topic(topic, data.index, received.version)
             records = cast("memoryview | None", data.records)  # a decoded field is never else
-            batch, batch_header = await self._checked(topic, records, received.version)
+            batch, batch_header = await self._checked(topic, records, received)
             if not self.writer.has_room:
                 await self._wait_for_room(received.room_by)
         except BatchRefused as refused:
@@ -187,7 +222,8 @@ class Produce:
         received.peer.produced_bytes += len(batch)
         # From here on the open object refers to the arena, even if the connection ends.
         self.writer.pin(received.arena)
-        self.writer.append(topic.topic_id, data.index, batch, batch_header, token)
+        flags = received.transactional_flags if batch_header.is_transactional else 0
+        self.writer.append(topic.topic_id, data.index, batch, batch_header, token, flags)
 
     async def _wait_for_room(self, deadline: float) -> None:
         """See WalWriter.wait_for_room; while store or log is away, the wait ends at the
@@ -199,13 +235,19 @@ class Produce:
             raise BatchRefused(ErrorCode.NOT_ENOUGH_REPLICAS, "object store or log is behind")
 
     async def _checked(
-        self, topic: Topic, records: memoryview | None, version: int
+        self, topic: Topic, records: memoryview | None, received: _Received
     ) -> tuple[Buffer, BatchHeader]:
         settings = self.settings_of(topic)
-        now_ms = self.now_ms()
-        batch_header = accepted_header(records, settings, version, now_ms)
+        accept = partial(
+            accepted_header,
+            settings=settings,
+            version=received.version,
+            now_ms=self.now_ms(),
+            may_be_transactional=bool(received.transactional_flags),
+        )
+        batch_header = accept(records)
         assert records is not None
         if not self.deep_check.is_needed(settings, batch_header):
             return records, batch_header
         batch = await self.deep_check.check(settings, records)
-        return batch, accepted_header(memoryview(batch), settings, version, now_ms)
+        return batch, accept(memoryview(batch))

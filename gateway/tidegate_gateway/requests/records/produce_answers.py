@@ -17,6 +17,8 @@ from ...network.replies import ReplySlot
 from ...produce.produce_deadlines import ProduceDeadlines
 
 UNANSWERABLE: Final = "the answer to a produce request could not be given"
+ABORTABLE_SINCE: Final = 11
+"""Versions from here on know TRANSACTION_ABORTABLE (KIP-890)."""
 _REFUSAL_CODES = {
     Refusal.UNKNOWN_TOPIC: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     Refusal.STALE_PRODUCER_EPOCH: ErrorCode.INVALID_PRODUCER_EPOCH,
@@ -24,6 +26,11 @@ _REFUSAL_CODES = {
     Refusal.DUPLICATE_SEQUENCE: ErrorCode.DUPLICATE_SEQUENCE_NUMBER,
     # The partition has no offset left, so a retry cannot succeed.
     Refusal.OFFSETS_RUN_OUT: ErrorCode.INVALID_RECORD,
+    Refusal.UNKNOWN_TRANSACTIONAL_ID: ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+    Refusal.NOT_IN_TRANSACTION: ErrorCode.TRANSACTION_ABORTABLE,
+    Refusal.OPEN_TRANSACTION: ErrorCode.INVALID_TXN_STATE,
+    # Kafka has no such limit.  The client aborts the transaction.
+    Refusal.TRANSACTION_TOO_LARGE: ErrorCode.TRANSACTION_ABORTABLE,
     # The batch was not written and will not be: the client may send it again.
     Refusal.ABANDONED: ErrorCode.NOT_ENOUGH_REPLICAS,
 }
@@ -62,6 +69,11 @@ class Pending:
         self._in_stage_one = True
         self.response = ProduceResponse()
 
+    @property
+    def version(self) -> int:
+        """Return the version of the request."""
+        return self._header.api_version
+
     def add(self, token: Token) -> None:
         """Count one more unsettled batch."""
         assert self._waiting is not None
@@ -96,7 +108,7 @@ class Pending:
     def time_out(self) -> None:
         """See produce_deadlines.Expirable."""
         for token in self._waiting or ():
-            settle_answer(token.answer, None)
+            settle_answer(token.answer, None, self.version)
         self._answer()
 
     def _answer(self) -> None:
@@ -134,7 +146,7 @@ class Token:
         """See wal_commits.BatchToken."""
         if not self.pending.settled(self):
             return
-        settle_answer(self.answer, outcome)
+        settle_answer(self.answer, outcome, self.pending.version)
         self.pending.answer_if_done()
 
     def abort(self) -> None:
@@ -142,8 +154,13 @@ class Token:
         self.pending.abort()
 
 
-def settle_answer(answer: PartitionProduceResponse, outcome: BatchOutcome | None) -> None:
-    """Fill in the outcome of a partition's batch; None if it is still unknown at the deadline."""
+def settle_answer(
+    answer: PartitionProduceResponse, outcome: BatchOutcome | None, version: int
+) -> None:
+    """Fill in the outcome of a partition's batch; None if it is still unknown at the deadline.
+
+    version: of the request.
+    """
     if outcome is None:
         refuse(answer, ErrorCode.REQUEST_TIMED_OUT, "")
     elif outcome.refusal is None:
@@ -151,7 +168,10 @@ def settle_answer(answer: PartitionProduceResponse, outcome: BatchOutcome | None
         answer.log_append_time_ms = outcome.append_time_ms
         answer.log_start_offset = outcome.log_start_offset
     else:
-        refuse(answer, _REFUSAL_CODES[outcome.refusal], outcome.refusal.value)
+        code = _REFUSAL_CODES[outcome.refusal]
+        if code is ErrorCode.TRANSACTION_ABORTABLE and version < ABORTABLE_SINCE:
+            code = ErrorCode.INVALID_TXN_STATE
+        refuse(answer, code, outcome.refusal.value)
 
 
 def refuse(answer: PartitionProduceResponse, code: ErrorCode, message: str) -> None:

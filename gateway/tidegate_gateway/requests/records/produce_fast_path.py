@@ -119,7 +119,8 @@ class _Lone:
     def _answer_late(self, slot: ReplySlot, outcome: BatchOutcome | None) -> None:
         self._slot = None
         route = self._route
-        response = _response([(route.key, [(route.index, 0, 0)])], [outcome])
+        parts = [(route.key, [(route.index, 0, 0)])]
+        response = _response(parts, [outcome], route.version)
         _fill(slot, response, self._correlation_id, route.version)
         self._path.flusher.add(self._connection)
 
@@ -187,7 +188,8 @@ class _Request:
         self._slot = None
         plain = self._plain
         if self._has_failed:
-            response = _response(plain.topics, [each.outcome for each in self._tokens])
+            outcomes = [each.outcome for each in self._tokens]
+            response = _response(plain.topics, outcomes, plain.version)
             _fill(slot, response, plain.correlation_id, plain.version)
         else:
             slot.fill((encode_plain(plain.version, plain.correlation_id, self._answers()),))
@@ -207,7 +209,7 @@ class _Request:
 
 
 def _response(
-    topics: list[tuple[TopicKey, list[Part]]], outcomes: list[BatchOutcome | None]
+    topics: list[tuple[TopicKey, list[Part]]], outcomes: list[BatchOutcome | None], version: int
 ) -> ProduceResponse:
     """Return an answer with at least one error."""
     rest = iter(outcomes)
@@ -217,7 +219,7 @@ def _response(
         answer = TopicProduceResponse(name, topic_id)
         for index, _, _ in parts:
             partition = PartitionProduceResponse(index)
-            settle_answer(partition, next(rest))
+            settle_answer(partition, next(rest), version)
             answer.partition_responses.append(partition)
         response.responses.append(answer)
     return response

@@ -6,13 +6,14 @@ refused batch to produce.py. record_checks.py checks records, if settings requir
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, cast
 
 from tidegate_coordination.configs.topic_settings import TopicSettings
 from tidegate_coordination.state.topics import Topic, TopicTable
-from tidegate_protocol.batches import TRANSACTIONAL
+from tidegate_protocol.batches import HEADER_BYTES, TRANSACTIONAL, read_header
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.errors import InvalidBatch, InvalidReason
+from tidegate_protocol.messages.produce import ProduceRequest
 from tidegate_protocol.plain_produce import TOPIC_IDS_FROM, TopicKey
 from tidegate_protocol.records import BatchHeader, check_batch
 
@@ -24,9 +25,9 @@ ZSTD: Final = 4
 NO_ANSWER: Final = 0
 ANSWERED_ACKS: Final = (-1, 1)
 VALID_ACKS: Final = (NO_ANSWER, *ANSWERED_ACKS)
-_NO_TRANSACTIONS: Final = (
+_NO_TRANSACTIONAL_ID: Final = (
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-    "transactions are not supported yet",
+    "a transactional batch needs a request with a transactional id",
 )
 _REASON_CODES: Final = {
     InvalidReason.CORRUPT: ErrorCode.CORRUPT_MESSAGE,
@@ -35,13 +36,24 @@ _REASON_CODES: Final = {
 }
 
 
-def request_error(transactional_id: str | None, acks: int) -> tuple[ErrorCode, str] | None:
+def request_error(acks: int) -> tuple[ErrorCode, str] | None:
     """Return the error that all batches of a request get; None for a valid request."""
-    if transactional_id is not None:
-        return _NO_TRANSACTIONS
     if acks not in VALID_ACKS:
         return ErrorCode.INVALID_REQUIRED_ACKS, f"acks is {acks}; use -1, 0 or 1"
     return None
+
+
+def transactional_producer_ids(request: ProduceRequest) -> set[int]:
+    """Return the producer ids of a request's transactional batches that have a header."""
+    found: set[int] = set()
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            records = cast("memoryview | None", data.records)  # a decoded field is never else
+            if records is not None and len(records) >= HEADER_BYTES:
+                header = read_header(records)
+                if header.attributes & TRANSACTIONAL:
+                    found.add(header.producer_id)
+    return found
 
 
 def find_topic(topics: TopicTable, key: TopicKey) -> Topic | None:
@@ -65,11 +77,17 @@ def writable_topic(topic: Topic | None, partition: int, version: int) -> Topic:
 
 
 def accepted_header(
-    batch: memoryview | None, settings: TopicSettings, version: int, now_ms: int
+    batch: memoryview | None,
+    settings: TopicSettings,
+    version: int,
+    now_ms: int,
+    *,
+    may_be_transactional: bool = False,
 ) -> BatchHeader:
     """Return the header of a batch that its topic accepts as far as the header tells.
 
-    version: of the request.  now_ms: wall clock.
+    version: of the request.  now_ms: wall clock.  may_be_transactional: the request has a
+      transactional id.
 
     Raises:
       BatchRefused
@@ -83,8 +101,9 @@ def accepted_header(
         header = check_batch(batch)
     except InvalidBatch as invalid:
         raise BatchRefused(_REASON_CODES[invalid.reason], str(invalid)) from invalid
-    if header.attributes & TRANSACTIONAL:  # once per batch: a property would be a call
-        raise BatchRefused(*_NO_TRANSACTIONS)
+    # Once per batch: a property would be a call.
+    if header.attributes & TRANSACTIONAL and not may_be_transactional:
+        raise BatchRefused(*_NO_TRANSACTIONAL_ID)
     if version < ZSTD_FROM and header.codec == ZSTD:
         raise BatchRefused(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "")
     if size_bytes > settings.segment_bytes:

@@ -1,35 +1,20 @@
-"""InitProducerId: versions 0-5, without transactions.
+"""This gateway's producer ids.
 
 Ids come in blocks from the coordinator and are unique for ever.  The rest of a block is never used
 once the gateway stops, or an hour after the block was reserved: the log knows the age of a block,
 not of its ids, and a new id must not count as old.  The state of an old id may have expired; then
 the gateway accepts any first batch, and would not notice a gap before it.
-
-A transactional id is refused with a code that all clients treat as fatal.  Clients ask for its
-coordinator first (find_coordinator.py), so few get here.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import inf
-from types import ModuleType
-from typing import ClassVar, Final
+from typing import Final
 
 import trio
 
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.rules.records.producer_ids import ReserveProducerIds
-from tidegate_protocol.apis import ApiKey
-from tidegate_protocol.error_codes import ErrorCode
-from tidegate_protocol.messages import init_producer_id as wire
-from tidegate_protocol.messages.init_producer_id import (
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-)
-
-from ...network.call import Call
-from ...unserved import TRANSACTIONS
 
 BLOCK: Final = 1000
 MAX_HOLD_SECONDS: Final = 3600.0
@@ -78,22 +63,3 @@ class ProducerIds:
 def hold_seconds(expiration_ms: int) -> float:
     """Return how long ids of a block may be given out, for an expiration of states in ms."""
     return min(MAX_HOLD_SECONDS, expiration_ms / 1000 * _HOLD_SHARE)
-
-
-@dataclass(frozen=True, slots=True)
-class InitProducerId:
-    """See the module's head."""
-
-    producer_ids: ProducerIds
-    api_key: ClassVar[int] = ApiKey.INIT_PRODUCER_ID
-    messages: ClassVar[ModuleType] = wire
-
-    async def handle(self, call: Call, request: InitProducerIdRequest) -> InitProducerIdResponse:
-        """Give out an id with epoch 0."""
-        if request.transactional_id is not None:
-            call.note_refused(TRANSACTIONS)
-            code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-            if not request.transactional_id:
-                code = ErrorCode.INVALID_REQUEST
-            return InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1)
-        return InitProducerIdResponse(producer_id=await self.producer_ids.take(), producer_epoch=0)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from ...events import groups as gev
-from ...events import transactions as tev
-from ..broken import expect
-from ..records.runs import Marker
-from ..tables import StateTables
-from .open import OffsetKey, StagedOffset
+from ..events import groups as gev
+from ..events import transactions as tev
+from .broken import expect
+from .records.runs import Marker
+from .tables import StateTables
+from .transactions.open import OffsetKey, StagedOffset
 
 
 class TransactionFolds:

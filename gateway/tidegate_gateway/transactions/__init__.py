@@ -1,0 +1,1 @@
+"""Transactions of clients: what this gateway does for them beside deciding by the log's rules."""
