@@ -66,6 +66,11 @@ _MEANINGS = {
     "offsets.topic.num.partitions": "Partitions of __consumer_offsets, which stays empty.",
     "offsets.topic.replication.factor": "Label of __consumer_offsets.",
     "offsets.topic.segment.bytes": "The segment.bytes of __consumer_offsets.",
+    "transaction.max.timeout.ms": "The longest that a producer may keep a transaction open.",
+    "transaction.state.log.min.isr": "The min.insync.replicas of __transaction_state.",
+    "transaction.state.log.num.partitions": "Partitions of __transaction_state, which stays empty.",
+    "transaction.state.log.replication.factor": "Label of __transaction_state.",
+    "transaction.state.log.segment.bytes": "The segment.bytes of __transaction_state.",
     "producer.id.expiration.ms": "How long the state of an idle idempotent producer is kept.",
     "socket.request.max.bytes": "The largest request.",
 }

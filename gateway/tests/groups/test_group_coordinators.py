@@ -170,4 +170,4 @@ async def test_other_kinds_of_coordinators_are_refused(
         answer = await find(gateway, "id", kind=kind, version=version)
         one = answer if version < 4 else answer[0]
         assert (one.error_code, one.node_id) == (code, -1)
-        assert "support" in one.error_message
+        assert "support" in one.error_message or "transactions need" in one.error_message

@@ -128,8 +128,6 @@ async def test_unknown_topic_id(topic_id: bytes, autojump_clock: MockClock) -> N
     [
         ({"acks": 2}, E.INVALID_REQUIRED_ACKS),
         ({"acks": -2}, E.INVALID_REQUIRED_ACKS),
-        ({"transactional_id": "t"}, E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
-        ({"transactional_id": ""}, E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
     ],
 )
 async def test_request_that_fails_as_a_whole(
@@ -141,6 +139,16 @@ async def test_request_that_fails_as_a_whole(
         codes = [each.partition_responses[0].error_code for each in answer.responses]
         assert codes == [code, code]
         assert await scene.offender.fetch_values(TOPIC, 0, 0) == []
+
+
+@pytest.mark.parametrize("transactional_id", ["t", ""])
+async def test_a_plain_batch_may_come_with_a_transactional_id(
+    transactional_id: str, autojump_clock: MockClock
+) -> None:
+    async with neighboured() as scene:
+        request = produce_request([(TOPIC, 0, GOOD)], transactional_id=transactional_id)
+        answer = await scene.offender.call("Produce", 9, request)
+        assert answer.responses[0].partition_responses[0].error_code == E.NONE
 
 
 async def test_transactional_batch_without_a_transaction(autojump_clock: MockClock) -> None:

@@ -133,8 +133,10 @@ async def test_an_answer_that_cannot_be_given_closes_its_connection_and_no_other
         writer = world.gateway.writer
         real = writer.append
 
-        def append(topic_id: bytes, partition: int, batch: Any, header: Any, token: Any) -> None:
-            real(topic_id, partition, batch, header, Silent(token) if partition else token)
+        def append(topic_id: bytes, partition: int, *rest: Any) -> None:
+            batch, header, token, *flags = rest
+            silent = Silent(token) if partition else token
+            real(topic_id, partition, batch, header, silent, *flags)
 
         monkeypatch.setattr(writer, "append", append)
         request = produce_request([("t", each, records_batch(b"a")) for each in partitions])

@@ -299,11 +299,25 @@ ROWS: dict[str, Answered] = {
         _first("coordinators"),
     ),
     # -- transactions -----------------------------------------------------------------------------
-    "producer id with a transactional id": Answered(
+    "producer id with too long a time-out": Answered(
         "InitProducerId",
         5,
-        ip.InitProducerIdRequest("t", 60_000),
-        E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ip.InitProducerIdRequest("t", 900_001),
+        E.INVALID_TRANSACTION_TIMEOUT,
+        _code,
+    ),
+    "producer id without time for a transaction": Answered(
+        "InitProducerId",
+        5,
+        ip.InitProducerIdRequest("t", 0),
+        E.INVALID_TRANSACTION_TIMEOUT,
+        _code,
+    ),
+    "producer id that goes on without an epoch": Answered(
+        "InitProducerId",
+        5,
+        ip.InitProducerIdRequest("t", 60_000, 1, -1),
+        E.INVALID_REQUEST,
         _code,
     ),
     "producer id with an empty transactional id": Answered(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.worlds.admin_world import AdminGateway, admin_world
-from tidegate_coordination.events.metadata_versions import FEATURE_NAME, NEWEST
+from tidegate_coordination.events.metadata_versions import FEATURE_NAME, NEWEST, TRANSACTIONS
 from tidegate_coordination.rules.gateways import Register
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages.api_versions import ApiVersionsRequest
@@ -34,8 +34,12 @@ async def update(
 
 async def shown(gateway: AdminGateway) -> tuple[Any, Any, int]:
     answer = await gateway.ask(ApiVersionsRequest("client", "1"))
-    [supported], [finalized] = answer.supported_features, answer.finalized_features
+    supported, finalized = answer.supported_features[0], answer.finalized_features[0]
     assert supported.name == finalized.name == FEATURE_NAME
+    has_transactions = finalized.max_version_level >= TRANSACTIONS
+    assert [each.name for each in answer.finalized_features[1:]] == (
+        ["transaction.version"] if has_transactions else []
+    )
     return (
         (supported.min_version, supported.max_version),
         (finalized.min_version_level, finalized.max_version_level),

@@ -13,6 +13,7 @@ from trio.testing import MockClock
 
 from tests.worlds.neighbour import TOPIC, neighboured
 from tests.worlds.wire_client import Closed, records_batch
+from tidegate_coordination.events.metadata_versions import FEATURE_NAME, TRANSACTIONS
 from tidegate_gateway.network.call import Peer
 from tidegate_gateway.requests.refused_features import (
     MAX_KEPT,
@@ -86,7 +87,6 @@ def test_a_client_with_random_names_fills_neither_memory_nor_log() -> None:
     [
         (0, 2, "Produce version 2 is not served", "served is Produce 3 to 13"),
         (17, 1, "SASL is not served yet", "security.protocol=PLAINTEXT"),
-        (24, 4, "transactions are not served yet", "unset transactional.id"),
         (68, 0, "KIP-848 are not served yet", "group.protocol=classic"),
         (999, 0, "unknown API key 999", "ApiVersions"),
     ],
@@ -119,7 +119,7 @@ async def test_an_unserved_request_is_logged_with_its_client(
 async def test_transactions_are_refused_in_words_that_clients_show(
     autojump_clock: MockClock, version: int, code: E
 ) -> None:
-    async with neighboured() as scene:
+    async with neighboured(highest_version=TRANSACTIONS - 1) as scene:
         keys = {"coordinator_keys": ["t"]} if version >= 4 else {"key": "t"}
         request = fc.FindCoordinatorRequest(key_type=1, **keys)
         answer = await scene.offender.call("FindCoordinator", version, request)
@@ -130,13 +130,14 @@ async def test_transactions_are_refused_in_words_that_clients_show(
 
 
 async def test_each_transactional_request_is_logged(autojump_clock: MockClock) -> None:
-    async with neighboured() as scene:
+    async with neighboured(highest_version=TRANSACTIONS - 1) as scene:
         client = scene.offender
         asked = fc.FindCoordinatorRequest(key_type=1, coordinator_keys=["t"])
         await client.call("FindCoordinator", 4, asked)
         await client.call("InitProducerId", 5, ip.InitProducerIdRequest("t", 60_000))
         await client.produce(TOPIC, 0, records_batch(b"a"), transactional_id="t")
-        assert [each["what"] for each in scene.refused] == ["transactions are not served yet"]
+        said = f"transactions need {FEATURE_NAME} {TRANSACTIONS}"
+        assert [each["what"] for each in scene.refused] == [said]
         await trio.sleep(SAY_AGAIN_SECONDS)
         await client.produce(TOPIC, 0, records_batch(b"a"), transactional_id="t")
         assert [each["times"] for each in scene.refused] == [1, 3]

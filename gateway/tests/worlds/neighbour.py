@@ -11,6 +11,7 @@ import trio
 from structlog.testing import capture_logs
 
 from tests.worlds.wire_client import WireClient, WireWorld, records_batch, wire_world
+from tidegate_coordination.events.metadata_versions import NEWEST
 
 MAX_EXTRA_BYTES = 24 << 20
 TOPIC = "orders"
@@ -58,10 +59,12 @@ class Neighboured:
 
 
 @asynccontextmanager
-async def neighboured(settings: dict[str, str] | None = None) -> AsyncIterator[Neighboured]:
+async def neighboured(
+    settings: dict[str, str] | None = None, *, highest_version: int = NEWEST
+) -> AsyncIterator[Neighboured]:
     """Yield the world; afterwards the neighbour must still be served and nothing be held."""
     with capture_logs() as logs:
-        async with wire_world(settings) as world:
+        async with wire_world(settings, highest_version=highest_version) as world:
             scene = Neighboured(world, await world.create_topic(TOPIC, 2), logs)
             await scene.neighbour_works()
             with bounded_memory():

@@ -12,6 +12,7 @@ from typing import Any
 import trio
 
 from tidegate_coordination.events.cluster import Endpoint
+from tidegate_coordination.events.metadata_versions import NEWEST
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_gateway.blocking import Inline
 from tidegate_gateway.builder import GatewayBuilder
@@ -189,6 +190,7 @@ async def wire_world(
     seed: int = 1,
     node_id: int = 1,
     start: float | None = None,
+    highest_version: int = NEWEST,
 ) -> AsyncIterator[WireWorld]:
     """A started gateway, by default with an empty store and log; its wall clock follows trio's.
 
@@ -204,6 +206,7 @@ async def wire_world(
             endpoints,
             "0.0.1",
             "cluster-of-tests",
+            highest_version=highest_version,
         ),
         BrokerSettings({"node.id": str(node_id), **(settings or {})}),
         Environment(
