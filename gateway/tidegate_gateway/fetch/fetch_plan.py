@@ -114,7 +114,7 @@ class ReadPass:
         limit = min(max_bytes, self.remaining_bytes)
         if offset >= end_offset or (limit <= 0 and self.bytes_read):
             return pieces
-        for row in rows_from(partition, offset, self._index):
+        for row in rows_from(partition, offset, self.index):
             base_offset = row.base_offset
             if base_offset >= end_offset:
                 self.behind.append((partition, base_offset))
@@ -168,7 +168,8 @@ class ReadPass:
             return self.starved + self.unfinished
         return self.starved
 
-    def _index(self, row: RunRow) -> SegmentIndex | None:
+    def index(self, row: RunRow) -> SegmentIndex | None:
+        """Return the index of a segment that is in memory."""
         found = self.known.get((row.object_number, row.position)) if self.known else None
         return found if isinstance(found, SegmentIndex) else self.index_of(row)
 
@@ -204,7 +205,7 @@ class ReadPass:
         """Plan to load runs from the one that holds the offset on, as far as the limits go."""
         rows: list[RunRow] = []
         planned = 0
-        for row in rows_from(partition, offset, self._index):
+        for row in rows_from(partition, offset, self.index):
             if not self._may_load(planned, limit):
                 break
             if self._run(partition, row) is None:

@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidegate_pipeline.tasks.compaction import ENTRY_BYTES, Cleaner, LatestOffsets, Removed
+from tidegate_pipeline.tasks.compaction import (
+    ENTRY_BYTES,
+    AbortedSet,
+    Cleaner,
+    LatestOffsets,
+    Removed,
+)
 from tidegate_pipeline.tasks.record_spans import record_spans, timestamp_delta
 from tidegate_protocol.batches import CONTROL, CRC_START, HEADER_BYTES, LOG_APPEND_TIME
 from tidegate_protocol.compression import Codec
@@ -37,7 +43,7 @@ def is_whole(batch: memoryview) -> bool:
 def learned(*batches: bytes) -> LatestOffsets:
     latest = LatestOffsets(0)
     for batch in batches:
-        latest.add(memoryview(batch))
+        latest.add(memoryview(batch), AbortedSet())
     return latest
 
 
@@ -53,7 +59,7 @@ def test_remembered_batches_do_not_change_the_result() -> None:
     for remembered_bytes in (0, 4_000, 1 << 20):
         latest = LatestOffsets(0, remembered_bytes=remembered_bytes)
         for batch in batches:
-            latest.add(memoryview(batch))
+            latest.add(memoryview(batch), AbortedSet())
         left = [compacted(batch, latest)[0] for batch in batches]
         found.append([None if each is None else bytes(each) for each in left])
     assert found[0] == found[1] == found[2]
@@ -66,7 +72,7 @@ def test_remembered_batches_do_not_change_the_result() -> None:
 def compacted(
     batch: bytes, latest: LatestOffsets, tombstones_below: int = 0, *, is_last: bool = False
 ) -> tuple[memoryview | None, Removed]:
-    cleaner = Cleaner(latest, tombstones_below)
+    cleaner = Cleaner(latest, tombstones_below, AbortedSet())
     left = cleaner.clean(memoryview(batch), is_last=is_last)
     return left, cleaner.removed
 
@@ -166,7 +172,7 @@ def test_compaction_keeps_the_framing_and_the_bytes_of_records(codec: Codec) -> 
 def test_a_batch_that_loses_no_record_is_unchanged() -> None:
     batch = batch_of(0, ("a", "1"), ("b", "2"), codec=Codec.GZIP)
     view = memoryview(batch)
-    left = Cleaner(learned(batch), 0).clean(view, is_last=False)
+    left = Cleaner(learned(batch), 0, AbortedSet()).clean(view, is_last=False)
     assert left is view
 
 
@@ -242,7 +248,7 @@ def test_a_tombstone_after_an_unreadable_batch_stays() -> None:
     broken[HEADER_BYTES] = 0x7E
     first, last = batch_of(0, ("b", None)), batch_of(3, ("a", None))
     latest = learned(first, bytes(broken), last)
-    cleaner = Cleaner(latest, 100)
+    cleaner = Cleaner(latest, 100, AbortedSet())
     left = [cleaner.clean(memoryview(each), is_last=False) for each in (first, broken, last)]
     assert left[0] is None
     assert [bytes(each or b"") for each in left[1:]] == [bytes(broken), last]
@@ -308,7 +314,7 @@ def test_any_workload_keeps_the_newest_of_each_key(seed: int) -> None:
         and (record.value is not None or record.offset >= below)
     ]
     latest = learned(*batches)
-    cleaner = Cleaner(latest, below)
+    cleaner = Cleaner(latest, below, AbortedSet())
     left = [cleaner.clean(memoryview(batch), is_last=False) for batch in batches]
     assert [record for batch in left if batch for record in records_of(batch)] == expected
     assert cleaner.removed.total == len(every) - len(expected)

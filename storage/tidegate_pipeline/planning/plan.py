@@ -162,7 +162,17 @@ class Plan:
         if self._is_paused((work, partition.number, parents[0].base_offset)):
             return
         sources = tuple(self._source(partition, row) for row in parents)
-        unit = MergeUnit(self._next_number(), partition.topic_id, partition.index, sources, rules)
+        # Of segments, their own indexes know the aborted transactions.
+        span = parents[0].base_offset, parents[-1].next_offset
+        aborted = partition.aborted.between(*span) if partition.aborted else []
+        unit = MergeUnit(
+            self._next_number(),
+            partition.topic_id,
+            partition.index,
+            sources,
+            rules,
+            tuple(row[:3] for row in aborted),
+        )
         planned = PlannedUnit(unit, partition.number, parents)
         # Add it at once: another round may be planned while this planning yields.
         self._under_way.begin(planned)
@@ -171,6 +181,8 @@ class Plan:
         self.runs += len(parents)
 
     def _source(self, partition: Partition, row: RunRow) -> Source:
+        if row.is_marker:
+            return _marker(partition, row)
         number = row.object_number
         objects = self._state.objects
         key = self._keys.get(number)
@@ -188,6 +200,24 @@ class Plan:
             row.max_timestamp,
             partition.epoch_at(row.base_offset),
         )
+
+
+def _marker(partition: Partition, row: RunRow) -> Source:
+    """Return a transaction's marker as a source, which needs no object."""
+    marker = row.marker()
+    return Source(
+        "",
+        0,
+        row.length,
+        row.base_offset,
+        row.next_offset,
+        0,
+        -1,
+        0,
+        row.max_timestamp,
+        partition.epoch_at(row.base_offset),
+        (marker.producer_id, marker.epoch, marker.committed),
+    )
 
 
 def group_units(units: Iterable[PlannedUnit], task_bytes: int) -> Iterator[list[PlannedUnit]]:
@@ -217,7 +247,8 @@ def backlog(state: ClusterState) -> tuple[int, int]:
 
 
 def _first_object(each: PlannedUnit) -> tuple[int, int]:
-    return each.parents[0].object_number, each.partition
+    numbers = (row.object_number for row in each.parents if not row.is_marker)
+    return next(numbers, 0), each.partition
 
 
 def _stretches(
@@ -274,12 +305,17 @@ def _changes_anything(stretch: list[RunRow]) -> bool:
 def _rested(
     state: ClusterState, partition: Partition, settings: MergeSettings, from_offset: int
 ) -> Iterator[RunRow]:
-    """Yield the runs from an offset on that are old enough."""
+    """Yield the runs from an offset on that are old enough, and settled.
+
+    Below the last stable offset every transaction has ended, so a segment's index can name all
+    aborted ones for ever.
+    """
     before_ms = state.log_time_ms - settings.rest_ms
     looked_at = 0
     for at in range(len(partition.runs)):
         row = partition.runs[at]
-        if state.committed_at_ms(row) > before_ms:
+        is_settled = row.next_offset <= partition.last_stable_offset
+        if not is_settled or state.committed_at_ms(row) > before_ms:
             return
         if row.base_offset < from_offset:
             continue

@@ -23,7 +23,7 @@ from tidegate_storage.objects.segment_format import AbortedTransaction
 from tidegate_storage.objects.segments import FinalBatch
 from tidegate_storage.stores.object_store import ObjectStore
 
-from .compaction import Cleaner, LatestOffsets, Removed
+from .compaction import AbortedSet, Cleaner, LatestOffsets, Removed
 from .rewriting import CleanedSource, NewStretch, Rewriting
 from .segment_writing import final_batch, prove, put_segment
 from .sources import SourceReader, Stored, UnitFailed, aborted_of, place, runs_of
@@ -89,14 +89,17 @@ async def compact_unit(
     """
     sources = _Sources(store, unit)
     latest = await _learn(sources, unit, rules)
-    cleaner = Cleaner(latest, rules.tombstones_below)
+    aborted = AbortedSet()
+    cleaner = Cleaner(latest, rules.tombstones_below, aborted)
     done = _Round()
     rewriting = Rewriting(unit, rules, chunk_bytes=task.chunk_bytes)
     # The round knows no record after its end, so it knows no newer one for the records there.
     within = [source for source in unit.sources if source.base_offset < latest.end_offset]
     for at, source in enumerate(within):
         is_last = source is within[-1] or source.base_offset < rules.alone_below
-        cleaned = await _clean(await sources.read(source), cleaner, is_last=is_last)
+        held = await sources.read(source)
+        aborted.add(held.aborted)
+        cleaned = await _clean(held, cleaner, is_last=is_last)
         new = rewriting.take(at, cleaned)
         if new is not None:
             await _keep(store, task, unit, new, attempt, done)
@@ -135,17 +138,20 @@ async def _learn(sources: _Sources, unit: MergeUnit, rules: CompactionRules) -> 
     another clean one, even if that round ended within a source.
     """
     latest = LatestOffsets(rules.dirty_from)
+    aborted = AbortedSet()
     pause = _Pause()
     for source in unit.sources:
         if source.next_offset <= rules.dirty_from:
             continue
-        for run in (await sources.read(source)).runs:
+        held = await sources.read(source)
+        aborted.add(held.aborted)
+        for run in held.runs:
             for batch in _batches(run):
                 if read_header(batch).last_offset < rules.dirty_from:
                     continue
                 if latest.size_bytes >= rules.map_bytes:
                     return latest
-                latest.add(batch)
+                latest.add(batch, aborted)
                 await pause.after(read_header(batch).record_count)
     latest.end_offset = unit.next_offset
     return latest
@@ -155,7 +161,9 @@ async def _clean(held: _Held, cleaner: Cleaner, *, is_last: bool) -> CleanedSour
     """Return a source's remaining batches; is_last: its last offset has to stay."""
     kept: list[FinalBatch] = []
     pause = _Pause()
-    records, removed_before, is_changed = 0, cleaner.removed.total, False
+    entries = [each for each in held.aborted if cleaner.keeps_entry(each)]
+    records, removed_before = 0, cleaner.removed.total
+    is_changed = len(entries) < len(held.aborted)
     for run in held.runs:
         for at, batch in enumerate(_batches(run)):
             is_end = is_last and run is held.runs[-1] and at == len(run) - 1
@@ -167,7 +175,7 @@ async def _clean(held: _Held, cleaner: Cleaner, *, is_last: bool) -> CleanedSour
                 kept.append(final_batch(left))
             await pause.after(count)
     gone = cleaner.removed.total - removed_before
-    return CleanedSource(kept, records, gone, is_changed, held.aborted)
+    return CleanedSource(kept, records, gone, is_changed, entries)
 
 
 class _Pause:

@@ -2,7 +2,12 @@
 
 A record stays if it is the newest of its key, up to the end of the round.  A tombstone is removed
 only when `delete.retention.ms` have passed since an earlier round covered it.  A record without a
-key is removed.  Control batches stay.
+key is removed.  Records of aborted transactions are removed, and supersede nothing.
+
+The marker of a transaction goes when its data is gone, but as late as a tombstone: a reader of
+committed records may have read the data before.  An aborted transaction's entry in the index of
+segments goes with its marker: by an entry without a marker, a reader would drop later records of
+the producer.
 
 The framing is Kafka's: base offset, last offset delta, producer fields, base timestamp and codec of
 a batch stay; record count, length, CRC and largest timestamp follow from the remaining records,
@@ -33,11 +38,13 @@ from tidegate_protocol.batches import (
     HEADER,
     HEADER_BYTES,
     LENGTH_OVERHEAD,
+    TRANSACTIONAL,
     BatchHeader,
     read_header,
 )
 from tidegate_protocol.compression import compress, decompress
 from tidegate_protocol.errors import InvalidBatch
+from tidegate_storage.objects.segment_format import AbortedTransaction
 
 from .record_spans import Spans, record_spans, timestamp_delta
 
@@ -56,17 +63,23 @@ _UINT32 = Struct(">I")
 
 @dataclass(slots=True)
 class Removed:
-    """Counts of removed records, by reason; unreadable: batches that stayed as they were."""
+    """Counts of removed records, by reason; unreadable: batches that stayed as they were.
+
+    aborted: of aborted transactions.  markers: of transactions without data.
+    """
 
     superseded: int = 0
     tombstones: int = 0
     keyless: int = 0
     unreadable: int = 0
+    aborted: int = 0
+    markers: int = 0
 
     @property
     def total(self) -> int:
         """Return the number of removed records."""
-        return self.superseded + self.tombstones + self.keyless
+        of_keys = self.superseded + self.tombstones + self.keyless
+        return of_keys + self.aborted + self.markers
 
     def add(self, other: Removed) -> None:
         """Add the counts of another."""
@@ -74,6 +87,32 @@ class Removed:
         self.tombstones += other.tombstones
         self.keyless += other.keyless
         self.unreadable += other.unreadable
+        self.aborted += other.aborted
+        self.markers += other.markers
+
+
+_NO_SPANS = Spans([0], [], [], [])
+
+
+class AbortedSet:
+    """The aborted transactions of the sources read so far."""
+
+    def __init__(self) -> None:
+        self._by_producer: dict[int, set[AbortedTransaction]] = {}
+
+    def add(self, aborted: Iterable[AbortedTransaction]) -> None:
+        """Add those of a source; repeats are harmless."""
+        for each in aborted:
+            self._by_producer.setdefault(each.producer_id, set()).add(each)
+
+    def holds(self, header: BatchHeader) -> bool:
+        """Return whether a batch belongs to one of them."""
+        if not header.attributes & TRANSACTIONAL or header.attributes & CONTROL:
+            return False
+        of_producer = self._by_producer.get(header.producer_id, ())
+        return any(
+            each.first_offset <= header.base_offset <= each.last_offset for each in of_producer
+        )
 
 
 class LatestOffsets:
@@ -94,10 +133,10 @@ class LatestOffsets:
         """Return the bytes of memory that it takes, at least about."""
         return len(self.offsets) * ENTRY_BYTES
 
-    def add(self, batch: memoryview) -> None:
-        """Add all records of the next batch."""
+    def add(self, batch: memoryview, aborted: AbortedSet) -> None:
+        """Add all records of the next batch, unless its transaction was aborted."""
         header = read_header(batch)
-        read = _read(batch, header)
+        read = _read(batch, header) if not aborted.holds(header) else None
         self.end_offset = header.last_offset + 1
         if read is not None:
             base_offset = header.base_offset
@@ -124,12 +163,16 @@ class LatestOffsets:
 class Cleaner:
     """Cleans the batches of a partition, in offset order.
 
-    tombstones_below: tombstones below this offset are removed.
+    tombstones_below: tombstones and markers below this offset are removed.  aborted: transactions;
+      the caller adds those of each source before its batches.
     """
 
-    def __init__(self, latest: LatestOffsets, tombstones_below: int) -> None:
+    def __init__(self, latest: LatestOffsets, tombstones_below: int, aborted: AbortedSet) -> None:
         self._latest = latest
         self._tombstones_below = tombstones_below
+        self._markers_below = tombstones_below
+        self._aborted = aborted
+        self._with_data: set[int] = set()  # producers of whose transactions data is left
         self.removed = Removed()
 
     def clean(self, batch: memoryview, *, is_last: bool) -> memoryview | None:
@@ -139,7 +182,43 @@ class Cleaner:
         """
         header = read_header(batch)
         if header.attributes & CONTROL:
+            return self._clean_marker(batch, header, is_last=is_last)
+        if self._aborted.holds(header):
+            return self._clean_aborted(batch, header, is_last=is_last)
+        left = self._clean_records(batch, header, is_last=is_last)
+        if (
+            left is not None
+            and header.attributes & TRANSACTIONAL
+            and read_header(left).record_count
+        ):
+            self._with_data.add(header.producer_id)
+        return left
+
+    def keeps_entry(self, transaction: AbortedTransaction) -> bool:
+        """Return whether the index of segments still names an aborted transaction."""
+        return transaction.last_offset >= self._markers_below
+
+    def _clean_marker(
+        self, batch: memoryview, header: BatchHeader, *, is_last: bool
+    ) -> memoryview | None:
+        has_data = header.producer_id in self._with_data
+        self._with_data.discard(header.producer_id)
+        if has_data or is_last or header.base_offset >= self._markers_below:
             return batch
+        self.removed.markers += header.record_count
+        return None
+
+    def _clean_aborted(
+        self, batch: memoryview, header: BatchHeader, *, is_last: bool
+    ) -> memoryview | None:
+        if is_last and not header.record_count:
+            return batch
+        self.removed.aborted += header.record_count
+        return _rebuilt(batch, header, b"", _NO_SPANS, []) if is_last else None
+
+    def _clean_records(
+        self, batch: memoryview, header: BatchHeader, *, is_last: bool
+    ) -> memoryview | None:
         read = self._latest.records_of(batch, header)
         if read is None:
             self.removed.unreadable += 1

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tidegate_storage.objects.segment_format import AbortedTransaction
 from tidegate_storage.objects.segments import SealedSegment, SegmentBuilder
 from tidegate_storage.stores.object_store import (
     ObjectExists,
@@ -21,7 +22,16 @@ from tidegate_storage.stores.object_store import (
 from .compact_task import compact_unit
 from .error_texts import unexpected_text
 from .segment_writing import Proof, final_batch, prove, put_segment
-from .sources import Place, SourceReader, Stored, UnitFailed, aborted_of, place, runs_of
+from .sources import (
+    Place,
+    SourceReader,
+    Stored,
+    UnitFailed,
+    aborted_of,
+    place,
+    runs_of,
+    stored_of,
+)
 from .work import MergeTask, MergeUnit, UnitResult
 
 
@@ -59,7 +69,7 @@ async def _do(
         if unit.rules is not None:
             return await compact_unit(store, task, unit, unit.rules, attempt)
         for source in unit.sources:
-            gets += read[place(source)].gets
+            gets += stored_of(read, source).gets
         sealed, proof = _build(task, unit, read)
         segment = await put_segment(store, task, unit, unit.base_offset, sealed, attempt)
     except (UnitFailed, StoreMisconfigured, StoreUnavailable, ObjectExists) as error:
@@ -79,12 +89,14 @@ def _build(
     )
     before = Proof()
     for source in unit.sources:
-        stored = read[place(source)]
+        stored = stored_of(read, source)
         for run in runs_of(unit.topic_id, unit.partition, source, stored):
             for at in range(len(run)):
                 builder.append(final_batch(run.batch(at), before))
         for transaction in aborted_of(source, stored):
             builder.add_aborted(transaction)
+    for row in unit.aborted:
+        builder.add_aborted(AbortedTransaction(*row))
     sealed = builder.seal(unit.next_offset)
     after = prove(sealed.body)
     if after != before:

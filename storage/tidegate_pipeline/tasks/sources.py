@@ -5,13 +5,15 @@ One GET reads all sources that lie close together in one object.
 
 from __future__ import annotations
 
+from array import array
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 import trio
 
+from tidegate_protocol.control_batches import control_batch
 from tidegate_storage.objects.corrupt import CorruptObject, UnknownVersion
 from tidegate_storage.objects.prepared_runs import (
     CommittedRun,
@@ -61,9 +63,17 @@ class Stored:
     error: str = ""
 
 
+_MARKER = Stored(memoryview(b""), 0)
+
+
 def place(source: Source) -> Place:
-    """Return the identity of a source."""
+    """Return the identity of a source in an object."""
     return source.key, source.position
+
+
+def stored_of(read: Mapping[Place, Stored], source: Source) -> Stored:
+    """Return what was read of a source; nothing is of a marker."""
+    return _MARKER if source.marker is not None else read[place(source)]
 
 
 def _start(source: Source) -> int:
@@ -121,7 +131,8 @@ def groups(sources: Sequence[Source]) -> list[list[Source]]:
     """Group the sources that one GET reads."""
     by_key: defaultdict[str, list[Source]] = defaultdict(list)
     for source in sources:
-        by_key[source.key].append(source)
+        if source.marker is None:
+            by_key[source.key].append(source)
     found: list[list[Source]] = []
     for same in by_key.values():
         same.sort(key=_start)
@@ -148,7 +159,9 @@ def runs_of(
     if stored.error:
         raise UnitFailed(stored.error)
     try:
-        if source.index_length:
+        if source.marker is not None:
+            yield _marker_run(source, *source.marker)
+        elif source.index_length:
             yield from _chunks(source, stored.data)
         else:
             # Copied, since offsets are written into it.  So brief a copy stays in the CPU's caches.
@@ -156,6 +169,20 @@ def runs_of(
             yield prepare_wal_run(region, _committed(topic_id, partition, source))
     except (CorruptBatches, CorruptObject, UnknownVersion) as error:
         raise UnitFailed(f"object {source.key}: {error}") from error
+
+
+def _marker_run(source: Source, producer_id: int, epoch: int, committed: bool) -> PreparedRun:
+    """Return the control batch of a marker, as a fetch makes it."""
+    batch = control_batch(
+        base_offset=source.base_offset,
+        leader_epoch=source.leader_epoch,
+        timestamp_ms=source.max_timestamp,
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        committed=committed,
+    )
+    offsets, starts = array("q", [source.base_offset]), array("q", [0, len(batch)])
+    return PreparedRun(memoryview(batch), offsets, starts, source.next_offset, source.next_offset)
 
 
 def aborted_of(source: Source, stored: Stored) -> tuple[AbortedTransaction, ...]:

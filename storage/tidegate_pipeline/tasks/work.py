@@ -22,6 +22,8 @@ class Source(msgspec.Struct, array_like=True, frozen=True, gc=False):
     max_timestamp: ms.
     check: as the cluster state keeps it.
     leader_epoch: of a run of a WAL object; a segment's batches hold their own.
+    marker: (producer id, epoch, whether it commits) of a transaction's marker, which lies in no
+      object.
     """
 
     key: str
@@ -34,6 +36,7 @@ class Source(msgspec.Struct, array_like=True, frozen=True, gc=False):
     index_length: int
     max_timestamp: int = -1
     leader_epoch: int = 0
+    marker: tuple[int, int, bool] | None = None
 
 
 class CompactionRules(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -59,7 +62,8 @@ class MergeUnit(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """Neighbours in one partition that become one segment, or as many as compaction leaves.
 
     number: unique within the driver's incarnation.  partition: its index in the topic.  rules: of
-    compaction; None to merge.
+    compaction; None to merge.  aborted: (producer id, first offset, last offset) of the aborted
+    transactions of which the cluster state knows and that overlap a merge.
     """
 
     number: int
@@ -67,6 +71,7 @@ class MergeUnit(msgspec.Struct, array_like=True, frozen=True, gc=False):
     partition: int
     sources: tuple[Source, ...]
     rules: CompactionRules | None = None
+    aborted: tuple[tuple[int, int, int], ...] = ()
 
     @property
     def base_offset(self) -> int:

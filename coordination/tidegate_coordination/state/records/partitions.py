@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...events.cluster import ProducerBatch, Run
+from ...events.cluster import RUN_SEGMENT, ProducerBatch, Run
 from ..broken import StateBroken, expect
 from ..frozen import FrozenRows
 from .aborted import Aborted, AbortedRow
@@ -157,6 +157,9 @@ class Partition:
         self._expect_order(base_offset, next_offset, rows)
         dropped = self.runs.replace(start, stop, rows)
         self.size_bytes += sum(row.length for row in rows) - sum(row.length for row in dropped)
+        if self.aborted is not None:
+            # Below the first run that is in no segment, the segments' indexes name them.
+            self.aborted.drop_below(self.runs.merged_to(RUN_SEGMENT))
 
     def fold_cleaning(self, end_offset: int, log_time_ms: int, retention_ms: int) -> None:
         """Note that everything below an offset was compacted."""

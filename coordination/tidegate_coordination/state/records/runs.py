@@ -63,6 +63,7 @@ class RunRow(NamedTuple):
 # Object number's low bits, position, length, max time stamp, check, flags; the number's high bits.
 _REST: Final = Struct("<IIIqIBB")
 _REST_BYTES: Final = _REST.size
+_FLAGS_AT: Final = _REST_BYTES - 2
 _LOW_BITS: Final = 32
 MARKER_BYTES: Final = 78
 """Size of a marker's control batch."""
@@ -153,6 +154,12 @@ class Runs:
     def index_from(self, offset: int) -> int:
         """Return the index of the first run that begins there or later; len() if none does."""
         return bisect_left(self._base, offset, self._first) - self._first
+
+    def merged_to(self, flag: int) -> int:
+        """Return where the first run without a flag begins; end_offset if all have it."""
+        flags = self._rest[self._first * _REST_BYTES + _FLAGS_AT :: _REST_BYTES]
+        at = next((at for at, each in enumerate(flags) if not each & flag), len(self))
+        return self._base[self._first + at] if at < len(self) else self.end_offset
 
     def replace(self, start: int, stop: int, rows: Sequence[RunRow]) -> list[RunRow]:
         """Replace the runs from index start to stop by other rows; return the replaced ones.

@@ -17,6 +17,7 @@ from tidegate_protocol.messages.fetch import (
 from tidegate_protocol.primitives import Buffer
 from tidegate_storage.stores.files.file_part import FileChanged, FilePart
 
+from ...fetch.aborted_list import aborted_between
 from ...fetch.fetch_plan import Miss, Piece, ReadPass, ReadProblem, Unread
 from ...fetch.fetch_sessions import Wanted
 from ...zones.read_steering import STAY, Elsewhere
@@ -209,13 +210,11 @@ class Look:
 
     def _aborted(self, partition: Partition, offset: int, end: int) -> list[AbortedTransaction]:
         """Return the aborted transactions among the records of the answer, by first offset."""
-        if not partition.aborted:
-            return []
         behind = self._plan.behind
         if behind and behind[-1][0] is partition:
             end = behind[-1][1]
-        rows = sorted(partition.aborted.between(offset, end), key=lambda row: row.first)
-        return [AbortedTransaction(row.producer_id, row.first) for row in rows]
+        rows = aborted_between(partition, offset, end, self._plan.index)
+        return [AbortedTransaction(producer_id, first) for first, producer_id in rows]
 
     def _tell_diverging(self, index: int, end: EpochEndOffset, partition: Partition) -> None:
         """The client must first truncate, so no record is read and the answer goes out at once."""

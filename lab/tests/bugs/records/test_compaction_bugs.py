@@ -12,7 +12,7 @@ import pytest
 from tests.worlds.planted_bugs import Plant, must_be_found, untried
 from tidegate_coordination.rules.records.segments import Publication, PublishCompaction
 from tidegate_pipeline.tasks import compact_task, compaction
-from tidegate_pipeline.tasks.compaction import LatestOffsets
+from tidegate_pipeline.tasks.compaction import AbortedSet, LatestOffsets
 from tidegate_protocol.batches import BatchHeader
 
 
@@ -38,8 +38,8 @@ def forgets_when_rounds_were(patch: pytest.MonkeyPatch) -> None:
 
 
 def hides_the_newest(patch: pytest.MonkeyPatch) -> None:
-    def add(self: LatestOffsets, batch: memoryview) -> None:
-        real(self, batch)
+    def add(self: LatestOffsets, batch: memoryview, aborted: AbortedSet) -> None:
+        real(self, batch, aborted)
         for key in self.offsets:
             self.offsets[key] |= 1
 
@@ -48,9 +48,9 @@ def hides_the_newest(patch: pytest.MonkeyPatch) -> None:
 
 
 def keeps_the_oldest(patch: pytest.MonkeyPatch) -> None:
-    def add(self: LatestOffsets, batch: memoryview) -> None:
+    def add(self: LatestOffsets, batch: memoryview, aborted: AbortedSet) -> None:
         known = dict(self.offsets)
-        real(self, batch)
+        real(self, batch, aborted)
         self.offsets.update(known)
 
     real = LatestOffsets.add
