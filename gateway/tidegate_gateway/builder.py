@@ -26,11 +26,12 @@ from tidegate_coordination.state.cluster import ClusterState
 from tidegate_storage.disk.cache import DiskCache
 
 from .environment import Environment, Identity
-from .gateway import Gateway, propose_patiently
+from .gateway import Gateway
 from .part_settings import with_advertised
 from .peers.peer_listener import Forwarding, forwarding
 from .settings.broker_settings import BrokerSettings
 from .startup import register, tell_settings
+from .upkeep.patience import propose_patiently
 from .upkeep.prefixes import own_prefix, see_prefix
 from .zones.zone_settings import check_listeners, zone_maps
 

@@ -14,8 +14,6 @@ import trio
 
 from tidegate_coordination.coordinator.coordinator import (
     Coordinator,
-    CoordinatorUnavailable,
-    ProposalFailed,
 )
 from tidegate_coordination.object_names.keys import object_key
 from tidegate_coordination.rules.cluster_settings import ClusterSettings
@@ -50,6 +48,7 @@ from .part_settings import (
     connection_limits,
     group_settings,
     housekeeper_settings,
+    transaction_intervals,
     wal_settings,
 )
 from .peers.neighbours import Neighbours
@@ -61,9 +60,13 @@ from .requests.records.produce import Produce
 from .requests.records.produce_fast_path import PlainProducePath
 from .requests.refused_features import RefusedFeatures
 from .settings.broker_settings import BrokerSettings
+from .transactions.producer_ids import ProducerIds, hold_seconds
+from .transactions.steps import TransactionSteps
 from .upkeep.backup_schedule import BackupSchedule
 from .upkeep.gateway_watch import GatewayWatch
 from .upkeep.housekeeper import Housekeeper
+from .upkeep.patience import SAY_AGAIN_SECONDS, propose_patiently
+from .upkeep.transaction_upkeep import TransactionUpkeep
 from .upkeep.upkeep import Upkeep
 from .zones.cluster_view import ClusterView
 from .zones.read_steering import ReadSteering
@@ -73,7 +76,6 @@ from .zones.zone_traffic import ZoneTraffic
 
 _log = structlog.get_logger("tidegate.gateway")
 
-SAY_AGAIN_SECONDS = 0.5
 LAST_COPY_SECONDS = 5.0
 
 
@@ -139,6 +141,7 @@ class Gateway:
         yield "serve the timers of groups", self.groups.run
         yield "heed operators", self.draining.run
         yield "keep house", self.housekeeper.run
+        yield "time transactions out", self.transaction_upkeep.run
         if self.neighbours is not None:
             yield "look whether gateways answer", self.neighbours.run
         yield "back the metadata log up", self.backup.run
@@ -206,6 +209,9 @@ class Gateway:
         self.coordinator.listen(watch.on_change)
         self.backup = self._make_backup()
         self.housekeeper = self._make_housekeeper()
+        hold = hold_seconds(settings.int("producer.id.expiration.ms"))
+        self.transactions = TransactionSteps(self.coordinator, ProducerIds(self.coordinator, hold))
+        self.transaction_upkeep = self._make_transaction_upkeep()
 
     def _build_view(self) -> None:
         """Make the parts that show clients the cluster."""
@@ -261,6 +267,15 @@ class Gateway:
             upkeep=self.upkeep,
         )
 
+    def _make_transaction_upkeep(self) -> TransactionUpkeep:
+        return TransactionUpkeep(
+            self.transactions,
+            self.cluster_settings,
+            self.housekeeper.may_expire_here,
+            self.upkeep,
+            *transaction_intervals(self.settings),
+        )
+
     def _make_backup(self) -> BackupSchedule:
         settings = self.settings
         return BackupSchedule(
@@ -282,6 +297,7 @@ class Gateway:
             self.read_ahead,
             self.reply_memory,
             self.groups,
+            self.transactions,
             self.settings,
             cluster=self.cluster_settings,
             view=self.cluster_view,
@@ -381,18 +397,3 @@ class Gateway:
             if await self.upkeep.attempt("back the metadata log up", copy):
                 return
             await trio.sleep(SAY_AGAIN_SECONDS)
-
-
-async def propose_patiently(step: Callable[[], Awaitable[object]]) -> None:
-    """Make a proposal of this gateway, and repeat it until the log answers."""
-    while True:
-        try:
-            await step()
-            return
-        except CoordinatorUnavailable:
-            await trio.sleep(SAY_AGAIN_SECONDS)
-        except ProposalFailed as error:
-            _log.warning(
-                "a proposal of the leaving gateway failed; its lease will expire", error=str(error)
-            )
-            return

@@ -54,12 +54,14 @@ from .requests.topics.elect_leaders import ElectLeadersHandler
 from .requests.topics.list_partition_reassignments import ListPartitionReassignmentsHandler
 from .requests.transactions.add_offsets_to_txn import AddOffsetsToTxn
 from .requests.transactions.add_partitions_to_txn import AddPartitionsToTxn
+from .requests.transactions.describe_transactions import DescribeTransactions
 from .requests.transactions.end_txn import EndTxn
 from .requests.transactions.init_producer_id import InitProducerId
+from .requests.transactions.list_transactions import ListTransactions
 from .requests.transactions.txn_offset_commit import TxnOffsetCommit
+from .requests.transactions.write_txn_markers import WriteTxnMarkers
 from .settings.broker_settings import BrokerSettings
 from .topics.internal_topics import InternalTopics
-from .transactions.producer_ids import ProducerIds, hold_seconds
 from .transactions.steps import TransactionSteps
 from .zones.cluster_view import ClusterView
 from .zones.read_steering import ReadSteering
@@ -71,6 +73,7 @@ def make_handlers(
     read_ahead: ReadAhead,
     reply_memory: ReplyMemory,
     groups: GroupManager,
+    steps: TransactionSteps,
     settings: BrokerSettings,
     *,
     cluster: ClusterSettings,
@@ -95,7 +98,7 @@ def make_handlers(
         ),
         *_admin_handlers(coordinator, settings, cluster, view, rng=rng),
         *_group_handlers(coordinator, groups, settings, view, rng=rng),
-        *_transaction_handlers(coordinator, groups, settings),
+        *_transaction_handlers(coordinator, groups, steps, settings),
     ]
     served = [ApiKey.PRODUCE, ApiKey.API_VERSIONS, *(each.api_key for each in handlers)]
     return [ApiVersions(served, coordinator.state), *handlers]
@@ -131,16 +134,20 @@ def _data_handlers(
 
 
 def _transaction_handlers(
-    coordinator: Coordinator, groups: GroupManager, settings: BrokerSettings
+    coordinator: Coordinator,
+    groups: GroupManager,
+    steps: TransactionSteps,
+    settings: BrokerSettings,
 ) -> list[Handler]:
-    hold = hold_seconds(settings.int("producer.id.expiration.ms"))
-    steps = TransactionSteps(coordinator, ProducerIds(coordinator, hold))
     return [
         InitProducerId(steps, settings.int("transaction.max.timeout.ms")),
         AddPartitionsToTxn(coordinator, steps),
         AddOffsetsToTxn(steps),
         TxnOffsetCommit(coordinator, groups),
         EndTxn(steps),
+        WriteTxnMarkers(steps),
+        DescribeTransactions(coordinator),
+        ListTransactions(coordinator),
     ]
 
 

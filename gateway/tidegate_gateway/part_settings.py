@@ -39,6 +39,13 @@ def housekeeper_settings(settings: BrokerSettings) -> HousekeeperSettings:
     )
 
 
+def transaction_intervals(settings: BrokerSettings) -> tuple[float, float]:
+    """Return the seconds between two looks for overdue transactions, and for expired ids."""
+    abort_ms = settings.int("transaction.abort.timed.out.transaction.cleanup.interval.ms")
+    expire_ms = settings.int("transaction.remove.expired.transaction.cleanup.interval.ms")
+    return abort_ms / 1000, expire_ms / 1000
+
+
 def group_settings(settings: BrokerSettings) -> GroupSettings:
     """Return this gateway's values of Kafka's group settings."""
     return GroupSettings(

@@ -66,6 +66,11 @@ _MEANINGS = {
     "offsets.topic.num.partitions": "Partitions of __consumer_offsets, which stays empty.",
     "offsets.topic.replication.factor": "Label of __consumer_offsets.",
     "offsets.topic.segment.bytes": "The segment.bytes of __consumer_offsets.",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "How often the housekeeper looks"
+    " for transactions that are open for longer than their time-out.",
+    "transaction.remove.expired.transaction.cleanup.interval.ms": "How often the housekeeper looks"
+    " for transactional ids that expired.",
+    "transactional.id.expiration.ms": "How long an unused transactional id is kept.",
     "transaction.max.timeout.ms": "The longest that a producer may keep a transaction open.",
     "transaction.state.log.min.isr": "The min.insync.replicas of __transaction_state.",
     "transaction.state.log.num.partitions": "Partitions of __transaction_state, which stays empty.",

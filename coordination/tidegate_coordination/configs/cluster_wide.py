@@ -27,7 +27,12 @@ OF_TOPICS: Final[dict[str, Definition]] = {
 
 TIMES: Final[dict[str, Definition]] = {
     name: replace(BROKER_CONFIGS[name], synonym=name)
-    for name in ("object.delete.grace.ms", "offsets.retention.minutes", "producer.id.expiration.ms")
+    for name in (
+        "object.delete.grace.ms",
+        "offsets.retention.minutes",
+        "producer.id.expiration.ms",
+        "transactional.id.expiration.ms",
+    )
 }
 """How long things are kept that are no topic's."""
 

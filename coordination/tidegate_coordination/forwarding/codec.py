@@ -25,7 +25,7 @@ from ..rules import (
 from ..rules.consumer_groups import groups, offset_expiry, offsets
 from ..rules.proposal import Proposal
 from ..rules.records import producer_ids, segments, skips, wal
-from ..rules.transactions import ending, growing, initialising, staging
+from ..rules.transactions import ending, expiring, growing, initialising, staging
 
 KINDS: Final[tuple[type[Any], ...]] = (
     configs.SetConfigs,
@@ -72,6 +72,7 @@ KINDS: Final[tuple[type[Any], ...]] = (
     ending.EndTransaction,
     ending.AbortTimedOut,
     ending.AbortTransaction,
+    expiring.ExpireTransactionalIds,
 )
 
 _INT32 = 2**31 - 1

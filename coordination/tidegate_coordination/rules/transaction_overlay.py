@@ -82,6 +82,13 @@ class TransactionOverlay:
             return OverlaidId(name, row, {}, set())
         return OverlaidId(name, row, dict(transaction.partitions), set(transaction.groups))
 
+    def forget(self, name: str) -> None:
+        """Note that an id is gone."""
+        last = self.of_name(name)
+        if last is not None:
+            self._names[last.row.producer_id] = None
+        self._by_name[name] = None
+
     def put(self, name: str, row: TransactionalId) -> None:
         """Note an id's new row, in which it has no open transaction."""
         last = self.of_name(name)

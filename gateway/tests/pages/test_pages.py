@@ -71,6 +71,7 @@ async def test_the_apis_that_are_served_are_listed() -> None:
             gateway.read_ahead,
             gateway.reply_memory,
             gateway.groups,
+            gateway.transactions,
             gateway.settings,
             cluster=gateway.cluster_settings,
             view=gateway.cluster_view,

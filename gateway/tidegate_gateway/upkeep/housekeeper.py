@@ -199,6 +199,13 @@ class Housekeeper:
             )
         return ahead_ms <= tolerated_ms
 
+    def may_expire_here(self) -> bool:
+        """Return whether this gateway is the housekeeper, and its clock and log time are good."""
+        state = self._coordinator.state
+        claim = state.claims.get(CLAIM)
+        is_it = claim is not None and claim.incarnation == self._coordinator.incarnation
+        return is_it and state.log_time_ms >= state.expiry_resumes_at_ms and self._may_expire()
+
     async def _keep_house(self) -> None:
         while True:
             await trio.sleep(self._settings.interval_seconds)

@@ -6,7 +6,7 @@ ids need not sort them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from ...events import transactions as tev
@@ -52,6 +52,12 @@ class TransactionTable:
     def open_ids(self) -> Sequence[str]:
         """Return the ids with an open transaction."""
         return list(self._open)
+
+    def idle_since(self, before_ms: int) -> Iterator[str]:
+        """Yield the ids that were last used before a log time, except those that are open."""
+        for name, data in self._rows.items():
+            if name not in self._open and unpacked(data).updated_ms < before_ms:
+                yield name
 
     def with_partitions(self, numbers: Sequence[int]) -> list[str]:
         """Return the ids whose open transactions have one of these partitions."""

@@ -2,7 +2,7 @@
 
 Differs from Kafka: any gateway answers for any partition; last_timestamp is the log's time of the
 producer's last write, not the time stamp of its records; a partition that is asked for twice is
-answered once.  Without transactions no producer has a coordinator or an open transaction.
+answered once; the epoch of a coordinator is 0, of one transaction at least, else -1.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from ...network.turns import Turns
 
 _NO_SEQUENCE: Final = -1
 _NO_COORDINATOR: Final = -1
+_NOT_OPEN: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +64,22 @@ class DescribeProducersHandler:
         topic = state.topics.by_name.get(name)
         if topic is None or not 0 <= index < len(topic.partition_numbers):
             return _refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        producers = _producers(state.partitions[topic.partition_numbers[index]])
+        producers = self._producers(state.partitions[topic.partition_numbers[index]])
         return PartitionResponse(index, ErrorCode.NONE, None, producers)
+
+    def _producers(self, partition: Partition) -> list[ProducerState]:
+        names, opened = self.coordinator.state.transactions, partition.open or {}
+        return [
+            ProducerState(
+                producer_id,
+                each.epoch,
+                each.batches[-1].last_sequence if each.batches else _NO_SEQUENCE,
+                each.last_write_ms,
+                _NO_COORDINATOR if names.name_of(producer_id) is None else 0,
+                opened.get(producer_id, _NOT_OPEN),
+            )
+            for producer_id, each in partition.producers.items()
+        ]
 
 
 def _asked(request: DescribeProducersRequest) -> dict[str, dict[int, None]]:
@@ -75,19 +90,6 @@ def _asked(request: DescribeProducersRequest) -> dict[str, dict[int, None]]:
     for topic in request.topics:
         asked.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
     return asked
-
-
-def _producers(partition: Partition) -> list[ProducerState]:
-    return [
-        ProducerState(
-            producer_id,
-            each.epoch,
-            each.batches[-1].last_sequence if each.batches else _NO_SEQUENCE,
-            each.last_write_ms,
-            _NO_COORDINATOR,
-        )
-        for producer_id, each in partition.producers.items()
-    ]
 
 
 def _refused(index: int, code: ErrorCode) -> PartitionResponse:
