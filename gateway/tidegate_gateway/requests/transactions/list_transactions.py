@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
-from typing import ClassVar, Final, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 import re2
 
@@ -42,6 +42,7 @@ _STATES: Final = frozenset(
     }
 )
 _ANY_DURATION: Final = -1
+_RE2: Any = re2  # it has no types
 
 
 class _Pattern(Protocol):
@@ -98,10 +99,10 @@ def _matcher(pattern: str | None) -> Callable[[str], object] | None:
     """Return what a name must pass; None if the pattern is no regular expression."""
     if not pattern:
         return lambda _: True
-    options = re2.Options()
+    options = _RE2.Options()
     options.log_errors = False
     try:
-        compiled: _Pattern = re2.compile(pattern, options)
-    except re2.error:
+        compiled: _Pattern = _RE2.compile(pattern, options)
+    except _RE2.error:
         return None
     return compiled.fullmatch
