@@ -19,8 +19,10 @@ from .members.contenders import Contender, GroupDeleter, Resumer
 from .members.groups import Committer, CommitterOfAll, Pauser
 from .members.members import GroupMember
 from .plans.expiry_plan import PRODUCERS
+from .plans.transaction_plan import draws_transactions
 from .probers.auditor import Auditor
 from .probers.probers import GroupProber, WakeProber
+from .transactions.cast import transactional_clients
 
 LATE_SHARE: Final = 0.3
 
@@ -55,6 +57,8 @@ def make_actors(workload: Workload, rng: Random) -> list[Actor]:
     # These seeds draw apart, so that the draws before them stay the same.
     if workload.world.rng("late admins").random() < LATE_SHARE:
         actors += _late_admins(workload)
+    if draws_transactions(workload.world.seed):
+        actors += transactional_clients(workload)
     if PRODUCERS in workload.world.settings:
         actors += [Newcomer(workload, f"newcomer {number}") for number in range(1, 4)]
         actors.append(Pauser(workload, "pauser", "paused"))

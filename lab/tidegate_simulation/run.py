@@ -22,7 +22,7 @@ from .actors import Actor, make_actors
 from .checks.checker import Violation, check
 from .checks.history import Event
 from .clients.compacters import Compacter
-from .clients.final_readers import read_to_the_end
+from .clients.final_readers import FinalReader, MakeReader, read_to_the_end
 from .clients.hostile import draws_hostile, hostile_clients
 from .clients.readers import Admin
 from .clients.static_keepers import DefaultsChanger, StaticKeeper
@@ -40,10 +40,12 @@ from .plans.faults import FaultPlan, Landed
 from .plans.pipeline_plan import PREFIX
 from .plans.store_faults import StoreFaults
 from .plans.strikes import Strikes
+from .plans.transaction_plan import draws_transactions
 from .probers.collection import leaks, wait_for_collection
 from .probers.drain_probers import DrainProber
 from .probers.neighbourhood import wrongly_absent
 from .probers.zone_probers import ZoneProber
+from .transactions.committed_readers import FinalCommittedReader
 from .world.host import Host
 from .world.livelock import LivelockGuard
 from .world.node import Node
@@ -349,7 +351,10 @@ class _Run:
 
     async def _final_phase(self, workload: Workload, hosts: Sequence[Host]) -> None:
         """Everything acknowledged must be readable, now that nothing is wrong any more."""
-        if not await read_to_the_end(workload, CALM_SECONDS):
+        kinds: list[MakeReader] = [FinalReader]
+        if draws_transactions(self._seed):
+            kinds.append(FinalCommittedReader)
+        if not await read_to_the_end(workload, CALM_SECONDS, kinds):
             self.note("stuck", f"the last readers got nothing for {CALM_SECONDS} s")
         watch = workload.world.watch
         for name in watch.missing_objects():

@@ -71,7 +71,7 @@ class TransactionEnded(Event, frozen=True, tag=54):
 
     marker_epoch: in the markers.  next_producer_id, next_epoch: of the transactional id from now
       on.  markers: (partition number, offset), one for each partition of the transaction.
-    timestamp_ms: of the markers.  cause: CAUSE_*.
+    timestamp_ms: of the markers, log time.  cause: CAUSE_*.
     """
 
     producer_id: int

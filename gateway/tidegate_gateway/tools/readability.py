@@ -216,6 +216,8 @@ class ReadabilityCheck:
         A problem is checked a second time with the log read to its end, unless the run is no longer
         live then.
         """
+        if row.is_marker:
+            return None, ""  # it lies in no object
         first = await self._look_patiently(partition, row)
         if first[0] in (None, Problem.UNKNOWN):
             return first

@@ -23,6 +23,7 @@ from .checks_reads import (
 )
 from .checks_records import losses, offsets, refusals, sends, strangers, zombies
 from .checks_steady import forced_rejoins
+from .checks_transactions import committed_reads, epochs_given, stable_offsets, torn
 from .facts import Facts, gather
 from .facts import Violation as Violation
 from .history import Event
@@ -49,6 +50,10 @@ _CHECKS: Final[tuple[Callable[[Facts], Iterator[Violation]], ...]] = (
     forced_rejoins,
     late_wakeups,
     unfinished,
+    committed_reads,
+    torn,
+    stable_offsets,
+    epochs_given,
 )
 
 

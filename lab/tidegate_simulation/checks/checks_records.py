@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from typing import Any
 
 from .facts import Facts, Sent, Violation, value_of
 from .history import Event
@@ -131,9 +132,15 @@ def refusals(facts: Facts) -> Iterator[Violation]:
         who = (producer_id, table["key"])
         if event.type == "invoke":
             epochs[who] = max(epoch, epochs.get(who, 0))
-        elif table.get("error") in _NEVER_REFUSED and epoch == epochs[who]:
+        elif _is_wrong(table) and epoch == epochs[who]:
             text = f"{event.process}'s next batch was refused: {table['error']}"
             yield Violation("refused send", text, (event.index,))
+
+
+def _is_wrong(table: dict[str, Any]) -> bool:
+    """Another client of a transactional id may raise the epoch at any time."""
+    error = table.get("error")
+    return error in _NEVER_REFUSED and not ("txn" in table and error == "INVALID_PRODUCER_EPOCH")
 
 
 def zombies(facts: Facts) -> Iterator[Violation]:

@@ -6,10 +6,11 @@ This code is independent: it shares only the codec of records with the pipeline.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 from tidegate_coordination.state.records.cleanings import Cleanings
 from tidegate_protocol.records import Record, decode_records
+
+from .settled_batches import Fields, settled, transactions_in
 
 _MAX_BYTES = 1 << 24
 _COUNT_AT, _LENGTH_AT, _CRC_AT, _ATTRIBUTES_AT, _MAX_TIMESTAMP_AT = 12, 1, 4, 5, 8
@@ -17,13 +18,6 @@ _COUNT_AT, _LENGTH_AT, _CRC_AT, _ATTRIBUTES_AT, _MAX_TIMESTAMP_AT = 12, 1, 4, 5,
 
 class NotCompacted(Exception):
     """Compaction left a wrong result; the text says which."""
-
-
-class Fields(NamedTuple):
-    """A batch: the fields of its header, and all of its bytes."""
-
-    header: tuple[int, ...]
-    data: bytes
 
 
 def horizon(cleanings: Cleanings, log_time_ms: int, retention_ms: int) -> int:
@@ -46,10 +40,11 @@ def check_compacted(
     had = {each.header[0]: each for each in before}
     for each in after:
         _check_framing(had.get(each.header[0]), each)
-    kept = {record.offset: record for record in _records(after)}
-    every = _records(partition)
+    _check_markers(before, after, below)
+    kept = {record.offset: record for record in _records(settled(after, partition))}
+    every = _records(settled(partition, partition))
     newest = {record.key: record.offset for record in every}
-    for record in _records(before):
+    for record in _records(settled(before, partition)):
         if record.offset in kept:
             if kept.pop(record.offset) != record:
                 raise NotCompacted(f"the record at {record.offset} changed")
@@ -66,12 +61,35 @@ def check_clean(partition: Sequence[Fields], end_offset: int) -> None:
       NotCompacted: a key occurs twice.
     """
     seen: dict[bytes | None, int] = {}
-    for record in _records(partition):
+    for each in transactions_in(partition):
+        is_aborted = each.end is not None and not each.is_committed
+        if is_aborted and any(_has_records(batch, end_offset) for batch in each.batches):
+            text = f"records of {each.batches[0].header} are left, of an aborted transaction"
+            raise NotCompacted(f"{text}, after a round up to {end_offset}")
+    for record in _records(settled(partition, partition)):
         if record.offset < end_offset:
             if record.key in seen or record.key is None:
                 text = f"key {record.key!r} at {record.offset} and {seen.get(record.key)}"
                 raise NotCompacted(f"{text}, after a round up to {end_offset}")
             seen[record.key] = record.offset
+
+
+def _has_records(batch: Fields, end_offset: int) -> bool:
+    return batch.header[0] < end_offset and bool(batch.header[_COUNT_AT])
+
+
+def _check_markers(before: Sequence[Fields], after: Sequence[Fields], below: int) -> None:
+    """A marker goes as late as a tombstone, and only with all data of its transaction."""
+    left = {each.header[0]: each for each in after}
+    for each in transactions_in(before):
+        if each.end is None or each.end.header[0] in left:
+            continue
+        offset = each.end.header[0]
+        if offset >= below:
+            raise NotCompacted(f"the marker at {offset} went too early: {below}")
+        data = [left[batch.header[0]] for batch in each.batches if batch.header[0] in left]
+        if any(batch.header[_COUNT_AT] for batch in data):
+            raise NotCompacted(f"the marker at {offset} went before its data")
 
 
 def _check_tombstone(record: Record, every: Sequence[Record], below: int) -> None:

@@ -71,6 +71,7 @@ class Facts:
     deletion.  gone: key -> index of the first ok of it.  retention: key -> (ms, bytes).
     compacted: key -> the rules for its record keys.  same_key: (key, record key) -> values.
     lost: key -> the ranges declared lost.  first: key -> its first offset ever, if it is not 0.
+    committed: the transactions that certainly were.
     """
 
     events: Sequence[Event]
@@ -88,6 +89,7 @@ class Facts:
     )
     lost: dict[int, list[Lost]] = field(default_factory=lambda: defaultdict(list))
     first: dict[int, int] = field(default_factory=lambda: defaultdict(int))
+    committed: set[str] = field(default_factory=set[str])
 
     def is_lost(self, key: int, offset: int, index: int) -> bool:
         """Return whether a repair had declared a record lost before the event of that index."""
@@ -121,10 +123,14 @@ class Facts:
         keyed = self.compacted.get(sent.key) if sent is not None else None
         if sent is None or keyed is None:
             return False
-        if keyed.is_tombstone(value):
+        if keyed.is_tombstone(value) or self._may_be_aborted(sent):
             return True
         others = self.same_key.get((sent.key, value % keyed.keys), ())
         return any(self._may_be_newer(self.sent[other], other, sent, offset) for other in others)
+
+    def _may_be_aborted(self, sent: Sent) -> bool:
+        name = value_of(sent.invoke).get("txn")
+        return name is not None and name not in self.committed
 
     def _may_be_newer(self, other: Sent, value: int, sent: Sent, offset: int) -> bool:
         """Return whether another record of the same record key may have a higher offset."""
@@ -170,6 +176,9 @@ def gather(events: Sequence[Event]) -> Facts:
             _gather_topic(facts, event)
         elif event.f == "lost":
             _gather_lost(facts, event)
+        elif event.f == "end_txn":
+            if event.type == "ok" and value_of(event)["commit"]:
+                facts.committed.add(value_of(event)["txn"])
         elif event.f == "begins":
             facts.first[value_of(event)["key"]] = value_of(event)["offset"]
     _gather_retained(facts)

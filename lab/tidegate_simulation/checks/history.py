@@ -24,7 +24,9 @@ that is created again has new keys), and values of records are integers, each se
     assign     note ok {"keys"}: the reader's positions start anew
     poll       {"key", "position", ["wait_ms"] for how long it waits for records}.  ok: "records"
                [[offset, value], ...], "next", ["start"] the log start, ["hw"] the high watermark,
-               ["link"] what names the connection.  fail: "error"
+               ["link"] what names the connection, ["lso"] the last stable offset,
+               ["committed"] true if only committed records were asked for.  fail: "error"
+    end_txn    see checks_transactions.py; a send of a transaction has its name as "txn"
     trim       {"key", "before"}: records below may go.  ok: "low", the first offset that stays
     low        {"key"}: what is the log start?  ok: "offset"
     end        {"key"}: what is the end offset?  ok: "offset"

@@ -29,7 +29,8 @@ from tidegate_pipeline.tasks.digests import add
 from tidegate_storage.objects.corrupt import CorruptObject
 from tidegate_storage.objects.segment_format import HEADER_BYTES, SegmentIndex, read_segment
 
-from .compaction_checks import Fields, NotCompacted, check_clean, check_compacted, horizon
+from .compaction_checks import NotCompacted, check_clean, check_compacted, horizon
+from .settled_batches import Fields
 
 _BATCH = Struct(">qiibIhiqqqhii")
 _CRC_START = 21
@@ -152,6 +153,8 @@ def _fields(batches: list[Batch]) -> list[Fields]:
 
 def is_readable(state: ClusterState, partition: Partition, row: RunRow, body_of: BodyOf) -> bool:
     """Return whether the object of a run or segment is still as committed."""
+    if row.is_marker:
+        return True
     try:
         body = _body(object_key(state, state.objects.name(row.object_number)), body_of)
         if row.flags & RUN_SEGMENT:
@@ -181,6 +184,8 @@ def _parents(partition: Partition, event: SegmentsOfPartition) -> list[RunRow]:
 
 def _held(state: ClusterState, row: RunRow, body_of: BodyOf) -> list[Batch]:
     """Return the batches that a run or segment serves."""
+    if row.is_marker:
+        return [_marker_batch(row)]
     body = _body(object_key(state, state.objects.name(row.object_number)), body_of)
     if row.flags & RUN_SEGMENT:
         return list(walk_batches(body[HEADER_BYTES : HEADER_BYTES + row.length]))
@@ -193,6 +198,19 @@ def _held(state: ClusterState, row: RunRow, body_of: BodyOf) -> list[Batch]:
     if offset != row.next_offset:
         raise NotWhole(f"{row} ends at {offset}")
     return batches
+
+
+def _marker_batch(row: RunRow) -> Batch:
+    """Return the control batch that ends a transaction (KIP-98), made apart from the gateway's."""
+    marker = row.marker()
+    key_type = int(marker.committed)
+    record = bytes([32, 0, 0, 0, 8, 0, 0, 0, key_type, 12]) + bytes(7)
+    stamp, attributes = marker.timestamp_ms, 0x30
+    fields = (row.base_offset, 49 + len(record), 0, 2, 0, attributes, 0, stamp, stamp)
+    head = [*fields, marker.producer_id, marker.epoch, -1, 1]
+    data = _BATCH.pack(*head) + record
+    head[4] = crc32c(data[_CRC_START:])
+    return _batch(_BATCH.pack(*head) + record)
 
 
 def walk_batches(data: bytes) -> Iterator[Batch]:

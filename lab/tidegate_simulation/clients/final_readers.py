@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 import trio
 
@@ -12,9 +13,15 @@ from .workload import Key, Workload
 _LATEST = -1
 
 
-async def read_to_the_end(workload: Workload, patience_seconds: float) -> bool:
+MakeReader: TypeAlias = Callable[[Workload, Key, Callable[[], None]], "FinalReader"]
+
+
+async def read_to_the_end(
+    workload: Workload, patience_seconds: float, kinds: Sequence[MakeReader] = ()
+) -> bool:
     """Read all keys; return False if no reader made progress for the allowed time.
 
+    kinds: of readers, one of each for a key; () for a FinalReader.
     Only progress resets the time limit, because a prolonged workload takes the readers longer.
     """
 
@@ -23,8 +30,9 @@ async def read_to_the_end(workload: Workload, patience_seconds: float) -> bool:
 
     with trio.move_on_after(patience_seconds) as patience:
         async with trio.open_nursery() as readers:
-            for key in workload.keys:
-                readers.start_soon(FinalReader(workload, key, has_come_on).run)
+            for make in kinds or (FinalReader,):
+                for key in workload.keys:
+                    readers.start_soon(make(workload, key, has_come_on).run)
     return not patience.cancelled_caught
 
 
@@ -33,8 +41,10 @@ class FinalReader(Reader):
     records.
     """
 
-    def __init__(self, workload: Workload, key: Key, has_come_on: Callable[[], None]) -> None:
-        super().__init__(workload, f"final {key.number}")
+    def __init__(
+        self, workload: Workload, key: Key, has_come_on: Callable[[], None], name: str = ""
+    ) -> None:
+        super().__init__(workload, name or f"final {key.number}")
         self._key = key
         self._has_come_on = has_come_on
 
@@ -47,7 +57,9 @@ class FinalReader(Reader):
             if self.positions[self._key] > position:
                 self._has_come_on()
             await trio.lowlevel.checkpoint()
-        value = {"key": self._key.number, "offset": end}
+        value: dict[str, Any] = {"key": self._key.number, "offset": end}
+        if self.isolation_level:
+            value["committed"] = True
         self.history.note(self.client.name, "ok", "drained", value)
         self.client.close()
 

@@ -70,6 +70,9 @@ class Producer:
         self.workload = workload
         self.history = workload.world.history
         self._version = self.rng.choice((3, 9, 13))
+        self.transactional_id: str | None = None
+        self.transaction = ""  # its name in the history
+        self.attributes = 0  # of its batches, beside the codec
         self._delivery_seconds = delivery_seconds(workload.world.settings)
 
     @property
@@ -91,6 +94,7 @@ class Producer:
             producer=producer or (-1, -1),
             sequence=sequence,
             keyed=self.workload.keyed.get(key.number),
+            attributes=self.attributes,
         )
         value: dict[str, Any] = {
             "key": key.number,
@@ -101,6 +105,8 @@ class Producer:
             value["ts"] = timestamp - int(EPOCH_SECONDS * 1000)
         if not self.uses_ids:
             value["by_name"] = True
+        if self.transaction:
+            value["txn"] = self.transaction
         return Batch(key, data, self.history.invoke(self.client.name, "send", value))
 
     def is_too_old(self, batch: Batch) -> bool:
@@ -136,7 +142,7 @@ class Producer:
             )
             for each in batches
         ]
-        request = produce.ProduceRequest(None, acks, 30_000, topics)
+        request = produce.ProduceRequest(self.transactional_id, acks, 30_000, topics)
         reply = await connection.send(
             "Produce", produce, self._version, request, answered=acks != 0
         )

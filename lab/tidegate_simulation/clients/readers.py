@@ -50,6 +50,8 @@ class _Session:
 class Reader:
     """Reads keys from given positions, one Fetch after another."""
 
+    isolation_level = 0
+
     def __init__(self, workload: Workload, name: str, *, sessions: bool | None = None) -> None:
         self.client = Client(workload.world, name)
         self.rng = self.client.rng
@@ -123,6 +125,8 @@ class Reader:
         asked: dict[str, Any] = {"key": key.number, "position": position}
         if self.max_wait_ms != _MAX_WAIT_MS:
             asked["wait_ms"] = self.max_wait_ms
+        if self.isolation_level:
+            asked["committed"] = True
         return asked
 
     def _request(self) -> fetch.FetchRequest:
@@ -152,6 +156,7 @@ class Reader:
             max_bytes=1 << 20,
             session_id=session.session_id,
             session_epoch=session.epoch if self._uses_sessions else -1,
+            isolation_level=self.isolation_level,
             topics=topics,
             rack_id=self.rack,
         )
@@ -206,13 +211,19 @@ class Reader:
             self._move(key, part, invoke)
             return
         position = self.positions[key]
-        records, following = _records(part.records or b"", position)
+        records, following = self.records_of(part, position)
         self.positions[key] = following
         self.ends[key] = part.high_watermark
-        more = {"hw": part.high_watermark, "link": link}
+        more = {"hw": part.high_watermark, "lso": part.last_stable_offset, "link": link}
         if self._version >= _STARTS_FROM:
             more["start"] = part.log_start_offset
         self.history.ok(invoke, records=records, next=following, **more)
+
+    def records_of(
+        self, part: fetch.PartitionData, position: int
+    ) -> tuple[list[tuple[int, int]], int]:
+        """Return (offset, value) of the records from position on, and the next position."""
+        return _records(part.records or b"", position)
 
     def _move(self, key: Key, part: fetch.PartitionData, invoke: Event) -> None:
         """Connect to the gateway that the answer names; the answer itself carries no records."""
@@ -253,7 +264,7 @@ def _records(data: Any, position: int) -> tuple[list[tuple[int, int]], int]:
             raise ProtocolBroken(f"a batch at offset {header.base_offset} has a wrong CRC")
         batch = view[start : start + header.size_bytes]
         for each in decode_records(batch, max_decompressed_bytes=1 << 20):
-            if each.offset >= position:
+            if each.offset >= position and not header.is_control:
                 records.append((each.offset, value_in(each)))
         position = max(position, header.base_offset + header.last_offset_delta + 1)
     return records, position

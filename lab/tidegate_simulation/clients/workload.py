@@ -92,6 +92,7 @@ def batch_bytes(
     producer: tuple[int, int] = (-1, -1),
     sequence: int,
     keyed: Keyed | None = None,
+    attributes: int = 0,
 ) -> bytes:
     """Return a batch with one record a value."""
     records = [
@@ -101,7 +102,11 @@ def batch_bytes(
         for place, value in enumerate(values)
     ]
     return build_batch(
-        records, producer_id=producer[0], producer_epoch=producer[1], base_sequence=sequence
+        records,
+        attributes=attributes,
+        producer_id=producer[0],
+        producer_epoch=producer[1],
+        base_sequence=sequence,
     )
 
 

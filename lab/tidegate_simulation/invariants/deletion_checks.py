@@ -78,7 +78,8 @@ class DeletionWatch:
 def live_objects(state: ClusterState) -> set[int]:
     """Return the numbers of the objects that hold a live run."""
     return {
-        partition.runs[at].object_number
+        row.object_number
         for partition in state.partitions.values()
         for at in range(len(partition.runs))
+        if not (row := partition.runs[at]).is_marker
     }

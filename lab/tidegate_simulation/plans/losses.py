@@ -114,6 +114,8 @@ class Hurt:
 
     def is_hurt(self, partition: Partition, row: RunRow) -> bool:
         """Return whether a live run can no longer be read."""
+        if row.is_marker:
+            return False
         state = self._state_of()
         key = object_key(state, state.objects.name(row.object_number))
         return key in self.originals and not is_readable(state, partition, row, self._store.peek)
@@ -129,7 +131,8 @@ class Hurt:
 def _live_runs(state: ClusterState) -> Iterator[tuple[Partition, RunRow]]:
     for partition in state.partitions.values():
         for at in range(len(partition.runs)):
-            yield partition, partition.runs[at]
+            if not partition.runs[at].is_marker:
+                yield partition, partition.runs[at]
 
 
 def _place(row: RunRow, rng: Random) -> int:

@@ -71,7 +71,7 @@ def end(
         following.producer_id,
         following.epoch,
         tuple(_mark(view, number, row, following.marker_epoch) for number in ending.partitions),
-        max(view.clock_ms, view.log_time_ms),
+        view.log_time_ms,  # a marker has no object, so its own time says how old it is
         cause,
     )
     is_bumped = (following.producer_id, following.epoch) != (row.producer_id, row.epoch)

@@ -20,7 +20,7 @@ from tidegate_coordination.state.records.object_rows import ObjectRows
 from tidegate_coordination.state.records.objects import WalCounters
 from tidegate_coordination.state.records.producer_ids import ProducerIdTable
 from tidegate_coordination.state.trial import events as trial
-from tidegate_gateway import handlers
+from tidegate_gateway import gateway
 from tidegate_gateway.network import turns
 from tidegate_simulation.clients.producers import IdempotentProducer
 from tidegate_simulation.plans import beginnings, expiry_plan
@@ -162,7 +162,7 @@ def test_runs_in_which_states_expire_find_nothing(monkeypatch: pytest.MonkeyPatc
 def gives_out_old_ids(patch: pytest.MonkeyPatch) -> None:
     """A gateway uses a block however old it is, so that a new id counts as an old one."""
     always_expires(patch)
-    patch.setattr(handlers, "hold_seconds", lambda _: inf)
+    patch.setattr(gateway, "hold_seconds", lambda _: inf)
 
 
 def test_new_producer_ids_of_old_blocks_are_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,307 @@
+"""The simulator must find bugs of transactions: each test replaces one part."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.worlds.planted_bugs import Plant, must_be_found, untried
+from tidegate_coordination.events.transactions import TransactionEnded
+from tidegate_coordination.rules.consumer_groups import groups as group_rules
+from tidegate_coordination.rules.proposal import View
+from tidegate_coordination.rules.records.transactional_batches import TransactionJudge
+from tidegate_coordination.rules.transaction_overlay import OverlaidId, TransactionOverlay
+from tidegate_coordination.rules.transactions import ending
+from tidegate_coordination.rules.transactions.ending import EndAnswer, EndTransaction
+from tidegate_coordination.state.records.aborted import Aborted
+from tidegate_coordination.state.records.partitions import Partition
+from tidegate_coordination.state.transaction_folds import TransactionFolds
+from tidegate_coordination.state.transactions.open import OpenTransaction
+from tidegate_coordination.state.transactions.rows import TransactionalId
+from tidegate_gateway.fetch import aborted_list, prepared_runs
+from tidegate_gateway.tools.readability import ReadabilityCheck
+from tidegate_pipeline.planning import plan as pipeline_plan
+from tidegate_simulation.plans.faults import FaultPlan
+
+# -- fencing ---------------------------------------------------------------------------------------
+
+
+def takes_a_stale_epoch(patch: pytest.MonkeyPatch) -> None:
+    """Neither the transactional id nor the partition fences an old client."""
+    real = TransactionJudge.fence
+
+    def fence(self: TransactionJudge, *args: Any) -> Any:
+        misfit = real(self, *args)
+        return None if misfit is not None and misfit.name == "STALE_EPOCH" else misfit
+
+    patch.setattr(TransactionJudge, "fence", fence)
+    patch.setattr(
+        "tidegate_coordination.state.records.partitions.with_marker",
+        lambda state, epoch, written_ms: state or real_marker(state, epoch, written_ms),
+    )
+
+
+def real_marker(state: Any, epoch: int, written_ms: int) -> Any:
+    from tidegate_coordination.state.records.producers import with_marker
+
+    return with_marker(state, epoch, written_ms)
+
+
+def keeps_the_epoch(patch: pytest.MonkeyPatch) -> None:
+    """InitProducerId gives a second client the epoch of the first one."""
+    patch.setattr(
+        "tidegate_coordination.rules.transactions.initialising.bumped",
+        lambda row, spare_id: ending.kept(row),
+    )
+
+
+def says_done_to_a_retry(patch: pytest.MonkeyPatch) -> None:
+    """A repeated commit is acknowledged although the transaction was aborted."""
+
+    def answer(self: EndTransaction, row: TransactionalId) -> EndAnswer:
+        return EndAnswer(None, row.producer_id, row.epoch)
+
+    patch.setattr(EndTransaction, "_answer_repeated", answer)
+
+
+# -- markers and the last stable offset --------------------------------------------------------------
+
+
+def leaves_a_marker_out(patch: pytest.MonkeyPatch) -> None:
+    """The end of a transaction forgets its last partition."""
+    real = OverlaidId.begin
+
+    def begin(self: OverlaidId, log_time_ms: int, position: int) -> None:
+        if len(self.partitions) > 1:
+            self.partitions.popitem()
+        real(self, log_time_ms, position)
+
+    patch.setattr(OverlaidId, "begin", begin)
+
+
+def commits_what_is_aborted(patch: pytest.MonkeyPatch) -> None:
+    """Each control batch says commit."""
+    real = prepared_runs.control_batch
+    patch.setattr(
+        prepared_runs, "control_batch", lambda **fields: real(**(fields | {"committed": True}))
+    )
+
+
+def shows_what_is_open(patch: pytest.MonkeyPatch) -> None:
+    """The last stable offset is the high watermark."""
+    patch.setattr(Partition, "last_stable_offset", property(lambda self: self.next_offset))
+
+
+def counts_from_the_youngest(patch: pytest.MonkeyPatch) -> None:
+    """The last stable offset is where the youngest transaction begins."""
+
+    def stable(self: Partition) -> int:
+        return max(self.open.values()) if self.open else self.next_offset
+
+    patch.setattr(Partition, "last_stable_offset", property(stable))
+
+
+def keeps_it_open_after_an_abort(patch: pytest.MonkeyPatch) -> None:
+    """An abort does not move the last stable offset."""
+    real = Partition.fold_marker
+
+    def fold(self: Partition, offset: int, marker: Any, log_time_ms: int) -> None:
+        before = dict(self.open or {})
+        real(self, offset, marker, log_time_ms)
+        if not marker.committed and before:
+            self.open = before
+
+    patch.setattr(Partition, "fold_marker", fold)
+
+
+# -- the aborted list -------------------------------------------------------------------------------
+
+
+def lists_nothing(patch: pytest.MonkeyPatch) -> None:
+    """Readers hear of no aborted transaction."""
+    patch.setattr(Aborted, "between", lambda self, start, end: [])
+
+
+def lists_what_has_ended_before(patch: pytest.MonkeyPatch) -> None:
+    """Readers hear of transactions that ended below their position."""
+    patch.setattr(
+        Aborted,
+        "between",
+        lambda self, start, end: [self[at] for at in range(len(self)) if self[at].first < end],
+    )
+
+
+def lists_what_begins_in_the_answer(patch: pytest.MonkeyPatch) -> None:
+    """Readers hear of no transaction that began below their position."""
+    real = Aborted.between
+    patch.setattr(
+        Aborted,
+        "between",
+        lambda self, start, end: [row for row in real(self, start, end) if row.first >= start],
+    )
+
+
+def forgets_aborted_rows_early(patch: pytest.MonkeyPatch) -> None:
+    """A published segment drops all aborted rows of the state, also those of later runs."""
+    real = Partition.fold_segments
+
+    def fold(self: Partition, *args: Any) -> None:
+        real(self, *args)
+        if self.aborted is not None:
+            self.aborted.drop_below(self.next_offset)
+
+    patch.setattr(Partition, "fold_segments", fold)
+
+
+def reads_no_index(patch: pytest.MonkeyPatch) -> None:
+    """Fetches ignore the aborted transactions in the indexes of segments."""
+    real = aborted_list.aborted_between
+    patch.setattr(
+        "tidegate_gateway.requests.records.fetch_answer.aborted_between",
+        lambda partition, start, end, index_of: real(partition, start, end, lambda _: None),
+    )
+
+
+def merges_what_is_open(patch: pytest.MonkeyPatch) -> None:
+    """Merges go beyond the last stable offset, so their indexes miss what is aborted later."""
+
+    def rested(state: Any, partition: Partition, settings: Any, from_offset: int) -> Any:
+        rows = [partition.runs[at] for at in range(len(partition.runs))]
+        return iter([row for row in rows if row.base_offset >= from_offset])
+
+    patch.setattr(pipeline_plan, "_rested", rested)
+    forgets_aborted_rows_early(patch)
+
+
+# -- offsets ----------------------------------------------------------------------------------------
+
+
+def shows_staged_offsets(patch: pytest.MonkeyPatch) -> None:
+    """Offsets count as soon as they are staged."""
+    real = TransactionFolds.fold_staged
+
+    def fold(self: TransactionFolds, event: Any) -> None:
+        real(self, event)
+        state = self._state
+        state.groups.fold_offsets_committed(event, state.log_time_ms)
+
+    patch.setattr(TransactionFolds, "fold_staged", fold)
+
+
+def loses_staged_offsets(patch: pytest.MonkeyPatch) -> None:
+    """A group that only has staged offsets is forgotten."""
+
+    def decide(self: Any, view: View) -> Any:
+        claim = view.state.claims.get(group_rules.group_claim(self.group_id))
+        held = claim is not None and claim.incarnation == view.writer
+        if not held or view.state.groups.get(self.group_id) is not None:
+            return group_rules.Decided((), None)
+        return group_rules.Decided((group_rules.GroupDeleted(self.group_id),), None)
+
+    patch.setattr(group_rules.ForgetGroup, "decide", decide)
+
+
+def publishes_after_an_abort(patch: pytest.MonkeyPatch) -> None:
+    """Aborted offsets count, too."""
+    real = TransactionFolds.fold_ended
+
+    def fold(self: TransactionFolds, event: TransactionEnded) -> None:
+        table = self._state.transactions
+        transaction = table.open_of(table.name_of(event.producer_id) or "")
+        staged = list(transaction.to_commit()) if transaction is not None else []
+        real(self, event)
+        for group_id, offsets in staged:
+            self._publish(group_id, offsets)
+
+    patch.setattr(TransactionFolds, "fold_ended", fold)
+
+
+# -- entries that several proposals share -----------------------------------------------------------
+
+
+def overlay_misses_ends(patch: pytest.MonkeyPatch) -> None:
+    """A proposal does not see that an earlier one of its entry has ended the transaction."""
+    patch.setattr(TransactionOverlay, "put", lambda self, name, row: None)
+
+
+def overlay_misses_markers(patch: pytest.MonkeyPatch) -> None:
+    """A commit of the same entry gives its first batch the offset of a marker."""
+
+    def mark(view: View, number: int, row: TransactionalId, epoch: int) -> tuple[int, int]:
+        partition = view.state.partitions[number]
+        return number, view.next_offsets.get(number, partition.next_offset)
+
+    patch.setattr(ending, "_mark", mark)
+
+
+# -- upkeep -----------------------------------------------------------------------------------------
+
+
+def takes_markers_for_lost_runs(patch: pytest.MonkeyPatch) -> None:
+    """A repair skips markers, as no object holds them."""
+
+    async def look(self: Any, partition: Partition, row: Any) -> Any:
+        return await self._look_patiently(partition, row)
+
+    patch.setattr(ReadabilityCheck, "_look_twice", look)
+
+
+def forgets_what_is_open(patch: pytest.MonkeyPatch) -> None:
+    """A snapshot lacks open transactions."""
+    patch.setattr(OpenTransaction, "encode", lambda self: [[], []])
+
+
+_BROKEN = {"state broken", "gateway died", "internal error", "invariant 5"}
+_READS = {"aborted read", "torn transaction", "lost transaction", "skipped"}
+
+
+def has_pipelines(plan: FaultPlan) -> bool:
+    return plan.pipelines.drivers > 0
+
+
+def has_losses(plan: FaultPlan) -> bool:
+    return plan.losses.operators > 0
+
+
+@pytest.mark.parametrize(
+    ("plant", "expected"),
+    [
+        (takes_a_stale_epoch, {"zombie write", *_READS, "reordered send", "duplicate"}),
+        (untried(keeps_the_epoch), {"epoch given twice", *_READS}),
+        (says_done_to_a_retry, _READS),
+        (untried(leaves_a_marker_out), {*_BROKEN, "stuck", *_READS}),
+        (commits_what_is_aborted, _READS),
+        (shows_what_is_open, _READS),
+        (counts_from_the_youngest, _READS),
+        (keeps_it_open_after_an_abort, {*_BROKEN, "stuck"}),
+        (lists_nothing, _READS),
+        (lists_what_has_ended_before, _READS),
+        (lists_what_begins_in_the_answer, _READS),
+        (shows_staged_offsets, {"wrong staged offset"}),
+        (loses_staged_offsets, {"wrong staged offset"}),
+        (publishes_after_an_abort, {"wrong staged offset"}),
+        (untried(overlay_misses_ends), {*_BROKEN, *_READS, "zombie write", "epoch given twice"}),
+        (untried(overlay_misses_markers), _BROKEN),
+        (forgets_what_is_open, _BROKEN),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_planted_bugs_of_transactions_are_found(
+    plant: Plant, expected: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    must_be_found(plant, expected, 1, monkeypatch, transactions=True)
+
+
+@pytest.mark.parametrize("plant", [forgets_aborted_rows_early, reads_no_index, merges_what_is_open])
+def test_planted_bugs_of_merged_transactions_are_found(
+    plant: Plant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    must_be_found(plant, _READS, 1, monkeypatch, has_pipelines, transactions=True)
+
+
+def test_a_repair_that_skips_markers_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = {"skipped too much"}
+    must_be_found(
+        takes_markers_for_lost_runs, expected, 1, monkeypatch, has_losses, transactions=True
+    )

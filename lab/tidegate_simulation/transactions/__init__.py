@@ -1,0 +1,1 @@
+"""Transactional producers of both protocol versions, and readers of committed records."""
