@@ -7,24 +7,27 @@ from typing import Any
 import pytest
 
 from tests.worlds.planted_bugs import Plant, must_be_found, untried
+from tidegate_coordination.events.groups import GroupDeleted
 from tidegate_coordination.events.transactions import TransactionEnded
 from tidegate_coordination.rules.consumer_groups import groups as group_rules
-from tidegate_coordination.rules.proposal import View
+from tidegate_coordination.rules.proposal import Decided, View
 from tidegate_coordination.rules.records.transactional_batches import TransactionJudge
 from tidegate_coordination.rules.transaction_overlay import OverlaidId, TransactionOverlay
 from tidegate_coordination.rules.transactions import ending
 from tidegate_coordination.rules.transactions.ending import EndAnswer, EndTransaction
 from tidegate_coordination.state.records.aborted import Aborted
 from tidegate_coordination.state.records.partitions import Partition
+from tidegate_coordination.state.records.producers import with_marker
 from tidegate_coordination.state.transaction_folds import TransactionFolds
 from tidegate_coordination.state.transactions.open import OpenTransaction
 from tidegate_coordination.state.transactions.rows import TransactionalId
 from tidegate_gateway.fetch import aborted_list, prepared_runs
 from tidegate_gateway.tools.readability import ReadabilityCheck
 from tidegate_pipeline.planning import plan as pipeline_plan
+from tidegate_protocol.control_batches import control_batch
 from tidegate_simulation.plans.faults import FaultPlan
 
-# -- fencing ---------------------------------------------------------------------------------------
+# -- fencing --------------------------------------------------------------------------------------
 
 
 def takes_a_stale_epoch(patch: pytest.MonkeyPatch) -> None:
@@ -38,14 +41,8 @@ def takes_a_stale_epoch(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(TransactionJudge, "fence", fence)
     patch.setattr(
         "tidegate_coordination.state.records.partitions.with_marker",
-        lambda state, epoch, written_ms: state or real_marker(state, epoch, written_ms),
+        lambda state, epoch, written_ms: state or with_marker(state, epoch, written_ms),
     )
-
-
-def real_marker(state: Any, epoch: int, written_ms: int) -> Any:
-    from tidegate_coordination.state.records.producers import with_marker
-
-    return with_marker(state, epoch, written_ms)
 
 
 def keeps_the_epoch(patch: pytest.MonkeyPatch) -> None:
@@ -65,7 +62,7 @@ def says_done_to_a_retry(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(EndTransaction, "_answer_repeated", answer)
 
 
-# -- markers and the last stable offset --------------------------------------------------------------
+# -- markers and the last stable offset -----------------------------------------------------------
 
 
 def leaves_a_marker_out(patch: pytest.MonkeyPatch) -> None:
@@ -82,7 +79,7 @@ def leaves_a_marker_out(patch: pytest.MonkeyPatch) -> None:
 
 def commits_what_is_aborted(patch: pytest.MonkeyPatch) -> None:
     """Each control batch says commit."""
-    real = prepared_runs.control_batch
+    real = control_batch
     patch.setattr(
         prepared_runs, "control_batch", lambda **fields: real(**(fields | {"committed": True}))
     )
@@ -115,7 +112,7 @@ def keeps_it_open_after_an_abort(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Partition, "fold_marker", fold)
 
 
-# -- the aborted list -------------------------------------------------------------------------------
+# -- the aborted list -----------------------------------------------------------------------------
 
 
 def lists_nothing(patch: pytest.MonkeyPatch) -> None:
@@ -174,7 +171,7 @@ def merges_what_is_open(patch: pytest.MonkeyPatch) -> None:
     forgets_aborted_rows_early(patch)
 
 
-# -- offsets ----------------------------------------------------------------------------------------
+# -- offsets --------------------------------------------------------------------------------------
 
 
 def shows_staged_offsets(patch: pytest.MonkeyPatch) -> None:
@@ -196,8 +193,8 @@ def loses_staged_offsets(patch: pytest.MonkeyPatch) -> None:
         claim = view.state.claims.get(group_rules.group_claim(self.group_id))
         held = claim is not None and claim.incarnation == view.writer
         if not held or view.state.groups.get(self.group_id) is not None:
-            return group_rules.Decided((), None)
-        return group_rules.Decided((group_rules.GroupDeleted(self.group_id),), None)
+            return Decided((), None)
+        return Decided((GroupDeleted(self.group_id),), None)
 
     patch.setattr(group_rules.ForgetGroup, "decide", decide)
 
@@ -217,7 +214,7 @@ def publishes_after_an_abort(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(TransactionFolds, "fold_ended", fold)
 
 
-# -- entries that several proposals share -----------------------------------------------------------
+# -- entries that several proposals share ---------------------------------------------------------
 
 
 def overlay_misses_ends(patch: pytest.MonkeyPatch) -> None:
@@ -235,7 +232,7 @@ def overlay_misses_markers(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ending, "_mark", mark)
 
 
-# -- upkeep -----------------------------------------------------------------------------------------
+# -- upkeep ---------------------------------------------------------------------------------------
 
 
 def takes_markers_for_lost_runs(patch: pytest.MonkeyPatch) -> None:
