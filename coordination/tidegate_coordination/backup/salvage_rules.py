@@ -22,6 +22,7 @@ from tidegate_storage.objects.wal_reader import WalContents
 from ..events.cluster import Event
 from ..events.restores import FormerLife, FormerLivesFound, SalvageEnded
 from ..rules.proposal import GATEWAYS, HEADS, OBJECTS, PRODUCER_IDS, TOPICS, Decided, View
+from ..rules.records.transactional_batches import TRANSACTIONAL
 from ..rules.records.wal import NO_PRODUCER_ID, BatchFacts, BatchOutcome, CommitWal, Refusal
 from ..state.cluster import ClusterState
 from ..state.records.objects import WalStatus
@@ -53,6 +54,7 @@ def batch_facts(contents: WalContents) -> list[BatchFacts]:
             header.producer_epoch,
             header.base_sequence,
             last_sequence(header.base_sequence, header.record_count),
+            TRANSACTIONAL if header.is_transactional else 0,
         )
         for entry in contents.slices
         for position, header in walk(contents.bytes_of(entry))
@@ -97,6 +99,8 @@ class SequenceIndex:
                 continue
             if self._was_given(batch.producer_id):
                 self.next_producer_id = max(self.next_producer_id, batch.producer_id + 1)
+            if batch.flags & TRANSACTIONAL:
+                continue  # the restored log fences all transactions: see TransactionFolds
             link = _link(batch, batch.last_sequence)
             others = self._holders.get(link)
             self._holders[link] = alone if others is None else (*others, incarnation)
@@ -150,7 +154,7 @@ def gaps_of(
     ahead: dict[tuple[int, int], tuple[int, int]] = {}
     for batch in batches:
         partition = partition_of(state, batch)
-        if partition is None or batch.producer_id <= NO_PRODUCER_ID:
+        if partition is None or batch.producer_id <= NO_PRODUCER_ID or batch.flags:
             continue
         key = (partition.number, batch.producer_id)
         expected = ahead.get(key) or _expected(partition, batch)

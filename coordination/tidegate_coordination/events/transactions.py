@@ -64,6 +64,8 @@ CAUSE_CLIENT: Final = 0
 CAUSE_TIME_OUT: Final = 1
 CAUSE_INITIALISED: Final = 2
 CAUSE_OPERATOR: Final = 3
+CAUSE_RESTORED: Final = 4
+"""Only in the state: see TransactionFolds.timeline_opened."""
 
 
 class TransactionEnded(Event, frozen=True, tag=54):

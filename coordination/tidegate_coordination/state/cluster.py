@@ -181,6 +181,7 @@ class ClusterState(StateTables):
         self.producer_ids.fold_skipped(event.first_producer_id)
         if self.metadata_version >= EPOCHS:
             self._open_epochs(event.timeline)
+        self._transaction_folds.timeline_opened()
         self.timeline = event.timeline
 
     def _open_epochs(self, timeline: int) -> None:

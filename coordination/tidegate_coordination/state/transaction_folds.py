@@ -10,7 +10,7 @@ from ..events import transactions as tev
 from .broken import expect
 from .records.runs import Marker
 from .tables import StateTables
-from .transactions.open import OffsetKey, StagedOffset
+from .transactions.open import OffsetKey, OpenTransaction, StagedOffset
 
 
 class TransactionFolds:
@@ -56,8 +56,10 @@ class TransactionFolds:
         numbers = [number for number, _ in event.markers]
         name = self._table.name_of(event.producer_id) or ""
         transaction = self._table.open_of(name)
-        expect(transaction is not None, f"producer id {event.producer_id} has no open transaction")
-        assert transaction is not None
+        # A client of version 2 may abort, and take the next epoch, without having begun.
+        is_open = transaction is not None or not event.committed
+        expect(is_open, f"producer id {event.producer_id} has no open transaction")
+        transaction = transaction or OpenTransaction()
         given = len(numbers) == len(transaction.partitions) and all(map(transaction.is_in, numbers))
         expect(given, f"transactional id {name}: markers for other partitions than it has")
         self._state.keep_partitions(numbers)
@@ -84,6 +86,24 @@ class TransactionFolds:
         """Ids are forgotten."""
         self._state.keep_transactions(event.transactional_ids)
         self._table.fold_expired(event)
+
+    def timeline_opened(self) -> None:
+        """Abort all that is open, and fence all clients: the log has lost what they did last.
+
+        Epochs may have risen in the lost entries, so each id gets a new producer id next time.
+        """
+        for name in self._table.open_ids():
+            row, transaction = self._table.get(name), self._table.open_of(name)
+            assert row is not None
+            assert transaction is not None
+            partitions = self._state.partitions
+            ends = ((each, partitions[each].next_offset) for each in transaction.partitions)
+            marks = (row.producer_id, False, row.epoch + 1, row.producer_id, row.epoch)
+            cause = tev.CAUSE_RESTORED
+            event = tev.TransactionEnded(*marks, tuple(ends), self._state.log_time_ms, cause)
+            self.fold_ended(event)
+        self._state.keep_transactions(self._table.names())
+        self._table.fence_all()
 
     # -- what happens to groups and topics meanwhile ---------------------------------------------
 

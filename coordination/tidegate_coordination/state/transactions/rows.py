@@ -10,6 +10,8 @@ NO_ID: Final = -1
 NO_EPOCH: Final = -1
 LAST_EPOCH: Final = 32_766
 """The highest epoch that a client gets.  A marker may have one more."""
+FENCING_EPOCH: Final = 32_767
+"""Of an id whose clients are all fenced."""
 
 
 class TransactionState(IntEnum):

@@ -14,7 +14,15 @@ from ...events.groups import CommittedOffset
 from ..broken import expect
 from ..frozen import FrozenRows
 from .open import NOTHING_WRITTEN, OffsetKey, OpenTransaction, StagedOffset
-from .rows import NO_ID, TransactionalId, TransactionState, packed, unpacked
+from .rows import (
+    FENCING_EPOCH,
+    NO_EPOCH,
+    NO_ID,
+    TransactionalId,
+    TransactionState,
+    packed,
+    unpacked,
+)
 
 _NEVER: Final = -1
 
@@ -128,13 +136,12 @@ class TransactionTable:
         self.next_order += 1
         self._staging.setdefault(event.group_id, set()).add(name)
 
-    def fold_ended(self, event: tev.TransactionEnded, log_time_ms: int) -> OpenTransaction:
-        """Close the transaction of a producer; return it as it was."""
+    def fold_ended(self, event: tev.TransactionEnded, log_time_ms: int) -> None:
+        """Close the transaction of a producer, if one is open."""
         name = self._known(event.producer_id)
         transaction = self._open.pop(name, None)
-        expect(transaction is not None, f"transactional id {name} has no open transaction")
-        assert transaction is not None
-        self._forget_staging(name, transaction.groups)
+        if transaction is not None:
+            self._forget_staging(name, transaction.groups)
         row = unpacked(self._rows[name])
         is_rotated = event.next_producer_id != row.producer_id
         is_bumped = is_rotated or event.next_epoch != row.epoch
@@ -153,7 +160,6 @@ class TransactionTable:
             taken = event.next_producer_id in self._names
             expect(not taken, f"producer id {event.next_producer_id} is taken")
             self._names[event.next_producer_id] = self._names.pop(row.producer_id)
-        return transaction
 
     def fold_expired(self, event: tev.TransactionalIdsExpired) -> None:
         """Forget ids."""
@@ -161,6 +167,17 @@ class TransactionTable:
             expect(name in self._rows, f"transactional id {name} is unknown")
             expect(name not in self._open, f"transactional id {name}: its transaction is open")
             del self._names[unpacked(self._rows.pop(name)).producer_id]
+
+    def fence_all(self) -> None:
+        """Take the present epoch from all clients: the next one needs another producer id."""
+        for name, data in self._rows.items():
+            row = unpacked(data)._replace(
+                epoch=FENCING_EPOCH,
+                last_epoch=NO_EPOCH,
+                previous_producer_id=NO_ID,
+                state=TransactionState.EMPTY,
+            )
+            self._rows[name] = packed(row)
 
     def overtake(self, group_id: str, offsets: Iterable[CommittedOffset], order: int) -> None:
         """Note commits of a group's offsets: those staged before `order` will not replace them."""

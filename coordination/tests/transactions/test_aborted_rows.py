@@ -1,0 +1,70 @@
+"""The aborted transactions of a partition: what a reader needs of them."""
+
+from __future__ import annotations
+
+from random import Random
+
+from tests.worlds.transaction_world import TransactionWorld, batch
+from tidegate_coordination.events.cluster import LogStartsMoved
+from tidegate_coordination.state.records.aborted import Aborted, AbortedRow
+
+
+def rows_of(aborted: Aborted) -> list[AbortedRow]:
+    return [aborted[at] for at in range(len(aborted))]
+
+
+def test_a_reader_hears_of_the_transactions_that_overlap_its_range() -> None:
+    rng = Random(1)
+    for _ in range(200):
+        aborted, rows, end, opened = Aborted(), list[AbortedRow](), 0, dict[int, int]()
+        for _ in range(rng.randint(1, 30)):
+            producer = rng.randrange(6)
+            if producer not in opened:
+                opened[producer] = end
+                end += rng.randint(1, 3)
+                continue
+            first, last = opened.pop(producer), end
+            end += 1
+            stable = min(opened.values(), default=end)
+            if rng.random() < 0.7:
+                rows.append(AbortedRow(producer, first, last, stable))
+                aborted.append(rows[-1])
+        start = rng.randrange(end + 1)
+        stop = min(opened.values(), default=end)
+        expected = {row for row in rows if row.last >= start and row.first < stop}
+        assert set(aborted.between(start, stop)) == expected
+
+
+def test_rows_below_an_offset_are_dropped() -> None:
+    aborted = Aborted()
+    for at in range(5):
+        aborted.append(AbortedRow(at, 10 * at, 10 * at + 5, 10 * at + 6))
+    aborted.drop_below(25)
+    assert [row.last for row in rows_of(aborted)] == [25, 35, 45]
+    decoded = Aborted.decode(aborted.encode())  # type: ignore[arg-type]
+    assert rows_of(decoded) == rows_of(aborted)
+
+
+def test_deleted_records_take_their_aborted_rows_along() -> None:
+    world = TransactionWorld()
+    who = world.init()
+    for _ in range(3):
+        world.write(batch(who, 0))
+        who = world.end(who, committed=False)
+    partition = world.partition()
+    assert partition.aborted is not None
+    assert [row.last for row in rows_of(partition.aborted)] == [1, 3, 5]
+    world.apply(LogStartsMoved(((partition.number, 4),)))
+    assert [row.last for row in rows_of(partition.aborted)] == [5]
+    assert len(partition.runs) == 2
+
+
+def test_records_may_be_deleted_beyond_the_last_stable_offset() -> None:
+    world = TransactionWorld()
+    who = world.init()
+    world.write(batch(who, 0), batch(who, 1))
+    partition = world.partition()
+    world.apply(LogStartsMoved(((partition.number, 2),)))
+    assert partition.last_stable_offset == 2
+    world.end(who, committed=False)
+    assert (partition.last_stable_offset, partition.next_offset) == (3, 3)

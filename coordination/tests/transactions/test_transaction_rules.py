@@ -1,0 +1,402 @@
+"""The steps of transactions: their answers, epochs and markers (KIP-98, KIP-360, KIP-890)."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.worlds.transaction_world import (
+    FIRST_ID,
+    NEW,
+    OLD,
+    TOPIC,
+    TransactionWorld,
+    batch,
+)
+from tidegate_coordination.events.cluster import GatewayRegistered, TopicDeleted
+from tidegate_coordination.events.restores import TimelineOpened
+from tidegate_coordination.rules.records.wal import Refusal
+from tidegate_coordination.rules.transactions.ending import (
+    AbortTimedOut,
+    AbortTransaction,
+    EndAnswer,
+    EndTransaction,
+)
+from tidegate_coordination.rules.transactions.expiring import ExpireTransactionalIds
+from tidegate_coordination.rules.transactions.refusals import TransactionRefusal as R
+from tidegate_coordination.state.transactions.rows import LAST_EPOCH, TransactionState
+
+S = TransactionState
+
+
+def is_ok(answer: EndAnswer, producer_id: int, epoch: int) -> bool:
+    return answer == (None, producer_id, epoch)
+
+
+# -- InitProducerId --------------------------------------------------------------------------------
+
+
+def test_each_initialisation_bumps_the_epoch() -> None:
+    world = TransactionWorld()
+    first, second = world.init(), world.init()
+    assert is_ok(first, FIRST_ID + 1, 0)
+    assert is_ok(second, FIRST_ID + 1, 1)
+    assert world.id().state is S.EMPTY
+
+
+def test_below_its_level_the_cluster_has_no_transactions() -> None:
+    world = TransactionWorld(version=3)
+    assert world.init().refusal is R.NOT_YET
+
+
+def test_a_client_goes_on_with_its_own_epoch() -> None:
+    world = TransactionWorld()
+    first = world.init()
+    second = world.init(expected=first[1:])
+    assert second.epoch == 1
+    assert world.init(expected=first[1:]) == second  # a repeated request gets the same
+    assert world.init(expected=second[1:]).epoch == 2
+    assert world.init(expected=first[1:]).refusal is R.FENCED
+    assert world.init(expected=(77, 0)).refusal is R.FENCED
+
+
+def test_after_another_client_an_expected_epoch_is_fenced() -> None:
+    world = TransactionWorld()
+    first = world.init()
+    world.init()
+    assert world.init(expected=first[1:]).refusal is R.FENCED
+
+
+def test_the_last_epoch_brings_another_producer_id() -> None:
+    world = TransactionWorld()
+    world.init()
+    last = world.set_epoch(LAST_EPOCH)
+    following = world.init(expected=last[1:])
+    assert following.epoch == 0
+    assert following.producer_id != last.producer_id
+    assert world.init(expected=last[1:]) == following
+    assert world.state.transactions.name_of(last.producer_id) is None
+
+
+def test_an_initialisation_aborts_what_is_open_with_one_bump() -> None:
+    world = TransactionWorld()
+    first = world.init()
+    world.write(batch(first, 0), batch(first, 0, 1))
+    second = world.init()
+    assert is_ok(second, first.producer_id, 1)
+    assert world.id().state is S.EMPTY
+    for index in (0, 1):
+        partition = world.partition(index)
+        assert (partition.next_offset, partition.last_stable_offset) == (2, 2)
+        marker = partition.runs[1].marker()
+        assert (marker.producer_id, marker.epoch, marker.committed) == (first.producer_id, 1, False)
+    assert world.write(batch(first, 1))[0].refusal is Refusal.STALE_PRODUCER_EPOCH
+    assert world.write(batch(second, 0))[0].base_offset == 2
+
+
+# -- Produce ---------------------------------------------------------------------------------------
+
+
+def test_the_first_batch_of_a_new_client_begins_its_transaction() -> None:
+    world = TransactionWorld()
+    who = world.init()
+    outcomes = world.write(batch(who, 0, count=3), batch(who, 3))
+    assert [each.base_offset for each in outcomes] == [0, 3]
+    assert world.id().is_open
+    assert world.partition().last_stable_offset == 0
+    assert world.write(batch(who, 3))[0].base_offset == 3  # a repeat
+    world.end(who)
+    assert world.partition().last_stable_offset == world.partition().next_offset == 5
+
+
+@pytest.mark.parametrize("flags", [NEW, OLD])
+def test_a_batch_of_an_unknown_id_is_refused(flags: int) -> None:
+    world = TransactionWorld()
+    nobody = EndAnswer(None, 5, 0)
+    [outcome] = world.write(batch(nobody, 0, flags=flags))
+    assert outcome.refusal is Refusal.UNKNOWN_TRANSACTIONAL_ID
+
+
+def test_an_older_client_adds_partitions_before_it_writes() -> None:
+    world = TransactionWorld()
+    who = world.init()
+    [outcome] = world.write(batch(who, 0, flags=OLD))
+    assert outcome.refusal is Refusal.NOT_IN_TRANSACTION
+    assert world.grow(who, 0) is None
+    assert world.write(batch(who, 0, flags=OLD))[0].refusal is None
+    assert world.write(batch(who, 0, 1, flags=OLD))[0].refusal is Refusal.NOT_IN_TRANSACTION
+    world.end(who, bumps=False)
+    # A repeat of what was written is no new batch, even after the end.
+    assert world.write(batch(who, 0, flags=OLD))[0].base_offset == 0
+    assert world.write(batch(who, 1, flags=OLD))[0].refusal is Refusal.NOT_IN_TRANSACTION
+
+
+def test_a_batch_that_commits_after_the_end_is_refused() -> None:
+    world = TransactionWorld()
+    who = world.init()
+    world.write(batch(who, 0))
+    _, outcomes = world.propose(world.end_proposal(who), world.commit_wal(batch(who, 1)))
+    assert outcomes[0].refusal is Refusal.STALE_PRODUCER_EPOCH
+
+
+def test_a_new_epoch_begins_at_sequence_zero_everywhere() -> None:
+    world = TransactionWorld()
+    who = world.init()
+    assert world.write(batch(who, 1))[0].refusal is Refusal.OUT_OF_ORDER_SEQUENCE
+    world.write(batch(who, 0))
+    following = world.end(who)
+    assert world.write(batch(following, 1))[0].refusal is Refusal.OUT_OF_ORDER_SEQUENCE
+    assert world.write(batch(following, 0))[0].refusal is None
+
+
+def test_a_plain_batch_inside_a_transaction_is_refused() -> None:
+    world = TransactionWorld()
+    who = world.init()
+    assert world.write(batch(who, 0, flags=0))[0].refusal is None
+    assert world.write(batch(who, 1))[0].refusal is None
+    assert world.write(batch(who, 2, flags=0))[0].refusal is Refusal.OPEN_TRANSACTION
+    assert world.write(batch(who, 0, 1, flags=0))[0].refusal is None  # elsewhere
+
+
+# -- EndTxn of version 2 ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_an_end_bumps_the_epoch_and_its_repeat_does_not(committed: bool) -> None:
+    world = TransactionWorld()
+    who = world.init()
+    world.write(batch(who, 0))
+    following = world.end(who, committed=committed)
+    assert is_ok(following, who.producer_id, 1)
+    assert world.end(who, committed=committed) == following
+    assert world.end(who, committed=not committed).refusal is R.INVALID_STATE
+    assert world.partition().next_offset == 2
+    marker = world.partition().runs[1].marker()
+    assert (marker.epoch, marker.committed) == (1, committed)
+
+
+def test_ends_without_a_transaction() -> None:
+    world = TransactionWorld()
+    who = world.init()
+    assert world.end(who).refusal is R.INVALID_STATE
+    second = world.end(who, committed=False)
+    assert is_ok(second, who.producer_id, 1)
+    assert world.id().state is S.COMPLETE_ABORT
+    assert world.end(second).refusal is R.INVALID_STATE
+    assert world.end(second, committed=False).epoch == 2
+
+
+def test_a_repeat_while_the_next_transaction_is_open_is_fenced() -> None:
+    world = TransactionWorld()
+    who = world.init()
+    world.write(batch(who, 0))
+    following = world.end(who)
+    world.write(batch(following, 0))
+    assert world.end(who).refusal is R.FENCED
+    assert world.id().is_open
+
+
+@pytest.mark.parametrize("bumps", [True, False])
+def test_ends_of_others_are_refused(bumps: bool) -> None:
+    world = TransactionWorld()
+    who = world.init()
+    world.write(batch(who, 0))
+    assert world.end(who, "y", bumps=bumps).refusal is R.UNKNOWN_ID
+    stranger = EndAnswer(None, 77, who.epoch)
+    assert world.end(stranger, bumps=bumps).refusal is R.UNKNOWN_ID
+    later = EndAnswer(None, who.producer_id, who.epoch + 1)
+    assert world.end(later, bumps=bumps).refusal is R.FENCED
+    assert world.id().is_open
+
+
+def test_an_end_at_the_last_epoch_gives_another_producer_id() -> None:
+    world = TransactionWorld()
+    world.init()
+    last = world.set_epoch(LAST_EPOCH)
+    world.write(batch(last, 0))
+    following = world.end(last)
+    assert following.epoch == 0
+    assert following.producer_id != last.producer_id
+    assert world.partition().runs[1].marker() == (last.producer_id, 32_767, True, 1_000_000)
+    assert world.end(last) == following
+    assert world.write(batch(last, 1))[0].refusal is Refusal.UNKNOWN_TRANSACTIONAL_ID
+    assert world.write(batch(following, 0))[0].refusal is None
+
+
+def test_without_a_spare_id_the_last_epoch_cannot_be_bumped() -> None:
+    world = TransactionWorld()
+    world.init()
+    last = world.set_epoch(LAST_EPOCH)
+    world.write(batch(last, 0))
+    [answer] = world.propose(EndTransaction("x", last.producer_id, LAST_EPOCH, True, bumps=True))
+    assert answer.refusal is R.NEEDS_PRODUCER_ID
+    assert world.id().is_open
+
+
+# -- EndTxn before version 2 -----------------------------------------------------------------------
+
+
+def test_an_older_end_keeps_the_epoch() -> None:
+    world = TransactionWorld()
+    who = world.init()
+    world.grow(who, 0, 1)
+    world.write(batch(who, 0, flags=OLD))
+    assert is_ok(world.end(who, bumps=False), who.producer_id, who.epoch)
+    assert is_ok(world.end(who, bumps=False), who.producer_id, who.epoch)
+    assert world.end(who, committed=False, bumps=False).refusal is R.INVALID_STATE
+    # Each added partition gets a marker, with data or without.
+    assert [world.partition(each).next_offset for each in range(3)] == [2, 1, 0]
+    world.grow(who, 0)
+    assert world.write(batch(who, 1, flags=OLD))[0].base_offset == 2  # sequences go on
+
+
+def test_an_older_end_that_waited_does_not_end_the_next_transaction() -> None:
+    world = TransactionWorld()
+    who = world.init()
+    world.grow(who, 0)
+    delayed = world.end_proposal(who, committed=False, bumps=False)
+    world.end(who, bumps=False)
+    world.grow(who, 0)
+    [answer] = world.propose(delayed)
+    assert answer.refusal is R.CONCURRENT
+    assert world.id().is_open
+
+
+# -- time-outs, operators, expiry ------------------------------------------------------------------
+
+
+def test_a_time_out_aborts_and_fences() -> None:
+    world = TransactionWorld()
+    who = world.init()
+    world.write(batch(who, 0))
+    [early] = world.propose(AbortTimedOut("x"))
+    assert early.refusal is R.INVALID_STATE
+    world.clock_ms += 60_001
+    [answer] = world.propose(AbortTimedOut("x"))
+    assert is_ok(answer, who.producer_id, 1)
+    assert world.write(batch(who, 1))[0].refusal is Refusal.STALE_PRODUCER_EPOCH
+    # The abort of the client counts as a repeat, and it goes on; its commit cannot.
+    assert world.end(who).refusal is R.INVALID_STATE
+    assert world.end(who, committed=False) == answer
+
+
+def test_a_time_out_at_the_last_epoch_gives_another_producer_id() -> None:
+    world = TransactionWorld()
+    world.init()
+    last = world.set_epoch(LAST_EPOCH)
+    world.write(batch(last, 0))
+    world.clock_ms += 60_001
+    [answer] = world.propose(AbortTimedOut("x"))
+    assert answer.refusal is R.NEEDS_PRODUCER_ID
+    [answer] = world.propose(AbortTimedOut("x", 9_999))
+    assert is_ok(answer, 9_999, 0)
+
+
+def test_an_operator_aborts_the_whole_transaction() -> None:
+    world = TransactionWorld()
+    world.init()
+    who = world.init()
+    world.write(batch(who, 0), batch(who, 0, 1))
+    [stale] = world.propose(AbortTransaction(who.producer_id, 0))
+    assert stale.refusal is R.FENCED
+    [answer] = world.propose(AbortTransaction(who.producer_id, 1))
+    assert answer.epoch == 2
+    assert not world.partition(1).open
+    [again] = world.propose(AbortTransaction(who.producer_id, 2))
+    assert again.refusal is R.INVALID_STATE
+    [unknown] = world.propose(AbortTransaction(5, 0))
+    assert unknown.refusal is R.UNKNOWN_ID
+
+
+def test_unused_ids_expire_and_open_ones_do_not() -> None:
+    world = TransactionWorld()
+    world.init("idle")
+    who = world.init()
+    world.write(batch(who, 0))
+    world.clock_ms += 1_000
+    world.init("young")
+    world.clock_ms += 500
+    assert world.propose(ExpireTransactionalIds(999)) == [False]
+    assert list(world.state.transactions.names()) == ["x", "young"]
+    assert world.propose(ExpireTransactionalIds(999)) == [False]
+    assert world.init("idle").epoch == 0
+
+
+# -- what shares an entry, and what is deleted -----------------------------------------------------
+
+
+def test_ends_and_commits_share_an_entry() -> None:
+    world = TransactionWorld()
+    one, other = world.init(), world.init("y")
+    world.write(batch(one, 0), batch(other, 0))
+    position = world.position
+    plain = EndAnswer(None, -1, -1)
+    answers = world.propose(
+        world.end_proposal(one),
+        world.commit_wal(batch(plain, 0, flags=0)),
+        world.end_proposal(other, "y", committed=False),
+    )
+    assert world.position == position + 1
+    assert answers[1][0].base_offset == 3
+    partition = world.partition()
+    markers = [partition.runs[at].is_marker for at in range(len(partition.runs))]
+    assert markers == [False, False, True, False, True]
+    assert (partition.next_offset, partition.last_stable_offset) == (5, 5)
+    assert partition.aborted is not None
+    assert partition.aborted[0] == (other.producer_id, 1, 4, 5)
+
+
+def test_the_last_stable_offset_is_that_of_the_oldest() -> None:
+    world = TransactionWorld()
+    one, other = world.init(), world.init("y")
+    world.write(batch(one, 0))
+    world.write(batch(other, 0))
+    assert world.partition().last_stable_offset == 0
+    one = world.end(one)
+    assert world.partition().last_stable_offset == 1
+    world.write(batch(one, 0))
+    world.end(other, "y")
+    assert world.partition().last_stable_offset == 3
+    world.end(one)
+    assert world.partition().last_stable_offset == 6
+
+
+def test_a_deleted_topic_leaves_open_transactions() -> None:
+    world = TransactionWorld()
+    who = world.init()
+    world.write(batch(who, 0))
+    world.stage(who, 5)
+    world.apply(TopicDeleted(TOPIC))
+    transaction = world.state.transactions.open_of("x")
+    assert transaction is not None
+    assert transaction.partitions == {}
+    assert world.end(who).refusal is None
+    assert world.offset is None
+
+
+def test_a_transaction_has_a_bounded_number_of_groups() -> None:
+    world = TransactionWorld()
+    who = world.init()
+    assert world.grow(who, groups=tuple(f"g{each}" for each in range(1_000))) is None
+    assert world.grow(who, groups=("one more",)) is R.TOO_LARGE
+    assert world.grow(who, 3) is R.UNKNOWN_TOPIC
+    assert world.grow(who, 1) is None
+
+
+def test_a_restored_log_has_nothing_open_and_fences_all_clients() -> None:
+    world = TransactionWorld()
+    idle, who = world.init("idle"), world.init()
+    world.write(batch(who, 0))
+    world.stage(who, 5)
+    world.apply(TimelineOpened(2, 100, 10**6, "r"), writer=0)
+    partition = world.partition()
+    assert (partition.next_offset, partition.last_stable_offset) == (2, 2)
+    assert partition.aborted is not None
+    assert partition.epoch_at(1) == partition.leader_epoch  # the marker is of the new history
+    assert world.offset is None
+    world.apply(GatewayRegistered(100, 1, "key", "az1", (), "0", 0), writer=0)
+    world.writer = 100
+    following = world.init()
+    assert following.epoch == 0
+    assert following.producer_id not in (who.producer_id, idle.producer_id)
+    for name, old in (("x", who), ("idle", idle)):
+        assert world.end(old, name).refusal in (R.UNKNOWN_ID, R.FENCED)
