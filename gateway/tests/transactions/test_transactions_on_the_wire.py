@@ -1,0 +1,373 @@
+"""Transactions as clients see them: requests of both versions, reads, and Kafka's tools."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from tests.worlds.wire_client import WireClient, WireWorld, records_batch, wire_world
+from tidegate_coordination.logs.memory import MemoryLog
+from tidegate_protocol.batches import TRANSACTIONAL, read_header
+from tidegate_protocol.error_codes import ErrorCode as E
+from tidegate_protocol.messages import add_offsets_to_txn as ao
+from tidegate_protocol.messages import add_partitions_to_txn as ap
+from tidegate_protocol.messages import describe_producers as dp
+from tidegate_protocol.messages import describe_transactions as dt
+from tidegate_protocol.messages import end_txn as et
+from tidegate_protocol.messages import fetch as fe
+from tidegate_protocol.messages import find_coordinator as fc
+from tidegate_protocol.messages import init_producer_id as ip
+from tidegate_protocol.messages import list_offsets as lo
+from tidegate_protocol.messages import list_transactions as lt
+from tidegate_protocol.messages import offset_fetch as of
+from tidegate_protocol.messages import produce as pr
+from tidegate_protocol.messages import txn_offset_commit as tc
+from tidegate_protocol.messages import write_txn_markers as wm
+from tidegate_protocol.records import walk
+from tidegate_storage.stores.memory_store import MemoryObjectStore
+
+COMMITTED = 1
+T = "t"
+Producer = tuple[int, int]
+
+
+async def init(client: WireClient, name: str = "x", version: int = 5) -> Producer:
+    answer = await client.call("InitProducerId", version, ip.InitProducerIdRequest(name, 60_000))
+    assert answer.error_code == E.NONE
+    return answer.producer_id, answer.producer_epoch
+
+
+async def write(
+    client: WireClient,
+    topic_id: bytes,
+    producer: Producer,
+    sequence: int,
+    *,
+    partition: int = 0,
+    version: int = 13,
+    name: str | None = "x",
+) -> int:
+    """Write one record; return the error code."""
+    data = records_batch(
+        b"v%d" % sequence,
+        attributes=TRANSACTIONAL,
+        producer_id=producer[0],
+        producer_epoch=producer[1],
+        base_sequence=sequence,
+    )
+    parts = [pr.PartitionProduceData(partition, data)]
+    topic = pr.TopicProduceData(T, topic_id if version >= 13 else bytes(16), parts)
+    answer = await client.call("Produce", version, pr.ProduceRequest(name, -1, 30_000, [topic]))
+    return int(answer.responses[0].partition_responses[0].error_code)
+
+
+async def end(
+    client: WireClient, producer: Producer, *, committed: bool = True, version: int = 5
+) -> Any:
+    request = et.EndTxnRequest("x", *producer, committed)
+    return await client.call("EndTxn", version, request)
+
+
+async def fetch(client: WireClient, offset: int, *, isolation: int, wait_ms: int = 0) -> Any:
+    asked = fe.FetchPartition(0, fetch_offset=offset, partition_max_bytes=1 << 20)
+    request = fe.FetchRequest(
+        max_wait_ms=wait_ms,
+        min_bytes=1,
+        max_bytes=1 << 20,
+        isolation_level=isolation,
+        session_epoch=-1,
+        topics=[fe.FetchTopic(topic=T, partitions=[asked])],
+    )
+    answer = await client.call("Fetch", 12, request)
+    [found] = answer.responses[0].partitions
+    return found
+
+
+def offsets_of(found: Any) -> list[int]:
+    data = memoryview(found.records or b"")
+    return [header.base_offset for _, header in walk(data)]
+
+
+async def end_offset(client: WireClient, isolation: int) -> int:
+    part = lo.ListOffsetsPartition(0, -1, -1)
+    request = lo.ListOffsetsRequest(-1, isolation, [lo.ListOffsetsTopic(T, [part])])
+    answer = await client.call("ListOffsets", 5, request)
+    return int(answer.topics[0].partitions[0].offset)
+
+
+async def started(world: WireWorld) -> tuple[WireClient, bytes]:
+    return world.connect(), await world.create_topic(T, 2)
+
+
+async def test_committed_readers_wait_for_the_end(autojump_clock: MockClock) -> None:
+    async with wire_world() as world:
+        client, topic_id = await started(world)
+        producer = await init(client)
+        assert await write(client, topic_id, producer, 0) == E.NONE
+        reader = world.connect()
+        assert offsets_of(await fetch(reader, 0, isolation=0)) == [0]
+        found = await fetch(reader, 0, isolation=COMMITTED)
+        assert (offsets_of(found), found.last_stable_offset, found.high_watermark) == ([], 0, 1)
+        assert [await end_offset(reader, each) for each in (0, COMMITTED)] == [1, 0]
+        begun = trio.current_time()
+        waited: list[Any] = []
+
+        async def wait() -> None:
+            waited.append(await fetch(reader, 0, isolation=COMMITTED, wait_ms=60_000))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(wait)
+            await trio.sleep(1)
+            answer = await end(client, producer)
+            assert (answer.error_code, answer.producer_epoch) == (E.NONE, 1)
+        assert offsets_of(waited[0]) == [0, 1]
+        assert waited[0].aborted_transactions == []
+        assert trio.current_time() - begun < 5  # the end woke it
+        assert await end_offset(reader, COMMITTED) == 2
+
+
+async def test_aborted_records_are_sent_with_their_producer(autojump_clock: MockClock) -> None:
+    async with wire_world() as world:
+        client, topic_id = await started(world)
+        producer = await init(client)
+        await write(client, topic_id, producer, 0)
+        answer = await end(client, producer, committed=False)
+        following = (answer.producer_id, answer.producer_epoch)
+        await write(client, topic_id, following, 0)
+        await end(client, following)
+        found = await fetch(client, 0, isolation=COMMITTED)
+        assert offsets_of(found) == [0, 1, 2, 3]
+        aborted = [(each.producer_id, each.first_offset) for each in found.aborted_transactions]
+        assert aborted == [(producer[0], 0)]
+        data = memoryview(found.records)
+        headers = [read_header(data, at) for at, _ in walk(data)]
+        assert [each.is_control for each in headers] == [False, True, False, True]
+        assert [each.producer_epoch for each in headers] == [0, 1, 1, 2]
+        # From behind its marker on, the aborted transaction must not be named.
+        later = await fetch(client, 2, isolation=COMMITTED)
+        assert (offsets_of(later), later.aborted_transactions) == ([2, 3], [])
+        assert (await fetch(client, 0, isolation=0)).aborted_transactions is None
+
+
+@pytest.mark.parametrize(
+    ("version", "code"), [(11, E.TRANSACTION_ABORTABLE), (10, E.INVALID_TXN_STATE)]
+)
+async def test_older_producers_add_their_partitions(
+    version: int, code: E, autojump_clock: MockClock
+) -> None:
+    async with wire_world() as world:
+        client, topic_id = await started(world)
+        producer = await init(client, version=4)
+        assert await write(client, topic_id, producer, 0, version=version) == code
+        topics = [ap.AddPartitionsToTxnTopic(T, [0, 1])]
+        adding = ap.AddPartitionsToTxnRequest([], "x", *producer, topics)
+        answer = await client.call("AddPartitionsToTxn", 3, adding)
+        [result] = answer.results_by_topic_v3_and_below
+        assert [each.partition_error_code for each in result.results_by_partition] == [0, 0]
+        assert await write(client, topic_id, producer, 0, version=version) == E.NONE
+        for _ in range(2):
+            assert (await end(client, producer, version=4)).error_code == E.NONE
+        refused = await end(client, producer, committed=False, version=4)
+        assert refused.error_code == E.INVALID_TXN_STATE
+        assert await end_offset(client, COMMITTED) == 2
+
+
+async def test_partitions_are_added_all_or_none(autojump_clock: MockClock) -> None:
+    async with wire_world() as world:
+        client, _ = await started(world)
+        producer = await init(client)
+        topics = [ap.AddPartitionsToTxnTopic(T, [0, 7]), ap.AddPartitionsToTxnTopic("no", [0])]
+        adding = ap.AddPartitionsToTxnRequest([], "x", *producer, topics)
+        answer = await client.call("AddPartitionsToTxn", 3, adding)
+        codes = [
+            [each.partition_error_code for each in topic.results_by_partition]
+            for topic in answer.results_by_topic_v3_and_below
+        ]
+        untried, unknown = E.OPERATION_NOT_ATTEMPTED, E.UNKNOWN_TOPIC_OR_PARTITION
+        assert codes == [[untried, unknown], [unknown]]
+        assert (await end(client, producer, version=4)).error_code == E.INVALID_TXN_STATE
+        checking = ap.AddPartitionsToTxnTransaction("x", *producer, True, topics[:1])
+        checking.topics = [ap.AddPartitionsToTxnTopic(T, [0])]
+        request = ap.AddPartitionsToTxnRequest([checking])
+        answer = await client.call("AddPartitionsToTxn", 5, request)
+        [row] = answer.results_by_transaction[0].topic_results[0].results_by_partition
+        assert row.partition_error_code == E.TRANSACTION_ABORTABLE
+
+
+@pytest.mark.parametrize(
+    ("version", "code"), [(5, E.PRODUCER_FENCED), (1, E.INVALID_PRODUCER_EPOCH)]
+)
+async def test_a_second_client_fences_the_first(
+    version: int, code: E, autojump_clock: MockClock
+) -> None:
+    async with wire_world() as world:
+        client, topic_id = await started(world)
+        producer = await init(client)
+        await write(client, topic_id, producer, 0)
+        await init(world.connect())
+        assert await write(client, topic_id, producer, 1) == E.INVALID_PRODUCER_EPOCH
+        request = et.EndTxnRequest("x", producer[0], producer[1] + 7, True)
+        assert (await client.call("EndTxn", version, request)).error_code == code
+        assert await end_offset(client, COMMITTED) == 2
+
+
+async def test_batches_of_another_id_are_refused_as_a_whole(autojump_clock: MockClock) -> None:
+    async with wire_world() as world:
+        client, topic_id = await started(world)
+        producer = await init(client)
+        codes = [
+            await write(client, topic_id, producer, 0, name="y"),
+            await write(client, topic_id, producer, 0, name=None),
+            await write(client, topic_id, producer, 0),
+        ]
+        assert codes == [
+            E.INVALID_PRODUCER_ID_MAPPING,
+            E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+            E.NONE,
+        ]
+
+
+async def test_offsets_of_a_transaction_are_unstable_until_its_end(
+    autojump_clock: MockClock,
+) -> None:
+    async with wire_world() as world:
+        client, _ = await started(world)
+        producer = await init(client)
+
+        async def fetched(*, stable: bool) -> tuple[int, int]:
+            topics = [of.OffsetFetchRequestTopics(T, partition_indexes=[0])]
+            request = of.OffsetFetchRequest(
+                groups=[of.OffsetFetchRequestGroup("g", topics=topics)], require_stable=stable
+            )
+            answer = await client.call("OffsetFetch", 8, request)
+            part = answer.groups[0].topics[0].partitions[0]
+            return part.committed_offset, part.error_code
+
+        row = tc.TxnOffsetCommitRequestPartition(0, 5)
+        staging = tc.TxnOffsetCommitRequest(
+            "x", "g", *producer, topics=[tc.TxnOffsetCommitRequestTopic(T, [row])]
+        )
+        for version, code in ((3, E.INVALID_TXN_STATE), (4, E.TRANSACTION_ABORTABLE)):
+            answer = await client.call("TxnOffsetCommit", version, staging)
+            assert answer.topics[0].partitions[0].error_code == code
+        adding = ao.AddOffsetsToTxnRequest("x", *producer, "g")
+        assert (await client.call("AddOffsetsToTxn", 3, adding)).error_code == E.NONE
+        answer = await client.call("TxnOffsetCommit", 3, staging)
+        assert answer.topics[0].partitions[0].error_code == E.NONE
+        assert await fetched(stable=True) == (-1, E.UNSTABLE_OFFSET_COMMIT)
+        assert await fetched(stable=False) == (-1, E.NONE)
+        await end(client, producer)
+        assert await fetched(stable=True) == (5, E.NONE)
+
+
+async def test_a_transaction_that_lasts_too_long_is_aborted(autojump_clock: MockClock) -> None:
+    async with wire_world() as world:
+        client, topic_id = await started(world)
+        producer = await init(client)
+        await write(client, topic_id, producer, 0)
+        await trio.sleep(55)
+        assert await end_offset(client, COMMITTED) == 0
+        await trio.sleep(60)
+        assert await end_offset(client, COMMITTED) == 2
+        assert await write(client, topic_id, producer, 1) == E.INVALID_PRODUCER_EPOCH
+        answer = await end(client, producer, committed=False)
+        assert (answer.error_code, answer.producer_epoch) == (E.NONE, 1)
+
+
+async def test_unused_ids_are_forgotten(autojump_clock: MockClock) -> None:
+    settings = {
+        "transactional.id.expiration.ms": "60000",
+        "transaction.remove.expired.transaction.cleanup.interval.ms": "30000",
+    }
+    async with wire_world(settings) as world:
+        client, topic_id = await started(world)
+        producer = await init(client)
+        await trio.sleep(300)
+        assert list(world.gateway.coordinator.state.transactions.names()) == []
+        code = await write(client, topic_id, producer, 0)
+        assert code == E.INVALID_PRODUCER_ID_MAPPING
+
+
+async def test_any_gateway_coordinates_a_transactional_id(autojump_clock: MockClock) -> None:
+    async with wire_world() as world:
+        client, _ = await started(world)
+        asked = fc.FindCoordinatorRequest(key_type=1, coordinator_keys=["x"])
+        [found] = (await client.call("FindCoordinator", 4, asked)).coordinators
+        assert (found.error_code, found.node_id) == (E.NONE, 1)
+        assert "__transaction_state" in world.gateway.coordinator.state.topics.by_name
+
+
+async def test_tools_see_transactions(autojump_clock: MockClock) -> None:
+    async with wire_world() as world:
+        client, topic_id = await started(world)
+        producer = await init(client)
+        await init(client, "other")
+        await write(client, topic_id, producer, 0, partition=1)
+        asked = dt.DescribeTransactionsRequest(["x", "no"])
+        states = (await client.call("DescribeTransactions", 0, asked)).transaction_states
+        assert [each.error_code for each in states] == [E.NONE, E.TRANSACTIONAL_ID_NOT_FOUND]
+        one = states[0]
+        assert (one.transaction_state, one.producer_id, one.producer_epoch) == (
+            "Ongoing",
+            *producer,
+        )
+        assert [(each.topic, each.partitions) for each in one.topics] == [(T, [1])]
+
+        async def listed(request: lt.ListTransactionsRequest) -> Any:
+            return await client.call("ListTransactions", 2, request)
+
+        async def names(request: lt.ListTransactionsRequest) -> list[str]:
+            return [e.transactional_id for e in (await listed(request)).transaction_states]
+
+        assert await names(lt.ListTransactionsRequest()) == ["x", "other"]
+        assert await names(lt.ListTransactionsRequest(["Ongoing"])) == ["x"]
+        assert await names(lt.ListTransactionsRequest([], [producer[0] + 1])) == ["other"]
+        assert await names(lt.ListTransactionsRequest(duration_filter=0)) == []
+        assert await names(lt.ListTransactionsRequest(transactional_id_pattern="o.*")) == ["other"]
+        bad = await listed(lt.ListTransactionsRequest(transactional_id_pattern="("))
+        assert bad.error_code == E.INVALID_REGULAR_EXPRESSION
+        unknown = await listed(lt.ListTransactionsRequest(["Asleep"]))
+        assert unknown.unknown_state_filters == ["Asleep"]
+        request = dp.DescribeProducersRequest([dp.TopicRequest(T, [1])])
+        answer = await client.call("DescribeProducers", 0, request)
+        [state] = answer.topics[0].partitions[0].active_producers
+        assert (state.producer_id, state.current_txn_start_offset) == (producer[0], 0)
+
+
+async def test_an_operator_aborts_a_transaction(autojump_clock: MockClock) -> None:
+    async with wire_world() as world:
+        client, topic_id = await started(world)
+        producer = await init(client)
+        await write(client, topic_id, producer, 0)
+        await write(client, topic_id, producer, 0, partition=1)
+
+        async def mark(epoch: int, *, committed: bool = False) -> int:
+            marker = wm.WritableTxnMarker(
+                producer[0], epoch, committed, [wm.WritableTxnMarkerTopic(T, [1])]
+            )
+            answer = await client.call("WriteTxnMarkers", 1, wm.WriteTxnMarkersRequest([marker]))
+            return int(answer.markers[0].topics[0].partitions[0].error_code)
+
+        assert await mark(0, committed=True) == E.INVALID_REQUEST
+        assert await mark(-1) == E.INVALID_PRODUCER_EPOCH
+        assert await mark(0) == E.NONE
+        assert await end_offset(client, COMMITTED) == 2
+        assert await mark(0) == E.NONE  # nothing is open any more
+        assert await write(client, topic_id, producer, 1) == E.INVALID_PRODUCER_EPOCH
+
+
+async def test_a_restarted_gateway_keeps_what_is_open(autojump_clock: MockClock) -> None:
+    log, store = MemoryLog(), MemoryObjectStore()
+    async with wire_world(log=log, store=store) as world:
+        client, topic_id = await started(world)
+        producer = await init(client)
+        await write(client, topic_id, producer, 0)
+    async with wire_world(log=log, store=store) as world:
+        client = world.connect()
+        assert await end_offset(client, COMMITTED) == 0
+        assert await write(client, topic_id, producer, 1) == E.NONE
+        assert (await end(client, producer)).error_code == E.NONE
+        assert offsets_of(await fetch(client, 0, isolation=COMMITTED)) == [0, 1, 2]
