@@ -10,6 +10,7 @@ in the history by its name: see checks/checks_transactions.py.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 from typing import Any, Final
 
@@ -223,7 +224,7 @@ class Transactor(Producer):
             await self.client.pause(1.0)
 
     async def _repeat(
-        self, name: str, messages: Any, version: int, request: Any, code_of: Any
+        self, name: str, messages: Any, version: int, request: Any, code_of: Callable[[Any], int]
     ) -> Step:
         """Send a request until it has a lasting answer."""
         while True:
