@@ -400,3 +400,16 @@ def test_a_restored_log_has_nothing_open_and_fences_all_clients() -> None:
     assert following.producer_id not in (who.producer_id, idle.producer_id)
     for name, old in (("x", who), ("idle", idle)):
         assert world.end(old, name).refusal in (R.UNKNOWN_ID, R.FENCED)
+
+
+def test_a_restored_log_orders_its_markers_alike_on_all_replicas() -> None:
+    world = TransactionWorld()
+    older, other = world.init(), world.init("a")
+    world.write(batch(other, 0))
+    world.write(batch(older, 0))
+    world.apply(TimelineOpened(2, 100, 10**6, "r"), writer=0)
+    runs = world.partition().runs
+    assert [runs[at].marker().producer_id for at in (2, 3)] == [
+        other.producer_id,
+        older.producer_id,
+    ]
