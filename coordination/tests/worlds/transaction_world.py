@@ -96,7 +96,7 @@ class TransactionWorld:
 
     def commit_wal(self, *batches: BatchFacts) -> CommitWal:
         self.counter += 1
-        return CommitWal(WalName(1, self.counter - 1), 1_000, batches)
+        return CommitWal(WalName(self.writer, self.counter - 1), 1_000, batches)
 
     def write(self, *batches: BatchFacts) -> list[BatchOutcome]:
         [outcomes] = self.propose(self.commit_wal(*batches))
