@@ -1,4 +1,4 @@
-"""run NAME [--against tidegate|kafka|ADDRESS] [--only REGEX] [--json]: see
+"""run NAME [--against tidegate|kafka|ADDRESS] [--log sqlite|postgres] [--only REGEX] [--json]: see
 README.md."""
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from harness.baseline import EVERYTHING, passing
 from harness.broker import running
 from harness.install import MissingTool
 from harness.java_tools import suite as java_tools
+from harness.metadata_log import KINDS, metadata_log
 from harness.process import StartFailed
 from harness.report import Outcome, Report
 from harness.suite import ScoredSuite, Suite
@@ -50,6 +51,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="compat-tests/run", description=__doc__)
     parser.add_argument("name", choices=[*NAMES, "all"])
     parser.add_argument("--against", default="tidegate", help="tidegate, kafka or HOST:PORT")
+    parser.add_argument("--log", choices=KINDS, default="sqlite", help="the gateway's metadata log")
     parser.add_argument(
         "--only",
         type=re.compile,
@@ -63,6 +65,8 @@ def _options() -> argparse.Namespace:
     options = parser.parse_args()
     if options.record and (options.name, options.against) != ("java-tools", "kafka"):
         parser.error("--record goes with java-tools --against kafka only")
+    if options.log != "sqlite" and options.against != "tidegate":
+        parser.error("--log goes with a gateway of this tree only")
     if options.only != EVERYTHING and options.name not in SCORED:
         parser.error(f"--only goes with {', '.join(SCORED)}")
     if options.only != EVERYTHING and not passing(options.name, options.only):
@@ -73,7 +77,8 @@ def _options() -> argparse.Namespace:
 def _run(name: str, options: argparse.Namespace) -> Report:
     started = time.monotonic()
     outcomes = _outcomes(_suite(name, options), options)
-    report = Report(name, options.against, outcomes, time.monotonic() - started)
+    against = options.against if options.log == "sqlite" else f"{options.against} on {options.log}"
+    report = Report(name, against, outcomes, time.monotonic() - started)
     print(report.as_json() if options.json else report.text(), flush=True)
     return report
 
@@ -86,7 +91,10 @@ def _suite(name: str, options: argparse.Namespace) -> Suite:
 
 def _outcomes(suite: Suite, options: argparse.Namespace) -> Sequence[Outcome]:
     try:
-        with running(options.against, suite.settings) as broker:
+        with (
+            metadata_log(options.log) as log_url,
+            running(options.against, suite.settings, log_url=log_url) as broker,
+        ):
             return suite.check(broker.bootstrap)
     except MissingTool as missing:
         return [Outcome("all", "skipped", str(missing))]
