@@ -59,10 +59,14 @@ class View:
     wal_ids: set[tuple[int, int]] = field(default_factory=set[tuple[int, int]])
     appender: int = 0
     acknowledged: dict[int, int] = field(default_factory=dict[int, int])
+    overlay: TransactionOverlay | None = None
     transactions: TransactionOverlay = field(init=False)
 
     def __post_init__(self) -> None:
-        self.transactions = TransactionOverlay(self.state)
+        """Make the overlay of transactional ids; replace() hands it over to the copy."""
+        if self.overlay is None:
+            self.overlay = TransactionOverlay(self.state)
+        self.transactions = self.overlay
 
 
 @dataclass(frozen=True, slots=True)
