@@ -1,7 +1,8 @@
 """ListTransactions: versions 0-2 (KIP-664, KIP-994, KIP-1152).
 
 Tools ask every broker and add the answers up.  So a gateway lists the ids that hash to it among all
-live gateways.
+live gateways.  As in Kafka, the filter of durations counts from the start of an id's last
+transaction, also if that has ended; an id without one passes.
 """
 
 from __future__ import annotations
@@ -41,7 +42,6 @@ _STATES: Final = frozenset(
         "PrepareEpochFence",
     }
 )
-_ANY_DURATION: Final = -1
 _RE2: Any = re2  # it has no types
 
 
@@ -81,10 +81,10 @@ class ListTransactions:
             return False
         if request.producer_id_filters and row.producer_id not in request.producer_id_filters:
             return False
-        if request.duration_filter == _ANY_DURATION:
+        if request.duration_filter < 0:
             return True
         age_ms = self.coordinator.state.log_time_ms - row.started_ms
-        return row.is_open and age_ms > request.duration_filter
+        return age_ms > request.duration_filter
 
     def _is_own(self, name: str) -> bool:
         """Return whether the id hashes to this gateway."""
