@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 
 from tidegate_coordination.coordinator.coordinator import Coordinator
@@ -80,10 +81,14 @@ def make_handlers(
     view: ClusterView,
     steering: ReadSteering,
     rng: Random,
+    now_ms: Callable[[], int],
     blocking: Blocking,
     min_file_bytes: int = MIN_FILE_BYTES,
 ) -> list[Handler]:
-    """Return the handlers of all APIs except Produce, which answers in two stages (dispatch.py)."""
+    """Return the handlers of all APIs except Produce, which answers in two stages (dispatch.py).
+
+    now_ms: wall clock.
+    """
     handlers = [
         *_data_handlers(
             coordinator,
@@ -98,7 +103,7 @@ def make_handlers(
         ),
         *_admin_handlers(coordinator, settings, cluster, view, rng=rng),
         *_group_handlers(coordinator, groups, settings, view, rng=rng),
-        *_transaction_handlers(coordinator, groups, steps, settings),
+        *_transaction_handlers(coordinator, groups, steps, settings, now_ms),
     ]
     served = [ApiKey.PRODUCE, ApiKey.API_VERSIONS, *(each.api_key for each in handlers)]
     return [ApiVersions(served, coordinator.state), *handlers]
@@ -138,6 +143,7 @@ def _transaction_handlers(
     groups: GroupManager,
     steps: TransactionSteps,
     settings: BrokerSettings,
+    now_ms: Callable[[], int],
 ) -> list[Handler]:
     return [
         InitProducerId(steps, settings.int("transaction.max.timeout.ms")),
@@ -147,7 +153,7 @@ def _transaction_handlers(
         EndTxn(steps),
         WriteTxnMarkers(steps),
         DescribeTransactions(coordinator),
-        ListTransactions(coordinator),
+        ListTransactions(coordinator, now_ms),
     ]
 
 

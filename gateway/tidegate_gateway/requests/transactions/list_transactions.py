@@ -51,9 +51,10 @@ class _Pattern(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ListTransactions:
-    """See the module's head."""
+    """See the module's head.  now_ms: wall clock, since log time stands while nothing happens."""
 
     coordinator: Coordinator
+    now_ms: Callable[[], int]
     api_key: ClassVar[int] = ApiKey.LIST_TRANSACTIONS
     messages: ClassVar[ModuleType] = wire
 
@@ -83,7 +84,7 @@ class ListTransactions:
             return False
         if request.duration_filter < 0:
             return True
-        age_ms = self.coordinator.state.log_time_ms - row.started_ms
+        age_ms = max(self.now_ms(), self.coordinator.state.log_time_ms) - row.started_ms
         return age_ms > request.duration_filter
 
     def _is_own(self, name: str) -> bool:
