@@ -64,7 +64,7 @@ class DescribeTransactions:
             name,
             row.state.shown,
             row.timeout_ms,
-            row.started_ms if row.is_open else -1,
+            row.started_ms,
             row.producer_id,
             row.epoch,
             list(self._topics(transaction)) if transaction is not None else [],
