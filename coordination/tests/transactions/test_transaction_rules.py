@@ -414,3 +414,34 @@ def test_a_restored_log_has_nothing_open_and_fences_all_clients() -> None:
     assert following.producer_id not in (who.producer_id, idle.producer_id)
     for name, old in (("x", who), ("idle", idle)):
         assert world.end(old, name).refusal in (R.UNKNOWN_ID, R.FENCED)
+
+
+def test_the_epoch_of_a_fenced_id_is_no_clients() -> None:
+    world = TransactionWorld()
+    who = world.init()
+    world.apply(TimelineOpened(2, 100, 10**6, "r"), writer=0)
+    world.apply(GatewayRegistered(100, 1, "key", "az1", (), "0", 0), writer=0)
+    world.writer = 100
+    forged = EndAnswer(None, who.producer_id, 32_767)
+    assert world.id().epoch == forged.epoch
+    assert world.grow(forged, 0) is R.FENCED
+    for bumps in (True, False):
+        for committed in (True, False):
+            assert world.end(forged, committed=committed, bumps=bumps).refusal is R.FENCED
+    assert world.init(expected=forged[1:]).refusal is R.FENCED
+    for flags in (NEW, OLD):
+        [outcome] = world.write(batch(forged, 0, flags=flags))
+        assert outcome.refusal is Refusal.STALE_PRODUCER_EPOCH
+
+
+def test_a_restored_log_orders_its_markers_alike_on_all_replicas() -> None:
+    world = TransactionWorld()
+    older, other = world.init(), world.init("a")
+    world.write(batch(other, 0))
+    world.write(batch(older, 0))
+    world.apply(TimelineOpened(2, 100, 10**6, "r"), writer=0)
+    runs = world.partition().runs
+    assert [runs[at].marker().producer_id for at in (2, 3)] == [
+        other.producer_id,
+        older.producer_id,
+    ]

@@ -92,7 +92,8 @@ class TransactionFolds:
 
         Epochs may have risen in the lost entries, so each id gets a new producer id next time.
         """
-        for name in self._table.open_ids():
+        # Sorted: a replica that began with a snapshot does not know which one began first.
+        for name in sorted(self._table.open_ids()):
             row, transaction = self._table.get(name), self._table.open_of(name)
             assert row is not None
             assert transaction is not None

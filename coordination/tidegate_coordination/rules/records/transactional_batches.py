@@ -48,7 +48,7 @@ class TransactionJudge:
             return Misfit.NOT_TRANSACTIONAL if is_inside else None
         if found is None:
             return Misfit.UNKNOWN_ID
-        return None if epoch == found.row.epoch else Misfit.STALE_EPOCH
+        return None if found.row.has_epoch(epoch) else Misfit.STALE_EPOCH
 
     def membership(self, flags: int, producer_id: int, number: int) -> Misfit | None:
         """Return why a batch that passed the fence is no part of a transaction."""

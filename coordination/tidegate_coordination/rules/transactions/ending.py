@@ -136,7 +136,7 @@ class EndTransaction:
         if self.producer_id != row.producer_id and not is_rotated:
             return Decided((), refused(TransactionRefusal.UNKNOWN_ID))
         is_repeated = is_rotated or self.epoch == row.epoch - 1
-        if self.epoch != row.epoch and not is_repeated:
+        if not row.has_epoch(self.epoch) and not is_repeated:
             return Decided((), refused(TransactionRefusal.FENCED))
         if is_repeated:
             return Decided((), self._answer_repeated(row))
@@ -159,7 +159,7 @@ class EndTransaction:
         row = found.row
         if self.producer_id != row.producer_id:
             return Decided((), refused(TransactionRefusal.UNKNOWN_ID))
-        if self.epoch != row.epoch:
+        if not row.has_epoch(self.epoch):
             return Decided((), refused(TransactionRefusal.FENCED))
         if row.is_open and row.began != self.began:
             return Decided((), refused(TransactionRefusal.CONCURRENT))

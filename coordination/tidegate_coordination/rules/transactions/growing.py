@@ -51,7 +51,7 @@ def owned(
     found = view.transactions.of_name(transactional_id)
     if found is None or found.row.producer_id != producer_id:
         return TransactionRefusal.UNKNOWN_ID
-    return found if found.row.epoch == epoch else TransactionRefusal.FENCED
+    return found if found.row.has_epoch(epoch) else TransactionRefusal.FENCED
 
 
 def _number(view: View, topic_id: bytes, index: int) -> int | None:

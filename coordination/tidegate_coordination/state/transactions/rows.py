@@ -59,6 +59,10 @@ class TransactionalId(NamedTuple):
         """Return whether a transaction is open."""
         return self.state is TransactionState.ONGOING
 
+    def has_epoch(self, epoch: int) -> bool:
+        """Return whether a client has the present epoch; no client has FENCING_EPOCH."""
+        return epoch == self.epoch <= LAST_EPOCH
+
     @property
     def has_no_epoch_left(self) -> bool:
         """Return whether the next bump needs another producer id."""

@@ -39,6 +39,7 @@ from .errors import UNAVAILABLE, refusal_code
 MAY_ADD_SINCE: Final = 5
 KNOWS_ABORTABLE_SINCE: Final = 4
 _NO_TOPIC: Final = b""
+_UNKNOWN: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +61,16 @@ class TxnOffsetCommit:
         except CoordinatorUnavailable:
             return _response(request, iter([UNAVAILABLE] * count))
         codes = [self._code(each) for each in offsets]
+        if all(code is _UNKNOWN for code in codes):
+            return _response(request, iter(codes))
         good = [o for o, code in zip(offsets, codes, strict=True) if code is ErrorCode.NONE]
         answer = await self._stage(call, request, good)
         if isinstance(answer, ErrorCode):
-            return _response(request, iter([answer] * count))
+            refused = [code if code is _UNKNOWN else answer for code in codes]
+            return _response(request, iter(refused))
         taken = iter(answer)
-        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         settled = [
-            code if code is not ErrorCode.NONE else (code if next(taken) else unknown)
-            for code in codes
+            _UNKNOWN if code is ErrorCode.NONE and not next(taken) else code for code in codes
         ]
         return _response(request, iter(settled))
 
@@ -120,7 +122,7 @@ class TxnOffsetCommit:
 
     def _code(self, offset: OffsetToCommit) -> ErrorCode:
         if not partition_exists(self.coordinator.state, offset):
-            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            return _UNKNOWN
         if len(offset.metadata.encode()) > self.groups.settings.offset_metadata_max_bytes:
             return ErrorCode.OFFSET_METADATA_TOO_LARGE
         return ErrorCode.NONE
