@@ -307,6 +307,20 @@ def test_an_operator_aborts_the_whole_transaction() -> None:
     assert unknown.refusal is R.UNKNOWN_ID
 
 
+def test_an_operator_aborts_only_the_transaction_that_was_seen() -> None:
+    world = TransactionWorld()
+    who = world.init()
+    world.grow(who, 0)
+    seen = world.id().began
+    world.end(who, bumps=False)
+    world.grow(who, 1)
+    [late] = world.propose(AbortTransaction(who.producer_id, 0, began=seen))
+    assert late.refusal is R.CONCURRENT
+    assert world.id().is_open
+    [answer] = world.propose(AbortTransaction(who.producer_id, 0, began=world.id().began))
+    assert (answer.refusal, answer.epoch) == (None, 1)
+
+
 def test_unused_ids_expire_and_open_ones_do_not() -> None:
     world = TransactionWorld()
     world.init("idle")

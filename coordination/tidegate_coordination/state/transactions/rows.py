@@ -71,6 +71,8 @@ class TransactionalId(NamedTuple):
 
 
 _ROW: Final = Struct("<qhhqiBqqq")
+_STARTED: Final = Struct("<q")
+_STARTED_AT: Final = 25
 
 
 def packed(row: TransactionalId) -> bytes:
@@ -82,3 +84,9 @@ def unpacked(data: bytes) -> TransactionalId:
     """Return the row that packed() was called with."""
     row = TransactionalId._make(_ROW.unpack(data))
     return row._replace(state=TransactionState(row.state))
+
+
+def started_ms(data: bytes) -> int:
+    """Return that field of packed(), for a look at many rows."""
+    started: int = _STARTED.unpack_from(data, _STARTED_AT)[0]
+    return started
