@@ -13,7 +13,7 @@ read and write, and a proposal that reads what an earlier one of the entry wrote
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Generic, Protocol, TypeVar
 
 from ..events.cluster import Event
@@ -63,6 +63,12 @@ class View:
 
     def __post_init__(self) -> None:
         self.transactions = TransactionOverlay(self.state)
+
+    def of_author(self, author: int) -> View:
+        """Return the view of a forwarded proposal; it shares the whole overlay."""
+        view = replace(self, writer=author, appender=self.writer)
+        view.transactions = self.transactions
+        return view
 
 
 @dataclass(frozen=True, slots=True)
