@@ -70,9 +70,7 @@ class View:
 
     def of_author(self, author: int) -> View:
         """Return the view of a forwarded proposal; it shares the whole overlay."""
-        view = replace(self, writer=author, appender=self.writer)
-        view.transactions = self.transactions
-        return view
+        return replace(self, writer=author, appender=self.writer)
 
 
 @dataclass(frozen=True, slots=True)

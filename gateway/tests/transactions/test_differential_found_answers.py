@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from trio.testing import MockClock
 
-from tests.worlds.transaction_client import COMMITTED, T, Producer, end, fetch, init, started, write
+from tests.worlds.transaction_client import COMMITTED, Producer, T, end, fetch, init, started, write
 from tests.worlds.wire_client import WireClient, wire_world
 from tidegate_protocol.error_codes import ErrorCode as E
 from tidegate_protocol.messages import add_partitions_to_txn as ap
