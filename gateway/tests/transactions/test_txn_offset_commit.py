@@ -63,7 +63,7 @@ async def test_a_refusal_leaves_unknown_partitions_their_code(autojump_clock: Cl
         producer = await init(gateway)
         rows = [("unknown", 0), ("orders", 0)]
         unknown = E.UNKNOWN_TOPIC_OR_PARTITION
-        generation = {"member_id": "m", "generation_id": 3}
+        generation: dict[str, Any] = {"member_id": "m", "generation_id": 3}
         assert await stage(gateway, producer, *rows, **generation) == [
             unknown,
             E.ILLEGAL_GENERATION,
@@ -127,7 +127,7 @@ async def test_members_are_checked_and_no_member_is_taken(autojump_clock: Clock)
 
 async def test_an_unknown_group_has_no_generation(autojump_clock: Clock) -> None:
     async with transactional_cluster() as [gateway]:
-        member = {"member_id": "m", "generation_id": 1}
+        member: dict[str, Any] = {"member_id": "m", "generation_id": 1}
         assert await stage(gateway, await init(gateway), **member) == [E.ILLEGAL_GENERATION]
 
 
@@ -137,7 +137,7 @@ async def test_a_rebalance_that_completes_hinders_no_commit(autojump_clock: Cloc
         member = (await gateway.join()).member_id
         generation = (await gateway.join(member)).generation_id
         assert (await gateway.describe()).group_state == "CompletingRebalance"
-        named = {"member_id": member, "generation_id": generation}
+        named: dict[str, Any] = {"member_id": member, "generation_id": generation}
         assert await stage(gateway, producer, **named) == [NONE]
 
 
