@@ -108,6 +108,54 @@ async def test_an_impossible_feature_update_gets_a_sentence(
         assert gateway.state.metadata_version == 1
 
 
+TV = "transaction.version"
+
+
+@pytest.mark.parametrize("kind", [UPGRADE, SAFE_DOWNGRADE, 3])
+async def test_transaction_version_may_be_set_to_what_it_is(kind: int) -> None:
+    async with admin_world() as [gateway]:
+        await restarted(gateway, 1)
+        none = FeatureUpdateKey(TV, 0, upgrade_type=kind)
+        assert (await update(gateway, none)).error_code == 0
+        await update(gateway, FeatureUpdateKey(FEATURE_NAME, NEWEST))
+        for validate in (True, False):
+            same = FeatureUpdateKey(TV, 2, upgrade_type=kind)
+            answer = await update(gateway, same, version=1, validate=validate)
+            assert (answer.error_code, answer.error_message) == (0, None)
+            assert [(each.feature, each.error_code) for each in answer.results] == [(TV, 0)]
+
+
+async def test_both_features_may_be_raised_at_once() -> None:
+    async with admin_world() as [gateway]:
+        await restarted(gateway, 1)
+        both = [FeatureUpdateKey(TV, 2), FeatureUpdateKey(FEATURE_NAME, TRANSACTIONS)]
+        assert (await update(gateway, *both)).error_code == 0
+        assert gateway.state.metadata_version == TRANSACTIONS
+
+
+@pytest.mark.parametrize(
+    ("is_raised", "version", "kind", "text"),
+    [
+        (False, 2, UPGRADE, f"set {FEATURE_NAME} to {TRANSACTIONS} or more"),
+        (False, 1, UPGRADE, "Tidegate has it at 0 or 2 only"),
+        (True, 1, SAFE_DOWNGRADE, "Tidegate has it at 0 or 2 only"),
+        (True, 3, UPGRADE, "Tidegate has it at 0 or 2 only"),
+        (True, 0, SAFE_DOWNGRADE, f"{FEATURE_NAME} {NEWEST} cannot be lowered"),
+        (True, 2, 9, "not known"),
+    ],
+)
+async def test_transaction_version_follows_metadata_version(
+    is_raised: bool, version: int, kind: int, text: str
+) -> None:
+    async with admin_world() as [gateway]:
+        await restarted(gateway, 1)
+        if is_raised:
+            await update(gateway, FeatureUpdateKey(FEATURE_NAME, NEWEST))
+        answer = await update(gateway, FeatureUpdateKey(TV, version, upgrade_type=kind))
+        assert answer.error_code == ErrorCode.INVALID_UPDATE_VERSION
+        assert text in answer.error_message
+
+
 @pytest.mark.parametrize("second", [NEWEST, 1])
 async def test_a_feature_that_is_named_twice_is_not_changed(second: int) -> None:
     async with admin_world() as [gateway]:

@@ -137,7 +137,7 @@ async def test_a_rebalance_that_completes_hinders_no_commit(autojump_clock: Cloc
         member = (await gateway.join()).member_id
         generation = (await gateway.join(member)).generation_id
         assert (await gateway.describe()).group_state == "CompletingRebalance"
-        named = {"member_id": member, "generation_id": generation}
+        named: dict[str, Any] = {"member_id": member, "generation_id": generation}
         assert await stage(gateway, producer, **named) == [NONE]
 
 
