@@ -10,6 +10,7 @@ import trio
 
 from tests.worlds.group_world import NONE, Clock, Gateway, cluster
 from tidegate_coordination.events.metadata_versions import NEWEST
+from tidegate_coordination.rules.consumer_groups.offset_expiry import ExpireOffsets
 from tidegate_protocol.error_codes import ErrorCode as E
 from tidegate_protocol.messages import end_txn as et
 from tidegate_protocol.messages import init_producer_id as ip
@@ -150,16 +151,18 @@ async def test_only_the_gateway_with_the_claim_stages(autojump_clock: Clock) -> 
 
 
 @pytest.mark.parametrize("committed", [True, False])
-async def test_the_claim_of_a_group_without_offsets_is_released(
+async def test_a_group_whose_offsets_were_aborted_goes_like_any_empty_one(
     committed: bool, autojump_clock: Clock
 ) -> None:
     async with transactional_cluster() as [gateway]:
         producer = await init(gateway)
         state = gateway.coordinator.state
         await stage(gateway, producer)
-        await trio.sleep(60)
-        assert state.claims.get("group/g") is not None
+        assert (await gateway.describe()).group_state == "Empty"
         request = et.EndTxnRequest("x", *producer, committed)
         await gateway.ask(et, request, 5)
-        await trio.sleep(60)
-        assert (state.claims.get("group/g") is not None) is committed
+        for minutes, is_there in ((9, True), (2, committed)):
+            await trio.sleep(60 * minutes)
+            await gateway.coordinator.propose(ExpireOffsets("g", 10**9))
+            assert (state.groups.get("g") is not None) is is_there
+            assert (state.claims.get("group/g") is not None) is is_there

@@ -126,10 +126,7 @@ class ForgetGroup:
         """See the class."""
         claim = view.state.claims.get(group_claim(self.group_id))
         held = claim is not None and claim.incarnation == view.writer
-        is_kept = view.state.groups.get(self.group_id) is not None
-        # An open transaction may make the group durable, with the offsets that it has staged.
-        is_kept = is_kept or bool(view.state.transactions.staging(self.group_id))
-        if not held or is_kept:
+        if not held or view.state.groups.get(self.group_id) is not None:
             return Decided((), None)
         return Decided((GroupDeleted(self.group_id),), None)
 
