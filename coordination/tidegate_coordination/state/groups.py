@@ -6,7 +6,7 @@ gateway that holds the claim keeps it in memory, and it is lost when that gatewa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -112,13 +112,12 @@ class GroupTable:
     def fold_offsets_deleted(self, event: OffsetsDeleted, log_time_ms: int) -> None:
         """Forget offsets."""
         group = self._known(event.group_id)
-        for key in event.partitions:
-            topic_id, partition = key
+        for topic_id, partition in event.partitions:
             of_topic = group.offsets.get(topic_id, {})
-            is_known = of_topic.pop(partition, None) is not None or is_staged(event.group_id, key)
-            expect(is_known, f"group {event.group_id}: no offset to delete")
+            expect(partition in of_topic, f"group {event.group_id}: no offset to delete")
+            del of_topic[partition]
             if not of_topic:
-                group.offsets.pop(topic_id, None)
+                del group.offsets[topic_id]
 
     def fold_group_deleted(self, event: GroupDeleted, log_time_ms: int) -> None:
         """Forget a group without members; perhaps only its claim was durable."""

@@ -54,9 +54,8 @@ class UpdateFeaturesHandler:
         if len(set(names)) < len(names):
             text = "Nothing was changed: the request names a feature more than once."
             return UpdateFeaturesResponse(0, ErrorCode.INVALID_REQUEST, text)
-        wished = {each.feature: each.max_version_level for each in request.feature_updates}
         for each in request.feature_updates:
-            if refusal := self._why_not(each, wished.get(FEATURE_NAME, 0)):
+            if refusal := self._why_not(each):
                 return _refused(each, refusal)
         for each in request.feature_updates:
             if each.feature != FEATURE_NAME:
@@ -110,17 +109,6 @@ def _why_not_transactions(update: FeatureUpdateKey, present: int) -> str:
             " safe or unsafe downgrade."
         )
     return f"{TRANSACTION_FEATURE} is part of {FEATURE_NAME}, which cannot be lowered."
-
-
-def _why_not_transactions(level: int, metadata_version: int) -> str:
-    if level not in (0, TRANSACTION_VERSION):
-        return f"Tidegate has it at 0 or {TRANSACTION_VERSION} only."
-    is_on = metadata_version >= TRANSACTIONS
-    if is_on and not level:
-        return f"It follows {FEATURE_NAME}; {FEATURE_NAME} {metadata_version} cannot be lowered."
-    if level and not is_on:
-        return f"It follows {FEATURE_NAME}: set {FEATURE_NAME} to {TRANSACTIONS} or more."
-    return ""
 
 
 def _refused(update: FeatureUpdateKey, why: str) -> UpdateFeaturesResponse:
