@@ -149,7 +149,7 @@ async def test_a_second_client_fences_the_first(
         assert await end_offset(client, COMMITTED) == 2
 
 
-async def test_batches_of_another_id_are_refused_as_a_whole(autojump_clock: MockClock) -> None:
+async def test_batches_of_another_id_are_refused(autojump_clock: MockClock) -> None:
     async with wire_world() as world:
         client, topic_id = await started(world)
         producer = await init(client)
