@@ -260,7 +260,8 @@ async def test_tools_see_transactions(autojump_clock: MockClock) -> None:
         assert await names(lt.ListTransactionsRequest()) == ["x", "other"]
         assert await names(lt.ListTransactionsRequest(["Ongoing"])) == ["x"]
         assert await names(lt.ListTransactionsRequest([], [producer[0] + 1])) == ["other"]
-        assert await names(lt.ListTransactionsRequest(duration_filter=0)) == []
+        assert await names(lt.ListTransactionsRequest(duration_filter=0)) == ["other"]
+        assert await names(lt.ListTransactionsRequest(duration_filter=-2)) == ["x", "other"]
         assert await names(lt.ListTransactionsRequest(transactional_id_pattern="o.*")) == ["other"]
         bad = await listed(lt.ListTransactionsRequest(transactional_id_pattern="("))
         assert bad.error_code == E.INVALID_REGULAR_EXPRESSION

@@ -41,7 +41,6 @@ _STATES: Final = frozenset(
         "PrepareEpochFence",
     }
 )
-_ANY_DURATION: Final = -1
 _RE2: Any = re2  # it has no types
 
 
@@ -81,10 +80,9 @@ class ListTransactions:
             return False
         if request.producer_id_filters and row.producer_id not in request.producer_id_filters:
             return False
-        if request.duration_filter == _ANY_DURATION:
-            return True
+        # As in Kafka, an id without an open transaction has the start of its last one, or -1.
         age_ms = self.coordinator.state.log_time_ms - row.started_ms
-        return row.is_open and age_ms > request.duration_filter
+        return request.duration_filter < 0 or age_ms > request.duration_filter
 
     def _is_own(self, name: str) -> bool:
         """Return whether the id hashes to this gateway."""
