@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.worlds.transaction_world import GROUP, TOPIC, TransactionWorld
-from tidegate_coordination.rules.consumer_groups.groups import ForgetGroup
+from tidegate_coordination.rules.consumer_groups.groups import DeleteGroup, Deletion, ForgetGroup
 from tidegate_coordination.rules.consumer_groups.offset_expiry import expired_offsets, is_spent
 from tidegate_coordination.rules.consumer_groups.offsets import DeleteOffsets
 from tidegate_coordination.rules.transactions.refusals import TransactionRefusal as R
@@ -78,6 +78,28 @@ def test_deleted_offsets_are_not_committed_later() -> None:
     assert not is_pending(world)
     world.end(who)
     assert world.offset is None
+
+
+def test_offsets_that_are_only_staged_are_deleted_as_well() -> None:
+    world = TransactionWorld()
+    who = world.init()
+    world.commit_offset(1, partition=1)
+    world.stage(who, 5)
+    assert world.propose(DeleteOffsets(GROUP, (KEY, (TOPIC, 2)))) == [[True, True]]
+    assert not is_pending(world)
+    world.end(who)
+    assert world.offset is None
+
+
+def test_a_group_that_only_has_staged_offsets_can_be_deleted() -> None:
+    world = TransactionWorld()
+    who = world.init()
+    world.stage(who, 5)
+    assert world.propose(DeleteGroup(GROUP)) == [Deletion.DELETED]
+    assert not is_pending(world)
+    world.end(who)
+    assert world.offset is None
+    assert world.propose(DeleteGroup(GROUP)) == [Deletion.UNKNOWN]
 
 
 def test_a_group_that_only_has_staged_offsets_is_not_forgotten() -> None:

@@ -6,7 +6,7 @@ gateway that holds the claim keeps it in memory, and it is lost when that gatewa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -105,15 +105,20 @@ class GroupTable:
         for each in event.offsets:
             group.offsets.setdefault(each.topic_id, {})[each.partition] = each
 
-    def fold_offsets_deleted(self, event: OffsetsDeleted, log_time_ms: int) -> None:
-        """Forget offsets."""
+    def fold_offsets_deleted(
+        self, event: OffsetsDeleted, is_staged: Callable[[str, tuple[bytes, int]], bool]
+    ) -> None:
+        """Forget offsets.  is_staged: whether an open transaction has one of a group's partition;
+        no other offset may be unknown.
+        """
         group = self._known(event.group_id)
-        for topic_id, partition in event.partitions:
+        for key in event.partitions:
+            topic_id, partition = key
             of_topic = group.offsets.get(topic_id, {})
-            expect(partition in of_topic, f"group {event.group_id}: no offset to delete")
-            del of_topic[partition]
+            is_known = of_topic.pop(partition, None) is not None or is_staged(event.group_id, key)
+            expect(is_known, f"group {event.group_id}: no offset to delete")
             if not of_topic:
-                del group.offsets[topic_id]
+                group.offsets.pop(topic_id, None)
 
     def fold_group_deleted(self, event: GroupDeleted, log_time_ms: int) -> None:
         """Forget a group without members; perhaps only its claim was durable."""

@@ -1,6 +1,7 @@
 """Aborts transactions that are open for too long, and forgets ids that are not used any more.
 
-Only the housekeeper does it, and only with a good clock: a time-out is counted in log time.
+The housekeeper does it, or every gateway while none holds that claim, and only with a good clock: a
+time-out is counted in log time.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _log = structlog.get_logger("tidegate.transactions")
 class TransactionUpkeep:
     """See the module's head.
 
-    may_work: whether this gateway is the housekeeper, and its clock is good.
+    may_work: see Housekeeper.may_expire_here.
     """
 
     steps: TransactionSteps

@@ -162,6 +162,7 @@ class TransactionTable:
                 last_epoch=row.epoch if is_bumped else row.last_epoch,
                 previous_producer_id=row.producer_id if is_rotated else NO_ID,
                 state=complete if event.committed else TransactionState.COMPLETE_ABORT,
+                started_ms=row.started_ms if transaction is not None else log_time_ms,
                 updated_ms=log_time_ms,
             )
         )

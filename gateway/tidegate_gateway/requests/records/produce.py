@@ -58,7 +58,7 @@ from .produce_rules import (
     accepted_header,
     find_topic,
     request_error,
-    transactional_producer_ids,
+    transactional_producers,
     writable_topic,
 )
 
@@ -169,10 +169,13 @@ class Produce:
         if state.metadata_version < TRANSACTIONS_LEVEL:
             self.refused.note(peer, TRANSACTIONS)
             return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, TRANSACTIONS.what
-        producer_ids = transactional_producer_ids(request)
-        if len(producer_ids) > 1:
-            return ErrorCode.INVALID_PRODUCER_ID_MAPPING, "batches of several producer ids"
-        for producer_id in producer_ids:
+        producers = transactional_producers(request)
+        if len(producers) > 1:
+            return (
+                ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+                "batches of several producers",
+            )
+        for producer_id, _ in producers:
             if state.transactions.name_of(producer_id) != request.transactional_id:
                 await self._catch_up()
             if state.transactions.name_of(producer_id) != request.transactional_id:

@@ -43,16 +43,16 @@ def request_error(acks: int) -> tuple[ErrorCode, str] | None:
     return None
 
 
-def transactional_producer_ids(request: ProduceRequest) -> set[int]:
-    """Return the producer ids of a request's transactional batches that have a header."""
-    found: set[int] = set()
+def transactional_producers(request: ProduceRequest) -> set[tuple[int, int]]:
+    """Return (producer id, epoch) of a request's transactional batches that have a header."""
+    found: set[tuple[int, int]] = set()
     for topic in request.topic_data:
         for data in topic.partition_data:
             records = cast("memoryview | None", data.records)  # a decoded field is never else
             if records is not None and len(records) >= HEADER_BYTES:
                 header = read_header(records)
                 if header.attributes & TRANSACTIONAL:
-                    found.add(header.producer_id)
+                    found.add((header.producer_id, header.producer_epoch))
     return found
 
 

@@ -119,7 +119,7 @@ class AddPartitionsToTxn:
             return _all(wanted.topics, _code(call, TransactionRefusal.FENCED))
         transaction = table.open_of(wanted.transactional_id)
         numbers = transaction.partitions.keys() if transaction is not None else ()
-        absent = ErrorCode.TRANSACTION_ABORTABLE  # of brokers, which ask with version 4, too
+        absent = ErrorCode.TRANSACTION_ABORTABLE  # brokers translate it for older producers
 
         def code(each: AddPartitionsToTxnTopic, index: int) -> ErrorCode:
             topic = self._topic(each)

@@ -1,7 +1,9 @@
 """ListTransactions: versions 0-2 (KIP-664, KIP-994, KIP-1152).
 
 Tools ask every broker and add the answers up.  So a gateway lists the ids that hash to it among all
-live gateways.  Differs from Kafka: a pattern whose matches would take too long is refused.
+live gateways.  As in Kafka, the filter of durations counts from the start of an id's last
+transaction, also if that has ended; an id without one passes.  Differs from Kafka: a pattern whose
+matches would take too long is refused.
 """
 
 from __future__ import annotations
@@ -41,7 +43,6 @@ _STATES: Final = frozenset(
         "PrepareEpochFence",
     }
 )
-_ANY_DURATION: Final = -1
 # So many steps of a match count as one row of the answer.
 _STEPS_A_ROW: Final = 10_000
 
@@ -104,10 +105,9 @@ class ListTransactions:
             return False
         if filters.producer_ids and row.producer_id not in filters.producer_ids:
             return False
-        if filters.longer_than_ms == _ANY_DURATION:
-            return True
+        # As in Kafka, a transaction that has ended counts from its start, too.
         age_ms = self.coordinator.state.log_time_ms - row.started_ms
-        return row.is_open and age_ms > filters.longer_than_ms
+        return filters.longer_than_ms < 0 or age_ms > filters.longer_than_ms
 
     def _is_own(self, name: str) -> bool:
         """Return whether the id hashes to this gateway."""
