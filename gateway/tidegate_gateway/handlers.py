@@ -98,7 +98,7 @@ def make_handlers(
         ),
         *_admin_handlers(coordinator, settings, cluster, view, rng=rng),
         *_group_handlers(coordinator, groups, settings, view, rng=rng),
-        *_transaction_handlers(coordinator, groups, steps, settings),
+        *_transaction_handlers(coordinator, groups, steps, settings, blocking),
     ]
     served = [ApiKey.PRODUCE, ApiKey.API_VERSIONS, *(each.api_key for each in handlers)]
     return [ApiVersions(served, coordinator.state), *handlers]
@@ -138,6 +138,7 @@ def _transaction_handlers(
     groups: GroupManager,
     steps: TransactionSteps,
     settings: BrokerSettings,
+    blocking: Blocking,
 ) -> list[Handler]:
     return [
         InitProducerId(steps, settings.int("transaction.max.timeout.ms")),
@@ -147,7 +148,7 @@ def _transaction_handlers(
         EndTxn(steps),
         WriteTxnMarkers(steps),
         DescribeTransactions(coordinator),
-        ListTransactions(coordinator),
+        ListTransactions(coordinator, blocking),
     ]
 
 
