@@ -149,7 +149,7 @@ async def test_a_second_client_fences_the_first(
         assert await end_offset(client, COMMITTED) == 2
 
 
-async def test_batches_of_another_id_are_refused_as_a_whole(autojump_clock: MockClock) -> None:
+async def test_batches_of_another_id_are_refused(autojump_clock: MockClock) -> None:
     async with wire_world() as world:
         client, topic_id = await started(world)
         producer = await init(client)
@@ -261,6 +261,7 @@ async def test_tools_see_transactions(autojump_clock: MockClock) -> None:
         assert await names(lt.ListTransactionsRequest(["Ongoing"])) == ["x"]
         assert await names(lt.ListTransactionsRequest([], [producer[0] + 1])) == ["other"]
         assert await names(lt.ListTransactionsRequest(duration_filter=0)) == ["other"]
+        assert await names(lt.ListTransactionsRequest(duration_filter=-2)) == ["x", "other"]
         assert await names(lt.ListTransactionsRequest(transactional_id_pattern="o.*")) == ["other"]
         bad = await listed(lt.ListTransactionsRequest(transactional_id_pattern="("))
         assert bad.error_code == E.INVALID_REGULAR_EXPRESSION
@@ -270,6 +271,30 @@ async def test_tools_see_transactions(autojump_clock: MockClock) -> None:
         answer = await client.call("DescribeProducers", 0, request)
         [state] = answer.topics[0].partitions[0].active_producers
         assert (state.producer_id, state.current_txn_start_offset) == (producer[0], 0)
+
+
+async def test_durations_count_from_the_start_of_the_last_transaction(
+    autojump_clock: MockClock,
+) -> None:
+    async with wire_world() as world:
+        client, topic_id = await started(world)
+        open_one, ended = await init(client, "open"), await init(client)
+        await init(client, "idle")
+        await write(client, topic_id, open_one, 0, name="open")
+        await write(client, topic_id, ended, 0)
+        await end(client, ended)
+
+        async def names(duration_ms: int) -> list[str]:
+            request = lt.ListTransactionsRequest(duration_filter=duration_ms)
+            answer = await client.call("ListTransactions", 2, request)
+            return [each.transactional_id for each in answer.transaction_states]
+
+        for any_duration in (-1, -5):
+            assert await names(any_duration) == ["open", "x", "idle"]
+        assert await names(10_000) == ["idle"]
+        await trio.sleep(11)
+        await write(client, topic_id, open_one, 1, name="open")  # the log's time goes on
+        assert await names(10_000) == ["open", "x", "idle"]
 
 
 async def test_an_operator_aborts_a_transaction(autojump_clock: MockClock) -> None:

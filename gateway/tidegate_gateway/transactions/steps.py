@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.rules.proposal import Proposal
@@ -25,6 +25,13 @@ class ProducerName:
     epoch: int
 
 
+@dataclass(slots=True)
+class StepCounters:
+    """concurrent: ends that were refused, as the producer's next transaction had begun."""
+
+    concurrent: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class TransactionSteps:
     """See the module's head.
@@ -35,6 +42,7 @@ class TransactionSteps:
 
     coordinator: Coordinator
     producer_ids: ProducerIds
+    counters: StepCounters = field(default_factory=StepCounters)
 
     async def initialise(
         self, transactional_id: str, timeout_ms: int, expected_id: int, expected_epoch: int
@@ -65,7 +73,10 @@ class TransactionSteps:
                 spare_id,
             )
 
-        return await self.with_spare_id(proposal)
+        answer = await self.with_spare_id(proposal)
+        if answer.refusal is TransactionRefusal.CONCURRENT:
+            self.counters.concurrent += 1
+        return answer
 
     async def began(self, transactional_id: str) -> int:
         """Return where the open transaction began, as of the arrival of a request; or NOT_OPEN."""

@@ -1,9 +1,9 @@
-"""UpdateFeatures: versions 0-2 (KIP-584).
+"""UpdateFeatures: versions 0-2 (KIP-584).  The features are those of ApiVersions.
 
-Differs from Kafka: the feature is `tidegate.metadata.version`, it never falls, and any gateway may
-be asked.  `transaction.version` follows it, so an update to its present level changes nothing, and
-others are refused.  As in Kafka since 4.0 a request succeeds or fails as a whole, with one error
-for the whole answer.
+Differs from Kafka: `tidegate.metadata.version` takes the place of `metadata.version` and never
+falls; `transaction.version` comes with it, and has no wishes of its own; any gateway may be asked.
+As in Kafka since 4.0 a request succeeds or fails as a whole, with one error for the whole answer.
+`kafka-features.sh` shows its text, which is Kafka's where the reason is Kafka's.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from .api_versions import TRANSACTION_FEATURE, TRANSACTION_VERSION
 UPGRADE: Final = 1
 SAFE_DOWNGRADE: Final = 2
 UNSAFE_DOWNGRADE: Final = 3
+NO_NODE: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +54,12 @@ class UpdateFeaturesHandler:
         if len(set(names)) < len(names):
             text = "Nothing was changed: the request names a feature more than once."
             return UpdateFeaturesResponse(0, ErrorCode.INVALID_REQUEST, text)
-        wished = {each.feature: each.max_version_level for each in request.feature_updates}
         for each in request.feature_updates:
-            if refusal := self._why_not(each, wished.get(FEATURE_NAME, 0)):
+            if refusal := self._why_not(each):
                 return _refused(each, refusal)
         for each in request.feature_updates:
             if each.feature != FEATURE_NAME:
-                continue
+                continue  # it is as wished
             wish = SetMetadataVersion(each.max_version_level, only_checks=request.validate_only)
             try:
                 refusal = await self.coordinator.propose(wish)
@@ -71,34 +71,47 @@ class UpdateFeaturesHandler:
         done = [UpdatableFeatureResult(each.feature, 0, None) for each in request.feature_updates]
         return UpdateFeaturesResponse(error_message=None, results=done)
 
-    def _why_not(self, update: FeatureUpdateKey, wished: int) -> str:
-        """Return the error of an update by itself; "" for none.
-
-        wished: metadata.version after the other updates of the request; 0 if it stays.
-        """
+    def _why_not(self, update: FeatureUpdateKey) -> str:
+        """Return the error of an update by itself; "" for none."""
+        level = update.max_version_level
         if update.feature not in (FEATURE_NAME, TRANSACTION_FEATURE):
-            return f"There is no such feature here; there is {FEATURE_NAME}."
+            unknown = f"{self._controller} does not support this feature."
+            return unknown if level else f"Feature {update.feature} not found."
         if update.upgrade_type not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
-            return "The upgrade type is not known."
+            return "The controller does not support the given upgrade type."
         present = self.coordinator.state.metadata_version
         if update.feature == TRANSACTION_FEATURE:
-            return _why_not_transactions(update.max_version_level, max(present, wished))
-        if update.upgrade_type != UPGRADE and update.max_version_level > present:
-            return f"It is {present}; a downgrade does not raise it."
+            present = TRANSACTION_VERSION if present >= TRANSACTIONS else 0
+            if not 0 <= level <= TRANSACTION_VERSION:
+                return f"{self._controller} only supports versions 0-{TRANSACTION_VERSION}"
+        if update.upgrade_type != UPGRADE and level > present:
+            return "Can't downgrade to a newer version."
+        return _why_not_transactions(update, present) if update.feature != FEATURE_NAME else ""
+
+    @property
+    def _controller(self) -> str:
+        """Return this gateway as Kafka's texts name a controller."""
+        me = self.coordinator.state.gateways.live.get(self.coordinator.incarnation)
+        return f"Local controller {me.node_id if me is not None else NO_NODE}"
+
+
+def _why_not_transactions(update: FeatureUpdateKey, present: int) -> str:
+    level = update.max_version_level
+    if level == present:
         return ""
-
-
-def _why_not_transactions(level: int, metadata_version: int) -> str:
-    if level not in (0, TRANSACTION_VERSION):
-        return f"Tidegate has it at 0 or {TRANSACTION_VERSION} only."
-    is_on = metadata_version >= TRANSACTIONS
-    if is_on and not level:
-        return f"It follows {FEATURE_NAME}; {FEATURE_NAME} {metadata_version} cannot be lowered."
-    if level and not is_on:
-        return f"It follows {FEATURE_NAME}: set {FEATURE_NAME} to {TRANSACTIONS} or more."
-    return ""
+    if level > present:
+        return (
+            f"{TRANSACTION_FEATURE} {TRANSACTION_VERSION} comes with {FEATURE_NAME} {TRANSACTIONS}."
+        )
+    if update.upgrade_type == UPGRADE:
+        return (
+            "Can't downgrade the version of this feature without setting the upgrade type to either"
+            " safe or unsafe downgrade."
+        )
+    return f"{TRANSACTION_FEATURE} is part of {FEATURE_NAME}, which cannot be lowered."
 
 
 def _refused(update: FeatureUpdateKey, why: str) -> UpdateFeaturesResponse:
     what = f"Invalid update version {update.max_version_level} for feature {update.feature}."
-    return UpdateFeaturesResponse(0, ErrorCode.INVALID_UPDATE_VERSION, f"{what} {why}")
+    text = "The update failed for all features since the following feature had an error:"
+    return UpdateFeaturesResponse(0, ErrorCode.INVALID_UPDATE_VERSION, f"{text} {what} {why}")

@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import ClassVar, Final
 
 from tidegate_coordination.coordinator.coordinator import Coordinator, CoordinatorUnavailable
+from tidegate_coordination.rules.transactions.growing import disowned
 from tidegate_coordination.rules.transactions.refusals import TransactionRefusal
 from tidegate_coordination.state.topics import Topic
 from tidegate_protocol.apis import ApiKey
@@ -113,10 +114,9 @@ class AddPartitionsToTxn:
         await self.coordinator.catch_up()
         table = self.coordinator.state.transactions
         row = table.get(wanted.transactional_id)
-        if row is None or row.producer_id != wanted.producer_id:
-            return _all(wanted.topics, _code(call, TransactionRefusal.UNKNOWN_ID))
-        if row.epoch != wanted.producer_epoch:
-            return _all(wanted.topics, _code(call, TransactionRefusal.FENCED))
+        refusal = disowned(row, wanted.producer_id, wanted.producer_epoch)
+        if refusal is not None:
+            return _all(wanted.topics, _code(call, refusal))
         transaction = table.open_of(wanted.transactional_id)
         numbers = transaction.partitions.keys() if transaction is not None else ()
         absent = ErrorCode.TRANSACTION_ABORTABLE  # brokers translate it for older producers

@@ -1,7 +1,8 @@
 """ListTransactions: versions 0-2 (KIP-664, KIP-994, KIP-1152).
 
 Tools ask every broker and add the answers up.  So a gateway lists the ids that hash to it among all
-live gateways.
+live gateways.  As in Kafka, the filter of durations counts from the start of an id's last
+transaction, also if that has ended; an id without one passes.
 """
 
 from __future__ import annotations
