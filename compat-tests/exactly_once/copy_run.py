@@ -26,7 +26,8 @@ import msgspec
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from crash.ledger import Verdict
-from faults.watch import Say, clock
+from faults.attendance import clock
+from faults.watch import Say
 from faults.world import World, running_world
 from harness import install
 from harness.places import WORK

@@ -51,6 +51,10 @@ BRIEF: Final = frozenset(
         ApiKey.SYNC_GROUP,
         ApiKey.API_VERSIONS,
         ApiKey.INIT_PRODUCER_ID,
+        ApiKey.ADD_PARTITIONS_TO_TXN,
+        ApiKey.ADD_OFFSETS_TO_TXN,
+        ApiKey.TXN_OFFSET_COMMIT,
+        ApiKey.END_TXN,
     }
 )
 

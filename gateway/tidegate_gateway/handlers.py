@@ -99,7 +99,7 @@ def make_handlers(
         ),
         *_admin_handlers(coordinator, settings, cluster, view, rng=rng),
         *_group_handlers(coordinator, groups, settings, view, rng=rng),
-        *_transaction_handlers(coordinator, groups, steps, cluster),
+        *_transaction_handlers(coordinator, groups, steps, cluster, blocking),
     ]
     served = [ApiKey.PRODUCE, ApiKey.API_VERSIONS, *(each.api_key for each in handlers)]
     return [ApiVersions(served, coordinator.state), *handlers]
@@ -139,6 +139,7 @@ def _transaction_handlers(
     groups: GroupManager,
     steps: TransactionSteps,
     cluster: ClusterSettings,
+    blocking: Blocking,
 ) -> list[Handler]:
     return [
         InitProducerId(steps, partial(cluster.time, "transaction.max.timeout.ms")),
@@ -148,7 +149,7 @@ def _transaction_handlers(
         EndTxn(steps),
         WriteTxnMarkers(steps),
         DescribeTransactions(coordinator),
-        ListTransactions(coordinator),
+        ListTransactions(coordinator, blocking),
     ]
 
 

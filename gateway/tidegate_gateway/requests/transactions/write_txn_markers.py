@@ -29,6 +29,7 @@ from tidegate_protocol.messages.write_txn_markers import (
 )
 
 from ...network.call import Call
+from ...network.turns import Turns
 from ...topics.client_acts import Act, tell_act
 from ...transactions.steps import TransactionSteps
 
@@ -43,9 +44,13 @@ class WriteTxnMarkers:
 
     async def handle(self, call: Call, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
         """Abort the transactions."""
-        return WriteTxnMarkersResponse(
-            markers=[_result(each, await self._codes(call, each)) for each in request.markers]
-        )
+        turns = Turns()
+        results: list[WritableTxnMarkerResult] = []
+        for marker in request.markers:
+            codes = await self._codes(call, marker)
+            results.append(_result(marker, codes))
+            await turns.count(1 + len(codes))
+        return WriteTxnMarkersResponse(markers=results)
 
     async def _codes(self, call: Call, marker: WritableTxnMarker) -> Sequence[ErrorCode]:
         indexes = [(topic.name, i) for topic in marker.topics for i in topic.partition_indexes]
