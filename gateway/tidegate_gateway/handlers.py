@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from random import Random
 
 from tidegate_coordination.coordinator.coordinator import Coordinator
@@ -98,7 +99,7 @@ def make_handlers(
         ),
         *_admin_handlers(coordinator, settings, cluster, view, rng=rng),
         *_group_handlers(coordinator, groups, settings, view, rng=rng),
-        *_transaction_handlers(coordinator, groups, steps, settings, blocking),
+        *_transaction_handlers(coordinator, groups, steps, cluster, blocking),
     ]
     served = [ApiKey.PRODUCE, ApiKey.API_VERSIONS, *(each.api_key for each in handlers)]
     return [ApiVersions(served, coordinator.state), *handlers]
@@ -137,11 +138,11 @@ def _transaction_handlers(
     coordinator: Coordinator,
     groups: GroupManager,
     steps: TransactionSteps,
-    settings: BrokerSettings,
+    cluster: ClusterSettings,
     blocking: Blocking,
 ) -> list[Handler]:
     return [
-        InitProducerId(steps, settings.int("transaction.max.timeout.ms")),
+        InitProducerId(steps, partial(cluster.time, "transaction.max.timeout.ms")),
         AddPartitionsToTxn(coordinator, steps),
         AddOffsetsToTxn(steps),
         TxnOffsetCommit(coordinator, groups, steps),
