@@ -5,9 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tests.worlds.transaction_world import GROUP, TOPIC, TransactionWorld
-from tidegate_coordination.rules.consumer_groups.groups import ForgetGroup
+from tidegate_coordination.rules.consumer_groups.groups import DeleteGroup, Deletion, ForgetGroup
 from tidegate_coordination.rules.consumer_groups.offset_expiry import expired_offsets, is_spent
-from tidegate_coordination.rules.consumer_groups.offsets import DeleteOffsets
+from tidegate_coordination.rules.consumer_groups.offsets import (
+    DeleteOffsets,
+    OffsetDeletionRefusal,
+)
+from tidegate_coordination.rules.transactions.ending import EndAnswer
 from tidegate_coordination.rules.transactions.refusals import TransactionRefusal as R
 
 KEY = (TOPIC, 0)
@@ -78,6 +82,24 @@ def test_deleted_offsets_are_not_committed_later() -> None:
     assert not is_pending(world)
     world.end(who)
     assert world.offset is None
+
+
+def test_staged_offsets_make_a_group_that_tools_can_delete() -> None:
+    def staged() -> tuple[TransactionWorld, EndAnswer]:
+        world = TransactionWorld()
+        who = world.init()
+        assert world.propose(DeleteGroup(GROUP)) == [Deletion.UNKNOWN]
+        assert world.propose(DeleteOffsets(GROUP, (KEY,))) == [OffsetDeletionRefusal.UNKNOWN_GROUP]
+        world.stage(who, 5)
+        return world, who
+
+    deletions = ((DeleteOffsets(GROUP, (KEY, (TOPIC, 1))), [True, True]),)
+    for deletion, answer in (*deletions, (DeleteGroup(GROUP), Deletion.DELETED)):
+        world, who = staged()
+        assert world.propose(deletion) == [answer]
+        assert not is_pending(world)
+        world.end(who)
+        assert world.offset is None
 
 
 def test_a_group_that_only_has_staged_offsets_is_not_forgotten() -> None:

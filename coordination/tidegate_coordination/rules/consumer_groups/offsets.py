@@ -100,7 +100,8 @@ class DeleteOffsets:
     """Delete committed offsets of topics that no member subscribes to (KIP-496).
 
     partitions: (topic id, partition).  Answer: a refusal, or per partition False when its topic is
-    subscribed to.  Offsets that were never committed count as deleted.
+    subscribed to.  Offsets that were never committed count as deleted.  Open transactions lose the
+    offsets, too.
     """
 
     group_id: str
@@ -122,12 +123,28 @@ class DeleteOffsets:
         group = view.state.groups.get(self.group_id)
         if held_by_another(view, self.group_id):
             return Decided((), OffsetDeletionRefusal.NOT_HOLDER)
-        if group is None:
+        # Offsets that a transaction has staged make a group, as in Kafka.
+        if group is None and not view.state.transactions.staging(self.group_id):
             return Decided((), OffsetDeletionRefusal.UNKNOWN_GROUP)
-        if group.members and group.protocol_type != CONSUMER_PROTOCOL_TYPE:
-            return Decided((), OffsetDeletionRefusal.IN_USE)
-        free = [not is_subscribed(view.state, group, topic_id) for topic_id, _ in self.partitions]
-        return Decided(_deletion(group, self.partitions, free), free)
+        free = [True] * len(self.partitions)
+        if group is not None:
+            if group.members and group.protocol_type != CONSUMER_PROTOCOL_TYPE:
+                return Decided((), OffsetDeletionRefusal.IN_USE)
+            free = [not is_subscribed(view.state, group, each) for each, _ in self.partitions]
+        return Decided(self._deletion(view, group, free), free)
+
+    def _deletion(
+        self, view: View, group: Group | None, free: Sequence[bool]
+    ) -> list[OffsetsDeleted]:
+        is_staged = view.state.transactions.is_pending
+
+        def is_there(key: tuple[bytes, int]) -> bool:
+            is_committed = group is not None and group.offset(*key) is not None
+            return is_committed or is_staged(self.group_id, key)
+
+        pairs = zip(self.partitions, free, strict=True)
+        wanted = dict.fromkeys(key for key, is_free in pairs if is_free and is_there(key))
+        return [OffsetsDeleted(self.group_id, tuple(wanted))] if wanted else []
 
 
 def is_subscribed(state: ClusterState, group: Group, topic_id: bytes) -> bool:
@@ -145,14 +162,3 @@ def group_subscription(group: Group) -> frozenset[str] | None:
         return None
     metadata = (dict(each.protocols).get(group.protocol or "", b"") for each in group.members)
     return subscribed_topics(metadata)
-
-
-def _deletion(
-    group: Group, partitions: Sequence[tuple[bytes, int]], free: Sequence[bool]
-) -> list[OffsetsDeleted]:
-    wanted = dict.fromkeys(
-        each
-        for each, is_free in zip(partitions, free, strict=True)
-        if is_free and group.offset(*each) is not None
-    )
-    return [OffsetsDeleted(group.group_id, tuple(wanted))] if wanted else []

@@ -18,7 +18,8 @@ class StageOffsets:
     """Stage offsets for a member that the group's machine has accepted, or for no member.
 
     may_add: whether the group need not have been added before (v5).  Then it is added in any case,
-    as in Kafka.  Other fields: see CommitOffsets.  Answer: a refusal, or per offset whether its partition still exists.
+    as in Kafka.  Other fields: see CommitOffsets.  Answer: a refusal, or per offset whether its
+    partition still exists.
     """
 
     group_id: str

@@ -67,12 +67,12 @@ class AddPartitionsToTxn:
     async def _add(
         self, call: Call, wanted: AddPartitionsToTxnTransaction
     ) -> list[AddPartitionsToTxnTopicResult]:
-        if not wanted.transactional_id:
-            return _all(wanted.topics, ErrorCode.INVALID_REQUEST)
         try:
             unknown = await self._unknown(wanted.topics)
             if unknown:
                 return _with_unknown(wanted.topics, unknown)
+            if not wanted.transactional_id:
+                return _all(wanted.topics, ErrorCode.INVALID_REQUEST)
             if wanted.verify_only:
                 return await self._verify(call, wanted)
             refusal = await self._grow(wanted)
