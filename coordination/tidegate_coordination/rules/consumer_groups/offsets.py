@@ -101,7 +101,8 @@ class DeleteOffsets:
     transactions have staged.
 
     partitions: (topic id, partition).  Answer: a refusal, or per partition False when its topic is
-    subscribed to.  Offsets that were never committed count as deleted.
+    subscribed to.  Offsets that were never committed count as deleted.  Open transactions lose the
+    offsets, too.
     """
 
     group_id: str
@@ -123,7 +124,8 @@ class DeleteOffsets:
         group = view.state.groups.get(self.group_id)
         if held_by_another(view, self.group_id):
             return Decided((), OffsetDeletionRefusal.NOT_HOLDER)
-        if group is None:
+        # Offsets that a transaction has staged make a group, as in Kafka.
+        if group is None and not view.state.transactions.staging(self.group_id):
             return Decided((), OffsetDeletionRefusal.UNKNOWN_GROUP)
         if group.members and group.protocol_type != CONSUMER_PROTOCOL_TYPE:
             return Decided((), OffsetDeletionRefusal.IN_USE)
