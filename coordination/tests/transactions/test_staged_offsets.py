@@ -7,11 +7,7 @@ import pytest
 from tests.worlds.transaction_world import GROUP, TOPIC, TransactionWorld
 from tidegate_coordination.rules.consumer_groups.groups import DeleteGroup, Deletion, ForgetGroup
 from tidegate_coordination.rules.consumer_groups.offset_expiry import expired_offsets, is_spent
-from tidegate_coordination.rules.consumer_groups.offsets import (
-    DeleteOffsets,
-    OffsetDeletionRefusal,
-)
-from tidegate_coordination.rules.transactions.ending import EndAnswer
+from tidegate_coordination.rules.consumer_groups.offsets import DeleteOffsets
 from tidegate_coordination.rules.transactions.refusals import TransactionRefusal as R
 
 KEY = (TOPIC, 0)

@@ -6,7 +6,7 @@ gateway that holds the claim keeps it in memory, and it is lost when that gatewa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -113,12 +113,11 @@ class GroupTable:
         """Forget offsets."""
         group = self._known(event.group_id)
         for topic_id, partition in event.partitions:
-            of_topic = group.offsets.get(topic_id, {}) if group is not None else {}
-            is_there = of_topic.pop(partition, None) is not None
-            is_there = is_there or is_staged(event.group_id, (topic_id, partition))
-            expect(is_there, f"group {event.group_id}: no offset to delete")
-            if group is not None and not of_topic:
-                group.offsets.pop(topic_id, None)
+            of_topic = group.offsets.get(topic_id, {})
+            expect(partition in of_topic, f"group {event.group_id}: no offset to delete")
+            del of_topic[partition]
+            if not of_topic:
+                del group.offsets[topic_id]
 
     def fold_group_deleted(self, event: GroupDeleted, log_time_ms: int) -> None:
         """Forget a group without members; perhaps only its claim was durable."""
@@ -154,6 +153,10 @@ class GroupTable:
                 each = CommittedOffset(*row)
                 group.offsets.setdefault(each.topic_id, {})[each.partition] = each
             self._groups[group.group_id] = group
+
+    def _known(self, group_id: str) -> Group:
+        expect(group_id in self._groups, f"unknown group {group_id}")
+        return self._groups[group_id]
 
 
 def _encode_group(group: Group) -> list[object]:

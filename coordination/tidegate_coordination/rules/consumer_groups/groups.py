@@ -95,9 +95,9 @@ class DeleteGroup:
         group = view.state.groups.get(self.group_id)
         if held_by_another(view, self.group_id):
             return Decided((), Deletion.NOT_HOLDER)
-        if group is None and not view.state.transactions.staging(self.group_id):
+        if group is None:
             return Decided((), Deletion.UNKNOWN)
-        if group is not None and group.members:
+        if group.members:
             return Decided((), Deletion.HAS_MEMBERS)
         events: list[Event] = [GroupDeleted(self.group_id)]
         return Decided(events, Deletion.DELETED)

@@ -101,8 +101,7 @@ class DeleteOffsets:
     transactions have staged.
 
     partitions: (topic id, partition).  Answer: a refusal, or per partition False when its topic is
-    subscribed to.  Offsets that were never committed count as deleted.  Open transactions lose the
-    offsets, too.
+    subscribed to.  Offsets that were never committed count as deleted.
     """
 
     group_id: str
@@ -124,8 +123,7 @@ class DeleteOffsets:
         group = view.state.groups.get(self.group_id)
         if held_by_another(view, self.group_id):
             return Decided((), OffsetDeletionRefusal.NOT_HOLDER)
-        # Offsets that a transaction has staged make a group, as in Kafka.
-        if group is None and not view.state.transactions.staging(self.group_id):
+        if group is None:
             return Decided((), OffsetDeletionRefusal.UNKNOWN_GROUP)
         if group.members and group.protocol_type != CONSUMER_PROTOCOL_TYPE:
             return Decided((), OffsetDeletionRefusal.IN_USE)
