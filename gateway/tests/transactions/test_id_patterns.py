@@ -94,10 +94,10 @@ async def test_a_match_that_takes_long_runs_outside_of_the_event_loop(
 class Searched(list[int]):
     """Counts the searches in it."""
 
-    count = 0
+    searches = 0
 
     def __contains__(self, key: object) -> bool:
-        Searched.count += 1
+        Searched.searches += 1
         return super().__contains__(key)
 
 
@@ -110,4 +110,4 @@ async def test_many_filters_are_not_searched_one_by_one(autojump_clock: MockCloc
         request = lt.ListTransactionsRequest(producer_id_filters=asked)
         answer = await handler.handle(Call(2, "test", Peer("client", 1, "PLAINTEXT")), request)
         assert [each.producer_id for each in answer.transaction_states] == [producer_id]
-        assert Searched.count == 0
+        assert Searched.searches == 0
