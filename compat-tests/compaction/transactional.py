@@ -35,7 +35,7 @@ Step: TypeAlias = Write | End
 
 @dataclass(frozen=True, slots=True)
 class Transactions:
-    """What is done to one topic of one partition.  keyed: draws the records, and has the settings.
+    """The transactions of one topic of one partition.  keyed: draws its records; has its settings.
 
     is_compacted: else its policy is delete, and the pipeline only merges it.
     """

@@ -165,7 +165,13 @@ class Dispatcher:
     ) -> None:
         slot = connection.open_slot()
         note_refused = partial(self._refused.note, connection.peer)
-        call = Call(header.api_version, header.client_id or "", connection.peer, note_refused)
+        call = Call(
+            header.api_version,
+            header.client_id or "",
+            connection.peer,
+            note_refused,
+            connection.is_gone,
+        )
         work = None if is_brief else _in_turns(handler, "encode_response_in_turns")
         try:
             response = await handler.handle(call, request)

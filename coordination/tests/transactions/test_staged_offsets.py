@@ -80,26 +80,36 @@ def test_deleted_offsets_are_not_committed_later() -> None:
     assert world.offset is None
 
 
-def test_offsets_that_are_only_staged_are_deleted_as_well() -> None:
+def test_deleted_offsets_are_not_committed_later_though_none_was_committed_before() -> None:
     world = TransactionWorld()
     who = world.init()
-    world.commit_offset(1, partition=1)
     world.stage(who, 5)
-    assert world.propose(DeleteOffsets(GROUP, (KEY, (TOPIC, 2)))) == [[True, True]]
+    [answer] = world.propose(DeleteOffsets(GROUP, ((TOPIC, 1), KEY, KEY)))
+    assert answer == [True, True, True]
     assert not is_pending(world)
     world.end(who)
     assert world.offset is None
 
 
-def test_a_group_that_only_has_staged_offsets_can_be_deleted() -> None:
+def test_a_group_that_only_has_staged_offsets_is_there() -> None:
+    world = TransactionWorld()
+    who = world.init()
+    world.stage(who, 5)
+    group = world.state.groups.get(GROUP)
+    assert group is not None
+    assert (group.offsets, group.empty_since_ms) == ({}, world.state.log_time_ms)
+    assert not is_spent(world.state, group, 0, world.clock_ms + 10**9)
+    world.end(who, committed=False)
+    assert is_spent(world.state, group, 0, world.clock_ms + 10**9)
+
+
+def test_a_deleted_group_gets_no_offsets_when_the_transaction_ends() -> None:
     world = TransactionWorld()
     who = world.init()
     world.stage(who, 5)
     assert world.propose(DeleteGroup(GROUP)) == [Deletion.DELETED]
-    assert not is_pending(world)
     world.end(who)
-    assert world.offset is None
-    assert world.propose(DeleteGroup(GROUP)) == [Deletion.UNKNOWN]
+    assert world.state.groups.get(GROUP) is None
 
 
 def test_a_group_that_only_has_staged_offsets_is_not_forgotten() -> None:

@@ -57,9 +57,10 @@ class TransactionSteps:
         is_known = self.coordinator.state.transactions.get(transactional_id) is not None
         return await self.with_spare_id(proposal, is_likely=not is_known)
 
-    async def end(self, producer: ProducerName, *, committed: bool, bumps: bool) -> EndAnswer:
+    async def end(
+        self, producer: ProducerName, *, committed: bool, bumps: bool, began: int = NOT_OPEN
+    ) -> EndAnswer:
         """Commit or abort; see EndTransaction."""
-        began = NOT_OPEN if bumps else await self._began(producer.transactional_id)
 
         def proposal(spare_id: int) -> EndTransaction:
             return EndTransaction(
@@ -77,8 +78,8 @@ class TransactionSteps:
             self.counters.concurrent += 1
         return answer
 
-    async def _began(self, transactional_id: str) -> int:
-        """Return where the open transaction began, as of the arrival of a request."""
+    async def began(self, transactional_id: str) -> int:
+        """Return where the open transaction began, as of the arrival of a request; or NOT_OPEN."""
         await self.coordinator.catch_up()
         row = self.coordinator.state.transactions.get(transactional_id)
         return row.began if row is not None and row.is_open else NOT_OPEN

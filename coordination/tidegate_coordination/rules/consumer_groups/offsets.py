@@ -97,7 +97,8 @@ class OffsetDeletionRefusal(Enum):
 
 @dataclass(frozen=True, slots=True)
 class DeleteOffsets:
-    """Delete committed offsets of topics that no member subscribes to (KIP-496).
+    """Delete committed offsets of topics that no member subscribes to (KIP-496), and offsets that
+    transactions have staged.
 
     partitions: (topic id, partition).  Answer: a refusal, or per partition False when its topic is
     subscribed to.  Offsets that were never committed count as deleted.
@@ -153,7 +154,6 @@ def _deletion(
     partitions: Sequence[tuple[bytes, int]],
     free: Sequence[bool],
 ) -> list[OffsetsDeleted]:
-    """Return the event, for committed offsets and for those that are only staged, if any."""
     is_pending = state.transactions.is_pending
     wanted = dict.fromkeys(
         each

@@ -84,6 +84,7 @@ def end(
         last_epoch=row.epoch if is_bumped else row.last_epoch,
         previous_producer_id=row.producer_id if is_rotated else NO_ID,
         state=_COMPLETE[committed],
+        started_ms=row.started_ms if row.is_open else view.log_time_ms,
         updated_ms=view.log_time_ms,
     )
     view.transactions.put(ending.name, after)

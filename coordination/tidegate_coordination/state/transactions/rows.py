@@ -41,8 +41,8 @@ class TransactionalId(NamedTuple):
 
     last_epoch, previous_producer_id: see events.TransactionalIdInitialised.  started_ms,
     began: log time and position of the entry that began the open transaction, or the last one; -1
-    before the first.  An abort of nothing counts as a start, as in Kafka.  updated_ms: log time of
-    the last change.
+    before the first.  An abort without a transaction starts when it ends, as in Kafka.
+    updated_ms: log time of the last change.
     """
 
     producer_id: int

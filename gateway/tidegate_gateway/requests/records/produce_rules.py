@@ -25,7 +25,7 @@ ZSTD: Final = 4
 NO_ANSWER: Final = 0
 ANSWERED_ACKS: Final = (-1, 1)
 VALID_ACKS: Final = (NO_ANSWER, *ANSWERED_ACKS)
-_NO_TRANSACTIONAL_ID: Final = (
+NO_TRANSACTIONAL_ID: Final = (
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     "a transactional batch needs a request with a transactional id",
 )
@@ -103,7 +103,7 @@ def accepted_header(
         raise BatchRefused(_REASON_CODES[invalid.reason], str(invalid)) from invalid
     # Once per batch: a property would be a call.
     if header.attributes & TRANSACTIONAL and not may_be_transactional:
-        raise BatchRefused(*_NO_TRANSACTIONAL_ID)
+        raise BatchRefused(*NO_TRANSACTIONAL_ID)
     if version < ZSTD_FROM and header.codec == ZSTD:
         raise BatchRefused(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "")
     if size_bytes > settings.segment_bytes:

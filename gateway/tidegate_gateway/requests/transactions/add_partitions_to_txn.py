@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import ClassVar, Final, TypeAlias
 
 from tidegate_coordination.coordinator.coordinator import Coordinator, CoordinatorUnavailable
+from tidegate_coordination.rules.transactions.growing import disowned
 from tidegate_coordination.rules.transactions.refusals import TransactionRefusal
 from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.error_codes import ErrorCode
@@ -128,10 +129,9 @@ class AddPartitionsToTxn:
         await self.coordinator.catch_up()
         state = self.coordinator.state
         row = state.transactions.get(wanted.transactional_id)
-        if row is None or row.producer_id != wanted.producer_id:
-            return repeat(_code(call, TransactionRefusal.UNKNOWN_ID))
-        if row.epoch != wanted.producer_epoch:
-            return repeat(_code(call, TransactionRefusal.FENCED))
+        refusal = disowned(row, wanted.producer_id, wanted.producer_epoch)
+        if refusal is not None:
+            return repeat(_code(call, refusal))
         transaction = state.transactions.open_of(wanted.transactional_id)
         numbers = transaction.partitions.keys() if transaction is not None else ()
 

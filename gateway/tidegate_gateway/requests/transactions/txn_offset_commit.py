@@ -20,6 +20,7 @@ from tidegate_coordination.coordinator.coordinator import (
 )
 from tidegate_coordination.groups.values import MemberIdentity, Refusal
 from tidegate_coordination.rules.consumer_groups.offsets import OffsetToCommit, partition_exists
+from tidegate_coordination.rules.transactions.growing import disowned
 from tidegate_coordination.rules.transactions.refusals import TransactionRefusal
 from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.error_codes import ErrorCode
@@ -34,13 +35,21 @@ from tidegate_protocol.messages.txn_offset_commit import (
 from ...groups.group_manager import GroupManager
 from ...network.call import Call
 from ...network.turns import Turns
-from ...transactions.steps import ProducerName
+from ...transactions.steps import ProducerName, TransactionSteps
 from ..groups.group_errors import refusal_code as group_refusal_code
 from .errors import UNAVAILABLE, refusal_code
 
 MAY_ADD_SINCE: Final = 5
 KNOWS_ABORTABLE_SINCE: Final = 4
 _NO_TOPIC: Final = b""
+_OF_MEMBERS: Final = frozenset(
+    {
+        Refusal.UNKNOWN_MEMBER,
+        Refusal.FENCED_INSTANCE,
+        Refusal.ILLEGAL_GENERATION,
+        Refusal.REBALANCE_IN_PROGRESS,
+    }
+)
 _UNKNOWN: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
@@ -57,6 +66,7 @@ class TxnOffsetCommit:
 
     coordinator: Coordinator
     groups: GroupManager
+    steps: TransactionSteps
     api_key: ClassVar[int] = ApiKey.TXN_OFFSET_COMMIT
     messages: ClassVar[ModuleType] = wire
 
@@ -99,8 +109,12 @@ class TxnOffsetCommit:
                 producer,
                 may_add=call.version >= MAY_ADD_SINCE,
             )
+            if isinstance(answer, Refusal) and answer in _OF_MEMBERS:
+                answer = await self._misfit(call, request, producer) or answer
         except ProposalFailed:
             return ErrorCode.INVALID_COMMIT_OFFSET_SIZE
+        except CoordinatorUnavailable:
+            return UNAVAILABLE
         if isinstance(answer, Refusal):
             return group_refusal_code(answer)
         if isinstance(answer, TransactionRefusal):
@@ -108,6 +122,23 @@ class TxnOffsetCommit:
             knows_abortable = call.version >= KNOWS_ABORTABLE_SINCE
             return refusal_code(answer, knows_fenced=False, knows_abortable=knows_abortable)
         return answer
+
+    async def _misfit(
+        self, call: Call, request: TxnOffsetCommitRequest, producer: ProducerName
+    ) -> TransactionRefusal | None:
+        """Return why the transaction does not have the group, whose member is refused.
+
+        Kafka asks the transaction first, and version 5 then adds the group.
+        """
+        if call.version >= MAY_ADD_SINCE:
+            return await self.steps.grow(producer, groups=(request.group_id,))
+        await self.coordinator.catch_up()
+        table = self.coordinator.state.transactions
+        row = table.get(producer.transactional_id)
+        transaction = table.open_of(producer.transactional_id)
+        refusal = disowned(row, producer.producer_id, producer.epoch)
+        is_in = transaction is not None and request.group_id in transaction.groups
+        return refusal or (None if is_in else TransactionRefusal.NOT_ADDED)
 
     async def _rows(self, request: TxnOffsetCommitRequest) -> list[_Row]:
         rows = await self._rows_here(request)
