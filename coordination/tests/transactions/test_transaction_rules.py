@@ -125,9 +125,11 @@ def test_an_older_client_adds_partitions_before_it_writes() -> None:
     assert world.write(batch(who, 0, flags=OLD))[0].refusal is None
     assert world.write(batch(who, 0, 1, flags=OLD))[0].refusal is Refusal.NOT_IN_TRANSACTION
     world.end(who, bumps=False)
-    # A repeat of what was written is no new batch, even after the end.
+    for sequence in range(2):  # a repeat of what was written is refused, too, as in Kafka
+        [outcome] = world.write(batch(who, sequence, flags=OLD))
+        assert outcome.refusal is Refusal.NOT_IN_TRANSACTION
+    world.grow(who, 0)
     assert world.write(batch(who, 0, flags=OLD))[0].base_offset == 0
-    assert world.write(batch(who, 1, flags=OLD))[0].refusal is Refusal.NOT_IN_TRANSACTION
 
 
 def test_a_batch_that_commits_after_the_end_is_refused() -> None:
@@ -136,6 +138,22 @@ def test_a_batch_that_commits_after_the_end_is_refused() -> None:
     world.write(batch(who, 0))
     _, outcomes = world.propose(world.end_proposal(who), world.commit_wal(batch(who, 1)))
     assert outcomes[0].refusal is Refusal.STALE_PRODUCER_EPOCH
+
+
+def test_a_refused_batch_of_version_2_has_added_its_partition() -> None:
+    world = TransactionWorld()
+    who = world.init()
+    [gap] = world.write(batch(who, 1))
+    assert gap.refusal is Refusal.OUT_OF_ORDER_SEQUENCE
+    assert world.id().is_open
+    outcomes = world.write(batch(who, 0, 1), batch(who, 7, 1), batch(who, 5, 2))
+    assert [each.refusal is None for each in outcomes] == [True, False, False]
+    world.end(who)
+    # Each added partition gets a marker; the second has a record before it.
+    assert [world.partition(each).next_offset for each in range(3)] == [1, 2, 1]
+    [stale] = world.write(batch(who, 0))
+    assert stale.refusal is Refusal.STALE_PRODUCER_EPOCH
+    assert not world.id().is_open
 
 
 def test_a_new_epoch_begins_at_sequence_zero_everywhere() -> None:
@@ -154,6 +172,9 @@ def test_a_plain_batch_inside_a_transaction_is_refused() -> None:
     assert world.write(batch(who, 0, flags=0))[0].refusal is None
     assert world.write(batch(who, 1))[0].refusal is None
     assert world.write(batch(who, 2, flags=0))[0].refusal is Refusal.OPEN_TRANSACTION
+    # What it repeats or skips is judged first.
+    assert world.write(batch(who, 1, flags=0))[0].base_offset == 1
+    assert world.write(batch(who, 3, flags=0))[0].refusal is Refusal.OUT_OF_ORDER_SEQUENCE
     assert world.write(batch(who, 0, 1, flags=0))[0].refusal is None  # elsewhere
 
 
@@ -305,6 +326,20 @@ def test_an_operator_aborts_the_whole_transaction() -> None:
     assert again.refusal is R.INVALID_STATE
     [unknown] = world.propose(AbortTransaction(5, 0))
     assert unknown.refusal is R.UNKNOWN_ID
+
+
+def test_an_operator_aborts_only_the_transaction_that_was_seen() -> None:
+    world = TransactionWorld()
+    who = world.init()
+    world.grow(who, 0)
+    seen = world.id().began
+    world.end(who, bumps=False)
+    world.grow(who, 1)
+    [late] = world.propose(AbortTransaction(who.producer_id, 0, began=seen))
+    assert late.refusal is R.CONCURRENT
+    assert world.id().is_open
+    [answer] = world.propose(AbortTransaction(who.producer_id, 0, began=world.id().began))
+    assert (answer.refusal, answer.epoch) == (None, 1)
 
 
 def test_unused_ids_expire_and_open_ones_do_not() -> None:

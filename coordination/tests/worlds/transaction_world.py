@@ -128,8 +128,8 @@ class TransactionWorld:
         )
         return self.propose(proposal)[0]
 
-    def commit_offset(self, offset: int) -> None:
-        self.propose(CommitOffsets(GROUP, 1, -1, (row(offset),)))
+    def commit_offset(self, offset: int, *, partition: int = 0) -> None:
+        self.propose(CommitOffsets(GROUP, 1, -1, (row(offset, partition),)))
 
     @property
     def offset(self) -> int | None:
@@ -153,8 +153,8 @@ class TransactionWorld:
         return EndAnswer(None, last.producer_id, epoch)
 
 
-def row(offset: int) -> OffsetToCommit:
-    return OffsetToCommit(TOPIC, 0, offset, -1, "")
+def row(offset: int, partition: int = 0) -> OffsetToCommit:
+    return OffsetToCommit(TOPIC, partition, offset, -1, "")
 
 
 def batch(

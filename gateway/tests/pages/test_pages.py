@@ -41,7 +41,15 @@ OPERATIONS = DOCS / "operations"
 PACKAGES = ("protocol", "storage", "coordination", "gateway", "lab", "compat-tests", "deploy")
 GENERATE = ROOT / "gateway" / "generate_docs.py"
 CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
-OF_CLIENTS = {"auto.offset.reset", "bootstrap.servers", "client.id", "client.rack"}
+OF_CLIENTS = {
+    "auto.offset.reset",
+    "bootstrap.servers",
+    "client.id",
+    "client.rack",
+    "isolation.level",
+    "transaction.timeout.ms",
+    "transactional.id",
+}
 UNITS = {"s": 1000, "GiB": 1 << 30}
 
 

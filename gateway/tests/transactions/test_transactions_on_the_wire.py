@@ -149,7 +149,7 @@ async def test_a_second_client_fences_the_first(
         assert await end_offset(client, COMMITTED) == 2
 
 
-async def test_batches_of_another_id_are_refused_as_a_whole(autojump_clock: MockClock) -> None:
+async def test_batches_of_another_id_are_refused(autojump_clock: MockClock) -> None:
     async with wire_world() as world:
         client, topic_id = await started(world)
         producer = await init(client)
@@ -260,6 +260,8 @@ async def test_tools_see_transactions(autojump_clock: MockClock) -> None:
         assert await names(lt.ListTransactionsRequest()) == ["x", "other"]
         assert await names(lt.ListTransactionsRequest(["Ongoing"])) == ["x"]
         assert await names(lt.ListTransactionsRequest([], [producer[0] + 1])) == ["other"]
+        assert await names(lt.ListTransactionsRequest(duration_filter=0)) == ["other"]
+        assert await names(lt.ListTransactionsRequest(duration_filter=-2)) == ["x", "other"]
         assert await names(lt.ListTransactionsRequest(transactional_id_pattern="o.*")) == ["other"]
         bad = await listed(lt.ListTransactionsRequest(transactional_id_pattern="("))
         assert bad.error_code == E.INVALID_REGULAR_EXPRESSION

@@ -12,6 +12,7 @@ from tests.worlds.group_world import NONE, Clock, Gateway, cluster
 from tidegate_coordination.events.metadata_versions import NEWEST
 from tidegate_coordination.rules.consumer_groups.offset_expiry import ExpireOffsets
 from tidegate_protocol.error_codes import ErrorCode as E
+from tidegate_protocol.messages import add_offsets_to_txn as ao
 from tidegate_protocol.messages import end_txn as et
 from tidegate_protocol.messages import init_producer_id as ip
 from tidegate_protocol.messages import txn_offset_commit as tc
@@ -64,7 +65,7 @@ async def test_a_refusal_leaves_unknown_partitions_their_code(autojump_clock: Cl
         producer = await init(gateway)
         rows = [("unknown", 0), ("orders", 0)]
         unknown = E.UNKNOWN_TOPIC_OR_PARTITION
-        generation = {"member_id": "m", "generation_id": 3}
+        generation: dict[str, Any] = {"member_id": "m", "generation_id": 3}
         assert await stage(gateway, producer, *rows, **generation) == [
             unknown,
             E.ILLEGAL_GENERATION,
@@ -112,11 +113,10 @@ async def test_members_are_checked_and_no_member_is_taken(autojump_clock: Clock)
         }
 
         async def code(**fields: Any) -> int:
-            [found] = await stage(gateway, producer, version=3, **(present | fields))
+            [found] = await stage(gateway, producer, **(present | fields))
             return found
 
-        # The member passes, and then its producer has not added the group.
-        assert await code() == E.INVALID_TXN_STATE
+        assert await code() == NONE
         assert await code(member_id="m", group_instance_id=None) == E.UNKNOWN_MEMBER_ID
         assert await code(group_instance_id="j") == E.UNKNOWN_MEMBER_ID
         assert await code(member_id="m") == E.FENCED_INSTANCE_ID
@@ -126,9 +126,43 @@ async def test_members_are_checked_and_no_member_is_taken(autojump_clock: Clock)
         assert await stage(gateway, producer) == [NONE]
 
 
+@pytest.mark.parametrize("version", [3, 4, 5])
+async def test_the_producer_is_checked_before_the_member(
+    version: int, autojump_clock: Clock
+) -> None:
+    async with transactional_cluster() as [gateway]:
+        producer_id, epoch = await init(gateway)
+        stranger: dict[str, Any] = {"member_id": "m", "generation_id": 1, "version": version}
+        codes = await stage(gateway, (producer_id, epoch + 1), **stranger)
+        assert codes == [E.INVALID_PRODUCER_EPOCH]
+        codes = await stage(gateway, (producer_id, epoch), name="y", **stranger)
+        assert codes == [E.INVALID_PRODUCER_ID_MAPPING]
+        codes = await stage(gateway, (producer_id, epoch), **stranger)
+        not_added = {3: E.INVALID_TXN_STATE, 4: E.TRANSACTION_ABORTABLE}
+        assert codes == [not_added.get(version, E.ILLEGAL_GENERATION)]
+        request = ao.AddOffsetsToTxnRequest("x", producer_id, epoch, "g")
+        assert (await gateway.ask(ao, request, 3)).error_code == NONE
+        assert await stage(gateway, (producer_id, epoch), **stranger) == [E.ILLEGAL_GENERATION]
+
+
+@pytest.mark.parametrize(
+    "refused", [{"member_id": "m", "generation_id": 1}, {"metadata": "m" * 5_000}]
+)
+async def test_a_refused_commit_of_version_5_has_added_its_group(
+    refused: dict[str, Any], autojump_clock: Clock
+) -> None:
+    async with transactional_cluster() as [gateway]:
+        producer = await init(gateway)
+        assert await stage(gateway, producer, **refused) != [NONE]
+        transaction = gateway.coordinator.state.transactions.open_of("x")
+        assert transaction is not None
+        assert list(transaction.groups) == ["g"]
+        assert (await gateway.ask(et, et.EndTxnRequest("x", *producer, True), 5)).error_code == NONE
+
+
 async def test_an_unknown_group_has_no_generation(autojump_clock: Clock) -> None:
     async with transactional_cluster() as [gateway]:
-        member = {"member_id": "m", "generation_id": 1}
+        member: dict[str, Any] = {"member_id": "m", "generation_id": 1}
         assert await stage(gateway, await init(gateway), **member) == [E.ILLEGAL_GENERATION]
 
 
@@ -138,7 +172,7 @@ async def test_a_rebalance_that_completes_hinders_no_commit(autojump_clock: Cloc
         member = (await gateway.join()).member_id
         generation = (await gateway.join(member)).generation_id
         assert (await gateway.describe()).group_state == "CompletingRebalance"
-        named = {"member_id": member, "generation_id": generation}
+        named: dict[str, Any] = {"member_id": member, "generation_id": generation}
         assert await stage(gateway, producer, **named) == [NONE]
 
 

@@ -131,10 +131,10 @@ class Gateway:
         steps = TransactionSteps(self.coordinator, ProducerIds(self.coordinator))
         handlers: list[Any] = [
             FindCoordinator(self.coordinator, internal_topics, self.groups, view),
-            TxnOffsetCommit(*both),
+            TxnOffsetCommit(*both, steps),
             AddOffsetsToTxn(steps),
             AddPartitionsToTxn(self.coordinator, steps),
-            InitProducerId(steps, 900_000),
+            InitProducerId(steps, lambda: 900_000),
             EndTxn(steps),
             OffsetFetch(self.coordinator),
             *(each(*both) for each in (ListGroups, OffsetCommit, OffsetDelete)),

@@ -72,7 +72,7 @@ class Deletion(Enum):
 
 @dataclass(frozen=True, slots=True)
 class DeleteGroup:
-    """Delete a group without members, its offsets and its claim.
+    """Delete a group without members, its offsets, also those only staged, and its claim.
 
     The caller knows that no member is about to join.  Only the holder of the claim may propose it,
     or any gateway if no live gateway holds the claim.
