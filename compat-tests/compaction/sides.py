@@ -201,7 +201,8 @@ def write(side: Side, workload: Workload, rows: Sequence[Row], first_offset: int
 class TransactionalWriter:
     """Three transactional producers of one topic, which take turns.
 
-    Each step waits until its records are written, so that their offsets are known before.
+    Each step waits until its records or its marker are written, so that all offsets are known
+    before.  Apache Kafka answers the end of a transaction before it has written the marker.
     """
 
     def __init__(self, side: Side, workload: Workload) -> None:
@@ -222,6 +223,13 @@ class TransactionalWriter:
         for each in self._producers:
             each.init_transactions(SECONDS)
         self._open: Final[set[int]] = set()
+        self._end = 0
+        settings = {"bootstrap.servers": side.bootstrap, "group.id": "nobody"}
+        self._watcher: Final = Consumer(settings | {"enable.auto.commit": False}, logger=quiet)
+
+    def close(self) -> None:
+        """Close its connections."""
+        self._watcher.close()
 
     def play(self, steps: Sequence[Step]) -> None:
         """Take steps, in their order."""
@@ -231,6 +239,7 @@ class TransactionalWriter:
                 self._open.remove(step.producer)
                 end = producer.commit_transaction if step.is_committed else None
                 (end or producer.abort_transaction)(SECONDS)
+                self._await_end(1)
                 continue
             if step.producer not in self._open:
                 producer.begin_transaction()
@@ -242,6 +251,19 @@ class TransactionalWriter:
                 )
             if producer.flush(SECONDS):
                 raise TimeoutError(f"{self._topic}: records were not written")
+            self._await_end(len(step.rows))
+
+    def _await_end(self, added: int) -> None:
+        """Wait until so many offsets have been added."""
+        self._end += added
+        deadline = time.monotonic() + SECONDS
+        while True:
+            place = TopicPartition(self._topic, 0)
+            _, end = self._watcher.get_watermark_offsets(place, SECONDS, cached=False)
+            if end == self._end:
+                return
+            if end > self._end or time.monotonic() > deadline:
+                raise TimeoutError(f"{self._topic}: ends at {end}, not at {self._end}")
 
 
 def read(side: Side, name: str, isolation: str = "read_committed") -> list[Placed]:

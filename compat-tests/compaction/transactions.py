@@ -114,6 +114,7 @@ class Comparison:
             self._compare_whole([topic], "open")
         for writer in writers:
             writer.play(last)
+            writer.close()
         topic.play(last)
 
     def _let_clean(self, topics: Sequence[Topic]) -> None:

@@ -303,6 +303,7 @@ class Gateway:
             view=self.cluster_view,
             steering=self.steering,
             rng=environment.rng,
+            now_ms=environment.now_ms,
             blocking=environment.blocking,
             min_file_bytes=environment.min_file_bytes,
         )

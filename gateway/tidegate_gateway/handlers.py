@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from random import Random
 
@@ -81,10 +82,14 @@ def make_handlers(
     view: ClusterView,
     steering: ReadSteering,
     rng: Random,
+    now_ms: Callable[[], int],
     blocking: Blocking,
     min_file_bytes: int = MIN_FILE_BYTES,
 ) -> list[Handler]:
-    """Return the handlers of all APIs except Produce, which answers in two stages (dispatch.py)."""
+    """Return the handlers of all APIs except Produce, which answers in two stages (dispatch.py).
+
+    now_ms: wall clock.
+    """
     handlers = [
         *_data_handlers(
             coordinator,
@@ -99,7 +104,7 @@ def make_handlers(
         ),
         *_admin_handlers(coordinator, settings, cluster, view, rng=rng),
         *_group_handlers(coordinator, groups, settings, view, rng=rng),
-        *_transaction_handlers(coordinator, groups, steps, cluster, blocking),
+        *_transaction_handlers(coordinator, groups, steps, cluster, blocking, now_ms),
     ]
     served = [ApiKey.PRODUCE, ApiKey.API_VERSIONS, *(each.api_key for each in handlers)]
     return [ApiVersions(served, coordinator.state), *handlers]
@@ -140,6 +145,7 @@ def _transaction_handlers(
     steps: TransactionSteps,
     cluster: ClusterSettings,
     blocking: Blocking,
+    now_ms: Callable[[], int],
 ) -> list[Handler]:
     return [
         InitProducerId(steps, partial(cluster.time, "transaction.max.timeout.ms")),
@@ -149,7 +155,7 @@ def _transaction_handlers(
         EndTxn(steps),
         WriteTxnMarkers(steps),
         DescribeTransactions(coordinator),
-        ListTransactions(coordinator, blocking),
+        ListTransactions(coordinator, blocking, now_ms),
     ]
 
 

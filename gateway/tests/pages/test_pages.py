@@ -85,6 +85,7 @@ async def test_the_apis_that_are_served_are_listed() -> None:
             view=gateway.cluster_view,
             steering=gateway.steering,
             rng=Random(1),
+            now_ms=lambda: 0,
             blocking=Inline(),
         )
     served = [APIS[key] for key in (ApiKey.PRODUCE, *(each.api_key for each in handlers))]

@@ -92,3 +92,14 @@ async def test_a_fetch_after_the_last_stable_offset_names_no_producer(
         for offset, aborted in ((0, [0]), (1, []), (2, [])):
             found = await fetch(client, offset, isolation=COMMITTED)
             assert [each.first_offset for each in found.aborted_transactions] == aborted
+
+
+async def test_unknown_partitions_are_told_before_an_empty_id(autojump_clock: MockClock) -> None:
+    async with wire_world() as world:
+        client, _ = await started(world)
+        topics = [ap.AddPartitionsToTxnTopic(T, [0, 9])]
+        request = ap.AddPartitionsToTxnRequest([], "", 1, 0, topics)
+        answer = await client.call("AddPartitionsToTxn", 3, request)
+        [result] = answer.results_by_topic_v3_and_below
+        codes = [each.partition_error_code for each in result.results_by_partition]
+        assert codes == [E.OPERATION_NOT_ATTEMPTED, E.UNKNOWN_TOPIC_OR_PARTITION]

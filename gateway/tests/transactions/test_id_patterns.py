@@ -9,7 +9,7 @@ import pytest
 from trio.testing import MockClock
 
 from tests.worlds.transaction_client import init
-from tests.worlds.wire_client import wire_world
+from tests.worlds.wire_client import NOW_MS, wire_world
 from tidegate_gateway.blocking import Inline
 from tidegate_gateway.network.call import Call, Peer
 from tidegate_gateway.requests.transactions.id_patterns import (
@@ -77,7 +77,7 @@ async def test_a_match_that_takes_long_runs_outside_of_the_event_loop(
         for name in ("short", "ab" * 16_000):
             await init(client, name)
         noted = Noted()
-        handler = ListTransactions(world.gateway.coordinator, noted)
+        handler = ListTransactions(world.gateway.coordinator, noted, lambda: NOW_MS)
         call = Call(2, "test", Peer("client", 1, "PLAINTEXT"))
         for pattern, count, runs in (("short|.*", 2, 1), (f"{SLOW}.*", 2, 2), (".*", 2, 1)):
             noted.count = 0
@@ -105,7 +105,7 @@ async def test_many_filters_are_not_searched_one_by_one(autojump_clock: MockCloc
     """A request may name 100,000 of them, and a cluster may have a million ids."""
     async with wire_world() as world:
         producer_id, _ = await init(world.connect())
-        handler = ListTransactions(world.gateway.coordinator, Inline())
+        handler = ListTransactions(world.gateway.coordinator, Inline(), lambda: NOW_MS)
         asked = Searched([producer_id, 7])
         request = lt.ListTransactionsRequest(producer_id_filters=asked)
         answer = await handler.handle(Call(2, "test", Peer("client", 1, "PLAINTEXT")), request)

@@ -89,13 +89,13 @@ class AddPartitionsToTxn:
         self, call: Call, wanted: AddPartitionsToTxnTransaction
     ) -> Iterator[ErrorCode]:
         """Add the partitions, or check; return a code for each."""
-        if not wanted.transactional_id:
-            return repeat(ErrorCode.INVALID_REQUEST)
         try:
             places = await self._places(wanted.topics)
             known = [each for each in places if each is not None]
             if len(known) < len(places):
                 return iter([_UNKNOWN if each is None else _UNTRIED for each in places])
+            if not wanted.transactional_id:
+                return repeat(ErrorCode.INVALID_REQUEST)
             if wanted.verify_only:
                 return await self._verify(call, wanted, known)
             refusal = await self.steps.grow(_producer(wanted), tuple(known))

@@ -8,6 +8,7 @@ matches would take too long is refused.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from types import ModuleType
@@ -66,10 +67,11 @@ class _Filters(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ListTransactions:
-    """See the module's head."""
+    """See the module's head.  now_ms: wall clock, since log time stands while nothing happens."""
 
     coordinator: Coordinator
     blocking: Blocking
+    now_ms: Callable[[], int]
     api_key: ClassVar[int] = ApiKey.LIST_TRANSACTIONS
     messages: ClassVar[ModuleType] = wire
 
@@ -105,9 +107,11 @@ class ListTransactions:
             return False
         if filters.producer_ids and row.producer_id not in filters.producer_ids:
             return False
+        if filters.longer_than_ms < 0:
+            return True
         # As in Kafka, a transaction that has ended counts from its start, too.
-        age_ms = self.coordinator.state.log_time_ms - row.started_ms
-        return filters.longer_than_ms < 0 or age_ms > filters.longer_than_ms
+        age_ms = max(self.now_ms(), self.coordinator.state.log_time_ms) - row.started_ms
+        return age_ms > filters.longer_than_ms
 
     def _is_own(self, name: str) -> bool:
         """Return whether the id hashes to this gateway."""
