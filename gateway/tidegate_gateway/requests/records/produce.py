@@ -22,8 +22,6 @@ import trio
 
 from tidegate_coordination.configs.topic_settings import TopicSettings
 from tidegate_coordination.coordinator.coordinator import Coordinator, CoordinatorUnavailable
-from tidegate_coordination.events.metadata_versions import TRANSACTIONS as TRANSACTIONS_LEVEL
-from tidegate_coordination.rules.records.transactional_batches import MAY_ADD, TRANSACTIONAL
 from tidegate_coordination.state.topics import Topic
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.headers import RequestHeader
@@ -56,8 +54,10 @@ from .produce_answers import Pending, Token, refuse
 from .produce_rules import (
     NO_ANSWER,
     accepted_header,
+    allows_transactions,
     find_topic,
     request_error,
+    transactional_flags,
     transactional_producer_ids,
     writable_topic,
 )
@@ -66,9 +66,6 @@ _log = structlog.get_logger("tidegate.produce")
 
 # About the default of clients' request.timeout.ms.
 ROOM_SECONDS: Final = 30.0
-
-# From here on a batch adds its partition to its transaction (KIP-890).
-MAY_ADD_SINCE: Final = 12
 
 # The cost of accepting a batch, in rows (turns.py).
 ROWS_A_BATCH: Final = 5
@@ -126,9 +123,7 @@ class Produce:
         slot = None if request.acks == NO_ANSWER else connection.open_slot()
         pending = Pending(connection, header, slot, self.flusher, self.deadlines)
         room_by = trio.current_time() + ROOM_SECONDS
-        flags = 0
-        if request.transactional_id is not None:
-            flags = TRANSACTIONAL | (MAY_ADD if header.api_version >= MAY_ADD_SINCE else 0)
+        flags = transactional_flags(request.transactional_id, header.api_version)
         received = _Received(header.api_version, connection.peer, arena, pending, room_by, flags)
         whole = request_error(request.acks) or self._error_here()
         if whole is None and request.transactional_id is not None:
@@ -166,7 +161,7 @@ class Produce:
         id's.
         """
         state = self.coordinator.state
-        if state.metadata_version < TRANSACTIONS_LEVEL:
+        if not allows_transactions(state):
             self.refused.note(peer, TRANSACTIONS)
             return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, TRANSACTIONS.what
         producer_ids = transactional_producer_ids(request)
