@@ -38,11 +38,15 @@ class TransactionJudge:
 
     def __init__(self, view: View) -> None:
         self._view: Final = view
+        self._found: dict[int, OverlaidId | None] = {}  # by producer id; nobody else changes it now
         self._first_offsets: dict[int, list[tuple[int, int]]] = {}
 
     def fence(self, flags: int, producer_id: int, epoch: int, number: int) -> Misfit | None:
         """Return why a producer may not write such a batch at all."""
-        found = self._view.transactions.of_producer(producer_id)
+        if producer_id in self._found:
+            found = self._found[producer_id]
+        else:
+            found = self._found[producer_id] = self._view.transactions.of_producer(producer_id)
         if not flags & TRANSACTIONAL:
             is_inside = found is not None and found.row.is_open and found.has_written(number)
             return Misfit.NOT_TRANSACTIONAL if is_inside else None
@@ -73,6 +77,6 @@ class TransactionJudge:
             yield TransactionWritten(producer_id, tuple(first_offsets))
 
     def _id(self, producer_id: int) -> OverlaidId:
-        found = self._view.transactions.of_producer(producer_id)
+        found = self._found[producer_id]
         assert found is not None, "a batch without its transactional id passed the fence"
         return found
