@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any, Generic, TypeVar, cast
 
-from faults.watch import now_ms
+from faults.attendance import now_ms
 from harness.process import Command
 
 from exactly_once.lives import Life

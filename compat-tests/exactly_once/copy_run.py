@@ -24,7 +24,7 @@ import msgspec
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from faults.watch import Say, clock
+from faults.attendance import Say, clock
 from faults.world import World, running_world
 from harness import install
 from harness.places import WORK

@@ -8,7 +8,7 @@ import time
 from collections import defaultdict
 
 from confluent_kafka import Consumer, Producer, TopicPartition
-from faults.watch import now_ms
+from faults.attendance import now_ms
 
 TICK_SECONDS = 0.05
 FLUSH_SECONDS = 120.0

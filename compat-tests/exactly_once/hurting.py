@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from faults.watch import now_ms
+from faults.attendance import now_ms
 
 from exactly_once.kills import Blow
 

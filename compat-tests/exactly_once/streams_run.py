@@ -30,12 +30,12 @@ import msgspec
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from faults.attendance import Say, clock, now_ms
+from faults.driver import Driver
 from faults.stalls import longest_gap
-from faults.watch import Say, clock, now_ms
 from faults.world import World, running_world
 from harness import install
 from harness.places import WORK
-from upgrade.run import NEWER, Driver
 
 from exactly_once.clients import Client, java, wait_until
 from exactly_once.counts import judge_counts
@@ -106,7 +106,7 @@ class StreamsRun:
     def run(self) -> Figures:
         """Do all of it."""
         began = time.monotonic()
-        self._driver.start(NEWER)
+        self._driver.start(Path(sys.executable))
         self._writer.start()
         self._reader.start()
         for each in self._instances:

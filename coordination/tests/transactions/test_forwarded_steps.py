@@ -1,46 +1,55 @@
-"""Steps of a transaction that other gateways forward share an entry, and see each other's."""
+"""Steps that other gateways forward share an entry, and each sees what the earlier ones decided."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tests.worlds.transaction_world import OLD, TransactionWorld, batch
+import pytest
+
+from tests.worlds.transaction_world import TransactionWorld, batch
 from tidegate_coordination.rules.numbered import Numbered
 from tidegate_coordination.rules.proposal import Proposal
 from tidegate_coordination.rules.records.wal import Refusal
+from tidegate_coordination.rules.transactions.initialising import InitialiseTransactionalId
+from tidegate_coordination.state.transactions.rows import TransactionState
 
 
-def forwarded(world: TransactionWorld, *proposals: Proposal[Any]) -> list[Any]:
-    """Put forwarded proposals into one entry; return their answers, not encoded."""
-    answers: list[Any] = []
+class Forwarding:
+    """Numbers the proposals of a gateway."""
 
-    def encoded(answer: Any) -> bytes:
-        answers.append(answer)
-        return b"\xc0"
+    def __init__(self) -> None:
+        self._last = 0
+        self.answers: list[Any] = []
 
-    world.propose(
-        *(Numbered(1, number, 0, 0, 0, each, encoded) for number, each in enumerate(proposals, 1))
-    )
-    return answers
+    def __call__(self, proposal: Proposal[Any]) -> Numbered:
+        self._last += 1
+        return Numbered(1, self._last, 0, 0, 0, proposal, self._encode)
+
+    def _encode(self, answer: Any) -> bytes:
+        self.answers.append(answer)
+        return b"answer"
 
 
-def test_a_transaction_begins_once_in_a_partition_though_its_batches_share_an_entry() -> None:
-    world = TransactionWorld()
+def test_a_forwarded_batch_sees_that_its_producer_was_fenced_in_the_same_entry() -> None:
+    world, forwarded = TransactionWorld(), Forwarding()
     who = world.init()
-    commits = [world.commit_wal(batch(who, each)) for each in range(2)]
-    answers = forwarded(world, *commits, world.end_proposal(who))
-    assert [each.refusal for outcomes in answers[:2] for each in outcomes] == [None, None]
-    assert answers[2].epoch == who.epoch + 1
-    assert world.partition().next_offset == 3
-    assert not world.partition().open
+    fence = InitialiseTransactionalId("x", 60_000)
+    world.propose(forwarded(fence), forwarded(world.commit_wal(batch(who, 0))))
+    _, [outcome] = forwarded.answers
+    assert outcome.refusal is Refusal.STALE_PRODUCER_EPOCH
 
 
-def test_a_late_batch_in_the_entry_of_the_end_is_refused() -> None:
-    world = TransactionWorld()
+@pytest.mark.parametrize("is_forwarded", [True, False])
+def test_an_initialisation_aborts_what_a_batch_of_the_same_entry_began(
+    *, is_forwarded: bool
+) -> None:
+    world, forwarded = TransactionWorld(), Forwarding()
     who = world.init()
-    world.grow(who, 0)
-    world.write(batch(who, 0, flags=OLD))
-    late = world.commit_wal(batch(who, 1, flags=OLD))
-    answers = forwarded(world, world.end_proposal(who, bumps=False), late)
-    assert [each.refusal for each in answers[1]] == [Refusal.NOT_IN_TRANSACTION]
-    assert world.partition().next_offset == 2
+    steps: list[Proposal[Any]] = [
+        world.commit_wal(batch(who, 0)),
+        InitialiseTransactionalId("x", 60_000),
+    ]
+    world.propose(*(forwarded(each) if is_forwarded else each for each in steps))
+    assert world.id().state is TransactionState.EMPTY
+    assert world.partition().next_offset == 2, "a record and its marker"
+    assert world.partition().last_stable_offset == 2

@@ -7,7 +7,7 @@ from random import Random
 import trio
 from trio.testing import MockClock
 
-from tests.transactions.test_transactions_on_the_wire import T, end_offset, write
+from tests.worlds.transaction_client import T, end_offset, write
 from tests.worlds.wire_client import NOW_MS, WireClient, wire_world
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.events.metadata_versions import NEWEST

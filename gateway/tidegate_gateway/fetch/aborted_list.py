@@ -25,6 +25,8 @@ def aborted_between(
     A transaction that ended below `start` must not be named: the reader would drop later records of
     its producer.
     """
+    if start >= end:
+        return []
     found: set[AbortedProducer] = set()
     if partition.aborted:
         found |= {(row.first, row.producer_id) for row in partition.aborted.between(start, end)}

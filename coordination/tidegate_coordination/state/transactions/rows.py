@@ -41,7 +41,8 @@ class TransactionalId(NamedTuple):
 
     last_epoch, previous_producer_id: see events.TransactionalIdInitialised.  started_ms,
     began: log time and position of the entry that began the open transaction, or the last one; -1
-    before the first.  updated_ms: log time of the last change.
+    before the first.  An abort without a transaction starts when it ends, as in Kafka.
+    updated_ms: log time of the last change.
     """
 
     producer_id: int
@@ -59,6 +60,10 @@ class TransactionalId(NamedTuple):
         """Return whether a transaction is open."""
         return self.state is TransactionState.ONGOING
 
+    def has_epoch(self, epoch: int) -> bool:
+        """Return whether a client has the present epoch; no client has FENCING_EPOCH."""
+        return epoch == self.epoch <= LAST_EPOCH
+
     @property
     def has_no_epoch_left(self) -> bool:
         """Return whether the next bump needs another producer id."""
@@ -66,6 +71,8 @@ class TransactionalId(NamedTuple):
 
 
 _ROW: Final = Struct("<qhhqiBqqq")
+_STARTED: Final = Struct("<q")
+_STARTED_AT: Final = 25
 
 
 def packed(row: TransactionalId) -> bytes:
@@ -77,3 +84,9 @@ def unpacked(data: bytes) -> TransactionalId:
     """Return the row that packed() was called with."""
     row = TransactionalId._make(_ROW.unpack(data))
     return row._replace(state=TransactionState(row.state))
+
+
+def started_ms(data: bytes) -> int:
+    """Return that field of packed(), for a look at many rows."""
+    started: int = _STARTED.unpack_from(data, _STARTED_AT)[0]
+    return started

@@ -13,6 +13,7 @@ from ...events import transactions as tev
 from ...events.groups import CommittedOffset
 from ..broken import expect
 from ..frozen import FrozenRows
+from .ends import Ends
 from .open import NOTHING_WRITTEN, OffsetKey, OpenTransaction, StagedOffset
 from .rows import (
     FENCING_EPOCH,
@@ -21,6 +22,7 @@ from .rows import (
     TransactionalId,
     TransactionState,
     packed,
+    started_ms,
     unpacked,
 )
 
@@ -28,7 +30,7 @@ _NEVER: Final = -1
 
 
 class TransactionTable:
-    """See the module's head.  next_order: of the next staged offset."""
+    """See the module's head.  next_order: of the next staged offset.  ends: no snapshot has it."""
 
     def __init__(self) -> None:
         self._rows: dict[str, bytes] = {}
@@ -36,6 +38,7 @@ class TransactionTable:
         self._open: dict[str, OpenTransaction] = {}
         self._staging: dict[str, set[str]] = {}  # ids with staged offsets, by group
         self.next_order = 0
+        self.ends: Final = Ends()
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -60,6 +63,11 @@ class TransactionTable:
     def open_ids(self) -> Sequence[str]:
         """Return the ids with an open transaction."""
         return list(self._open)
+
+    def open_rows(self) -> Iterator[tuple[int, OpenTransaction]]:
+        """Yield each open transaction after the log time at which it began."""
+        for name, each in self._open.items():
+            yield started_ms(self._rows[name]), each
 
     def idle_since(self, before_ms: int) -> Iterator[str]:
         """Yield the ids that were last used before a log time, except those that are open."""
@@ -142,6 +150,7 @@ class TransactionTable:
         transaction = self._open.pop(name, None)
         if transaction is not None:
             self._forget_staging(name, transaction.groups)
+            self.ends.note(event, name)
         row = unpacked(self._rows[name])
         is_rotated = event.next_producer_id != row.producer_id
         is_bumped = is_rotated or event.next_epoch != row.epoch
@@ -153,6 +162,7 @@ class TransactionTable:
                 last_epoch=row.epoch if is_bumped else row.last_epoch,
                 previous_producer_id=row.producer_id if is_rotated else NO_ID,
                 state=complete if event.committed else TransactionState.COMPLETE_ABORT,
+                started_ms=row.started_ms if transaction is not None else log_time_ms,
                 updated_ms=log_time_ms,
             )
         )
