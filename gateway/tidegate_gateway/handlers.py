@@ -143,7 +143,7 @@ def _transaction_handlers(
         InitProducerId(steps, settings.int("transaction.max.timeout.ms")),
         AddPartitionsToTxn(coordinator, steps),
         AddOffsetsToTxn(steps),
-        TxnOffsetCommit(coordinator, groups),
+        TxnOffsetCommit(coordinator, groups, steps),
         EndTxn(steps),
         WriteTxnMarkers(steps),
         DescribeTransactions(coordinator),

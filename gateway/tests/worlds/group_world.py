@@ -128,7 +128,7 @@ class Gateway:
         steps = TransactionSteps(self.coordinator, ProducerIds(self.coordinator))
         handlers: list[Any] = [
             FindCoordinator(self.coordinator, internal_topics, self.groups, view),
-            TxnOffsetCommit(*both),
+            TxnOffsetCommit(*both, steps),
             AddOffsetsToTxn(steps),
             AddPartitionsToTxn(self.coordinator, steps),
             InitProducerId(steps, 900_000),

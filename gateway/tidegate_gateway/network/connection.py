@@ -117,6 +117,10 @@ class Connection:
             _log.warning("closed a connection", peer=_name(self.peer), reason=reason)
         self._scope.cancel()
 
+    def is_client_gone(self) -> bool:
+        """Return whether the client has closed the connection: it waits for no answer any more."""
+        return self._transport.is_peer_gone()
+
     def _close(self) -> None:
         self._transport.close()
         self.receiver.close()

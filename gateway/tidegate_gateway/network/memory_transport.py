@@ -99,6 +99,10 @@ class MemoryTransport:
         except FileChanged as error:
             raise TransportBroken(str(error)) from error
 
+    def is_peer_gone(self) -> bool:
+        """See Transport."""
+        return self._incoming.closed
+
     async def wait_sendable(self) -> None:
         """See Transport."""
         await self._outgoing.wait_room()

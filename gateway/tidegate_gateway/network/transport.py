@@ -9,9 +9,10 @@ in-memory twin in memory_transport.py for tests and simulation.
 
 from __future__ import annotations
 
+import select
 import socket
 from collections.abc import Iterator, Sequence
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 import trio
 
@@ -24,6 +25,8 @@ Part: TypeAlias = Buffer | FilePart
 MAX_PARTS = 512
 # The piece of a file that is checked for being in memory, and read if it is not, before it is sent.
 STRETCH_BYTES = 1 << 20
+# Of poll(): the peer has closed.  Only Linux has it; errors and hang-ups are always reported.
+_HANG_UP: Final[int] = getattr(select, "POLLRDHUP", 0)
 
 
 class TransportBroken(Exception):
@@ -60,6 +63,10 @@ class Transport(Protocol):
         Raises:
           TransportBroken: the connection is gone.
         """
+        ...
+
+    def is_peer_gone(self) -> bool:
+        """Return whether the peer has closed its side; bytes that it sent before may be unread."""
         ...
 
     async def wait_sendable(self) -> None:
@@ -135,6 +142,22 @@ class SocketTransport:
             return 0
         self._is_brought = False
         return stretch.send_to(descriptor)
+
+    def is_peer_gone(self) -> bool:
+        """See Transport."""
+        descriptor = self._socket.fileno()
+        if descriptor < 0:
+            return True
+        if _HANG_UP:
+            poll = select.poll()
+            poll.register(descriptor, _HANG_UP)
+            return bool(poll.poll(0))
+        try:  # without the flag, unread bytes hide the end
+            return not self._socket.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
 
     async def wait_sendable(self) -> None:
         """See Transport.  Reads a part that is only on the disk first, in a thread."""

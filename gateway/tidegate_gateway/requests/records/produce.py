@@ -23,7 +23,11 @@ import trio
 from tidegate_coordination.configs.topic_settings import TopicSettings
 from tidegate_coordination.coordinator.coordinator import Coordinator, CoordinatorUnavailable
 from tidegate_coordination.events.metadata_versions import TRANSACTIONS as TRANSACTIONS_LEVEL
-from tidegate_coordination.rules.records.transactional_batches import MAY_ADD, TRANSACTIONAL
+from tidegate_coordination.rules.records.transactional_batches import (
+    MAY_ADD,
+    TRANSACTIONAL,
+    with_began,
+)
 from tidegate_coordination.state.topics import Topic
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.headers import RequestHeader
@@ -50,6 +54,7 @@ from ...produce.produce_deadlines import ProduceDeadlines
 from ...produce.record_checks import RecordChecks
 from ...produce.refusals import BatchRefused
 from ...produce.wal_writer import WalWriter
+from ...transactions.arrivals import began_at, is_known
 from ...unserved import TRANSACTIONS
 from ..refused_features import RefusedFeatures
 from .produce_answers import Pending, Token, refuse
@@ -57,6 +62,7 @@ from .produce_rules import (
     NO_ANSWER,
     accepted_header,
     find_topic,
+    partition_numbers,
     request_error,
     transactional_producer_ids,
     writable_topic,
@@ -126,13 +132,12 @@ class Produce:
         slot = None if request.acks == NO_ANSWER else connection.open_slot()
         pending = Pending(connection, header, slot, self.flusher, self.deadlines)
         room_by = trio.current_time() + ROOM_SECONDS
-        flags = 0
-        if request.transactional_id is not None:
-            flags = TRANSACTIONAL | (MAY_ADD if header.api_version >= MAY_ADD_SINCE else 0)
-        received = _Received(header.api_version, connection.peer, arena, pending, room_by, flags)
         whole = request_error(request.acks) or self._error_here()
+        flags = 0
         if whole is None and request.transactional_id is not None:
             whole = await self._transactional_error(connection.peer, request)
+            flags = await self._transactional_flags(connection, request, header.api_version)
+        received = _Received(header.api_version, connection.peer, arena, pending, room_by, flags)
         for topic_data in request.topic_data:
             answer = TopicProduceResponse(topic_data.name, topic_data.topic_id)
             pending.response.responses.append(answer)
@@ -179,6 +184,24 @@ class Produce:
                 text = "the transactional id has another producer id"
                 return ErrorCode.INVALID_PRODUCER_ID_MAPPING, text
         return None
+
+    async def _transactional_flags(
+        self, connection: Connection, request: ProduceRequest, version: int
+    ) -> int:
+        """Return the flags of a request's transactional batches; see BatchFacts.
+
+        Raises:
+          CloseConnection: the client is gone, and may have begun another transaction elsewhere.
+        """
+        if version >= MAY_ADD_SINCE:
+            return TRANSACTIONAL | MAY_ADD
+        state, name = self.coordinator.state, request.transactional_id or ""
+        if not is_known(state, name, partition_numbers(state.topics, request)):
+            await self._catch_up()
+        began = began_at(state, name)
+        if connection.is_client_gone():
+            raise CloseConnection()
+        return with_began(TRANSACTIONAL, began)
 
     async def _topic(self, data: TopicProduceData, version: int) -> Topic | None:
         """Find the topic, reading the log to its end before calling it unknown."""

@@ -32,7 +32,7 @@ from tidegate_protocol.messages.txn_offset_commit import (
 
 from ...groups.group_manager import GroupManager
 from ...network.call import Call
-from ...transactions.steps import ProducerName
+from ...transactions.steps import ProducerName, TransactionSteps
 from ..groups.group_errors import refusal_code as group_refusal_code
 from .errors import UNAVAILABLE, refusal_code
 
@@ -47,6 +47,7 @@ class TxnOffsetCommit:
 
     coordinator: Coordinator
     groups: GroupManager
+    steps: TransactionSteps
     api_key: ClassVar[int] = ApiKey.TXN_OFFSET_COMMIT
     messages: ClassVar[ModuleType] = wire
 
@@ -78,17 +79,22 @@ class TxnOffsetCommit:
         producer = ProducerName(
             request.transactional_id, request.producer_id, request.producer_epoch
         )
+        may_add = call.version >= MAY_ADD_SINCE
         try:
+            began = 0 if may_add else await self.steps.began(call, request.transactional_id)
             answer = await self.groups.stage(
                 request.group_id,
                 MemberIdentity(request.member_id, request.group_instance_id),
                 request.generation_id,
                 offsets,
                 producer,
-                may_add=call.version >= MAY_ADD_SINCE,
+                may_add=may_add,
+                began=began,
             )
         except ProposalFailed:
             return ErrorCode.INVALID_COMMIT_OFFSET_SIZE
+        except CoordinatorUnavailable:
+            return UNAVAILABLE
         if isinstance(answer, Refusal):
             return group_refusal_code(answer)
         if isinstance(answer, TransactionRefusal):
