@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 import pytest
-from harness.baseline import passing, score
+from harness.baseline import EVERYTHING, passing, score
 from harness.excluded import excluded, worth_a_start
+from harness.go_suite import chosen
 from harness.java_tools import verifiable
 from harness.java_tools.normalise import apis, normal
 from harness.java_tools.script import Call
@@ -25,12 +26,27 @@ def test_score_counts_only_the_baseline() -> None:
     ]  # fmt: skip
 
 
+def test_a_pattern_chooses_tests_of_the_baseline() -> None:
+    assert passing("kafka-python", re.compile("::test_transactional_")) == [
+        "test_producer_integration.py::test_transactional_producer_messages",
+        "test_producer_integration.py::test_transactional_producer_offsets",
+    ]
+
+
+def test_go_runs_the_chosen_tests_with_all_of_their_subtests() -> None:
+    only = re.compile("Etl")
+    assert chosen(["TestEtl", "TestEtl/range", "TestEtl2"], only) == [
+        "-test.run=^(TestEtl|TestEtl2)$"
+    ]
+    assert chosen(["TestEtl"], EVERYTHING) == []
+
+
 def test_an_excluded_test_runs_once_its_api_is_offered() -> None:
     exclusions = [
-        (re.compile("^a"), "transactions are not offered yet"),
+        (re.compile("^a"), "client quotas are not offered yet"),
         (re.compile("^b"), "never"),
     ]
-    assert [worth_a_start("a", exclusions, offered) for offered in ({24, 30}, {30})] == [
+    assert [worth_a_start("a", exclusions, offered) for offered in ({49, 30}, {30})] == [
         True,
         False,
     ]

@@ -179,7 +179,7 @@ class World:
         return code
 
     def turn_all(self, what: str, mode: Mode) -> None:
-        """Set the links of all gateways to log or store."""
+        """Set the links of all gateways to clients, log or store."""
         for number in self.gateways:
             self.relay.turn(f"{what}-{number}", mode)
 

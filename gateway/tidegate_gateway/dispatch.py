@@ -51,6 +51,10 @@ BRIEF: Final = frozenset(
         ApiKey.SYNC_GROUP,
         ApiKey.API_VERSIONS,
         ApiKey.INIT_PRODUCER_ID,
+        ApiKey.ADD_PARTITIONS_TO_TXN,
+        ApiKey.ADD_OFFSETS_TO_TXN,
+        ApiKey.TXN_OFFSET_COMMIT,
+        ApiKey.END_TXN,
     }
 )
 
@@ -161,7 +165,13 @@ class Dispatcher:
     ) -> None:
         slot = connection.open_slot()
         note_refused = partial(self._refused.note, connection.peer)
-        call = Call(header.api_version, header.client_id or "", connection.peer, note_refused)
+        call = Call(
+            header.api_version,
+            header.client_id or "",
+            connection.peer,
+            note_refused,
+            connection.is_gone,
+        )
         work = None if is_brief else _in_turns(handler, "encode_response_in_turns")
         try:
             response = await handler.handle(call, request)

@@ -13,7 +13,6 @@ CALLS = {
     ),
     "configs --describe --client jt-client": "quotas are not offered yet",
     "acls --list": "ACLs are not offered yet",
-    "transactions list": "transactions are not offered yet",
 }
 
 # First match counts.  Only absence is permitted: an API that is offered has Kafka's versions.
@@ -21,7 +20,6 @@ ABSENT_APIS = [
     (re.compile(r"Share"), "share groups (KIP-932) are not offered yet"),
     (re.compile(r"Streams"), "streams groups (KIP-1071) are not offered yet"),
     (re.compile(r"ConsumerGroup(Heartbeat|Describe)"), "KIP-848 groups are not offered yet"),
-    (re.compile(r"Txn|Transactions"), "transactions are not offered yet"),
     (re.compile(r"Sasl|Scram|DelegationToken"), "SASL and its credentials are not offered yet"),
     (re.compile(r"ClientQuotas"), "quotas are not offered yet"),
     (re.compile(r"Raft|Quorum|UnregisterBroker"), "there is no KRaft quorum"),

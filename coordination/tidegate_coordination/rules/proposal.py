@@ -13,7 +13,7 @@ read and write, and a proposal that reads what an earlier one of the entry wrote
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Generic, Protocol, TypeVar
 
 from ..events.cluster import Event
@@ -45,6 +45,7 @@ class View:
     ClusterState.log_time_after.  writer: incarnation whose proposal it is, 0 before registration.
     appender: the incarnation that appends the entry, if it is another.  acknowledged: by author of
       forwarded proposals, the number up to which the author repeats none, as of the entry so far.
+    overlay: that of `transactions`, which a copy of the view shares; None for a new one.
     """
 
     state: ClusterState
@@ -59,10 +60,17 @@ class View:
     wal_ids: set[tuple[int, int]] = field(default_factory=set[tuple[int, int]])
     appender: int = 0
     acknowledged: dict[int, int] = field(default_factory=dict[int, int])
+    overlay: TransactionOverlay | None = None
     transactions: TransactionOverlay = field(init=False)
 
     def __post_init__(self) -> None:
-        self.transactions = TransactionOverlay(self.state)
+        if self.overlay is None:
+            self.overlay = TransactionOverlay(self.state)
+        self.transactions = self.overlay
+
+    def of_author(self, author: int) -> View:
+        """Return the view of a forwarded proposal; it shares the whole overlay."""
+        return replace(self, writer=author, appender=self.writer)
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,8 +44,10 @@ class TransactionFolds:
             self._state.partitions[number].fold_transaction(event.producer_id, offset)
 
     def fold_staged(self, event: tev.OffsetsStaged) -> None:
-        """Offsets wait for the end of a transaction."""
+        """Offsets wait for the end of a transaction; their group is there from now on."""
         self._keep(event.producer_id)
+        self._state.keep_groups((event.group_id,))
+        self._state.groups.begin(event.group_id, self._state.log_time_ms)
         self._table.fold_staged(event, self._state.log_time_ms, self._position)
 
     def fold_ended(self, event: tev.TransactionEnded) -> None:
@@ -93,7 +95,8 @@ class TransactionFolds:
 
         Epochs may have risen in the lost entries, so each id gets a new producer id next time.
         """
-        for name in self._table.open_ids():
+        # Sorted: a replica that began with a snapshot does not know which one began first.
+        for name in sorted(self._table.open_ids()):
             row, transaction = self._table.get(name), self._table.open_of(name)
             assert row is not None
             assert transaction is not None
@@ -114,6 +117,17 @@ class TransactionFolds:
         if staging:
             self._state.keep_transactions(staging)
             self._table.overtake(event.group_id, event.offsets, self._table.next_order)
+
+    def committed_of(self, event: gev.OffsetsDeleted) -> gev.OffsetsDeleted:
+        """Return the event without offsets that are only staged."""
+        group = self._state.groups.get(event.group_id)
+        keys = tuple(
+            key
+            for key in event.partitions
+            if not self._table.is_pending(event.group_id, key)
+            or (group is not None and group.offset(*key) is not None)
+        )
+        return gev.OffsetsDeleted(event.group_id, keys)
 
     def offsets_deleted(self, group_id: str, keys: Iterable[OffsetKey] | None = None) -> None:
         """With offsets, or with all of a group, the staged ones go, too."""

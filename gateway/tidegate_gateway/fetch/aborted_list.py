@@ -25,6 +25,8 @@ def aborted_between(
     A transaction that ended below `start` must not be named: the reader would drop later records of
     its producer.
     """
+    if start >= end:
+        return []
     found = partition.aborted.named(start, end) if partition.aborted else []
     of_segments = _of_segments(partition, start, end, index_of)
     return sorted(of_segments.union(found) if of_segments else found)

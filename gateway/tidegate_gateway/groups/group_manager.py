@@ -209,6 +209,8 @@ class GroupManager:
         Raises:
           ProposalFailed: the offsets do not fit in an entry of the metadata log.
         """
+        if not group_id:
+            return Refusal.INVALID_GROUP_ID  # a plain commit may name it, as in Kafka
         hosted = await self._host(group_id, create=generation < 0)
         if isinstance(hosted, Refusal):
             unknown = hosted is Refusal.UNKNOWN_MEMBER

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.rules.proposal import Proposal
@@ -25,6 +25,13 @@ class ProducerName:
     epoch: int
 
 
+@dataclass(slots=True)
+class StepCounters:
+    """concurrent: ends that were refused, as the producer's next transaction had begun."""
+
+    concurrent: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class TransactionSteps:
     """See the module's head.
@@ -35,6 +42,7 @@ class TransactionSteps:
 
     coordinator: Coordinator
     producer_ids: ProducerIds
+    counters: StepCounters = field(default_factory=StepCounters)
 
     async def initialise(
         self, transactional_id: str, timeout_ms: int, expected_id: int, expected_epoch: int
@@ -49,9 +57,10 @@ class TransactionSteps:
         is_known = self.coordinator.state.transactions.get(transactional_id) is not None
         return await self.with_spare_id(proposal, is_likely=not is_known)
 
-    async def end(self, producer: ProducerName, *, committed: bool, bumps: bool) -> EndAnswer:
+    async def end(
+        self, producer: ProducerName, *, committed: bool, bumps: bool, began: int = NOT_OPEN
+    ) -> EndAnswer:
         """Commit or abort; see EndTransaction."""
-        began = NOT_OPEN if bumps else await self._began(producer.transactional_id)
 
         def proposal(spare_id: int) -> EndTransaction:
             return EndTransaction(
@@ -64,10 +73,13 @@ class TransactionSteps:
                 spare_id,
             )
 
-        return await self.with_spare_id(proposal)
+        answer = await self.with_spare_id(proposal)
+        if answer.refusal is TransactionRefusal.CONCURRENT:
+            self.counters.concurrent += 1
+        return answer
 
-    async def _began(self, transactional_id: str) -> int:
-        """Return where the open transaction began, as of the arrival of a request."""
+    async def began(self, transactional_id: str) -> int:
+        """Return where the open transaction began, as of the arrival of a request; or NOT_OPEN."""
         await self.coordinator.catch_up()
         row = self.coordinator.state.transactions.get(transactional_id)
         return row.began if row is not None and row.is_open else NOT_OPEN

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...events.groups import CommittedOffset
-from ...events.transactions import OffsetsStaged
+from ...events.transactions import OffsetsStaged, TransactionGrew
 from ..consumer_groups.groups import group_scope, holds_claim
 from ..consumer_groups.offsets import OffsetToCommit, partition_exists
 from ..proposal import STAGED, TOPICS, Decided, View
@@ -17,8 +17,9 @@ from .refusals import TransactionRefusal
 class StageOffsets:
     """Stage offsets for a member that the group's machine has accepted, or for no member.
 
-    may_add: whether the group need not have been added before (v5).  Other fields: see
-    CommitOffsets.  Answer: a refusal, or per offset whether its partition still exists.
+    may_add: whether the group need not have been added before (v5).  Then it is added in any case,
+      as in Kafka.  Other fields: see CommitOffsets.
+    Answer: a refusal, or per offset whether its partition still exists.
     """
 
     group_id: str
@@ -57,11 +58,12 @@ class StageOffsets:
             return Decided((), TransactionRefusal.TOO_LARGE)
         exist = [partition_exists(view.state, each) for each in self.offsets]
         taken = [each for each, is_there in zip(self.offsets, exist, strict=True) if is_there]
-        if not taken:
+        if not taken and is_in:
             return Decided((), exist)
         found.begin(view.log_time_ms, view.transactions.position)
         found.groups.add(self.group_id)
-        return Decided((self._event(view, taken),), exist)
+        grown = TransactionGrew(self.producer_id, (), (self.group_id,))
+        return Decided((self._event(view, taken) if taken else grown,), exist)
 
     def _event(self, view: View, taken: list[OffsetToCommit]) -> OffsetsStaged:
         rows = tuple(

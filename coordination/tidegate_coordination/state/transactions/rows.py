@@ -45,7 +45,8 @@ class TransactionalId(NamedTuple):
 
     last_epoch, previous_producer_id: see events.TransactionalIdInitialised.  started_ms,
     began: log time and position of the entry that began the open transaction, or the last one; -1
-    before the first.  updated_ms: log time of the last change.
+    before the first.  An abort without a transaction starts when it ends, as in Kafka.
+    updated_ms: log time of the last change.
     """
 
     producer_id: int
@@ -63,6 +64,10 @@ class TransactionalId(NamedTuple):
         """Return whether a transaction is open."""
         return self.state is TransactionState.ONGOING
 
+    def has_epoch(self, epoch: int) -> bool:
+        """Return whether a client has the present epoch; no client has FENCING_EPOCH."""
+        return epoch == self.epoch <= LAST_EPOCH
+
     @property
     def has_no_epoch_left(self) -> bool:
         """Return whether the next bump needs another producer id."""
@@ -73,6 +78,7 @@ _ROW: Final = Struct("<qhhqiBqqq")
 ROW_BYTES: Final = _ROW.size
 _NUMBERED: Final = Struct("<qhhqiBqqqq")
 _NUMBER: Final = Struct("<q")
+_STARTED_AT: Final = ROW_BYTES - 3 * 8
 _UPDATED_AT: Final = ROW_BYTES - 2 * 8
 _pack = _NUMBERED.pack
 _unpack = _ROW.unpack_from
@@ -107,3 +113,9 @@ def updated_ms_of(data: bytes) -> int:
     """Return the log time of a row's last change, without looking at the rest."""
     (updated_ms,) = _NUMBER.unpack_from(data, _UPDATED_AT)
     return int(updated_ms)
+
+
+def started_ms(data: bytes) -> int:
+    """Return that field of a row's bytes, for a look at many rows."""
+    (started,) = _NUMBER.unpack_from(data, _STARTED_AT)
+    return int(started)

@@ -13,6 +13,7 @@ from ...events import transactions as tev
 from ...events.groups import CommittedOffset
 from ..broken import expect
 from ..frozen import FrozenRows
+from .ends import Ends
 from .open import NOTHING_WRITTEN, OffsetKey, OpenTransaction, StagedOffset
 from .order import NameOrder
 from .rows import (
@@ -25,6 +26,7 @@ from .rows import (
     number_of,
     numbered,
     packed,
+    started_ms,
     unpacked,
     updated_ms_of,
 )
@@ -33,7 +35,7 @@ _NEVER: Final = -1
 
 
 class TransactionTable:
-    """See the module's head.  next_order: of the next staged offset."""
+    """See the module's head.  next_order: of the next staged offset.  ends: no snapshot has it."""
 
     def __init__(self) -> None:
         self._rows: dict[str, bytes] = {}
@@ -42,6 +44,7 @@ class TransactionTable:
         self._open: dict[str, OpenTransaction] = {}
         self._staging: dict[str, set[str]] = {}  # ids with staged offsets, by group
         self.next_order = 0
+        self.ends: Final = Ends()
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -66,6 +69,11 @@ class TransactionTable:
     def open_ids(self) -> Sequence[str]:
         """Return the ids with an open transaction."""
         return list(self._open)
+
+    def open_rows(self) -> Iterator[tuple[int, OpenTransaction]]:
+        """Yield each open transaction after the log time at which it began."""
+        for name, each in self._open.items():
+            yield started_ms(self._rows[name]), each
 
     def idle_since(self, before_ms: int) -> Iterator[str]:
         """Yield the ids that were last used before a log time, except those that are open."""
@@ -151,6 +159,7 @@ class TransactionTable:
         transaction = self._open.pop(name, None)
         if transaction is not None:
             self._forget_staging(name, transaction.groups)
+            self.ends.note(event, name)
         data = self._rows[name]
         row = unpacked(data)
         is_rotated = event.next_producer_id != row.producer_id
@@ -163,7 +172,7 @@ class TransactionTable:
             row.producer_id if is_rotated else NO_ID,
             row.timeout_ms,
             complete if event.committed else TransactionState.COMPLETE_ABORT,
-            row.started_ms,
+            row.started_ms if transaction is not None else log_time_ms,
             log_time_ms,
             row.began,
         )

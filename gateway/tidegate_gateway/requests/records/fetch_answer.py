@@ -267,8 +267,9 @@ class Look:
 
 
 def _failed(index: int, code: ErrorCode, partition: Partition | None) -> PartitionData:
-    answer = PartitionData(index, code, -1, -1, -1, aborted_transactions=None, records=b"")
+    answer = PartitionData(index, code, -1, -1, -1, records=b"")
     if partition is not None:
+        answer.aborted_transactions = None  # as Kafka: the list is empty only if it is unknown
         answer.high_watermark = partition.next_offset
         answer.last_stable_offset = partition.last_stable_offset
         answer.log_start_offset = partition.log_start

@@ -53,12 +53,13 @@ from ..refused_features import RefusedFeatures
 from .produce_answers import Pending, Token, refuse
 from .produce_rules import (
     NO_ANSWER,
+    NO_TRANSACTIONAL_ID,
     accepted_header,
     allows_transactions,
     find_topic,
     request_error,
     transactional_flags,
-    transactional_producer_ids,
+    transactional_producers,
     writable_topic,
 )
 
@@ -76,7 +77,7 @@ class _Received:
     """A request in stage one: its version, its client, its bytes and its reply.
 
     room_by: trio's time until which its batches wait for room.  transactional_flags: of its
-      transactional batches, see BatchFacts; 0: it may have none.
+      transactional batches, see BatchFacts; 0: it may have none.  misfit: why these are refused.
     """
 
     version: int
@@ -85,6 +86,7 @@ class _Received:
     pending: Pending
     room_by: float
     transactional_flags: int
+    misfit: tuple[ErrorCode, str] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,10 +126,12 @@ class Produce:
         pending = Pending(connection, header, slot, self.flusher, self.deadlines)
         room_by = trio.current_time() + ROOM_SECONDS
         flags = transactional_flags(request.transactional_id, header.api_version)
-        received = _Received(header.api_version, connection.peer, arena, pending, room_by, flags)
         whole = request_error(request.acks) or self._error_here()
-        if whole is None and request.transactional_id is not None:
-            whole = await self._transactional_error(connection.peer, request)
+        whole = whole or self._unnamed_error(connection.peer, request)
+        misfit = None if whole else await self._misfit(request)
+        received = _Received(
+            header.api_version, connection.peer, arena, pending, room_by, flags, misfit
+        )
         for topic_data in request.topic_data:
             answer = TopicProduceResponse(topic_data.name, topic_data.topic_id)
             pending.response.responses.append(answer)
@@ -152,25 +156,31 @@ class Produce:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER, "this gateway does not reach its metadata log"
         return None
 
-    async def _transactional_error(
-        self, peer: Peer, request: ProduceRequest
-    ) -> tuple[ErrorCode, str] | None:
+    def _unnamed_error(self, peer: Peer, request: ProduceRequest) -> tuple[ErrorCode, str] | None:
+        """Return why the whole request is refused: for its transactional id, or for having none."""
+        if request.transactional_id is None:
+            return NO_TRANSACTIONAL_ID if transactional_producers(request) else None
+        if allows_transactions(self.coordinator.state):
+            return None
+        self.refused.note(peer, TRANSACTIONS)
+        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, TRANSACTIONS.what
+
+    async def _misfit(self, request: ProduceRequest) -> tuple[ErrorCode, str] | None:
         """Return why the transactional batches of a request cannot be written.
 
         The log's rules know a batch's producer id only, so here is checked that it is the request's
         id's.
         """
-        state = self.coordinator.state
-        if not allows_transactions(state):
-            self.refused.note(peer, TRANSACTIONS)
-            return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, TRANSACTIONS.what
-        producer_ids = transactional_producer_ids(request)
-        if len(producer_ids) > 1:
-            return ErrorCode.INVALID_PRODUCER_ID_MAPPING, "batches of several producer ids"
-        for producer_id in producer_ids:
-            if state.transactions.name_of(producer_id) != request.transactional_id:
+        if request.transactional_id is None:
+            return None
+        transactions = self.coordinator.state.transactions
+        producers = transactional_producers(request)
+        if len(producers) > 1:
+            return ErrorCode.INVALID_PRODUCER_ID_MAPPING, "batches of several producers"
+        for producer_id, _ in producers:
+            if transactions.name_of(producer_id) != request.transactional_id:
                 await self._catch_up()
-            if state.transactions.name_of(producer_id) != request.transactional_id:
+            if transactions.name_of(producer_id) != request.transactional_id:
                 text = "the transactional id has another producer id"
                 return ErrorCode.INVALID_PRODUCER_ID_MAPPING, text
         return None
@@ -203,6 +213,8 @@ class Produce:
             topic = writable_topic(topic, data.index, received.version)
             records = cast("memoryview | None", data.records)  # a decoded field is never else
             batch, batch_header = await self._checked(topic, records, received)
+            if received.misfit is not None and batch_header.is_transactional:
+                raise BatchRefused(*received.misfit)
             if not self.writer.has_room:
                 await self._wait_for_room(received.room_by)
         except BatchRefused as refused:

@@ -364,7 +364,8 @@ class PlainProducePath:
                 if flags is None:
                     return None
                 found.append((topic, index, batch, header, flags))
-        return found if len(found) <= MAX_PARTS else None
+        epochs = {header.producer_epoch for *_, header, flags in found if flags}
+        return found if len(found) <= MAX_PARTS and len(epochs) < 2 else None
 
     def _flags(self, header: BatchHeader, name: str | None, may_be: int) -> int | None:
         """Return the flags of a batch, see BatchFacts; None if it may belong to another

@@ -30,7 +30,7 @@ ANSWERED_ACKS: Final = (-1, 1)
 VALID_ACKS: Final = (NO_ANSWER, *ANSWERED_ACKS)
 # From here on a batch adds its partition to its transaction (KIP-890).
 MAY_ADD_SINCE: Final = 12
-_NO_TRANSACTIONAL_ID: Final = (
+NO_TRANSACTIONAL_ID: Final = (
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     "a transactional batch needs a request with a transactional id",
 )
@@ -63,16 +63,16 @@ def transactional_flags(transactional_id: str | None, version: int) -> int:
     return flags.TRANSACTIONAL | (flags.MAY_ADD if version >= MAY_ADD_SINCE else 0)
 
 
-def transactional_producer_ids(request: ProduceRequest) -> set[int]:
-    """Return the producer ids of a request's transactional batches that have a header."""
-    found: set[int] = set()
+def transactional_producers(request: ProduceRequest) -> set[tuple[int, int]]:
+    """Return (producer id, epoch) of a request's transactional batches that have a header."""
+    found: set[tuple[int, int]] = set()
     for topic in request.topic_data:
         for data in topic.partition_data:
             records = cast("memoryview | None", data.records)  # a decoded field is never else
             if records is not None and len(records) >= HEADER_BYTES:
                 header = read_header(records)
                 if header.attributes & TRANSACTIONAL:
-                    found.add(header.producer_id)
+                    found.add((header.producer_id, header.producer_epoch))
     return found
 
 
@@ -123,7 +123,7 @@ def accepted_header(
         raise BatchRefused(_REASON_CODES[invalid.reason], str(invalid)) from invalid
     # Once per batch: a property would be a call.
     if header.attributes & TRANSACTIONAL and not may_be_transactional:
-        raise BatchRefused(*_NO_TRANSACTIONAL_ID)
+        raise BatchRefused(*NO_TRANSACTIONAL_ID)
     if version < ZSTD_FROM and header.codec == ZSTD:
         raise BatchRefused(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "")
     if size_bytes > settings.segment_bytes:

@@ -12,12 +12,14 @@ from types import ModuleType
 from typing import ClassVar, Final
 
 from tidegate_coordination.coordinator.coordinator import CoordinatorUnavailable
+from tidegate_coordination.rules.transactions.ending import NOT_OPEN
 from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import end_txn as wire
 from tidegate_protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 
 from ...network.call import Call
+from ...network.receiver import CloseConnection
 from ...transactions.steps import ProducerName, TransactionSteps
 from .errors import UNAVAILABLE, refusal_code
 
@@ -42,7 +44,10 @@ class EndTxn:
             request.transactional_id, request.producer_id, request.producer_epoch
         )
         try:
-            answer = await self.steps.end(producer, committed=request.committed, bumps=bumps)
+            began = NOT_OPEN if bumps else await self._began(call, producer)
+            answer = await self.steps.end(
+                producer, committed=request.committed, bumps=bumps, began=began
+            )
         except CoordinatorUnavailable:
             return EndTxnResponse(error_code=UNAVAILABLE)
         if answer.refusal is not None:
@@ -52,3 +57,14 @@ class EndTxn:
         if not bumps:
             return EndTxnResponse()
         return EndTxnResponse(producer_id=answer.producer_id, producer_epoch=answer.epoch)
+
+    async def _began(self, call: Call, producer: ProducerName) -> int:
+        """Return where the transaction began that an older client means.
+
+        A client that waited too long closes its connection, asks another gateway, and begins the
+        next transaction with the same epoch, which this request must not end.
+        """
+        began = await self.steps.began(producer.transactional_id)
+        if call.is_gone():
+            raise CloseConnection("its client has gone, so EndTxn is not decided")
+        return began

@@ -32,13 +32,13 @@ from tidegate_simulation.plans.faults import FaultPlan
 
 def takes_a_stale_epoch(patch: pytest.MonkeyPatch) -> None:
     """Neither the transactional id nor the partition fences an old client."""
-    real = TransactionJudge.fence
+    real = TransactionJudge.fit
 
-    def fence(self: TransactionJudge, *args: Any) -> Any:
+    def fit(self: TransactionJudge, *args: Any) -> Any:
         misfit = real(self, *args)
         return None if misfit is not None and misfit.name == "STALE_EPOCH" else misfit
 
-    patch.setattr(TransactionJudge, "fence", fence)
+    patch.setattr(TransactionJudge, "fit", fit)
     patch.setattr(
         "tidegate_coordination.state.records.partitions.with_marker",
         lambda state, epoch, written_ms: state or with_marker(state, epoch, written_ms),
