@@ -77,7 +77,8 @@ def produce_frames(rng: Random) -> list[bytes]:
                 TOPIC_ID if by_id else bytes(16),
                 partitions,
             )
-            body = pr.encode_request(pr.ProduceRequest(None, acks, 1000, [topic]), version)
+            name = rng.choice((None, None, "writer"))
+            body = pr.encode_request(pr.ProduceRequest(name, acks, 1000, [topic]), version)
             frames.append(request("Produce", version, body))
     return frames
 

@@ -65,7 +65,7 @@ class PlainProduceTarget:
             request = produce.decode_request(frame[header.body_position :], plain.version)
         except RemoteProtocolError as error:
             raise AssertionError(f"taken as plain, but {error}") from error
-        assert request.transactional_id is None
+        assert request.transactional_id == plain.transactional_id
         assert (request.acks, request.timeout_ms) == (plain.acks, plain.timeout_ms)
         assert _by_topic(request, plain.version) == _plain_topics(frame, plain)
         _answer(plain)

@@ -22,16 +22,19 @@ def aborted_between(
     """Return the transactions that concern records in [start, end), by first offset.
 
     Of segments only those with an index in memory count: records of no other are in the answer.
-    A transaction that ended below `start` must not be named: the reader would drop later records of
-    its producer.
+    A transaction that ended below `start`, or in a hole there, must not be named: the reader would
+    drop later records of its producer.
     """
+    runs = partition.runs
+    first = runs.find(start)
+    if first < len(runs):
+        start = max(start, runs[first].base_offset)
     if start >= end:
         return []
     found: set[AbortedProducer] = set()
     if partition.aborted:
         found |= {(row.first, row.producer_id) for row in partition.aborted.between(start, end)}
-    runs = partition.runs
-    for at in range(runs.find(start), len(runs)):
+    for at in range(first, len(runs)):
         row = runs[at]
         if row.base_offset >= end or not row.flags & RUN_SEGMENT:
             break  # segments come before all other runs, or the state still knows theirs

@@ -14,6 +14,7 @@ from typing import Final
 from ...events.transactions import TransactionGrew, TransactionWritten
 from ...state.transactions.open import NOTHING_WRITTEN
 from ..proposal import View
+from ..transaction_overlay import OverlaidId
 from ..transactions.growing import is_too_large
 
 TRANSACTIONAL: Final = 1
@@ -37,12 +38,14 @@ class TransactionJudge:
 
     def __init__(self, view: View) -> None:
         self._view: Final = view
+        # By producer id; only this judge changes it while one object is judged.
+        self._found: Final[dict[int, OverlaidId | None]] = {}
         self._added: Final[dict[int, dict[int, None]]] = {}
         self._first_offsets: Final[dict[int, dict[int, int]]] = {}
 
     def is_inside(self, producer_id: int, number: int) -> bool:
         """Return whether a producer has records of an open transaction in a partition."""
-        found = self._view.transactions.of_producer(producer_id)
+        found = self._of_producer(producer_id)
         return found is not None and found.row.is_open and found.has_written(number)
 
     def fit(self, flags: int, producer_id: int, epoch: int, number: int) -> Misfit | None:
@@ -50,7 +53,7 @@ class TransactionJudge:
 
         The first one of version 2 adds its partition, whatever becomes of the batch then.
         """
-        found = self._view.transactions.of_producer(producer_id)
+        found = self._of_producer(producer_id)
         if found is None:
             return Misfit.UNKNOWN_ID
         if not found.row.has_epoch(epoch):
@@ -68,7 +71,7 @@ class TransactionJudge:
 
     def accept(self, producer_id: int, number: int, offset: int) -> None:
         """Note a batch; the first of its transaction in the partition sets where that begins."""
-        found = self._view.transactions.of_producer(producer_id)
+        found = self._of_producer(producer_id)
         assert found is not None, "a batch without its transactional id is no part of a transaction"
         if not found.has_written(number):
             found.partitions[number] = offset
@@ -83,3 +86,8 @@ class TransactionJudge:
                 yield TransactionGrew(producer_id, unwritten, ())
         for producer_id, first_offsets in self._first_offsets.items():
             yield TransactionWritten(producer_id, tuple(first_offsets.items()))
+
+    def _of_producer(self, producer_id: int) -> OverlaidId | None:
+        if producer_id not in self._found:
+            self._found[producer_id] = self._view.transactions.of_producer(producer_id)
+        return self._found[producer_id]

@@ -22,8 +22,6 @@ import trio
 
 from tidegate_coordination.configs.topic_settings import TopicSettings
 from tidegate_coordination.coordinator.coordinator import Coordinator, CoordinatorUnavailable
-from tidegate_coordination.events.metadata_versions import TRANSACTIONS as TRANSACTIONS_LEVEL
-from tidegate_coordination.rules.records.transactional_batches import MAY_ADD, TRANSACTIONAL
 from tidegate_coordination.state.topics import Topic
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.headers import RequestHeader
@@ -57,8 +55,10 @@ from .produce_rules import (
     NO_ANSWER,
     NO_TRANSACTIONAL_ID,
     accepted_header,
+    allows_transactions,
     find_topic,
     request_error,
+    transactional_flags,
     transactional_producers,
     writable_topic,
 )
@@ -67,9 +67,6 @@ _log = structlog.get_logger("tidegate.produce")
 
 # About the default of clients' request.timeout.ms.
 ROOM_SECONDS: Final = 30.0
-
-# From here on a batch adds its partition to its transaction (KIP-890).
-MAY_ADD_SINCE: Final = 12
 
 # The cost of accepting a batch, in rows (turns.py).
 ROWS_A_BATCH: Final = 5
@@ -128,9 +125,7 @@ class Produce:
         slot = None if request.acks == NO_ANSWER else connection.open_slot()
         pending = Pending(connection, header, slot, self.flusher, self.deadlines)
         room_by = trio.current_time() + ROOM_SECONDS
-        flags = 0
-        if request.transactional_id is not None:
-            flags = TRANSACTIONAL | (MAY_ADD if header.api_version >= MAY_ADD_SINCE else 0)
+        flags = transactional_flags(request.transactional_id, header.api_version)
         whole = request_error(request.acks) or self._error_here()
         whole = whole or self._unnamed_error(connection.peer, request)
         misfit = None if whole else await self._misfit(request)
@@ -165,7 +160,7 @@ class Produce:
         """Return why the whole request is refused: for its transactional id, or for having none."""
         if request.transactional_id is None:
             return NO_TRANSACTIONAL_ID if transactional_producers(request) else None
-        if self.coordinator.state.metadata_version >= TRANSACTIONS_LEVEL:
+        if allows_transactions(self.coordinator.state):
             return None
         self.refused.note(peer, TRANSACTIONS)
         return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, TRANSACTIONS.what

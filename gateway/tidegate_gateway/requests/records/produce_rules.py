@@ -9,6 +9,9 @@ from __future__ import annotations
 from typing import Final, cast
 
 from tidegate_coordination.configs.topic_settings import TopicSettings
+from tidegate_coordination.events.metadata_versions import TRANSACTIONS
+from tidegate_coordination.rules.records import transactional_batches as flags
+from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.topics import Topic, TopicTable
 from tidegate_protocol.batches import HEADER_BYTES, TRANSACTIONAL, read_header
 from tidegate_protocol.error_codes import ErrorCode
@@ -25,6 +28,8 @@ ZSTD: Final = 4
 NO_ANSWER: Final = 0
 ANSWERED_ACKS: Final = (-1, 1)
 VALID_ACKS: Final = (NO_ANSWER, *ANSWERED_ACKS)
+# From here on a batch adds its partition to its transaction (KIP-890).
+MAY_ADD_SINCE: Final = 12
 NO_TRANSACTIONAL_ID: Final = (
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     "a transactional batch needs a request with a transactional id",
@@ -41,6 +46,21 @@ def request_error(acks: int) -> tuple[ErrorCode, str] | None:
     if acks not in VALID_ACKS:
         return ErrorCode.INVALID_REQUIRED_ACKS, f"acks is {acks}; use -1, 0 or 1"
     return None
+
+
+def allows_transactions(state: ClusterState) -> bool:
+    """Return whether transactional batches may be written at all."""
+    return state.metadata_version >= TRANSACTIONS
+
+
+def transactional_flags(transactional_id: str | None, version: int) -> int:
+    """Return the flags of a request's transactional batches, see BatchFacts; 0: it may have none.
+
+    version: of the request.
+    """
+    if transactional_id is None:
+        return 0
+    return flags.TRANSACTIONAL | (flags.MAY_ADD if version >= MAY_ADD_SINCE else 0)
 
 
 def transactional_producers(request: ProduceRequest) -> set[tuple[int, int]]:
