@@ -145,6 +145,12 @@ def transaction_frames(rng: Random) -> list[bytes]:
     return [request(*each) for each in transaction_requests(rng)]
 
 
+def transactional_produce_frames(rng: Random) -> list[bytes]:
+    """Return Produce requests of transactions; the producer has not been given its id."""
+    every = [each for life in lives(rng) for each in life]
+    return [request(*each) for each in every if each[0] == "Produce"]
+
+
 def transaction_seeds(rng: Random) -> list[bytes]:
     """Return streams of one request, of one transaction, and of several with other requests."""
     frames = transaction_frames(rng)
