@@ -99,15 +99,18 @@ class Partition:
         opened[producer_id] = first_offset
         self.open = opened
 
-    def fold_marker(self, offset: int, marker: Marker, log_time_ms: int) -> None:
-        """End the transaction of a producer with a marker at the end of the partition."""
+    def fold_marker(self, offset: int, marker: Marker, packed: bytes, log_time_ms: int) -> None:
+        """End the transaction of a producer with a marker at the end of the partition.
+
+        packed: the marker as packed_marker() gives it, made once for all partitions.
+        """
         if offset != self.next_offset:
             raise StateBroken(
                 f"partition {self.number}: marker at {offset}, next is {self.next_offset}"
             )
         if self.runs is _NO_RUNS:
             self.runs = Runs(offset)
-        self.runs.append_marker(offset, marker)
+        self.runs.append_marker(offset, packed)
         self.next_offset = offset + 1
         self.size_bytes += MARKER_BYTES
         producer_id = marker.producer_id

@@ -15,15 +15,20 @@ from ..broken import expect
 from ..frozen import FrozenRows
 from .ends import Ends
 from .open import NOTHING_WRITTEN, OffsetKey, OpenTransaction, StagedOffset
+from .order import NameOrder
 from .rows import (
     FENCING_EPOCH,
     NO_EPOCH,
     NO_ID,
+    ROW_BYTES,
     TransactionalId,
     TransactionState,
+    number_of,
+    numbered,
     packed,
-    started_ms,
+    started_ms_of,
     unpacked,
+    updated_ms_of,
 )
 
 _NEVER: Final = -1
@@ -34,6 +39,7 @@ class TransactionTable:
 
     def __init__(self) -> None:
         self._rows: dict[str, bytes] = {}
+        self._order = NameOrder()
         self._names: dict[int, str] = {}
         self._open: dict[str, OpenTransaction] = {}
         self._staging: dict[str, set[str]] = {}  # ids with staged offsets, by group
@@ -43,9 +49,9 @@ class TransactionTable:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def names(self) -> Iterable[str]:
-        """Return all transactional ids."""
-        return self._rows.keys()
+    def names(self) -> Iterator[str]:
+        """Yield the transactional ids of now, in the order of their creation."""
+        return self._order.names()
 
     def get(self, transactional_id: str) -> TransactionalId | None:
         """Return what is known of an id."""
@@ -67,13 +73,13 @@ class TransactionTable:
     def open_rows(self) -> Iterator[tuple[int, OpenTransaction]]:
         """Yield each open transaction after the log time at which it began."""
         for name, each in self._open.items():
-            yield started_ms(self._rows[name]), each
+            yield started_ms_of(self._rows[name]), each
 
     def idle_since(self, before_ms: int) -> Iterator[str]:
         """Yield the ids that were last used before a log time, except those that are open."""
-        for name, data in self._rows.items():
-            if name not in self._open and unpacked(data).updated_ms < before_ms:
-                yield name
+        rows = self._rows
+        idle = self._order.idle(before_ms, lambda name: updated_ms_of(rows[name]))
+        return (name for name in idle if name not in self._open)
 
     def with_partitions(self, numbers: Sequence[int]) -> list[str]:
         """Return the ids whose open transactions have one of these partitions."""
@@ -103,6 +109,9 @@ class TransactionTable:
         last = self.get(name)
         if last is not None:
             name = self._names.pop(last.producer_id)  # the one string that is kept of it
+            number = number_of(self._rows[name])
+        else:
+            number = self._order.add(name, log_time_ms)
         row = TransactionalId(
             event.producer_id,
             event.producer_epoch,
@@ -114,7 +123,7 @@ class TransactionTable:
             log_time_ms,
             _NEVER,
         )
-        self._rows[name] = packed(row)
+        self._rows[name] = packed(row, number)
         self._names[event.producer_id] = name
 
     def fold_grew(self, event: tev.TransactionGrew, log_time_ms: int, position: int) -> None:
@@ -151,21 +160,23 @@ class TransactionTable:
         if transaction is not None:
             self._forget_staging(name, transaction.groups)
             self.ends.note(event, name)
-        row = unpacked(self._rows[name])
+        data = self._rows[name]
+        row = unpacked(data)
         is_rotated = event.next_producer_id != row.producer_id
         is_bumped = is_rotated or event.next_epoch != row.epoch
         complete = TransactionState.COMPLETE_COMMIT
-        self._rows[name] = packed(
-            row._replace(
-                producer_id=event.next_producer_id,
-                epoch=event.next_epoch,
-                last_epoch=row.epoch if is_bumped else row.last_epoch,
-                previous_producer_id=row.producer_id if is_rotated else NO_ID,
-                state=complete if event.committed else TransactionState.COMPLETE_ABORT,
-                started_ms=row.started_ms if transaction is not None else log_time_ms,
-                updated_ms=log_time_ms,
-            )
+        after = TransactionalId(
+            event.next_producer_id,
+            event.next_epoch,
+            row.epoch if is_bumped else row.last_epoch,
+            row.producer_id if is_rotated else NO_ID,
+            row.timeout_ms,
+            complete if event.committed else TransactionState.COMPLETE_ABORT,
+            row.started_ms if transaction is not None else log_time_ms,
+            log_time_ms,
+            row.began,
         )
+        self._rows[name] = packed(after, number_of(data))
         if is_rotated:
             taken = event.next_producer_id in self._names
             expect(not taken, f"producer id {event.next_producer_id} is taken")
@@ -176,7 +187,9 @@ class TransactionTable:
         for name in event.transactional_ids:
             expect(name in self._rows, f"transactional id {name} is unknown")
             expect(name not in self._open, f"transactional id {name}: its transaction is open")
-            del self._names[unpacked(self._rows.pop(name)).producer_id]
+            data = self._rows.pop(name)
+            self._order.remove(number_of(data))
+            del self._names[unpacked(data).producer_id]
 
     def fence_all(self) -> None:
         """Take the present epoch from all clients: the next one needs another producer id."""
@@ -187,7 +200,7 @@ class TransactionTable:
                 previous_producer_id=NO_ID,
                 state=TransactionState.EMPTY,
             )
-            self._rows[name] = packed(row)
+            self._rows[name] = packed(row, number_of(data))
 
     def overtake(self, group_id: str, offsets: Iterable[CommittedOffset], order: int) -> None:
         """Note commits of a group's offsets: those staged before `order` will not replace them."""
@@ -232,7 +245,8 @@ class TransactionTable:
     def _begun(self, name: str, log_time_ms: int, position: int) -> OpenTransaction:
         """Return the open transaction of an id; begin one if there is none."""
         transaction = self._open.get(name)
-        row = unpacked(self._rows[name])
+        data = self._rows[name]
+        row = unpacked(data)._replace(updated_ms=log_time_ms)
         if transaction is None:
             transaction = self._open[name] = OpenTransaction()
             row = row._replace(
@@ -241,7 +255,7 @@ class TransactionTable:
                 started_ms=log_time_ms,
                 began=position,
             )
-        self._rows[name] = packed(row._replace(updated_ms=log_time_ms))
+        self._rows[name] = packed(row, number_of(data))
         return transaction
 
     def _forget_staging(self, name: str, group_ids: Iterable[str]) -> None:
@@ -258,18 +272,25 @@ class TransactionTable:
 
     def frozen(self) -> FrozenRows[str]:
         """Return all rows as they are now."""
-        return FrozenRows("transactions", self._rows, self._encode_row)
+        rows, end = self._rows, self._order.end
+
+        def was_here(name: str) -> bool:
+            data = rows.get(name)
+            return data is not None and number_of(data) < end
+
+        return FrozenRows("transactions", self.names(), self._encode_row, was_here=was_here)
 
     def _encode_row(self, name: str) -> object:
         transaction = self._open.get(name)
-        row: list[object] = [name, self._rows[name]]
+        row: list[object] = [name, self._rows[name][:ROW_BYTES]]
         return [*row, transaction.encode()] if transaction is not None else row
 
     def decode(self, rows: Iterable[Any]) -> None:
         """Add some of the frozen rows, in their order."""
-        for name, row, *more in rows:
-            self._rows[name] = row
-            self._names[unpacked(row).producer_id] = name
+        for name, data, *more in rows:
+            row = unpacked(data)
+            self._rows[name] = numbered(data, self._order.add(name, row.updated_ms))
+            self._names[row.producer_id] = name
             for each in more:
                 transaction = self._open[name] = OpenTransaction.decode(each)
                 for group_id, staged in transaction.groups.items():
