@@ -24,7 +24,7 @@ from tests.worlds.transaction_world import (
 )
 from tidegate_coordination.events.cluster import Segment, SegmentsOfPartition, SegmentsPublished
 from tidegate_coordination.events.restores import TimelineOpened
-from tidegate_coordination.rules.consumer_groups.offsets import CommitOffsets
+from tidegate_coordination.rules.consumer_groups.offsets import CommitOffsets, DeleteOffsets
 from tidegate_coordination.rules.housekeeping import MoveLogStarts
 from tidegate_coordination.rules.proposal import Proposal
 from tidegate_coordination.rules.records.producer_ids import ExpireProducers
@@ -158,6 +158,8 @@ class Walk:
             return self._delete_records()
         if draw < 0.87:
             return self._expire()
+        if draw < 0.89:
+            return self._delete_offset()
         return self._end(name, who)
 
     def _who(self, name: str) -> EndAnswer:
@@ -242,6 +244,17 @@ class Walk:
             self.model.offsets[index] = (offset, age)
 
         return CommitOffsets(GROUP, 1, -1, (row(offset, index),)), told
+
+    def _delete_offset(self) -> tuple[Proposal[Any], Told]:
+        index = self.rng.choice(PARTITIONS)
+
+        def told(answer: Any) -> None:
+            if answer == [True]:
+                self.model.offsets.pop(index, None)
+                for each in self.model.open.values():
+                    each.staged.pop(index, None)
+
+        return DeleteOffsets(GROUP, ((TOPIC, index),)), told
 
     def _time_out(self, name: str) -> tuple[Proposal[Any], Told]:
         def told(answer: EndAnswer) -> None:
