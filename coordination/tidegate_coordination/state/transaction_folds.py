@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from ..events import groups as gev
@@ -66,7 +66,7 @@ class TransactionFolds:
         expect(given, f"transactional id {name}: markers for other partitions than it has")
         self._state.keep_partitions(numbers)
         self._state.keep_groups(list(transaction.groups))
-        self._state.keep_transactions(self._staging(transaction.groups, name))
+        self._state.keep_transactions({name}.union(*self._sharing(transaction)))
         self._table.fold_ended(event, self._state.log_time_ms)
         if event.committed:
             for group_id, staged in transaction.to_commit():
@@ -113,9 +113,9 @@ class TransactionFolds:
 
     def offsets_committed(self, event: gev.OffsetsCommitted) -> None:
         """A plain commit holds against all offsets that were staged before it."""
-        staging = self._table.staging(event.group_id)
-        if staging:
-            self._state.keep_transactions(staging)
+        if self._table.is_staging(event.group_id):
+            keys = [(each.topic_id, each.partition) for each in event.offsets]
+            self._state.keep_transactions(self._table.staging(event.group_id, keys))
             self._table.overtake(event.group_id, event.offsets, self._table.next_order)
 
     def committed_of(self, event: gev.OffsetsDeleted) -> gev.OffsetsDeleted:
@@ -131,8 +131,9 @@ class TransactionFolds:
 
     def offsets_deleted(self, group_id: str, keys: Iterable[OffsetKey] | None = None) -> None:
         """With offsets, or with all of a group, the staged ones go, too."""
-        self._state.keep_transactions(self._table.staging(group_id))
-        self._table.drop_offsets(group_id, keys)
+        gone = self._table.staged_keys(group_id) if keys is None else list(keys)
+        self._state.keep_transactions(self._table.staging(group_id, gone))
+        self._table.drop_offsets(group_id, gone)
 
     def topic_deleted(self, topic_id: bytes, numbers: Sequence[int]) -> None:
         """Open transactions lose the partitions and the offsets of the topic."""
@@ -141,7 +142,7 @@ class TransactionFolds:
         self._state.keep_transactions(names)
         table.drop_partitions(names, numbers)
         for group_id, keys in table.staged_of(topic_id):
-            self._state.keep_transactions(table.staging(group_id))
+            self._state.keep_transactions(table.staging(group_id, keys))
             table.drop_offsets(group_id, keys)
 
     def _keep(self, producer_id: int) -> None:
@@ -149,5 +150,7 @@ class TransactionFolds:
         if name is not None:
             self._state.keep_transactions((name,))
 
-    def _staging(self, group_ids: Iterable[str], name: str) -> set[str]:
-        return {name}.union(*(self._table.staging(group_id) for group_id in group_ids))
+    def _sharing(self, transaction: OpenTransaction) -> Iterator[set[str]]:
+        """Yield the ids that have staged offsets of the same partitions."""
+        for group_id, staged in transaction.groups.items():
+            yield self._table.staging(group_id, staged)

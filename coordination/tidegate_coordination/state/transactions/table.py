@@ -30,6 +30,7 @@ from .rows import (
     unpacked,
     updated_ms_of,
 )
+from .staged_names import StagedNames
 
 _NEVER: Final = -1
 
@@ -42,7 +43,7 @@ class TransactionTable:
         self._order = NameOrder()
         self._names: dict[int, str] = {}
         self._open: dict[str, OpenTransaction] = {}
-        self._staging: dict[str, set[str]] = {}  # ids with staged offsets, by group
+        self._staging: Final = StagedNames()
         self.next_order = 0
         self.ends: Final = Ends()
 
@@ -89,14 +90,21 @@ class TransactionTable:
             if not each.partitions.keys().isdisjoint(numbers)
         ]
 
-    def staging(self, group_id: str) -> frozenset[str]:
-        """Return the ids whose open transactions have staged offsets of a group."""
-        return frozenset(self._staging.get(group_id, ()))
+    def is_staging(self, group_id: str) -> bool:
+        """Return whether an open transaction has staged offsets of a group."""
+        return self._staging.has_group(group_id)
 
     def is_pending(self, group_id: str, key: OffsetKey) -> bool:
         """Return whether an open transaction has staged an offset of a partition (KIP-447)."""
-        names = self._staging.get(group_id, ())
-        return any(key in self._open[name].groups[group_id] for name in names)
+        return self._staging.has(group_id, key)
+
+    def staging(self, group_id: str, keys: Iterable[OffsetKey]) -> set[str]:
+        """Return the ids whose open transactions have staged offsets of these partitions."""
+        return self._staging.of(group_id, keys)
+
+    def staged_keys(self, group_id: str) -> list[OffsetKey]:
+        """Return the partitions of which open transactions have staged a group's offsets."""
+        return self._staging.keys(group_id)
 
     # -- folds -----------------------------------------------------------------------------------
 
@@ -148,17 +156,19 @@ class TransactionTable:
         name = self._known(event.producer_id)
         transaction = self._begun(name, log_time_ms, position)
         staged = transaction.groups.setdefault(event.group_id, {})
-        for each in event.offsets:
-            staged[each.topic_id, each.partition] = StagedOffset(each, self.next_order)
+        keys = [(each.topic_id, each.partition) for each in event.offsets]
+        for key, each in zip(keys, event.offsets, strict=True):
+            staged[key] = StagedOffset(each, self.next_order)
         self.next_order += 1
-        self._staging.setdefault(event.group_id, set()).add(name)
+        self._staging.add(event.group_id, keys, name)
 
     def fold_ended(self, event: tev.TransactionEnded, log_time_ms: int) -> None:
         """Close the transaction of a producer, if one is open."""
         name = self._known(event.producer_id)
         transaction = self._open.pop(name, None)
         if transaction is not None:
-            self._forget_staging(name, transaction.groups)
+            for group_id, staged in transaction.groups.items():
+                self._staging.remove(group_id, staged, name)
             self.ends.note(event, name)
         data = self._rows[name]
         row = unpacked(data)
@@ -204,11 +214,11 @@ class TransactionTable:
 
     def overtake(self, group_id: str, offsets: Iterable[CommittedOffset], order: int) -> None:
         """Note commits of a group's offsets: those staged before `order` will not replace them."""
-        for name in self._staging.get(group_id, ()):
-            staged = self._open[name].groups[group_id]
-            for each in offsets:
-                found = staged.get((each.topic_id, each.partition))
-                if found is not None and found.order < order:
+        for each in offsets:
+            key = (each.topic_id, each.partition)
+            for name in self._staging.of(group_id, (key,)):
+                found = self._open[name].groups[group_id][key]
+                if found.order < order:
                     found.is_overtaken = True
 
     def drop_partitions(self, names: Iterable[str], numbers: Iterable[int]) -> None:
@@ -218,23 +228,16 @@ class TransactionTable:
             for number in gone:
                 self._open[name].partitions.pop(number, None)
 
-    def drop_offsets(self, group_id: str, keys: Iterable[OffsetKey] | None = None) -> None:
-        """Forget staged offsets of a group: some of them, or all."""
-        gone = list(keys) if keys is not None else None
-        for name in self._staging.get(group_id, set()).copy():
-            staged = self._open[name].groups[group_id]
-            for key in list(staged) if gone is None else gone:
-                staged.pop(key, None)
-            if not staged:
-                self._unstage(name, group_id)
+    def drop_offsets(self, group_id: str, keys: Iterable[OffsetKey]) -> None:
+        """Forget staged offsets of a group."""
+        for key in keys:
+            for name in self._staging.of(group_id, (key,)):
+                del self._open[name].groups[group_id][key]
+                self._staging.remove(group_id, (key,), name)
 
     def staged_of(self, topic_id: bytes) -> list[tuple[str, list[OffsetKey]]]:
         """Return the partitions of a topic with staged offsets, by group."""
-        found: list[tuple[str, list[OffsetKey]]] = []
-        for group_id, names in self._staging.items():
-            every = {key for name in names for key in self._open[name].groups[group_id]}
-            found.append((group_id, [key for key in every if key[0] == topic_id]))
-        return [each for each in found if each[1]]
+        return list(self._staging.of_topic(topic_id))
 
     def _known(self, producer_id: int) -> str:
         name = self._names.get(producer_id)
@@ -257,16 +260,6 @@ class TransactionTable:
             )
         self._rows[name] = packed(row, number_of(data))
         return transaction
-
-    def _forget_staging(self, name: str, group_ids: Iterable[str]) -> None:
-        for group_id in group_ids:
-            self._unstage(name, group_id)
-
-    def _unstage(self, name: str, group_id: str) -> None:
-        names = self._staging.get(group_id, set())
-        names.discard(name)
-        if not names:
-            self._staging.pop(group_id, None)
 
     # -- snapshots -------------------------------------------------------------------------------
 
@@ -294,5 +287,4 @@ class TransactionTable:
             for each in more:
                 transaction = self._open[name] = OpenTransaction.decode(each)
                 for group_id, staged in transaction.groups.items():
-                    if staged:
-                        self._staging.setdefault(group_id, set()).add(name)
+                    self._staging.add(group_id, staged, name)
