@@ -155,6 +155,18 @@ def go_clients() -> Path:
     return _once("go-clients", _text_of(source), build)
 
 
+def java_transactions() -> Path:
+    """The folder with the compiled program of java/transactions."""
+    need("javac")
+    jars = kafka_jars()
+    source = HERE / "java" / "transactions"
+
+    def build(folder: Path) -> None:
+        _run(["javac", "-cp", f"{jars}/*", "-d", folder, *source.glob("*.java")], cwd=WORK)
+
+    return _once("java-transactions", _text_of(source), build)
+
+
 def kcat() -> Path:
     """The kcat of Debian."""
     found = shutil.which("kcat")

@@ -33,6 +33,8 @@ def test_a_reader_hears_of_the_transactions_that_overlap_its_range() -> None:
         stop = min(opened.values(), default=end)
         expected = {row for row in rows if row.last >= start and row.first < stop}
         assert set(aborted.between(start, stop)) == expected
+        named = [(row.first, row.producer_id) for row in aborted.between(start, stop)]
+        assert aborted.named(start, stop) == named
 
 
 def test_rows_below_an_offset_are_dropped() -> None:

@@ -244,7 +244,8 @@ class Play:
             return good_batch(rng)
         if rng.random() < 0.05:
             writer = rng.choice(WRITERS)
-        return good_batch(rng, self._producers.get(writer, (7, 0)))
+        producer_id, epoch = self._producers.get(writer, (7, 0))
+        return good_batch(rng, (producer_id, epoch + (rng.random() < 0.05)))
 
     def _topic(self, version: int, writer: str | None) -> pr.TopicProduceData:
         rng = self._rng

@@ -21,6 +21,21 @@ TRANSACTIONAL: Final = 1
 """Of BatchFacts.flags: the batch is part of a transaction."""
 MAY_ADD: Final = 2
 """Of BatchFacts.flags: it adds its partition to the transaction (Produce v12 and later)."""
+_BEGAN_SHIFT: Final = 8
+
+
+def with_began(flags: int, began: int) -> int:
+    """Return flags of a batch that belongs to the transaction that began at a position.
+
+    Without MAY_ADD the epoch does not tell one transaction from the next.  A batch may wait for the
+    object store while its client gives up, aborts and begins another.
+    """
+    return flags | began << _BEGAN_SHIFT
+
+
+def began_of(flags: int) -> int:
+    """Return where the transaction of a batch began; 0 if the flags do not say so."""
+    return flags >> _BEGAN_SHIFT
 
 
 class Misfit(Enum):
@@ -29,6 +44,7 @@ class Misfit(Enum):
     UNKNOWN_ID = "no transactional id has the producer id"
     STALE_EPOCH = "the transactional id has another epoch"
     NOT_ADDED = "its partition was not added to a transaction"
+    LATE = "its transaction has ended, and another is open"
     NOT_TRANSACTIONAL = "a transaction of the producer is open in the partition"
     TOO_LARGE = "the transaction has too many partitions"
 
@@ -59,7 +75,8 @@ class TransactionJudge:
         if not found.row.has_epoch(epoch):
             return Misfit.STALE_EPOCH
         if found.row.is_open and number in found.partitions:
-            return None
+            is_of_another = began_of(flags) not in (0, found.row.began)
+            return Misfit.LATE if is_of_another else None
         if not flags & MAY_ADD:
             return Misfit.NOT_ADDED
         if is_too_large(found, 1, 0):

@@ -78,8 +78,8 @@ _ROW: Final = Struct("<qhhqiBqqq")
 ROW_BYTES: Final = _ROW.size
 _NUMBERED: Final = Struct("<qhhqiBqqqq")
 _NUMBER: Final = Struct("<q")
-_UPDATED_AT: Final = ROW_BYTES - 2 * 8
 _STARTED_AT: Final = ROW_BYTES - 3 * 8
+_UPDATED_AT: Final = ROW_BYTES - 2 * 8
 _pack = _NUMBERED.pack
 _unpack = _ROW.unpack_from
 

@@ -203,7 +203,7 @@ class Look:
                 None,
                 None,
                 None,
-                self._aborted(partition, offset, upto) if self._is_committed_only else None,
+                self._aborted(partition, offset, has_records=bool(pieces)),
                 preferred,
                 pieces or b"",
             )
@@ -217,12 +217,15 @@ class Look:
         """
         return partition.runs.hole_after(offset, end) if self._is_committed_only else end
 
-    def _aborted(self, partition: Partition, offset: int, end: int) -> list[AbortedTransaction]:
+    def _aborted(
+        self, partition: Partition, offset: int, *, has_records: bool
+    ) -> list[AbortedTransaction] | None:
         """Return the aborted transactions among the records of the answer, by first offset."""
-        behind = self._plan.behind
-        if behind and behind[-1][0] is partition:
-            end = behind[-1][1]
-        rows = aborted_between(partition, offset, end, self._plan.index)
+        if not self._is_committed_only:
+            return None
+        if not has_records:
+            return []
+        rows = aborted_between(partition, offset, self._plan.read_to, self._plan.index)
         return [AbortedTransaction(producer_id, first) for first, producer_id in rows]
 
     def _tell_diverging(self, index: int, end: EpochEndOffset, partition: Partition) -> None:
