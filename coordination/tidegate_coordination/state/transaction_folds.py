@@ -62,7 +62,7 @@ class TransactionFolds:
         is_open = transaction is not None or not event.committed
         expect(is_open, f"producer id {event.producer_id} has no open transaction")
         transaction = transaction or OpenTransaction()
-        given = len(numbers) == len(transaction.partitions) and all(map(transaction.is_in, numbers))
+        given = transaction.partitions.has_keys(numbers)
         expect(given, f"transactional id {name}: markers for other partitions than it has")
         self._state.keep_partitions(numbers)
         self._state.keep_groups(list(transaction.groups))
