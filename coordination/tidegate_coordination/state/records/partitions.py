@@ -9,7 +9,7 @@ from typing import Any
 from ...events.cluster import RUN_SEGMENT, ProducerBatch, Run
 from ..broken import StateBroken, expect
 from ..frozen import FrozenRows
-from .aborted import Aborted, AbortedRow
+from .aborted import Aborted
 from .cleanings import Cleaning, Cleanings, cleaned_to, with_cleaning
 from .epochs import NO_EPOCHS, Epochs, EpochStart, end_of, epoch_at, latest, with_epoch
 from .open_spans import OpenSpans
@@ -48,9 +48,10 @@ class Partition:
 
         DeleteRecords may move the log start beyond it, as in Kafka.
         """
-        if not self.open:
+        opened = self.open
+        if opened is None:
             return self.next_offset
-        return max(self.log_start, self.open.lowest)
+        return max(self.log_start, opened.lowest)
 
     @property
     def leader_epoch(self) -> int:
@@ -98,10 +99,13 @@ class Partition:
         opened.begin(producer_id, first_offset)
         self.open = opened
 
-    def fold_marker(self, offset: int, marker: Marker, packed: bytes, log_time_ms: int) -> None:
+    def fold_marker(
+        self, offset: int, marker: Marker, packed: bytes, written: ProducerState
+    ) -> None:
         """End the transaction of a producer with a marker at the end of the partition.
 
-        packed: the marker as packed_marker() gives it, made once for all partitions.
+        packed: the marker as packed_marker() gives it.  written: the state of a producer that has
+          only written the marker.  Both are made once for all partitions.
         """
         if offset != self.next_offset:
             raise StateBroken(
@@ -114,23 +118,20 @@ class Partition:
         self.size_bytes += MARKER_BYTES
         producer_id = marker.producer_id
         state = self.producers.get(producer_id)
-        self.producers[producer_id] = with_marker(state, marker.epoch, log_time_ms)
-        first_offset = self._close(producer_id)
-        if first_offset is not None and not marker.committed:
-            if self.aborted is None:
-                self.aborted = Aborted()
-            row = AbortedRow(producer_id, first_offset, offset, self.last_stable_offset)
-            self.aborted.append(row)
-
-    def _close(self, producer_id: int) -> int | None:
-        """Forget a producer's open transaction; return where it began; None: it wrote nothing."""
+        if state is None or state.epoch != written.epoch:
+            self.producers[producer_id] = written
+        else:
+            self.producers[producer_id] = with_marker(state, state.epoch, written.last_write_ms)
         opened = self.open
         if opened is None:
-            return None
+            return
         first_offset = opened.end(producer_id)
         if not opened:
             self.open = None
-        return first_offset
+        if first_offset is not None and not marker.committed:
+            if self.aborted is None:
+                self.aborted = Aborted()
+            self.aborted.append(producer_id, first_offset, offset, self.last_stable_offset)
 
     def fold_log_start(self, offset: int) -> list[RunRow]:
         """Move the log start up; return the removed runs."""
@@ -218,7 +219,7 @@ class Partition:
         Only snapshots from format 6 on can have epochs, and from format 7 on transactions.
         is_wide: see Runs.encode().
         """
-        has_transactions = bool(self.open) or bool(self.aborted)
+        has_transactions = self.open is not None or bool(self.aborted)
         return [
             self.number,
             self.topic_id,

@@ -104,9 +104,9 @@ def keeps_it_open_after_an_abort(patch: pytest.MonkeyPatch) -> None:
     """An abort does not move the last stable offset."""
     real = Partition.fold_marker
 
-    def fold(self: Partition, offset: int, marker: Any, packed: bytes, log_time_ms: int) -> None:
+    def fold(self: Partition, offset: int, marker: Any, packed: bytes, written: Any) -> None:
         before = OpenSpans(self.open.as_dict().items() if self.open else ())
-        real(self, offset, marker, packed, log_time_ms)
+        real(self, offset, marker, packed, written)
         if not marker.committed and before:
             self.open = before
 
