@@ -11,8 +11,10 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, To
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from faults.clients import Family
+from harness import install
 from harness.places import HERE
 from harness.process import Command
+from harness.toolbox import java_command
 
 from histories.history import History, Records
 from histories.topics import (
@@ -41,8 +43,18 @@ def _librdkafka() -> Command:
     return [sys.executable, HERE / "histories" / "librdkafka_client.py"]
 
 
+def _java() -> Command:
+    return [*java_command(install.java_transactions()), "TransactionClient"]
+
+
+def _franz_go() -> Command:
+    return [install.go_clients() / "transaction-client"]
+
+
 FAMILIES: Final[Mapping[str, Callable[[], Command]]] = {
     "librdkafka": _librdkafka,
+    "java": _java,
+    "franz-go": _franz_go,
 }
 
 

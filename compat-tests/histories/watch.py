@@ -23,6 +23,7 @@ WRITERS = ("a1", "a2", "m1", "m2")
 ENDS_AT_FLUSH = ("a1", "a2")
 ENDS_AT_STOP = ("m1", "m2")
 LAST_SECONDS = 3.0
+_BUGS = ("could not decide a proposal", "internal error")
 _HURTING = ("partition clients", "ends", "client")
 
 
@@ -118,6 +119,7 @@ class HistoryWatch(Attendance):
         for family in self.families:
             family.close()
             self.problems += family.ledger.problems
+        self.problems += _errors_inside(self._world)
         orders = {each: clients.orders(bootstrap, each) for each in names}
         histories = [self._bank, *self.ledgers]
         evidence = Evidence(histories, committed, everything, _windows(happened))
@@ -149,6 +151,16 @@ class HistoryWatch(Attendance):
             for place, end in ends.items()
             if each.tail_end(place) < end
         ]
+
+
+def _errors_inside(world: World) -> list[str]:
+    """Return errors in the gateways' logs that no fault explains."""
+    return [
+        f"gateway {each.number} logged: {line[:400]}"
+        for each in world.gateways.values()
+        for line in each.log.read_text(errors="replace").splitlines()
+        if any(f'"event":"{event}"' in line for event in _BUGS)
+    ]
 
 
 def _of(history: History, writer: str) -> Sequence[int] | None:

@@ -21,7 +21,7 @@ from tidegate_protocol.plain_produce import (
     read_plain,
 )
 
-from .connection_inputs import produce_frames
+from .connection_inputs import produce_frames, transactional_produce_frames
 
 _LENGTH_BYTES: Final = 4
 
@@ -36,7 +36,9 @@ class PlainProduceTarget:
 
     def seeds(self, rng: Random) -> list[bytes]:
         """See engine.Target."""
-        return [each[_LENGTH_BYTES:] for _ in range(3) for each in produce_frames(rng)]
+        frames = [each for _ in range(3) for each in produce_frames(rng)]
+        frames += transactional_produce_frames(rng)
+        return [each[_LENGTH_BYTES:] for each in frames]
 
     def repair(self, rng: Random, data: bytearray) -> None:
         """See engine.Target."""

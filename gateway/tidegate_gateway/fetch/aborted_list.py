@@ -22,9 +22,13 @@ def aborted_between(
     """Return the transactions that concern records in [start, end), by first offset.
 
     Of segments only those with an index in memory count: records of no other are in the answer.
-    A transaction that ended below `start` must not be named: the reader would drop later records of
-    its producer.
+    A transaction that ended below `start`, or in a hole there, must not be named: the reader would
+    drop later records of its producer.
     """
+    runs = partition.runs
+    first = runs.find(start)
+    if first < len(runs):
+        start = max(start, runs[first].base_offset)
     if start >= end:
         return []
     found = partition.aborted.named(start, end) if partition.aborted else []

@@ -31,6 +31,7 @@ EXECUTIONS = {
     "snapshots": (40_000, 18),
     "groups": (5_000, 215),
     "connection": (4_000, 1650),
+    "transactions": (1_200, 1000),
 }
 DEADLINE_SECONDS = 600.0
 

@@ -147,6 +147,10 @@ class Runs:
         """Return the index of the first run that begins there or later; len() if none does."""
         return bisect_left(self._base, offset, self._first) - self._first
 
+    def hole_after(self, offset: int, end: int) -> int:
+        """Return where the first hole above an offset begins; `end` if none begins below that."""
+        return min((each for each in self._ends.values() if offset < each < end), default=end)
+
     def merged_to(self, flag: int) -> int:
         """Return where the first run without a flag begins; end_offset if all have it."""
         flags = self._rest[self._first * _REST_BYTES + _FLAGS_AT :: _REST_BYTES]

@@ -109,13 +109,13 @@ def number_of(data: bytes) -> int:
     return int(number)
 
 
+def started_ms_of(data: bytes) -> int:
+    """Return the log time at which a row's last transaction began, without looking at the rest."""
+    (started_ms,) = _NUMBER.unpack_from(data, _STARTED_AT)
+    return int(started_ms)
+
+
 def updated_ms_of(data: bytes) -> int:
     """Return the log time of a row's last change, without looking at the rest."""
     (updated_ms,) = _NUMBER.unpack_from(data, _UPDATED_AT)
     return int(updated_ms)
-
-
-def started_ms(data: bytes) -> int:
-    """Return that field of a row's bytes, for a look at many rows."""
-    (started,) = _NUMBER.unpack_from(data, _STARTED_AT)
-    return int(started)

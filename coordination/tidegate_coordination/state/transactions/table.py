@@ -26,7 +26,7 @@ from .rows import (
     number_of,
     numbered,
     packed,
-    started_ms,
+    started_ms_of,
     unpacked,
     updated_ms_of,
 )
@@ -73,7 +73,7 @@ class TransactionTable:
     def open_rows(self) -> Iterator[tuple[int, OpenTransaction]]:
         """Yield each open transaction after the log time at which it began."""
         for name, each in self._open.items():
-            yield started_ms(self._rows[name]), each
+            yield started_ms_of(self._rows[name]), each
 
     def idle_since(self, before_ms: int) -> Iterator[str]:
         """Yield the ids that were last used before a log time, except those that are open."""

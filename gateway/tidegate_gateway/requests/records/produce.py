@@ -22,6 +22,7 @@ import trio
 
 from tidegate_coordination.configs.topic_settings import TopicSettings
 from tidegate_coordination.coordinator.coordinator import Coordinator, CoordinatorUnavailable
+from tidegate_coordination.rules.records.transactional_batches import MAY_ADD, with_began
 from tidegate_coordination.state.topics import Topic
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.headers import RequestHeader
@@ -48,6 +49,7 @@ from ...produce.produce_deadlines import ProduceDeadlines
 from ...produce.record_checks import RecordChecks
 from ...produce.refusals import BatchRefused
 from ...produce.wal_writer import WalWriter
+from ...transactions.arrivals import began_at, is_known
 from ...unserved import TRANSACTIONS
 from ..refused_features import RefusedFeatures
 from .produce_answers import Pending, Token, refuse
@@ -57,6 +59,7 @@ from .produce_rules import (
     accepted_header,
     allows_transactions,
     find_topic,
+    partition_numbers,
     request_error,
     transactional_flags,
     transactional_producers,
@@ -125,10 +128,10 @@ class Produce:
         slot = None if request.acks == NO_ANSWER else connection.open_slot()
         pending = Pending(connection, header, slot, self.flusher, self.deadlines)
         room_by = trio.current_time() + ROOM_SECONDS
-        flags = transactional_flags(request.transactional_id, header.api_version)
         whole = request_error(request.acks) or self._error_here()
         whole = whole or self._unnamed_error(connection.peer, request)
         misfit = None if whole else await self._misfit(request)
+        flags = 0 if whole else await self._flags(connection, request, header.api_version)
         received = _Received(
             header.api_version, connection.peer, arena, pending, room_by, flags, misfit
         )
@@ -184,6 +187,24 @@ class Produce:
                 text = "the transactional id has another producer id"
                 return ErrorCode.INVALID_PRODUCER_ID_MAPPING, text
         return None
+
+    async def _flags(self, connection: Connection, request: ProduceRequest, version: int) -> int:
+        """Return the flags of a request's transactional batches; see BatchFacts.
+
+        Raises:
+          CloseConnection: the client is gone, and may have begun another transaction elsewhere.
+        """
+        name = request.transactional_id
+        flags = transactional_flags(name, version)
+        if name is None or flags & MAY_ADD:
+            return flags
+        state = self.coordinator.state
+        if not is_known(state, name, partition_numbers(state.topics, request)):
+            await self._catch_up()
+        began = began_at(state, name)
+        if connection.is_gone():
+            raise CloseConnection()
+        return with_began(flags, began)
 
     async def _topic(self, data: TopicProduceData, version: int) -> Topic | None:
         """Find the topic, reading the log to its end before calling it unknown."""

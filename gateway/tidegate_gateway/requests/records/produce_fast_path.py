@@ -15,6 +15,7 @@ from struct import Struct
 from typing import Final, TypeAlias
 
 from tidegate_coordination.configs.topic_settings import TopicSettings
+from tidegate_coordination.rules.records.transactional_batches import MAY_ADD, with_began
 from tidegate_coordination.rules.records.wal import BatchOutcome
 from tidegate_coordination.state.topics import Topic
 from tidegate_protocol.apis import ApiKey
@@ -43,6 +44,7 @@ from ...network.arenas import Arena
 from ...network.connection import Connection, fill
 from ...network.replies import ReplySlot
 from ...produce.refusals import BatchRefused
+from ...transactions.arrivals import began_at, is_known
 from .produce import Produce
 from .produce_answers import UNANSWERABLE, settle_answer
 from .produce_rules import (
@@ -303,7 +305,8 @@ class PlainProducePath:
         except BatchRefused:
             return False
         if flags:  # a call more only for transactional clients
-            own = self._flags(header, route.transactional_id, flags)
+            number = topic.partition_numbers[route.index]
+            own = self._flags(connection, header, route.transactional_id, flags, number)
             if own is None:
                 return False
             flags = own
@@ -320,7 +323,7 @@ class PlainProducePath:
         plain = read_plain(frame)
         if plain is None or plain.acks not in ANSWERED_ACKS:
             return False
-        batches = self._batches(plain, frame)
+        batches = self._batches(connection, plain, frame)
         if batches is None:
             return False
         self._learn(connection, frame, plain, batches[0][0])
@@ -336,7 +339,9 @@ class PlainProducePath:
         self.deadlines.add(request, plain.timeout_ms)
         return True
 
-    def _batches(self, plain: PlainProduce, frame: memoryview) -> list[_Batch] | None:
+    def _batches(
+        self, connection: Connection, plain: PlainProduce, frame: memoryview
+    ) -> list[_Batch] | None:
         """Return the batches with their topics; None if the rules refuse any."""
         produce, version, name = self._produce, plain.version, plain.transactional_id
         if name is not None and not allows_transactions(produce.coordinator.state):
@@ -360,22 +365,39 @@ class PlainProducePath:
                     )
                 except BatchRefused:
                     return None
-                flags = self._flags(header, name, may_be)
+                number = topic.partition_numbers[index]
+                flags = self._flags(connection, header, name, may_be, number)
                 if flags is None:
                     return None
                 found.append((topic, index, batch, header, flags))
+        # One transactional id has one producer id, and a request only one of its epochs.
         epochs = {header.producer_epoch for *_, header, flags in found if flags}
-        return found if len(found) <= MAX_PARTS and len(epochs) < 2 else None
+        return found if len(found) <= MAX_PARTS and len(epochs) <= 1 else None
 
-    def _flags(self, header: BatchHeader, name: str | None, may_be: int) -> int | None:
-        """Return the flags of a batch, see BatchFacts; None if it may belong to another
-        transactional id than its request, or to one that this gateway has not read of.
+    def _flags(
+        self,
+        connection: Connection,
+        header: BatchHeader,
+        name: str | None,
+        may_be: int,
+        number: int,
+    ) -> int | None:
+        """Return the flags of a batch, see BatchFacts.
 
-        may_be: of the transactional batches of the request.
+        None: this gateway may have to read the log first, or the batch has another transactional id
+        than its request, or its client is gone.
+        may_be: of the transactional batches of the request.  number: of the partition.
         """
         if not header.attributes & TRANSACTIONAL:
             return 0
-        return may_be if self._transactions.name_of(header.producer_id) == name else None
+        if name is None or self._transactions.name_of(header.producer_id) != name:
+            return None
+        if may_be & MAY_ADD:
+            return may_be
+        state = self._produce.coordinator.state
+        if not is_known(state, name, (number,)) or connection.is_gone():
+            return None
+        return with_began(may_be, began_at(state, name))
 
     def _learn(
         self, connection: Connection, frame: memoryview, plain: PlainProduce, topic: Topic

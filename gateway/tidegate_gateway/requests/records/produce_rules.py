@@ -76,6 +76,19 @@ def transactional_producers(request: ProduceRequest) -> set[tuple[int, int]]:
     return found
 
 
+def partition_numbers(topics: TopicTable, request: ProduceRequest) -> set[int]:
+    """Return the numbers of a request's partitions, as far as the replica knows them.
+
+    It names topics: requests with topic ids are of a later version than all callers ask for.
+    """
+    found: set[int] = set()
+    for each in request.topic_data:
+        topic = topics.by_name.get(each.name)
+        numbers = topic.partition_numbers if topic is not None else ()
+        found |= {numbers[p.index] for p in each.partition_data if 0 <= p.index < len(numbers)}
+    return found
+
+
 def find_topic(topics: TopicTable, key: TopicKey) -> Topic | None:
     """Return the topic that a request names, as far as the replica knows."""
     return topics.by_id.get(key) if isinstance(key, bytes) else topics.by_name.get(key)
