@@ -18,7 +18,8 @@ class TransactionChecks:
         opened = _by_partition(state)
         for partition in state.partitions.values():
             producers = opened.get(partition.number, {})
-            assert (partition.open or {}) == producers, f"partition {partition.number}: open"
+            known = partition.open.as_dict() if partition.open is not None else {}
+            assert known == producers, f"partition {partition.number}: open"
             _check_stable(partition, producers)
             last = self._stable.get(partition.number, 0)
             assert partition.last_stable_offset >= last, "the last stable offset went back"

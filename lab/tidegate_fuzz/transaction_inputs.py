@@ -182,7 +182,7 @@ def _written(rng: Random, version: int, who: Producer) -> tuple[str, int, bytes]
         "" if by_id else TOPIC, bytes(range(16)) if by_id else bytes(16), parts
     )
     body = pr.encode_request(pr.ProduceRequest(who.name, -1, 1000, [topic]), version)
-    return "Produce", version, b"".join(body) if isinstance(body, list) else bytes(body)
+    return "Produce", version, bytes(body)
 
 
 def _offsets(rng: Random, version: int, who: Producer) -> list[tuple[str, int, bytes]]:

@@ -23,7 +23,7 @@ public final class TransactionClient {
         try (KafkaProducer<String, String> producer = new KafkaProducer<>(Map.of(
                 "bootstrap.servers", run.bootstrap, "enable.idempotence", true,
                 "metadata.max.age.ms", 5000), text, text)) {
-            for (int number = 0; Lines.waits(run.flushed, 1000 / (3 * run.rate)); number++) {
+            for (int number = 0; Lines.waits(run.flushed, 1000 / (2 * run.rate)); number++) {
                 int debtor = random.nextInt(NUMBER_OF_ACCOUNTS);
                 int creditor = (debtor + 1 + random.nextInt(NUMBER_OF_ACCOUNTS - 1)) % NUMBER_OF_ACCOUNTS;
                 String value = debtor + " " + creditor + " " + (1 + random.nextInt(100));

@@ -101,6 +101,7 @@ abstract class Transactor implements Runnable {
         KafkaProducer<String, String> mine = ready();
         try {
             mine.beginTransaction();
+            Lines.say("B", txn);
             for (int index = 0; index < places.length; index++) {
                 send(mine, txn, records.get(index), places, index);
                 think();

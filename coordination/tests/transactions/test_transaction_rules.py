@@ -217,6 +217,17 @@ def test_a_repeat_while_the_next_transaction_is_open_is_fenced() -> None:
     assert world.id().is_open
 
 
+def test_a_fenced_client_does_not_get_the_epoch_of_an_older_client() -> None:
+    world = TransactionWorld()
+    who = world.init()
+    fencing = world.init()
+    world.grow(fencing, 0)
+    world.end(fencing, committed=False, bumps=False)
+    # It looks like a repeat of the end, but that end has bumped no epoch.
+    assert world.end(who, committed=False).refusal is R.FENCED
+    assert world.id().epoch == fencing.epoch
+
+
 @pytest.mark.parametrize("bumps", [True, False])
 def test_ends_of_others_are_refused(bumps: bool) -> None:
     world = TransactionWorld()

@@ -8,6 +8,7 @@ from typing import Final
 from ..events import groups as gev
 from ..events import transactions as tev
 from .broken import expect
+from .records.producers import with_marker
 from .records.runs import Marker, packed_marker
 from .tables import StateTables
 from .transactions.open import OffsetKey, OpenTransaction, StagedOffset
@@ -62,7 +63,7 @@ class TransactionFolds:
         is_open = transaction is not None or not event.committed
         expect(is_open, f"producer id {event.producer_id} has no open transaction")
         transaction = transaction or OpenTransaction()
-        given = len(numbers) == len(transaction.partitions) and all(map(transaction.is_in, numbers))
+        given = transaction.partitions.has_keys(numbers)
         expect(given, f"transactional id {name}: markers for other partitions than it has")
         self._state.keep_partitions(numbers)
         self._state.keep_groups(list(transaction.groups))
@@ -73,9 +74,10 @@ class TransactionFolds:
                 self._publish(group_id, staged)
         marker = Marker(event.producer_id, event.marker_epoch, event.committed, event.timestamp_ms)
         packed = packed_marker(marker)
-        partitions, log_time_ms = self._state.partitions, self._state.log_time_ms
+        written = with_marker(None, event.marker_epoch, self._state.log_time_ms)
+        partitions = self._state.partitions
         for number, offset in event.markers:
-            partitions[number].fold_marker(offset, marker, packed, log_time_ms)
+            partitions[number].fold_marker(offset, marker, packed, written)
         self._state.touched.update(numbers)
 
     def _publish(self, group_id: str, staged: Sequence[StagedOffset]) -> None:

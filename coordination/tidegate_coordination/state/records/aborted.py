@@ -41,12 +41,12 @@ class Aborted:
         """Return the row at an index, in the order of the markers."""
         return AbortedRow(self._producer[at], self._first[at], self._last[at], self._stable[at])
 
-    def append(self, row: AbortedRow) -> None:
+    def append(self, producer_id: int, first: int, last: int, stable: int) -> None:
         """Add the row of the latest marker."""
-        self._producer.append(row.producer_id)
-        self._first.append(row.first)
-        self._last.append(row.last)
-        self._stable.append(row.stable)
+        self._producer.append(producer_id)
+        self._first.append(first)
+        self._last.append(last)
+        self._stable.append(stable)
 
     def between(self, start: int, end: int) -> list[AbortedRow]:
         """Return the rows that a reader of [start, end) needs.

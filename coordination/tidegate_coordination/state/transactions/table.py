@@ -84,11 +84,7 @@ class TransactionTable:
 
     def with_partitions(self, numbers: Sequence[int]) -> list[str]:
         """Return the ids whose open transactions have one of these partitions."""
-        return [
-            name
-            for name, each in self._open.items()
-            if not each.partitions.keys().isdisjoint(numbers)
-        ]
+        return [name for name, each in self._open.items() if any(map(each.is_in, numbers))]
 
     def is_staging(self, group_id: str) -> bool:
         """Return whether an open transaction has staged offsets of a group."""
@@ -138,7 +134,7 @@ class TransactionTable:
         """Add partitions and groups."""
         name = self._known(event.producer_id)
         transaction = self._begun(name, log_time_ms, position)
-        for number in event.partitions:
+        for number in sorted(event.partitions):  # in this order each is appended at once
             transaction.partitions.setdefault(number, NOTHING_WRITTEN)
         for group_id in event.groups:
             transaction.groups.setdefault(group_id, {})

@@ -135,7 +135,7 @@ class TransactionTrial:
         if name is None or row is None:
             return None
         transaction: OpenTransaction | None = self._state.transactions.open_of(name)
-        partitions = dict(transaction.partitions) if transaction is not None else None
+        partitions = transaction.partitions.as_dict() if transaction is not None else None
         for number in list(partitions or ()):
             if self._runs.is_gone(number):
                 assert partitions is not None

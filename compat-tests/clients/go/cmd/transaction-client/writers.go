@@ -85,6 +85,7 @@ func (w *writer) send(client *kgo.Client, records []booking) *transaction {
 	made := &transaction{
 		fmt.Sprintf("%s-%d.%d", w.name, w.life, w.count), make([]string, len(records)),
 	}
+	say("B", "%s", made.name)
 	for index, each := range records {
 		value := fmt.Sprintf("%s:%d:%d", made.name, index, len(records))
 		if each.text != "" {
@@ -276,7 +277,7 @@ func (r *run) order() {
 	client, err := kgo.NewClient(r.options(r.family+"-orders",
 		kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
 	must(err)
-	for count := 0; waits(r.flushed, time.Second/time.Duration(3*r.rate)); count++ {
+	for count := 0; waits(r.flushed, time.Second/time.Duration(2*r.rate)); count++ {
 		debtor := random.Intn(numberOfAccounts)
 		creditor := (debtor + 1 + random.Intn(numberOfAccounts-1)) % numberOfAccounts
 		record := kgo.StringRecord(fmt.Sprintf("%d %d %d", debtor, creditor, 1+random.Intn(100)))
