@@ -9,17 +9,14 @@ from pathlib import Path
 from harness import install
 from harness.baseline import EVERYTHING, Exclusions, passing, score
 from harness.places import log_of
-from harness.probe import offered
 from harness.process import run_to_end, tail
 from harness.report import Outcome
 
 SETTINGS = {"node.id": "1", "num.partitions": "4", "group.initial.rebalance.delay.ms": "0"}
 SECONDS = 900
-ADD_PARTITIONS_TO_TXN = 24
 RESULT = re.compile(r"^\s*--- (PASS|FAIL|SKIP): (\S+) ", re.MULTILINE)
 
 EXCLUDED: Exclusions = [
-    (re.compile(r"^TestTxnEtl"), "transactions are not offered yet"),
     (re.compile(r"^Test848|/848"), "KIP-848 groups are not offered yet"),
     (re.compile(r"^TestShareGroup|ShareSkips"), "share groups (KIP-932) are not offered yet"),
 ]
@@ -32,8 +29,6 @@ def check(bootstrap: str, only: re.Pattern[str]) -> Sequence[Outcome]:
     env = {"KGO_SEEDS": bootstrap, "KGO_TEST_RF": "1", "KGO_TEST_RECORDS": "50000"}
     limit = f"-test.timeout={SECONDS}s"
     command: list[str | Path] = [folder / "kgo.test", "-test.count=1", limit, "-test.v"]
-    if ADD_PARTITIONS_TO_TXN not in offered(bootstrap):  # the client would retry until the limit
-        command.append("-test.skip=^TestTxnEtl$")
     command += chosen(names, only)
     status = run_to_end(command, log, seconds=SECONDS + 30, cwd=folder, env=env)
     output = log.read_text(errors="replace")

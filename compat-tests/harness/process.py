@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import socket
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 POLL_SECONDS = 0.1
+_PORTS = range(10_000, 32_000)  # Linux gives connections 32768 and above
 
 
 # The words of a command; its first is the program.
@@ -109,9 +111,18 @@ def tail(log: Path, characters: int = 3000) -> str:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of the loopback that nothing listens on at this moment."""
+    """Ports of the loopback that nothing listens on at this moment.
+
+    They lie below those that the system gives to connections: a program that is down for a moment
+    finds its port free when it starts again.
+    """
     with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
+        ports: list[int] = []
+        for port in random.SystemRandom().sample(_PORTS, len(_PORTS)):
+            probe = stack.enter_context(socket.socket())
+            with suppress(OSError):
+                probe.bind(("127.0.0.1", port))
+                ports.append(port)
+            if len(ports) == count:
+                return ports
+    raise OSError(f"{count} ports are not free")

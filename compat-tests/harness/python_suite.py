@@ -23,7 +23,6 @@ SECONDS = 900
 RESULT = re.compile(r"^(PASSED|FAILED|ERROR) test/integration/(\S+)", re.MULTILINE)
 
 EXCLUDED: Exclusions = [
-    (re.compile(r"::test_transactional_"), "transactions are not offered yet"),
     (re.compile(r"::test_create_describe_delete_acls$"), "ACLs are not offered yet"),
 ]
 

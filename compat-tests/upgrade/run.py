@@ -28,10 +28,11 @@ from kafka.admin import KafkaAdminClient
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from faults.clients import FAMILIES, Load, create_topic, installed, start_families
+from faults.driver import Driver
 from faults.watch import Judged, Say, Watch, now_ms
 from faults.world import World, running_world
 from harness.places import WORK
-from harness.process import Process, spawn, tail
+from harness.process import spawn, tail
 
 from upgrade.older import older_release
 
@@ -46,8 +47,6 @@ CALM_SECONDS = 3.0
 REFUSED_SECONDS = 60.0
 # A gateway that stopped in order is forgotten at once, a driver after its lease of 30 s.
 RAISE_SECONDS = 60.0
-# Little and often, so that both releases' drivers have something to publish.
-_DRIVER_OPTIONS = ("--runner", "local", "--rest-ms", "1000", "--patience-ms", "4000")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,32 +56,6 @@ class Options:
     order: str
     clients: Sequence[str]
     rate: int = 150
-
-
-class Driver:
-    """The pipeline's driver, of one release at a time."""
-
-    def __init__(self, world: World, log: Path) -> None:
-        texts = world.gateways[1].texts
-        self._words = ["--log", texts["metadata.log"], "--object-store", texts["object.store"]]
-        self.log = log
-        self._process: Process | None = None
-
-    def start(self, python: Path) -> None:
-        """Start it; it needs a moment before it publishes."""
-        command = [str(python), "-m", "tidegate_gateway", "pipeline", "run"]
-        self._process = spawn([*command, *self._words, *_DRIVER_OPTIONS], self.log)
-
-    def check(self) -> None:
-        """Raise if it ended by itself."""
-        if self._process is not None and self._process.popen.poll() is not None:
-            raise RuntimeError(f"the driver ended by itself\n{tail(self.log)}")
-
-    def stop(self) -> None:
-        """SIGTERM, and wait."""
-        if self._process is not None:
-            self._process.stop()
-            self._process = None
 
 
 class Upgrade:

@@ -78,8 +78,11 @@ def _within_a_batch(difference: Difference) -> bool:
 
 
 def _empty_group(difference: Difference) -> bool:
-    is_step = isinstance(difference.step, st.DeleteGroup | st.DeleteOffsets)
-    return is_step and (difference.kafka, difference.gateway) == (E.NONE, E.GROUP_ID_NOT_FOUND)
+    codes = (difference.kafka, difference.gateway)
+    if isinstance(difference.step, st.DeleteGroup | st.DeleteOffsets):
+        return codes == (E.NONE, E.GROUP_ID_NOT_FOUND)
+    is_step = isinstance(difference.step, st.StageOffsets | st.CommitOffsets)
+    return is_step and codes == (E.UNKNOWN_MEMBER_ID, E.ILLEGAL_GENERATION)
 
 
 def _unsynced(difference: Difference) -> bool:

@@ -7,11 +7,7 @@ import pytest
 from tests.worlds.transaction_world import GROUP, TOPIC, TransactionWorld
 from tidegate_coordination.rules.consumer_groups.groups import DeleteGroup, Deletion, ForgetGroup
 from tidegate_coordination.rules.consumer_groups.offset_expiry import expired_offsets, is_spent
-from tidegate_coordination.rules.consumer_groups.offsets import (
-    DeleteOffsets,
-    OffsetDeletionRefusal,
-)
-from tidegate_coordination.rules.transactions.ending import EndAnswer
+from tidegate_coordination.rules.consumer_groups.offsets import DeleteOffsets
 from tidegate_coordination.rules.transactions.refusals import TransactionRefusal as R
 
 KEY = (TOPIC, 0)
@@ -84,22 +80,36 @@ def test_deleted_offsets_are_not_committed_later() -> None:
     assert world.offset is None
 
 
-def test_staged_offsets_make_a_group_that_tools_can_delete() -> None:
-    def staged() -> tuple[TransactionWorld, EndAnswer]:
-        world = TransactionWorld()
-        who = world.init()
-        assert world.propose(DeleteGroup(GROUP)) == [Deletion.UNKNOWN]
-        assert world.propose(DeleteOffsets(GROUP, (KEY,))) == [OffsetDeletionRefusal.UNKNOWN_GROUP]
-        world.stage(who, 5)
-        return world, who
+def test_deleted_offsets_are_not_committed_later_though_none_was_committed_before() -> None:
+    world = TransactionWorld()
+    who = world.init()
+    world.stage(who, 5)
+    [answer] = world.propose(DeleteOffsets(GROUP, ((TOPIC, 1), KEY, KEY)))
+    assert answer == [True, True, True]
+    assert not is_pending(world)
+    world.end(who)
+    assert world.offset is None
 
-    deletions = ((DeleteOffsets(GROUP, (KEY, (TOPIC, 1))), [True, True]),)
-    for deletion, answer in (*deletions, (DeleteGroup(GROUP), Deletion.DELETED)):
-        world, who = staged()
-        assert world.propose(deletion) == [answer]
-        assert not is_pending(world)
-        world.end(who)
-        assert world.offset is None
+
+def test_a_group_that_only_has_staged_offsets_is_there() -> None:
+    world = TransactionWorld()
+    who = world.init()
+    world.stage(who, 5)
+    group = world.state.groups.get(GROUP)
+    assert group is not None
+    assert (group.offsets, group.empty_since_ms) == ({}, world.state.log_time_ms)
+    assert not is_spent(world.state, group, 0, world.clock_ms + 10**9)
+    world.end(who, committed=False)
+    assert is_spent(world.state, group, 0, world.clock_ms + 10**9)
+
+
+def test_a_deleted_group_gets_no_offsets_when_the_transaction_ends() -> None:
+    world = TransactionWorld()
+    who = world.init()
+    world.stage(who, 5)
+    assert world.propose(DeleteGroup(GROUP)) == [Deletion.DELETED]
+    world.end(who)
+    assert world.state.groups.get(GROUP) is None
 
 
 def test_a_group_that_only_has_staged_offsets_is_not_forgotten() -> None:

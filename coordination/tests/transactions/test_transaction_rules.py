@@ -216,6 +216,17 @@ def test_a_repeat_while_the_next_transaction_is_open_is_fenced() -> None:
     assert world.id().is_open
 
 
+def test_a_fenced_client_does_not_get_the_epoch_of_an_older_client() -> None:
+    world = TransactionWorld()
+    who = world.init()
+    fencing = world.init()
+    world.grow(fencing, 0)
+    world.end(fencing, committed=False, bumps=False)
+    # It looks like a repeat of the end, but that end has bumped no epoch.
+    assert world.end(who, committed=False).refusal is R.FENCED
+    assert world.id().epoch == fencing.epoch
+
+
 @pytest.mark.parametrize("bumps", [True, False])
 def test_ends_of_others_are_refused(bumps: bool) -> None:
     world = TransactionWorld()
@@ -326,6 +337,20 @@ def test_an_operator_aborts_the_whole_transaction() -> None:
     assert again.refusal is R.INVALID_STATE
     [unknown] = world.propose(AbortTransaction(5, 0))
     assert unknown.refusal is R.UNKNOWN_ID
+
+
+def test_an_operator_aborts_only_the_transaction_that_was_seen() -> None:
+    world = TransactionWorld()
+    who = world.init()
+    world.grow(who, 0)
+    seen = world.id().began
+    world.end(who, bumps=False)
+    world.grow(who, 1)
+    [late] = world.propose(AbortTransaction(who.producer_id, 0, began=seen))
+    assert late.refusal is R.CONCURRENT
+    assert world.id().is_open
+    [answer] = world.propose(AbortTransaction(who.producer_id, 0, began=world.id().began))
+    assert (answer.refusal, answer.epoch) == (None, 1)
 
 
 def test_unused_ids_expire_and_open_ones_do_not() -> None:

@@ -6,7 +6,7 @@ gateway that holds the claim keeps it in memory, and it is lost when that gatewa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -98,25 +98,26 @@ class GroupTable:
 
     def fold_offsets_committed(self, event: OffsetsCommitted, log_time_ms: int) -> None:
         """Fold committed offsets; an unknown group becomes one without members."""
-        group = self._groups.get(event.group_id)
-        if group is None:
-            group = Group(event.group_id, "", 0, None, None, (), log_time_ms)
-            self._groups[event.group_id] = group
+        group = self.begin(event.group_id, log_time_ms)
         for each in event.offsets:
             group.offsets.setdefault(each.topic_id, {})[each.partition] = each
 
-    def fold_offsets_deleted(
-        self, event: OffsetsDeleted, is_staged: Callable[[str, tuple[bytes, int]], bool]
-    ) -> None:
-        """Forget offsets; a transaction may have staged one that was never committed."""
-        group = self._groups.get(event.group_id)
+    def begin(self, group_id: str, log_time_ms: int) -> Group:
+        """Return a group; an unknown one begins without members."""
+        group = self._groups.get(group_id)
+        if group is None:
+            group = self._groups[group_id] = Group(group_id, "", 0, None, None, (), log_time_ms)
+        return group
+
+    def fold_offsets_deleted(self, event: OffsetsDeleted, log_time_ms: int) -> None:
+        """Forget offsets."""
+        group = self._known(event.group_id)
         for topic_id, partition in event.partitions:
-            of_topic = group.offsets.get(topic_id, {}) if group is not None else {}
-            is_there = of_topic.pop(partition, None) is not None
-            is_there = is_there or is_staged(event.group_id, (topic_id, partition))
-            expect(is_there, f"group {event.group_id}: no offset to delete")
-            if group is not None and not of_topic:
-                group.offsets.pop(topic_id, None)
+            of_topic = group.offsets.get(topic_id, {})
+            expect(partition in of_topic, f"group {event.group_id}: no offset to delete")
+            del of_topic[partition]
+            if not of_topic:
+                del group.offsets[topic_id]
 
     def fold_group_deleted(self, event: GroupDeleted, log_time_ms: int) -> None:
         """Forget a group without members; perhaps only its claim was durable."""
@@ -152,6 +153,10 @@ class GroupTable:
                 each = CommittedOffset(*row)
                 group.offsets.setdefault(each.topic_id, {})[each.partition] = each
             self._groups[group.group_id] = group
+
+    def _known(self, group_id: str) -> Group:
+        expect(group_id in self._groups, f"unknown group {group_id}")
+        return self._groups[group_id]
 
 
 def _encode_group(group: Group) -> list[object]:

@@ -87,6 +87,25 @@ async def test_aborted_records_are_sent_with_their_producer(autojump_clock: Mock
         assert (await fetch(client, 0, isolation=0)).aborted_transactions is None
 
 
+async def test_only_transactions_of_the_records_in_the_answer_are_named(
+    autojump_clock: MockClock,
+) -> None:
+    async with wire_world() as world:
+        client, topic_id = await started(world)
+        producer = await init(client)
+        for _ in range(3):
+            await write(client, topic_id, producer, 0)
+            answer = await end(client, producer, committed=False)
+            producer = (answer.producer_id, answer.producer_epoch)
+        found = await fetch(client, 0, isolation=COMMITTED)
+        assert [each.first_offset for each in found.aborted_transactions] == [0, 2, 4]
+        first_bytes = len(found.records) // 3
+        found = await fetch(client, 0, isolation=COMMITTED, size=first_bytes + 5)
+        assert offsets_of(found) == [0, 1]
+        assert [each.first_offset for each in found.aborted_transactions] == [0]
+        assert (await fetch(client, 6, isolation=COMMITTED)).aborted_transactions == []
+
+
 @pytest.mark.parametrize(
     ("version", "code"), [(11, E.TRANSACTION_ABORTABLE), (10, E.INVALID_TXN_STATE)]
 )
@@ -271,6 +290,29 @@ async def test_tools_see_transactions(autojump_clock: MockClock) -> None:
         answer = await client.call("DescribeProducers", 0, request)
         [state] = answer.topics[0].partitions[0].active_producers
         assert (state.producer_id, state.current_txn_start_offset) == (producer[0], 0)
+
+
+async def test_durations_count_from_the_start_of_the_last_transaction(
+    autojump_clock: MockClock,
+) -> None:
+    async with wire_world() as world:
+        client, topic_id = await started(world)
+        open_one, ended = await init(client, "open"), await init(client)
+        await init(client, "idle")
+        await write(client, topic_id, open_one, 0, name="open")
+        await write(client, topic_id, ended, 0)
+        await end(client, ended)
+
+        async def names(duration_ms: int) -> list[str]:
+            request = lt.ListTransactionsRequest(duration_filter=duration_ms)
+            answer = await client.call("ListTransactions", 2, request)
+            return [each.transactional_id for each in answer.transaction_states]
+
+        for any_duration in (-1, -5):
+            assert await names(any_duration) == ["open", "x", "idle"]
+        assert await names(10_000) == ["idle"]
+        await trio.sleep(11)
+        assert await names(10_000) == ["open", "x", "idle"]
 
 
 async def test_an_operator_aborts_a_transaction(autojump_clock: MockClock) -> None:

@@ -10,6 +10,7 @@ import trio
 
 from tests.worlds.group_world import NONE, Clock, Gateway, cluster
 from tidegate_coordination.events.metadata_versions import NEWEST
+from tidegate_coordination.rules.consumer_groups.offset_expiry import ExpireOffsets
 from tidegate_protocol.error_codes import ErrorCode as E
 from tidegate_protocol.messages import add_offsets_to_txn as ao
 from tidegate_protocol.messages import end_txn as et
@@ -64,7 +65,7 @@ async def test_a_refusal_leaves_unknown_partitions_their_code(autojump_clock: Cl
         producer = await init(gateway)
         rows = [("unknown", 0), ("orders", 0)]
         unknown = E.UNKNOWN_TOPIC_OR_PARTITION
-        generation = {"member_id": "m", "generation_id": 3}
+        generation: dict[str, Any] = {"member_id": "m", "generation_id": 3}
         assert await stage(gateway, producer, *rows, **generation) == [
             unknown,
             E.ILLEGAL_GENERATION,
@@ -161,7 +162,7 @@ async def test_a_refused_commit_of_version_5_has_added_its_group(
 
 async def test_an_unknown_group_has_no_generation(autojump_clock: Clock) -> None:
     async with transactional_cluster() as [gateway]:
-        member = {"member_id": "m", "generation_id": 1}
+        member: dict[str, Any] = {"member_id": "m", "generation_id": 1}
         assert await stage(gateway, await init(gateway), **member) == [E.ILLEGAL_GENERATION]
 
 
@@ -171,7 +172,7 @@ async def test_a_rebalance_that_completes_hinders_no_commit(autojump_clock: Cloc
         member = (await gateway.join()).member_id
         generation = (await gateway.join(member)).generation_id
         assert (await gateway.describe()).group_state == "CompletingRebalance"
-        named = {"member_id": member, "generation_id": generation}
+        named: dict[str, Any] = {"member_id": member, "generation_id": generation}
         assert await stage(gateway, producer, **named) == [NONE]
 
 
@@ -184,16 +185,18 @@ async def test_only_the_gateway_with_the_claim_stages(autojump_clock: Clock) -> 
 
 
 @pytest.mark.parametrize("committed", [True, False])
-async def test_the_claim_of_a_group_without_offsets_is_released(
+async def test_a_group_whose_offsets_were_aborted_goes_like_any_empty_one(
     committed: bool, autojump_clock: Clock
 ) -> None:
     async with transactional_cluster() as [gateway]:
         producer = await init(gateway)
         state = gateway.coordinator.state
         await stage(gateway, producer)
-        await trio.sleep(60)
-        assert state.claims.get("group/g") is not None
+        assert (await gateway.describe()).group_state == "Empty"
         request = et.EndTxnRequest("x", *producer, committed)
         await gateway.ask(et, request, 5)
-        await trio.sleep(60)
-        assert (state.claims.get("group/g") is not None) is committed
+        for minutes, is_there in ((9, True), (2, committed)):
+            await trio.sleep(60 * minutes)
+            await gateway.coordinator.propose(ExpireOffsets("g", 10**9))
+            assert (state.groups.get("g") is not None) is is_there
+            assert (state.claims.get("group/g") is not None) is is_there

@@ -134,7 +134,7 @@ class Gateway:
             TxnOffsetCommit(*both, steps),
             AddOffsetsToTxn(steps),
             AddPartitionsToTxn(self.coordinator, steps),
-            InitProducerId(steps, 900_000),
+            InitProducerId(steps, lambda: 900_000),
             EndTxn(steps),
             OffsetFetch(self.coordinator),
             *(each(*both) for each in (ListGroups, OffsetCommit, OffsetDelete)),

@@ -26,11 +26,12 @@ EXECUTIONS = {
     "wal": (50_000, 34),
     "runs": (50_000, 19),
     "segments": (100_000, 60),
-    "entries": (60_000, 7),
-    "fold": (8_000, 110),
+    "entries": (60_000, 18),
+    "fold": (8_000, 600),
     "snapshots": (40_000, 18),
     "groups": (5_000, 215),
     "connection": (4_000, 1650),
+    "transactions": (1_200, 1000),
 }
 DEADLINE_SECONDS = 600.0
 

@@ -97,11 +97,11 @@ class OffsetDeletionRefusal(Enum):
 
 @dataclass(frozen=True, slots=True)
 class DeleteOffsets:
-    """Delete committed offsets of topics that no member subscribes to (KIP-496).
+    """Delete committed offsets of topics that no member subscribes to (KIP-496), and offsets that
+    transactions have staged.
 
     partitions: (topic id, partition).  Answer: a refusal, or per partition False when its topic is
-    subscribed to.  Offsets that were never committed count as deleted.  Open transactions lose the
-    offsets, too.
+    subscribed to.  Offsets that were never committed count as deleted.
     """
 
     group_id: str
@@ -123,28 +123,12 @@ class DeleteOffsets:
         group = view.state.groups.get(self.group_id)
         if held_by_another(view, self.group_id):
             return Decided((), OffsetDeletionRefusal.NOT_HOLDER)
-        # Offsets that a transaction has staged make a group, as in Kafka.
-        if group is None and not view.state.transactions.staging(self.group_id):
+        if group is None:
             return Decided((), OffsetDeletionRefusal.UNKNOWN_GROUP)
-        free = [True] * len(self.partitions)
-        if group is not None:
-            if group.members and group.protocol_type != CONSUMER_PROTOCOL_TYPE:
-                return Decided((), OffsetDeletionRefusal.IN_USE)
-            free = [not is_subscribed(view.state, group, each) for each, _ in self.partitions]
-        return Decided(self._deletion(view, group, free), free)
-
-    def _deletion(
-        self, view: View, group: Group | None, free: Sequence[bool]
-    ) -> list[OffsetsDeleted]:
-        is_staged = view.state.transactions.is_pending
-
-        def is_there(key: tuple[bytes, int]) -> bool:
-            is_committed = group is not None and group.offset(*key) is not None
-            return is_committed or is_staged(self.group_id, key)
-
-        pairs = zip(self.partitions, free, strict=True)
-        wanted = dict.fromkeys(key for key, is_free in pairs if is_free and is_there(key))
-        return [OffsetsDeleted(self.group_id, tuple(wanted))] if wanted else []
+        if group.members and group.protocol_type != CONSUMER_PROTOCOL_TYPE:
+            return Decided((), OffsetDeletionRefusal.IN_USE)
+        free = [not is_subscribed(view.state, group, topic_id) for topic_id, _ in self.partitions]
+        return Decided(_deletion(view.state, group, self.partitions, free), free)
 
 
 def is_subscribed(state: ClusterState, group: Group, topic_id: bytes) -> bool:
@@ -162,3 +146,18 @@ def group_subscription(group: Group) -> frozenset[str] | None:
         return None
     metadata = (dict(each.protocols).get(group.protocol or "", b"") for each in group.members)
     return subscribed_topics(metadata)
+
+
+def _deletion(
+    state: ClusterState,
+    group: Group,
+    partitions: Sequence[tuple[bytes, int]],
+    free: Sequence[bool],
+) -> list[OffsetsDeleted]:
+    is_pending = state.transactions.is_pending
+    wanted = dict.fromkeys(
+        each
+        for each, is_free in zip(partitions, free, strict=True)
+        if is_free and (group.offset(*each) is not None or is_pending(group.group_id, each))
+    )
+    return [OffsetsDeleted(group.group_id, tuple(wanted))] if wanted else []

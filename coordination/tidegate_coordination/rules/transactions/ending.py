@@ -19,6 +19,8 @@ from .refusals import TransactionRefusal, allows_transactions
 
 NOT_OPEN: Final = -1
 """Of EndTransaction.began: the gateway found no open transaction."""
+WHICHEVER: Final = -1
+"""Of AbortTransaction.began: the one that is open."""
 _COMPLETE: Final = {
     True: TransactionState.COMPLETE_COMMIT,
     False: TransactionState.COMPLETE_ABORT,
@@ -134,7 +136,8 @@ class EndTransaction:
         is_rotated = is_rotated and self.producer_id == row.previous_producer_id != NO_ID
         if self.producer_id != row.producer_id and not is_rotated:
             return Decided((), refused(TransactionRefusal.UNKNOWN_ID))
-        is_repeated = is_rotated or self.epoch == row.epoch - 1
+        # An end before version 2 bumps nothing: after it, the epoch below is that of a zombie.
+        is_repeated = is_rotated or self.epoch == row.last_epoch == row.epoch - 1
         if not row.has_epoch(self.epoch) and not is_repeated:
             return Decided((), refused(TransactionRefusal.FENCED))
         if is_repeated:
@@ -197,12 +200,15 @@ class AbortTimedOut:
 class AbortTransaction:
     """Abort the open transaction of a producer for an operator, and fence it.
 
-    epoch: the producer's; a marker's at least.  Answer: see EndAnswer.
+    epoch: the producer's; a marker's at least.  began: the position at which the transaction began
+      that the operator saw: the next one of the producer stays, even with the same epoch.
+    Answer: see EndAnswer.
     """
 
     producer_id: int
     epoch: int
     spare_id: int = NO_ID
+    began: int = WHICHEVER
     reads: frozenset[str] = field(default=frozenset({TOPICS}), init=False)
     writes: frozenset[str] = field(default=_SCOPES, init=False)
 
@@ -215,6 +221,8 @@ class AbortTransaction:
             return Decided((), refused(TransactionRefusal.FENCED))
         if not found.row.is_open:
             return Decided((), refused(TransactionRefusal.INVALID_STATE))
+        if self.began not in (WHICHEVER, found.row.began):
+            return Decided((), refused(TransactionRefusal.CONCURRENT))
         return abort_fenced(view, found, self.spare_id, tev.CAUSE_OPERATOR)
 
 

@@ -277,11 +277,10 @@ class Trial:
     def _offsets_deleted(self, event: gev.OffsetsDeleted) -> None:
         group = self._state.groups.get(event.group_id)
         is_gone = ("group", event.group_id) in self._once
-        expect(not is_gone, f"group {event.group_id} is deleted")
+        expect(group is not None and not is_gone, f"unknown group {event.group_id}")
         for topic_id, partition in event.partitions:
             found = group is not None and group.offset(topic_id, partition) is not None
-            is_staged = self._state.transactions.is_pending
-            found = found or is_staged(event.group_id, (topic_id, partition))
+            found = found or self._transactions.is_pending(event.group_id, (topic_id, partition))
             found = found and ("end of topic", topic_id) not in self._once
             expect(found, f"group {event.group_id}: no offset to delete")
             self._only_once("offset", (event.group_id, topic_id, partition))
