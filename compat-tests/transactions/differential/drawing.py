@@ -51,6 +51,9 @@ class _Drawer:
         count = len(self.steps) + self.rng.randint(MIN_STEPS, MAX_STEPS)
         kinds = list(_KINDS)
         weights = list(_KINDS.values())
+        if is_worn:
+            kinds += [_Drawer.end, _Drawer.initialise]
+            weights += [25, 10]
         while len(self.steps) < count:
             [kind] = self.rng.choices(kinds, weights)
             kind(self)
@@ -240,8 +243,8 @@ class _Drawer:
     def repeat(self) -> None:
         if self.steps:
             back = min(len(self.steps), self.rng.choice((1, 1, 1, 2, 3, 5)))
-            # A repeated join is another member, and waits for the first one.  What is a later epoch
-            # now may be the present one on one broker alone then.
+            # A repeated join is another member, and waits for the first one.  An epoch that is too
+            # high now may be the present one later, on one broker alone.
             again = self.steps[-back]
             who = getattr(again, "who", st.Who(0))
             if not isinstance(again, st.Join) and who.epoch <= 0:

@@ -1,5 +1,7 @@
 """Differences from Kafka that are meant.  Each has a name, and its reason.
 
+docs/api-support.md lists those that clients can notice.
+
 Some leave the two brokers in different states, so what follows cannot be compared: the script ends.
 """
 
