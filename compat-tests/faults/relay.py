@@ -80,7 +80,7 @@ class Link:
         """Serve until the link refuses."""
         with trio.CancelScope() as self._listening:
             async with trio.open_nursery() as nursery:
-                listener = _bound(self.port)
+                listener = _bound(self.port, will_listen=True)
                 listener.listen()
                 task_status.started()
                 listeners = [trio.SocketListener(trio.socket.from_stdlib_socket(listener))]
@@ -163,10 +163,10 @@ async def _cancel_after(unanswered: trio.Event, scope: trio.CancelScope) -> None
     scope.cancel()
 
 
-def _bound(port: int) -> socket.socket:
+def _bound(port: int, *, will_listen: bool = False) -> socket.socket:
     """Return a socket that shares its port with others of this process, and with no other."""
     made = socket.socket()
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, will_listen)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     made.bind(("127.0.0.1", port))
     return made
