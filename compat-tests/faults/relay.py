@@ -60,6 +60,7 @@ class Link:
     mode: Mode = Mode.PASS
     _changed: trio.Event = field(default_factory=trio.Event)
     _listening: trio.CancelScope | None = None
+    _silent: trio.Event = field(default_factory=trio.Event)
     _open: set[trio.CancelScope] = field(default_factory=set)
 
     async def turn(self, mode: Mode, nursery: trio.Nursery) -> None:
@@ -73,11 +74,13 @@ class Link:
         if mode is Mode.REFUSE and self._listening is not None:
             self._listening.cancel()
             self._listening = None
+            await self._silent.wait()
         elif mode is not Mode.REFUSE and self._listening is None:
             await nursery.start(self.listen)
 
     async def listen(self, *, task_status: trio.TaskStatus[None]) -> None:
         """Serve until the link refuses."""
+        self._silent = trio.Event()
         with trio.CancelScope() as self._listening:
             async with trio.open_nursery() as nursery:
                 listener = _bound(self.port, will_listen=True)
@@ -85,6 +88,7 @@ class Link:
                 task_status.started()
                 listeners = [trio.SocketListener(trio.socket.from_stdlib_socket(listener))]
                 await trio.serve_listeners(self._serve, listeners, handler_nursery=nursery)
+        self._silent.set()
 
     async def _serve(self, client: trio.SocketStream) -> None:
         with trio.CancelScope() as scope:
