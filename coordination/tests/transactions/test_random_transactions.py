@@ -281,8 +281,8 @@ class Walk:
 
     def _end(self, name: str, who: EndAnswer) -> tuple[Proposal[Any], Told]:
         committed, bumps = self.rng.random() < 0.6, self.rng.random() < 0.7
-        self._spare()
         proposal = self.world.end_proposal(who, name, committed=committed, bumps=bumps)
+        self._spare()  # the one that it took
         meant = self.model.open.get(name)
 
         def told(answer: EndAnswer) -> None:
