@@ -232,7 +232,7 @@ def running_world(
     weed_folder = folder / "seaweed"
     (weed_folder / "data").mkdir(parents=True)
     (weed_folder / "ids.json").write_text(json.dumps(seaweed._identities()))
-    weed = Weed(seaweed, weed_folder, seaweed._free_ports(4))
+    weed = Weed(seaweed, weed_folder, free_ports(4, partner=seaweed._GRPC_SHIFT))
     with running_postgres() as postgres:
         world = _made(folder, postgres, weed)
         try:

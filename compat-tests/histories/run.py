@@ -37,7 +37,7 @@ from harness.places import WORK
 from histories.clients import FAMILIES, Launcher, create_topics, pay_in
 from histories.history import History, Records
 from histories.report import Figures, table
-from histories.watch import HistoryWatch, Judged
+from histories.watch import HistoryWatch, Judged, errors_inside
 
 ALL_KINDS: Final = (*KINDS, *TRANSACTION_KINDS)
 
@@ -92,6 +92,7 @@ def _figures(world: World, watch: HistoryWatch, options: Options) -> Figures:
     happened = HistoryRun(world, watch, wanted).run() if options.kinds else []
     watch.wait(max(0.0, began + options.minutes * 60 - time.monotonic()))
     minutes = round((time.monotonic() - began) / 60, 1)
+    watch.problems += errors_inside(world)
     judged = watch.finish(happened)
     return Figures(
         **{each.name: getattr(judged, each.name) for each in fields(Judged)},

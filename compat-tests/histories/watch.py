@@ -143,7 +143,6 @@ class HistoryWatch(Attendance):
         for family in self.families:
             family.close()
             self.problems += family.ledger.problems
-        self.problems += _errors_inside(self._world)
         orders = {each: clients.orders(bootstrap, each) for each in names}
         histories = [self._bank, *more, *self.ledgers]
         evidence = Evidence(histories, committed, everything, _windows(happened))
@@ -190,7 +189,7 @@ class HistoryWatch(Attendance):
         ]
 
 
-def _errors_inside(world: World) -> list[str]:
+def errors_inside(world: World) -> list[str]:
     """Return errors in the gateways' logs that no fault explains."""
     return [
         f"gateway {each.number} logged: {line[:400]}"

@@ -33,6 +33,7 @@ from faults.world import BUCKET, World, running_world
 from harness.places import WORK
 from histories.clients import FAMILIES, Launcher, create_topics, pay_in
 from histories.history import History, Records
+from histories.report import summary
 from histories.watch import HistoryWatch, Judged
 
 from restore.forgiving import Lost, forgive, is_open_at, zombies
@@ -190,23 +191,8 @@ def restore_run(options: Options, folder: Path, say: Say) -> Figures:
 
 
 def _text(figures: Figures) -> str:
-    verdict = figures.verdict
-    lines = [
-        f"{name}: {each.committed} committed, {each.aborted} aborted after the restore"
-        for name, each in figures.ends.items()
-    ]
-    anomalies = ", ".join(f"{count} {kind}" for kind, count in verdict.anomalies.items())
-    return "\n".join(
-        [
-            *lines,
-            f"open at the copy: {figures.open_at_backup}, at the loss: {figures.open_at_loss}",
-            f"{figures.records['committed']} of {figures.records['all']} records committed,"
-            f" {figures.orders} orders; anomalies: {anomalies or 'none'};"
-            f" promises {'kept' if figures.is_clean else 'BROKEN'}",
-            *verdict.examples,
-            *figures.problems,
-        ]
-    )
+    opened = f"open at the copy: {figures.open_at_backup}, at the loss: {figures.open_at_loss}"
+    return "\n".join([opened, "after the restore:", *summary(figures)])
 
 
 def main() -> int:

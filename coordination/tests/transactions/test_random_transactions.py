@@ -24,12 +24,14 @@ from tests.worlds.transaction_world import (
 )
 from tidegate_coordination.events.cluster import Segment, SegmentsOfPartition, SegmentsPublished
 from tidegate_coordination.events.restores import TimelineOpened
-from tidegate_coordination.rules.consumer_groups.offsets import CommitOffsets
+from tidegate_coordination.rules.consumer_groups.offsets import CommitOffsets, DeleteOffsets
 from tidegate_coordination.rules.housekeeping import MoveLogStarts
 from tidegate_coordination.rules.proposal import Proposal
+from tidegate_coordination.rules.records.producer_ids import ExpireProducers
 from tidegate_coordination.rules.records.transactional_batches import MAY_ADD
 from tidegate_coordination.rules.records.wal import BatchFacts, BatchOutcome, Refusal
 from tidegate_coordination.rules.transactions.ending import AbortTimedOut, EndAnswer
+from tidegate_coordination.rules.transactions.expiring import ExpireTransactionalIds
 from tidegate_coordination.rules.transactions.growing import GrowTransaction
 from tidegate_coordination.rules.transactions.initialising import InitialiseTransactionalId
 from tidegate_coordination.rules.transactions.staging import StageOffsets
@@ -154,6 +156,10 @@ class Walk:
             return self._time_out(name)
         if draw < 0.84:
             return self._delete_records()
+        if draw < 0.87:
+            return self._expire()
+        if draw < 0.89:
+            return self._delete_offset()
         return self._end(name, who)
 
     def _who(self, name: str) -> EndAnswer:
@@ -239,6 +245,17 @@ class Walk:
 
         return CommitOffsets(GROUP, 1, -1, (row(offset, index),)), told
 
+    def _delete_offset(self) -> tuple[Proposal[Any], Told]:
+        index = self.rng.choice(PARTITIONS)
+
+        def told(answer: Any) -> None:
+            if answer == [True]:
+                self.model.offsets.pop(index, None)
+                for each in self.model.open.values():
+                    each.staged.pop(index, None)
+
+        return DeleteOffsets(GROUP, ((TOPIC, index),)), told
+
     def _time_out(self, name: str) -> tuple[Proposal[Any], Told]:
         def told(answer: EndAnswer) -> None:
             if answer.refusal is None:
@@ -255,6 +272,12 @@ class Walk:
             self.model.starts[index] = self.world.partition(index).log_start
 
         return MoveLogStarts(((self.world.partition(index).number, offset),)), told
+
+    def _expire(self) -> tuple[Proposal[Any], Told]:
+        """Forget what was not used for a while; check() sees that nothing open goes."""
+        if self.rng.random() < 0.5:
+            return ExpireProducers(30_000), lambda _: None
+        return ExpireTransactionalIds(30_000), lambda _: None
 
     def _end(self, name: str, who: EndAnswer) -> tuple[Proposal[Any], Told]:
         committed, bumps = self.rng.random() < 0.6, self.rng.random() < 0.7
