@@ -23,6 +23,7 @@ _TOPICS_OF_TRANSACTION: Final = re.compile(r"transactions\.transaction_states/[^
 
 _MARKER: Final = re.compile(r"uncommitted.*\.records@\d+$")
 _STABLE: Final = re.compile(r".*last_stable_offset$|stable end.*\.offset$")
+_BUMPS_SINCE: Final = 5
 _NOT_ADDED: Final = {E.TRANSACTION_ABORTABLE, E.INVALID_TXN_STATE}
 
 
@@ -54,6 +55,14 @@ def _other_id(difference: Difference) -> bool:
     is_other = (step.who.id, step.who.name) != ("own", "own")
     is_other = is_other or difference.kafka == E.NONE  # it has no producer id
     return is_other and difference.gateway in (E.INVALID_PRODUCER_ID_MAPPING, E.INVALID_REQUEST)
+
+
+def _zombie_ends(difference: Difference) -> bool:
+    step = difference.step
+    if not isinstance(step, st.End) or step.version < _BUMPS_SINCE:
+        return False
+    is_kafka = difference.kafka in (E.NONE, E.INVALID_TXN_STATE)
+    return is_kafka and difference.gateway == E.PRODUCER_FENCED
 
 
 def _after_a_refusal(difference: Difference) -> bool:
@@ -177,6 +186,13 @@ PERMITTED: Final = (
         " transaction is open, Kafka aborts that first, and only then looks at the epoch.",
         True,
         _zombie_aborts,
+    ),
+    Permission(
+        "zombie after version 1",
+        "An end before EndTxn v5 raises no epoch.  So an EndTxn v5 with the epoch below does not"
+        " repeat it; it is a fenced producer's.  Kafka answers it, even with the present epoch.",
+        True,
+        _zombie_ends,
     ),
     Permission(
         "batch after a refused one",
