@@ -4,9 +4,9 @@
 
 The world and the clients of histories/.  The log is copied once, under load, and lost some time
 later with all gateways; `tidegate log restore` makes a new one.  New clients take over the
-transactional ids; then the old ones, which were stopped all the time, go on as zombies.  What was
-committed before the copy must be visible wholly, what was open nowhere, and what was committed
-after the copy wholly or not at all.
+transactional ids; then the old ones, which were stopped all the time, go on as zombies.
+Transactions that were committed before the copy must be visible wholly, open ones nowhere, and
+those that were committed after the copy wholly or not at all.
 """
 
 from __future__ import annotations
