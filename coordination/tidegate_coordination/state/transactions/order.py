@@ -1,8 +1,8 @@
 """The transactional ids in the order of their creation, in blocks.
 
-Snapshots, and whoever looks for unused ids, go through a million names in pieces.  A list of them
-all would take 10 ms to copy, and a set ten times as much.  A block changes only by growing; one
-that loses a name is replaced, so who holds blocks sees the names of that moment.
+Snapshots, and searches for unused ids, go through a million names in pieces.  A list of them all
+would take 10 ms to copy, and a set ten times as much.  A block changes only by growing; one that
+loses a name is replaced, so a holder of blocks sees the names of that moment.
 """
 
 from __future__ import annotations
