@@ -66,7 +66,9 @@ def test_a_target_raises_no_exception(target: str) -> None:
     assert facts["branches_reached"] >= branches
 
 
-@pytest.mark.parametrize(("target", "executions"), [("wal", 3000), ("connection", 60)])
+@pytest.mark.parametrize(
+    ("target", "executions"), [("wal", 3000), ("connection", 60), ("transactions", 60)]
+)
 def test_a_seed_repeats(target: str, executions: int) -> None:
     one, other = (fuzz(target, executions, seed=7) for _ in range(2))
     what = ("executions", "branches_reached", "corpus", "findings")
