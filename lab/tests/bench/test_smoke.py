@@ -86,7 +86,7 @@ def bench(*arguments: str) -> dict[str, dict[str, float]]:
 
 
 def test_transactions_give_figures() -> None:
-    figures = bench("transactions", "--store", "memory")["1 producers v2"]
+    figures = bench("transactions", "--store", "memory")["1 producer, v2"]
     assert 0 < figures["end p50 ms"] <= figures["end p99 ms"]
     assert 1.9 < figures["entries/transaction"] < 3  # the commit, the end, and a heartbeat
     assert figures["busy"] == 0
