@@ -224,8 +224,10 @@ class TransactionalWriter:
             each.init_transactions(SECONDS)
         self._open: Final[set[int]] = set()
         self._end = 0
-        settings = {"bootstrap.servers": side.bootstrap, "group.id": "nobody"}
-        self._watcher: Final = Consumer(settings | {"enable.auto.commit": False}, logger=quiet)
+        # A reader of committed records would see the last stable offset as the end.
+        settings = {"group.id": "nobody", "isolation.level": "read_uncommitted"}
+        settings |= {"bootstrap.servers": side.bootstrap}
+        self._watcher: Final = Consumer(settings, logger=quiet)
 
     def close(self) -> None:
         """Close its connections."""

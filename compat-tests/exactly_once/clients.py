@@ -6,14 +6,16 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, Generic, TypeVar, cast
 
-from faults.watch import now_ms
+from faults.attendance import now_ms
 from harness.process import Command
 
-from exactly_once.progress import Life
+from exactly_once.lives import Life
+
+AnyLife = TypeVar("AnyLife", bound=Life)
 
 STOP_SECONDS = 30.0
 START_AGAIN_SECONDS = 1.0  # after it ended by itself
@@ -30,10 +32,10 @@ rootLogger.appenderRef.err.ref = ERR
 """
 
 
-class Client:
+class Client(Generic[AnyLife]):
     """A program that lives again and again.  lives: of its processes, the last one may run.
 
-    take: gets each line of standard output with its time.  Standard error goes to the log.
+    begin: makes a life, which gets each line of standard output.  Standard error goes to the log.
     """
 
     def __init__(
@@ -41,17 +43,15 @@ class Client:
         name: str,
         command: Command,
         log: Path,
-        take: Callable[[Life, int, str], None],
-        env: Mapping[str, str] | None = None,
+        begin: Callable[[int], AnyLife],
     ) -> None:
         self.name = name
-        self.lives: list[Life] = []
+        self.lives: list[AnyLife] = []
         self.is_wanted = True
         self.error: BaseException | None = None
         self._command = [str(word) for word in command]
         self._log = log
-        self._take = take
-        self._env = dict(env) if env is not None else None
+        self._begin = begin
         self._popen: subprocess.Popen[bytes] | None = None
         self._listener: threading.Thread | None = None
         self._guard = threading.Lock()
@@ -72,10 +72,9 @@ class Client:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=errors,
-                env=self._env,
                 start_new_session=True,
             )
-        life = Life(now_ms())
+        life = self._begin(now_ms())
         self.lives.append(life)
         self._listener = threading.Thread(
             target=self._listen, args=(self._popen, life), name=self.name, daemon=True
@@ -97,10 +96,11 @@ class Client:
             if now_ms() - life.ended_ms > START_AGAIN_SECONDS * 1000:
                 self.start()
 
-    def kill(self) -> None:
-        """kill -9, and start it again."""
+    def kill(self, between: Callable[[], None] = lambda: None) -> None:
+        """kill -9, and start it again; between: what to do before that."""
         with self._guard:
             self._kill()
+            between()
             if self.is_wanted:
                 self.start()
 
@@ -139,14 +139,14 @@ class Client:
         assert self._listener is not None, "it was started"
         self._listener.join(STOP_SECONDS)
 
-    def _listen(self, popen: subprocess.Popen[bytes], life: Life) -> None:
+    def _listen(self, popen: subprocess.Popen[bytes], life: AnyLife) -> None:
         """Note each line, and keep it."""
         output = cast(IO[bytes], popen.stdout)
         try:
             with self._log.with_suffix(".lines").open("ab") as kept, output:
                 for line in output:
                     kept.write(b"%d %b" % (now_ms(), line))
-                    self._take(life, now_ms(), line.decode())
+                    life.take(now_ms(), line.decode())
         except BaseException as error:
             self.error = error
         finally:

@@ -15,8 +15,7 @@ import argparse
 import sys
 import threading
 import time
-from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,9 +24,7 @@ import msgspec
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from crash.ledger import Verdict
-from faults.attendance import clock
-from faults.watch import Say
+from faults.attendance import Say, clock
 from faults.world import World, running_world
 from harness import install
 from harness.places import WORK
@@ -35,10 +32,11 @@ from harness.places import WORK
 from exactly_once.clients import Client
 from exactly_once.copiers import COPIERS, MODES, Copying
 from exactly_once.copies import FOREIGN, judge_copies, number_of, value_of
+from exactly_once.copy_report import Figures, Round, table, text_of
 from exactly_once.ended import ended_transactions
 from exactly_once.hurting import Dealt, Hurting
 from exactly_once.kills import Blow, blows
-from exactly_once.progress import Life, gaps, middle, stalls
+from exactly_once.progress import CopierLife, gaps, middle, stalls
 from exactly_once.topics import committed, create_topics, read, wait_until_settled, write
 
 COPIER_COUNT = 3
@@ -63,41 +61,6 @@ class Options:
     every_seconds: float = 10.0
     kill: tuple[str, ...] = ("gateways", "copiers")
     aborts: bool = True
-
-
-@dataclass(slots=True)
-class Round:
-    """The figures of a round.  stall: from the kill of a gateway until a copier commits again."""
-
-    mode: str
-    messages: int = 0
-    seconds: float = 0.0
-    aborted_records: int = 0
-    gateways_killed: int = 0
-    copiers_killed: int = 0
-    ended_by_themselves: int = 0
-    gap_p50_ms: int = 0
-    gap_max_ms: int = 0
-    stall_p50_ms: int = 0
-    stall_max_ms: int = 0
-    verdict: Verdict = field(default_factory=Verdict)
-
-
-@dataclass(slots=True)
-class Figures:
-    """What a run measured.  transactions: of the whole run, by how they ended."""
-
-    client: str
-    seed: int
-    minutes: float = 0.0
-    rounds: list[Round] = field(default_factory=list)
-    transactions: Counter[str] = field(default_factory=Counter)
-    problems: list[str] = field(default_factory=list)
-
-    @property
-    def is_clean(self) -> bool:
-        """Whether every promise was kept."""
-        return not self.problems and all(each.verdict.is_clean for each in self.rounds)
 
 
 class CopyRound:
@@ -130,7 +93,7 @@ class CopyRound:
                 f"copier-{each}",
                 [*program, *self._copying.words(each)],
                 logs / f"{self._name}-copier-{each}.log",
-                Life.take,
+                CopierLife,
             )
             for each in range(COPIER_COUNT)
         ]
@@ -201,7 +164,7 @@ class CopyRound:
                 self._note(f"{done} copied, {len(self._hurting.dealt)} killed")
             time.sleep(LOOK_SECONDS)
 
-    def _keep(self, copier: Client) -> None:
+    def _keep(self, copier: Client[CopierLife]) -> None:
         """Start it again, unless it has copied its partition."""
         has_ended_well = copier.lives[-1].code == 0
         copier.is_wanted = self._copying.is_group or not has_ended_well
@@ -247,11 +210,12 @@ class CopyRound:
             aborted,
             sum(each.target == "gateway" for each in dealt),
             sum(each.target == "copier" for each in dealt),
-            sum(each.code not in (0, None) and not each.was_ended for each in lives),
+            sum(each.failed for each in lives),
             middle(between),
             max(between, default=0),
             middle(waited),
             max(waited, default=0),
+            self._hurting.longest_ms("gateway"),
             judge_copies(found, self._options.messages, self._partitions),
         )
         self._note(text_of(done))
@@ -275,36 +239,10 @@ def copy_run(options: Options, folder: Path, say: Say) -> Figures:
             if figures.problems:
                 break
         figures.minutes = round((time.monotonic() - began) / 60, 1)
-        figures.transactions = ended_transactions(world.gateways[1].texts["metadata.log"])
+        figures.transactions = ended_transactions(
+            world.gateways[1].texts["metadata.log"], folder / "logs" / "transactions.txt"
+        )
     return figures
-
-
-def text_of(done: Round) -> str:
-    """Return a line about a round."""
-    verdict = done.verdict
-    return (
-        f"{done.mode}: {done.messages} messages in {done.seconds} s, {done.aborted_records} aborted"
-        f" records, {done.gateways_killed} gateways and {done.copiers_killed} copiers killed,"
-        f" {done.ended_by_themselves} copiers ended by themselves; gaps in ms {done.gap_p50_ms}"
-        f"/{done.gap_max_ms}, stalls after a gateway {done.stall_p50_ms}/{done.stall_max_ms};"
-        f" {verdict.lost} lost, {verdict.duplicates} twice, {verdict.misplaced} misplaced,"
-        f" {verdict.out_of_order} out of order"
-    )
-
-
-def _text(figures: Figures) -> str:
-    words = "kept" if figures.is_clean else "BROKEN"
-    ends = ", ".join(f"{count} {how}" for how, count in sorted(figures.transactions.items()))
-    examples = [text for each in figures.rounds for text in each.verdict.examples]
-    return "\n".join(
-        [
-            *map(text_of, figures.rounds),
-            f"{figures.client}, {figures.minutes} minutes, seed {figures.seed};"
-            f" transactions: {ends}; promises {words}",
-            *examples,
-            *figures.problems,
-        ]
-    )
 
 
 def main() -> int:
@@ -345,7 +283,7 @@ def main() -> int:
     WORK.mkdir(exist_ok=True)
     with TemporaryDirectory(dir=WORK, prefix="copies-") as made:
         figures = copy_run(options, (given.folder or Path(made)).absolute(), say)
-    print(msgspec.json.encode(figures).decode() if given.json else _text(figures))
+    print(msgspec.json.encode(figures).decode() if given.json else table(figures))
     return 0 if figures.is_clean else 1
 
 

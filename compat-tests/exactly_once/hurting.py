@@ -7,21 +7,22 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from faults.watch import now_ms
+from faults.attendance import now_ms
 
 from exactly_once.kills import Blow
 
 JOIN_SECONDS = 120.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Dealt:
-    """A blow that was dealt.  target: gateway, or the kind of a client."""
+    """A blow that was dealt.  target: gateway, or the kind of a client.  until_ms: it was over."""
 
     at_ms: int
     target: str
     who: int
     how: str
+    until_ms: int = 0
 
 
 class Hurting:
@@ -45,6 +46,11 @@ class Hurting:
         """Return when this target was hurt, in ms."""
         return [each.at_ms for each in self.dealt if each.target == target]
 
+    def longest_ms(self, target: str) -> int:
+        """Return the longest time until a blow to this target was over, in ms."""
+        lasted = [each.until_ms - each.at_ms for each in self.dealt if each.target == target]
+        return max(lasted, default=0)
+
     def check(self) -> None:
         """Raise if a blow could not be undone."""
         if self._error is not None:
@@ -64,7 +70,9 @@ class Hurting:
             for blow in plan:
                 if self._stop.wait(max(0.0, began + blow.at_seconds - time.monotonic())):
                     return
-                self.dealt.append(Dealt(now_ms(), target, blow.who, blow.how))
+                dealt = Dealt(now_ms(), target, blow.who, blow.how)
+                self.dealt.append(dealt)
                 deal(blow, self._stop)
+                dealt.until_ms = now_ms()
         except BaseException as error:
             self._error = error

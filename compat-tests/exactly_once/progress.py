@@ -7,23 +7,25 @@ A copier prints a JSON object a line, as Kafka's TransactionalMessageCopier does
 from __future__ import annotations
 
 import json
-from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
+
+from faults.stalls import longest_gap
+
+from exactly_once.lives import Life
+
+FOREVER_MS = 1 << 62
 
 
 @dataclass(slots=True)
-class Life:
-    """One process of a client, from its start to its end.
+class CopierLife(Life):
+    """A life of a copier.
 
-    ended_ms, code: None while it runs.  was_ended: by us.  progress: times at which it had
-    committed more.  loops: how many transactions it has begun, or looked for records in vain.
+    progress: times at which it had committed more.  loops: how many transactions it has begun, or
+    looked for records in vain.
     """
 
-    began_ms: int
-    ended_ms: int | None = None
-    code: int | None = None
-    was_ended: bool = False
     progress: list[int] = field(default_factory=list)
     loops: int = 0
     processed: int = 0
@@ -39,30 +41,28 @@ class Life:
             self.progress.append(now_ms)
 
 
-def stall_after(life: Life, hurt_ms: int) -> int | None:
-    """Return how long a client that worked before `hurt_ms` took to commit again, in ms.
+def stall_after(life: CopierLife, hurt_ms: int, until_ms: int) -> int | None:
+    """Return the longest time without a commit from `hurt_ms` to `until_ms`, in ms.
 
-    None: it did not work yet, or did not live to commit again.
+    Only of a client that worked before, and up to its last commit: later it may have been killed,
+    or have nothing to do.
     """
-    place = bisect_right(life.progress, hurt_ms)
-    if place in (0, len(life.progress)):
+    if not life.progress or life.progress[0] > hurt_ms:
         return None
-    return life.progress[place] - hurt_ms
+    until_ms = min(until_ms, life.progress[-1])
+    return longest_gap(life.progress, hurt_ms, until_ms) if until_ms > hurt_ms else None
 
 
-def stalls(lives: Iterable[Life], hurt_ms: Sequence[int]) -> list[int]:
-    """Return the stalls of all clients after each of these times, shortest first."""
-    found = [stall_after(life, each) for life in lives for each in hurt_ms]
+def stalls(lives: Iterable[CopierLife], hurt_ms: Sequence[int]) -> list[int]:
+    """Return all stalls from each of these times to the next, shortest first."""
+    windows = list(pairwise([*hurt_ms, FOREVER_MS]))
+    found = [stall_after(life, *each) for life in lives for each in windows]
     return sorted(each for each in found if each is not None)
 
 
-def gaps(lives: Iterable[Life]) -> list[int]:
+def gaps(lives: Iterable[CopierLife]) -> list[int]:
     """Return the times between commits in each life, in ms, shortest first."""
-    return sorted(
-        after - before
-        for life in lives
-        for before, after in zip(life.progress, life.progress[1:], strict=False)
-    )
+    return sorted(after - before for life in lives for before, after in pairwise(life.progress))
 
 
 def middle(sorted_numbers: Sequence[int]) -> int:

@@ -17,17 +17,17 @@ Say = Callable[[str], None]
 
 
 class Attendance(ABC):
-    """The clients of a run.  problems: what went wrong so far, for people."""
+    """The clients of a run.
+
+    problems: what went wrong so far, for people.  ledgers: how far all families are.
+    """
+
+    ledgers: Sequence[Progress]
 
     def __init__(self, world: World, say: Say) -> None:
         self._world = world
         self._say = say
         self.problems: list[str] = []
-
-    @property
-    @abstractmethod
-    def ledgers(self) -> Sequence[Progress]:
-        """How far all families are."""
 
     @abstractmethod
     def counts(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import threading
@@ -101,6 +102,16 @@ class Family(Generic[L]):
         commands.write(f"{word}\n".encode())
         commands.flush()
 
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        self._popen.send_signal(number)
+
+    def kill(self) -> None:
+        """kill -9; what it printed before is noted."""
+        self.signal(signal.SIGKILL)
+        self._popen.wait()
+        self._thread.join(CLOSE_SECONDS)
+
     def close(self) -> None:
         """End it."""
         cast(IO[bytes], self._popen.stdin).close()
@@ -119,7 +130,8 @@ class Family(Generic[L]):
             with self._kept.open("wb") as kept:
                 for line in cast(IO[bytes], self._popen.stdout):
                     kept.write(line)
-                    self.ledger.take(line.decode())
+                    if line.endswith(b"\n"):  # else it was killed
+                        self.ledger.take(line.decode())
         except BaseException as error:
             self._error = error
 

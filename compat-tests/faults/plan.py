@@ -29,6 +29,8 @@ TRANSACTION_KINDS: Final = {
     "ends repeated": (2.0, 6.0),
     "log away": (3.0, 15.0),
     "store away": (3.0, 15.0),
+    "client kill": (0.0, 4.0),
+    "client pause": (3.0, 25.0),
 }
 _SECONDS: Final = KINDS | TRANSACTION_KINDS
 _OF_ALL: Final = ("postgres", "seaweed", "ends", "log", "store")
@@ -37,7 +39,10 @@ PARTITIONS: Final = (Mode.REFUSE, Mode.HOLD, Mode.LOSE, Mode.DEAF, Mode.DELAY)
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A fault of gateway `gateway` (0: of all, or of a server that all use) for `seconds`."""
+    """A fault of gateway `gateway` (0: of all, or of a server that all use) for `seconds`.
+
+    Of a client, `gateway` is its number.
+    """
 
     kind: str
     gateway: int
@@ -48,7 +53,8 @@ class Fault:
         """Say it in words."""
         words = [self.kind]
         words += [f"({self.mode})"] if self.mode is not Mode.PASS else []
-        words += [f"of gateway {self.gateway}"] if self.gateway else []
+        whose = "client" if self.kind.startswith("client") else "gateway"
+        words += [f"of {whose} {self.gateway}"] if self.gateway else []
         words += [f"for {self.seconds:.1f} s"] if self.seconds else []
         return " ".join(words)
 

@@ -60,6 +60,7 @@ class Link:
     mode: Mode = Mode.PASS
     _changed: trio.Event = field(default_factory=trio.Event)
     _listening: trio.CancelScope | None = None
+    _silent: trio.Event = field(default_factory=trio.Event)
     _open: set[trio.CancelScope] = field(default_factory=set)
 
     async def turn(self, mode: Mode, nursery: trio.Nursery) -> None:
@@ -73,16 +74,21 @@ class Link:
         if mode is Mode.REFUSE and self._listening is not None:
             self._listening.cancel()
             self._listening = None
+            await self._silent.wait()
         elif mode is not Mode.REFUSE and self._listening is None:
             await nursery.start(self.listen)
 
     async def listen(self, *, task_status: trio.TaskStatus[None]) -> None:
         """Serve until the link refuses."""
+        self._silent = trio.Event()
         with trio.CancelScope() as self._listening:
             async with trio.open_nursery() as nursery:
-                listeners = await trio.open_tcp_listeners(self.port, host="127.0.0.1")
+                listener = _bound(self.port, will_listen=True)
+                listener.listen()
                 task_status.started()
+                listeners = [trio.SocketListener(trio.socket.from_stdlib_socket(listener))]
                 await trio.serve_listeners(self._serve, listeners, handler_nursery=nursery)
+        self._silent.set()
 
     async def _serve(self, client: trio.SocketStream) -> None:
         with trio.CancelScope() as scope:
@@ -161,6 +167,15 @@ async def _cancel_after(unanswered: trio.Event, scope: trio.CancelScope) -> None
     scope.cancel()
 
 
+def _bound(port: int, *, will_listen: bool = False) -> socket.socket:
+    """Return a socket that shares its port with others of this process, and with no other."""
+    made = socket.socket()
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, will_listen)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    made.bind(("127.0.0.1", port))
+    return made
+
+
 def _reset(stream: trio.SocketStream) -> None:
     with suppress(OSError):
         stream.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
@@ -169,6 +184,9 @@ def _reset(stream: trio.SocketStream) -> None:
 
 async def run(ports: dict[str, tuple[int, int]]) -> None:
     """Serve until standard input ends."""
+    held = [
+        _bound(port) for port, _ in ports.values()
+    ]  # while a link refuses, its port is not free
     links = {name: Link(*pair, name.startswith("clients")) for name, pair in ports.items()}
     async with trio.open_nursery() as nursery:
         for link in links.values():
@@ -183,6 +201,8 @@ async def run(ports: dict[str, tuple[int, int]]) -> None:
                 await links[name].turn(Mode(mode), nursery)
                 print("ok", flush=True)
         nursery.cancel_scope.cancel()
+    for each in held:
+        each.close()
 
 
 if __name__ == "__main__":

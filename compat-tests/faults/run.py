@@ -14,13 +14,14 @@ import random
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from functools import partial
 from itertools import islice, takewhile
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -84,7 +85,7 @@ class FaultRun:
             self._happened[-1].until_ms = happened.begin_ms
         self._happened.append(happened)
         try:
-            _DOERS[fault.kind.split()[0].rstrip(",")](self, fault)
+            self.doers[fault.kind.split()[0].rstrip(",")](self, fault)
         finally:
             happened.end_ms = now_ms()
         self._watch.wait_until_moving(happened.end_ms)
@@ -147,18 +148,17 @@ class FaultRun:
         self._watch.wait(seconds)
         self._world.turn_all(what, Mode.PASS)
 
-
-_DOERS: dict[str, Callable[[FaultRun, Fault], None]] = {
-    "kill": FaultRun._kill,
-    "pause": FaultRun._pause,
-    "drain": FaultRun._drain,
-    "partition": FaultRun._partition,
-    "postgres": FaultRun._postgres,
-    "seaweed": FaultRun._seaweed,
-    "ends": FaultRun._ends,
-    "log": FaultRun._log,
-    "store": FaultRun._store,
-}
+    doers: ClassVar[Mapping[str, Callable[[Any, Fault], None]]] = {
+        "kill": _kill,
+        "pause": _pause,
+        "drain": _drain,
+        "partition": _partition,
+        "postgres": _postgres,
+        "seaweed": _seaweed,
+        "ends": _ends,
+        "log": _log,
+        "store": _store,
+    }
 
 
 def fault_run(options: Options, folder: Path, say: Say) -> Figures:

@@ -39,11 +39,7 @@ class Watch(Attendance):
     def __init__(self, world: World, families: list[Family[FamilyLedger]], say: Say) -> None:
         super().__init__(world, say)
         self.families = families
-
-    @property
-    def ledgers(self) -> Sequence[FamilyLedger]:
-        """See Attendance."""
-        return [each.ledger for each in self.families]
+        self.ledgers: Sequence[FamilyLedger] = [each.ledger for each in families]
 
     def counts(self) -> str:
         """See Attendance."""

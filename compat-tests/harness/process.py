@@ -9,12 +9,12 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 POLL_SECONDS = 0.1
-_PORTS = range(10_000, 32_000)  # Linux gives connections 32768 and above
+PORTS = range(12_000, 22_000)
 
 
 # The words of a command; its first is the program.
@@ -110,19 +110,25 @@ def tail(log: Path, characters: int = 3000) -> str:
     return log.read_text(errors="replace")[-characters:] if log.exists() else ""
 
 
-def free_ports(count: int) -> list[int]:
-    """Ports of the loopback that nothing listens on at this moment.
+def free_ports(count: int, *, partner: int = 0) -> list[int]:
+    """Ports of the loopback that nothing listens on at this moment, nor on port + partner.
 
-    They lie below those that the system gives to connections: a program that is down for a moment
-    finds its port free when it starts again.
+    They are below those that the kernel gives to outgoing connections, so that a port is still free
+    when a process that was stopped starts again.
     """
+    found: list[int] = []
     with ExitStack() as stack:
-        ports: list[int] = []
-        for port in random.SystemRandom().sample(_PORTS, len(_PORTS)):
-            probe = stack.enter_context(socket.socket())
-            with suppress(OSError):
-                probe.bind(("127.0.0.1", port))
-                ports.append(port)
-            if len(ports) == count:
-                return ports
-    raise OSError(f"{count} ports are not free")
+        while len(found) < count:
+            port = random.choice(PORTS)
+            if all(_is_bound(stack, each) for each in {port, port + partner}):
+                found.append(port)
+    return found
+
+
+def _is_bound(stack: ExitStack, port: int) -> bool:
+    holder = stack.enter_context(socket.socket())
+    try:
+        holder.bind(("127.0.0.1", port))
+    except OSError:
+        return False
+    return True

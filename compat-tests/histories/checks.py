@@ -23,7 +23,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from histories.evidence import Evidence
-from histories.history import COMMITTED, Pass, Stable, Transaction, transaction_of
+from histories.history import COMMITTED, History, Pass, Stable, Transaction, transaction_of
 
 UNSEEN_MS: Final = 30_000
 
@@ -106,10 +106,10 @@ def passes(evidence: Evidence) -> Iterator[Anomaly]:
     for history in evidence.histories:
         for each in history.passes:
             if each.offsets:
-                yield from _of_pass(evidence, each)
+                yield from _of_pass(evidence, history, each)
 
 
-def _of_pass(evidence: Evidence, each: Pass) -> Iterator[Anomaly]:
+def _of_pass(evidence: Evidence, history: History, each: Pass) -> Iterator[Anomaly]:
     expected = evidence.expected(each.place, each.level, each.begin, max(each.offsets))
     if expected == each.offsets:
         return
@@ -120,12 +120,11 @@ def _of_pass(evidence: Evidence, each: Pass) -> Iterator[Anomaly]:
         value = evidence.all_records[each.place].get(offset, "?")
         yield Anomaly("skipped", f"{each.reader} in {each.place} went over {offset}, {value}")
     for offset in sorted(got - wanted):
-        yield _unexpected(evidence, each, offset)
+        value = history.records.at[each.place].get(offset, "?")
+        yield _unexpected(evidence, each, offset, value)
 
 
-def _unexpected(evidence: Evidence, each: Pass, offset: int) -> Anomaly:
-    known = next(history.records.at[each.place] for history in evidence.histories)
-    value = known.get(offset, "?")
+def _unexpected(evidence: Evidence, each: Pass, offset: int, value: str) -> Anomaly:
     name = transaction_of(value)
     of = evidence.transactions.get(name, Transaction())
     is_aborted = each.level == COMMITTED and of.ended_ms >= 0 and not of.committed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -11,8 +12,10 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, To
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from faults.clients import Family
+from harness import install
 from harness.places import HERE
 from harness.process import Command
+from harness.toolbox import java_command
 
 from histories.history import History, Records
 from histories.topics import (
@@ -41,8 +44,18 @@ def _librdkafka() -> Command:
     return [sys.executable, HERE / "histories" / "librdkafka_client.py"]
 
 
+def _java() -> Command:
+    return [*java_command(install.java_transactions()), "TransactionClient"]
+
+
+def _franz_go() -> Command:
+    return [install.go_clients() / "transaction-client"]
+
+
 FAMILIES: Final[Mapping[str, Callable[[], Command]]] = {
     "librdkafka": _librdkafka,
+    "java": _java,
+    "franz-go": _franz_go,
 }
 
 
@@ -71,35 +84,44 @@ def pay_in(bootstrap: str, records: Records) -> History:
     return history
 
 
-def start_families(
-    names: Sequence[str],
-    bootstrap: str,
-    rate: int,
-    seed: int,
-    records: Records,
-    logs: Path,
-) -> list[Family[History]]:
-    """Start the programs."""
-    families: list[Family[History]] = []
-    for number, name in enumerate(names, start=1):
-        words = Words(bootstrap, name, f"az-{number}", rate, seed, 0)
-        command = [*FAMILIES[name](), *words.texts()]
-        families.append(Family(name, command, History(name, records), log=logs / f"{name}.log"))
-    return families
+@dataclass(frozen=True, slots=True)
+class Launcher:
+    """Starts client programs.  rate: transactions a second of each writer."""
+
+    bootstrap: str
+    rate: int
+    seed: int
+    logs: Path
+
+    def start(self, history: History, number: int, life: int) -> Family[History]:
+        """Start a family's program, its number-th in `history`; life: starts before."""
+        name = history.name
+        words = Words(self.bootstrap, name, f"az-{number}", self.rate, self.seed, life)
+        log = self.logs / f"{name}-{life}.log"
+        return Family(name, [*FAMILIES[name](), *words.texts()], history, log=log)
 
 
-def orders_left(bootstrap: str, family: str) -> int:
-    """Return how many orders the group of a family has not taken, by its committed offsets."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group_of(family), **_QUIET})
-    try:
-        asked = [TopicPartition(orders_of(family), each) for each in range(ORDERS)]
-        left = 0
-        for each in consumer.committed(asked, timeout=30):
-            end = consumer.get_watermark_offsets(each, timeout=30)[1]
-            left += end - max(0, each.offset)
-        return left
-    finally:
-        consumer.close()
+class OrdersLeft:
+    """How many orders the group of a family has not taken, by its committed offsets."""
+
+    def __init__(self, bootstrap: str, family: str) -> None:
+        self._consumer = Consumer(
+            {"bootstrap.servers": bootstrap, "group.id": group_of(family), **_QUIET}
+        )
+        self._asked = [TopicPartition(orders_of(family), each) for each in range(ORDERS)]
+        self._ends = [
+            self._consumer.get_watermark_offsets(each, timeout=60)[1] for each in self._asked
+        ]
+
+    def count(self) -> int:
+        """Ask now; no more orders come."""
+        committed = self._consumer.committed(self._asked, timeout=60)
+        pairs = zip(self._ends, committed, strict=True)
+        return sum(end - max(0, each.offset) for end, each in pairs)
+
+    def close(self) -> None:
+        """End it."""
+        self._consumer.close()
 
 
 def sweep(bootstrap: str, level: str) -> dict[str, dict[int, str]]:

@@ -2,6 +2,7 @@
 
 A client program prints a line for each event, in their order (MS: the wall clock):
 
+    B MS TXN                          it begins a transaction
     T MS TXN commit|abort COUNT       it asks for the end of a transaction of COUNT values ...
     K MS TXN commit|abort PLACE:OFFSET,...   ... which was acknowledged; where each value lies
     U MS TXN ERROR                    the end of a transaction stays unknown
@@ -31,13 +32,14 @@ MAX_PROBLEMS: Final = 20
 
 @dataclass(slots=True)
 class Transaction:
-    """A transaction whose end was asked for.
+    """A transaction.
 
-    count: of its values.  asked_ms: when its commit was first asked for; -1: never.  ended_ms: when
-    its end was acknowledged, as `committed` says; -1: never.  places: of its values, "" where the
-    client does not know.
+    count: of its values, once its end was asked for.  begun_ms; asked_ms: when its commit was first
+    asked for; ended_ms: when its end was acknowledged, as `committed` says; -1: never.  places: of
+    its values, "" where the client does not know.
     """
 
+    begun_ms: int = -1
     count: int = 0
     asked_ms: int = -1
     ended_ms: int = -1
@@ -134,10 +136,15 @@ class History:
     def tail_end(self, place: str) -> int:
         """Return the offset after the last that the present tail of committed records got."""
         tail = self._open.get((f"{self.name}-tail-{COMMITTED}", place))
-        return -1 if tail is None or not tail.offsets else tail.offsets[-1] + 1
+        if tail is None:
+            return -1
+        return tail.offsets[-1] + 1 if tail.offsets else tail.begin
 
     def _of(self, name: str) -> Transaction:
         return self.transactions.setdefault(name, Transaction())
+
+    def _began(self, at_ms: int, words: list[str]) -> None:
+        self._of(words[0]).begun_ms = at_ms
 
     def _asks(self, at_ms: int, words: list[str]) -> None:
         transaction = self._of(words[0])
@@ -192,6 +199,7 @@ class History:
 
 
 _TAKERS: dict[str, Callable[[History, int, list[str]], None]] = {
+    "B": History._began,
     "T": History._asks,
     "K": History._ended,
     "U": History._unknown,

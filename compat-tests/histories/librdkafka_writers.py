@@ -112,6 +112,7 @@ class Transactor(ABC):
         producer = self.ready()
         try:
             producer.begin_transaction()
+            say("B", name)
             for index, (topic, partition, text) in enumerate(records):
                 value = ":".join([name, str(index), str(len(records)), *([text] if text else [])])
                 self._send(producer, topic, partition, value, places, index)
@@ -313,7 +314,7 @@ class Orders:
     def run(self) -> None:
         """Work until the end, and until all orders have an answer."""
         number = 0
-        while not self._end.wait(1 / (3 * self._rate)):
+        while not self._end.wait(1 / (2 * self._rate)):
             debtor, creditor = self._random.sample(range(NUMBER_OF_ACCOUNTS), 2)
             value = f"{debtor} {creditor} {self._random.randint(1, 100)}"
             self._producer.produce(self._topic, value, partition=number % ORDERS)

@@ -17,7 +17,6 @@ class Figures(Judged):
 
     seed: int = 0
     minutes: float = 0.0
-    segments: int = 0
     kinds: dict[str, KindFigures] = field(default_factory=dict)
     happened: list[Happened] = field(default_factory=list)
 
@@ -29,26 +28,32 @@ def table(figures: Figures) -> str:
         for name, seen in each.families.items():
             stalls = f"{seen.acknowledgement_stall_ms:17} {seen.consumption_stall_ms:6}"
             lines.append(f"{kind:18} {each.count:5} {name:10} {stalls}")
-    for name, ends in figures.ends.items():
+    count = len(figures.happened)
+    lines.append(f"{count} faults in {figures.minutes} minutes, seed {figures.seed}")
+    return "\n".join([*lines, *summary(figures)])
+
+
+def summary(judged: Judged) -> list[str]:
+    """A line for each family, then totals and the verdict; nothing without clients."""
+    if not judged.ends:
+        return []
+    lines: list[str] = []
+    for name, ends in judged.ends.items():
         errors = ", ".join(f"{n} {text}" for text, n in ends.errors.most_common(MOST_ERRORS))
         lines.append(
             f"{name}: {ends.committed} committed, {ends.aborted} aborted, {ends.unknown} unknown;"
             f" {errors or 'no errors'}"
         )
-    return "\n".join([*lines, *_verdict(figures)])
-
-
-def _verdict(figures: Figures) -> list[str]:
-    verdict = figures.verdict
+    verdict = judged.verdict
     anomalies = ", ".join(f"{count} {kind}" for kind, count in verdict.anomalies.items())
     apart = ", ".join(f"{count} {kind}" for kind, count in verdict.apart.items())
     return [
-        f"{len(figures.happened)} faults in {figures.minutes} minutes, seed {figures.seed};"
-        f" {figures.records['committed']} of {figures.records['all']} records committed,"
-        f" {figures.read} read, {figures.orders} orders, {figures.segments} segments published;"
-        f" longest calm wait {figures.longest_wait_ms} ms",
+        *lines,
+        f"{judged.records['committed']} of {judged.records['all']} records committed,"
+        f" {judged.read} read, {judged.orders} orders;"
+        f" longest calm wait {judged.longest_wait_ms} ms",
         f"anomalies: {anomalies or 'none'}; apart, of version 1: {apart or 'none'};"
-        f" promises {'kept' if figures.is_clean else 'BROKEN'}",
+        f" promises {'kept' if judged.is_clean else 'BROKEN'}",
         *verdict.examples,
-        *figures.problems,
+        *judged.problems,
     ]

@@ -13,13 +13,12 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Any, ClassVar, Final
 
 import msgspec
 
@@ -28,17 +27,17 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from faults.attendance import Say
 from faults.clients import installed
 from faults.driver import Driver
-from faults.plan import KINDS, TRANSACTION_KINDS
+from faults.plan import KINDS, TRANSACTION_KINDS, Fault
 from faults.run import FaultRun
 from faults.run import Options as FaultOptions
 from faults.stalls import by_kind
 from faults.world import World, running_world
 from harness.places import WORK
 
-from histories.clients import FAMILIES, create_topics, pay_in, start_families
-from histories.history import Records
+from histories.clients import FAMILIES, Launcher, create_topics, pay_in
+from histories.history import History, Records
 from histories.report import Figures, table
-from histories.watch import HistoryWatch, Judged
+from histories.watch import HistoryWatch, Judged, errors_inside
 
 ALL_KINDS: Final = (*KINDS, *TRANSACTION_KINDS)
 
@@ -54,6 +53,21 @@ class Options:
     rate: int = 4
 
 
+class HistoryRun(FaultRun):
+    """Also hurts clients."""
+
+    def _client(self, fault: Fault) -> None:
+        assert isinstance(self._watch, HistoryWatch)
+        is_kill = fault.kind.endswith("kill")
+        hurt = self._watch.kill_client if is_kill else self._watch.pause_client
+        hurt(fault.gateway, fault.seconds)
+
+    doers: ClassVar[Mapping[str, Callable[[Any, Fault], None]]] = {
+        **FaultRun.doers,
+        "client": _client,
+    }
+
+
 def history_run(options: Options, folder: Path, say: Say) -> Figures:
     """Run it in a folder that is empty; what was logged stays there."""
     with running_world(folder) as world:
@@ -62,25 +76,23 @@ def history_run(options: Options, folder: Path, say: Say) -> Figures:
         bank = pay_in(world.bootstrap, records)
         driver = Driver(world, folder / "logs" / "driver.log")
         driver.start()
-        families = start_families(
-            options.clients, world.bootstrap, options.rate, options.seed, records, folder / "logs"
-        )
+        launcher = Launcher(world.bootstrap, options.rate, options.seed, folder / "logs")
+        histories = [History(each, records) for each in options.clients]
+        watch = HistoryWatch(world, launcher, histories, bank, driver, say)
         try:
-            watch = HistoryWatch(world, families, bank, driver, say)
-            return _figures(world, watch, driver, options)
+            return _figures(world, watch, options)
         finally:
+            watch.close()
             driver.stop()
-            for family in families:
-                with suppress(OSError, ValueError):
-                    family.close()
 
 
-def _figures(world: World, watch: HistoryWatch, driver: Driver, options: Options) -> Figures:
+def _figures(world: World, watch: HistoryWatch, options: Options) -> Figures:
     began = time.monotonic()
     wanted = FaultOptions(options.minutes, options.seed, options.clients, options.kinds)
-    happened = FaultRun(world, watch, wanted).run() if options.kinds else []
+    happened = HistoryRun(world, watch, wanted).run() if options.kinds else []
     watch.wait(max(0.0, began + options.minutes * 60 - time.monotonic()))
     minutes = round((time.monotonic() - began) / 60, 1)
+    watch.problems += errors_inside(world)
     judged = watch.finish(happened)
     return Figures(
         **{each.name: getattr(judged, each.name) for each in fields(Judged)},

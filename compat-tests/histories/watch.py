@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import signal
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
-from faults.attendance import Attendance, Say, since
-from faults.clients import Family
+from faults.attendance import RECOVERY_SECONDS, Attendance, Say, since
 from faults.driver import Driver
 from faults.stalls import Happened
 from faults.world import World
@@ -23,6 +24,8 @@ WRITERS = ("a1", "a2", "m1", "m2")
 ENDS_AT_FLUSH = ("a1", "a2")
 ENDS_AT_STOP = ("m1", "m2")
 LAST_SECONDS = 3.0
+LOOK_SECONDS = 1.0
+_BUGS = ("could not decide a proposal", "internal error")
 _HURTING = ("partition clients", "ends", "client")
 
 
@@ -64,20 +67,45 @@ class HistoryWatch(Attendance):
     def __init__(
         self,
         world: World,
-        families: list[Family[History]],
+        launcher: clients.Launcher,
+        histories: Sequence[History],
         bank: History,
         driver: Driver,
         say: Say,
+        *,
+        life: int = 0,
     ) -> None:
         super().__init__(world, say)
-        self.families = families
+        self.ledgers: Sequence[History] = histories
+        self._launcher = launcher
         self._bank = bank
         self._driver = driver
+        self._lives = [life] * len(histories)
+        self.families = [
+            launcher.start(each, number, life) for number, each in enumerate(histories, start=1)
+        ]
 
-    @property
-    def ledgers(self) -> Sequence[History]:
-        """See Attendance."""
-        return [each.ledger for each in self.families]
+    def kill_client(self, number: int, seconds: float) -> None:
+        """kill -9 a family's program, and start it again."""
+        at = (number - 1) % len(self.families)
+        self.families[at].kill()
+        gone = self.families.pop(at)
+        self.wait(seconds)
+        self._lives[at] += 1
+        self.families.insert(at, self._launcher.start(gone.ledger, at + 1, self._lives[at]))
+
+    def pause_client(self, number: int, seconds: float) -> None:
+        """Stop a family's program for a while."""
+        family = self.families[(number - 1) % len(self.families)]
+        family.signal(signal.SIGSTOP)
+        self.wait(seconds)
+        family.signal(signal.SIGCONT)
+
+    def close(self) -> None:
+        """End all clients, whatever happened."""
+        for family in self.families:
+            with suppress(OSError, ValueError):
+                family.close()
 
     def counts(self) -> str:
         """See Attendance."""
@@ -102,14 +130,11 @@ class HistoryWatch(Attendance):
             family.check()
         self._driver.check()
 
-    def finish(self, happened: Sequence[Happened]) -> Judged:
-        """End the clients, read all records and judge."""
+    def finish(self, happened: Sequence[Happened], more: Sequence[History] = ()) -> Judged:
+        """End the clients, read all records and judge; more: histories of other clients."""
         bootstrap, names = self._world.bootstrap, [each.name for each in self.families]
         self._end("flush", [*ENDS_AT_FLUSH], "orders")
-        self.wait_for(
-            lambda: not any(clients.orders_left(bootstrap, each) for each in names),
-            "orders were not all taken",
-        )
+        self._wait_for_orders()
         self._end("stop", [*ENDS_AT_STOP])
         committed, everything = (clients.sweep(bootstrap, level) for level in ("c", "u"))
         ends = {place: max(values, default=-1) + 1 for place, values in committed.items()}
@@ -119,7 +144,7 @@ class HistoryWatch(Attendance):
             family.close()
             self.problems += family.ledger.problems
         orders = {each: clients.orders(bootstrap, each) for each in names}
-        histories = [self._bank, *self.ledgers]
+        histories = [self._bank, *more, *self.ledgers]
         evidence = Evidence(histories, committed, everything, _windows(happened))
         return Judged(
             ends={each.name: _ends(each) for each in self.ledgers},
@@ -142,6 +167,19 @@ class HistoryWatch(Attendance):
             f"writers did not end at `{word}`",
         )
 
+    def _wait_for_orders(self) -> None:
+        """Wait as long as some are taken."""
+        for name in [each.name for each in self.families]:
+            orders = clients.OrdersLeft(self._world.bootstrap, name)
+            left, patience = orders.count(), RECOVERY_SECONDS
+            while left and patience > 0:
+                self.wait(LOOK_SECONDS)
+                before, left = left, orders.count()
+                patience = RECOVERY_SECONDS if left < before else patience - LOOK_SECONDS
+            orders.close()
+            if left:
+                self.problems.append(f"{name}: {left} orders were not taken")
+
     def _behind(self, ends: dict[str, int]) -> list[str]:
         return [
             f"{each.name} {place}"
@@ -149,6 +187,16 @@ class HistoryWatch(Attendance):
             for place, end in ends.items()
             if each.tail_end(place) < end
         ]
+
+
+def errors_inside(world: World) -> list[str]:
+    """Return errors in the gateways' logs that no fault explains."""
+    return [
+        f"gateway {each.number} logged: {line[:400]}"
+        for each in world.gateways.values()
+        for line in each.log.read_text(errors="replace").splitlines()
+        if any(f'"event":"{event}"' in line for event in _BUGS)
+    ]
 
 
 def _of(history: History, writer: str) -> Sequence[int] | None:
@@ -170,7 +218,7 @@ def _ends(history: History) -> Ends:
     ends = Ends(errors=Counter(each.error for each in history.told))
     for each in history.transactions.values():
         if each.ended_ms < 0:
-            ends.unknown += 1
+            ends.unknown += each.asked_ms >= 0
         elif each.committed:
             ends.committed += 1
         else:

@@ -57,6 +57,17 @@ BRIEF: Final = frozenset(
         ApiKey.END_TXN,
     }
 )
+# Steps of transactions, which a client repeats at another gateway if this one stands still.  Done
+# late, they would fence that client or end its next transaction.
+STEPS: Final = frozenset(
+    {
+        ApiKey.INIT_PRODUCER_ID,
+        ApiKey.ADD_PARTITIONS_TO_TXN,
+        ApiKey.ADD_OFFSETS_TO_TXN,
+        ApiKey.TXN_OFFSET_COMMIT,
+        ApiKey.END_TXN,
+    }
+)
 
 
 class Dispatcher:
@@ -172,6 +183,8 @@ class Dispatcher:
             note_refused,
             connection.is_gone,
         )
+        if header.api_key in STEPS and connection.is_gone():
+            raise CloseConnection()
         work = None if is_brief else _in_turns(handler, "encode_response_in_turns")
         try:
             response = await handler.handle(call, request)

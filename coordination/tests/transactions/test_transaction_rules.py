@@ -22,6 +22,7 @@ from tidegate_coordination.rules.transactions.ending import (
     EndTransaction,
 )
 from tidegate_coordination.rules.transactions.expiring import ExpireTransactionalIds
+from tidegate_coordination.rules.transactions.initialising import InitialiseTransactionalId
 from tidegate_coordination.rules.transactions.refusals import TransactionRefusal as R
 from tidegate_coordination.state.transactions.rows import LAST_EPOCH, TransactionState
 
@@ -216,6 +217,17 @@ def test_a_repeat_while_the_next_transaction_is_open_is_fenced() -> None:
     assert world.id().is_open
 
 
+def test_a_fenced_client_does_not_get_the_epoch_of_an_older_client() -> None:
+    world = TransactionWorld()
+    who = world.init()
+    fencing = world.init()
+    world.grow(fencing, 0)
+    world.end(fencing, committed=False, bumps=False)
+    # It looks like a repeat of the end, but that end has bumped no epoch.
+    assert world.end(who, committed=False).refusal is R.FENCED
+    assert world.id().epoch == fencing.epoch
+
+
 @pytest.mark.parametrize("bumps", [True, False])
 def test_ends_of_others_are_refused(bumps: bool) -> None:
     world = TransactionWorld()
@@ -354,6 +366,17 @@ def test_unused_ids_expire_and_open_ones_do_not() -> None:
     assert list(world.state.transactions.names()) == ["x", "young"]
     assert world.propose(ExpireTransactionalIds(999)) == [False]
     assert world.init("idle").epoch == 0
+
+
+def test_an_id_may_expire_and_begin_again_in_one_entry() -> None:
+    world = TransactionWorld()
+    old = world.init()
+    world.clock_ms += 1_000
+    _, answer = world.propose(
+        ExpireTransactionalIds(999), InitialiseTransactionalId("x", 60_000, spare_id=77)
+    )
+    assert is_ok(answer, 77, 0)
+    assert world.state.transactions.name_of(old.producer_id) is None
 
 
 # -- what shares an entry, and what is deleted -----------------------------------------------------

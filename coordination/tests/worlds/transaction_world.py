@@ -54,15 +54,20 @@ class TransactionWorld:
         self.apply(TopicCreated(TOPIC, "t", 3, 1, {}), ClaimTaken(f"group/{GROUP}", 1, 1))
 
     def apply(self, *events: Event, writer: int | None = None) -> None:
-        """Append an entry and fold it; a replica that began with a snapshot must agree."""
+        """Append an entry and fold it.  A replica that began with a snapshot must agree, and the
+        entry must not change a snapshot under way.
+        """
         self.position += 1
         writer = self.writer if writer is None else writer
         encoded = encode_events(events)
         payload = encode_entry(b"n", writer, self.clock_ms, encoded, position=self.position)
         entry = decode_entry(payload, self.position)
-        replica = ClusterState.decode(self.state.encode())
-        for each in (self.state, replica):
-            each.apply(self.position, entry)
+        before = self.state.encode()
+        replica = ClusterState.decode(before)
+        with self.state.frozen() as frozen:
+            for each in (self.state, replica):
+                each.apply(self.position, entry)
+            assert b"".join(frozen.pieces()) == before
         data = self.state.encode()
         assert replica.encode() == data
         assert ClusterState.decode(data).encode() == data

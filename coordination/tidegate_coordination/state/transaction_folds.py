@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from ..events import groups as gev
 from ..events import transactions as tev
 from .broken import expect
-from .records.runs import Marker
+from .records.producers import with_marker
+from .records.runs import Marker, packed_marker
 from .tables import StateTables
 from .transactions.open import OffsetKey, OpenTransaction, StagedOffset
 
@@ -62,19 +63,22 @@ class TransactionFolds:
         is_open = transaction is not None or not event.committed
         expect(is_open, f"producer id {event.producer_id} has no open transaction")
         transaction = transaction or OpenTransaction()
-        given = len(numbers) == len(transaction.partitions) and all(map(transaction.is_in, numbers))
+        given = transaction.partitions.has_keys(numbers)
         expect(given, f"transactional id {name}: markers for other partitions than it has")
-        self._state.keep_partitions(numbers)
-        self._state.keep_groups(list(transaction.groups))
-        self._state.keep_transactions(self._staging(transaction.groups, name))
+        if self._state.frozen_states:
+            self._state.keep_partitions(numbers)
+            self._state.keep_groups(list(transaction.groups))
+            self._state.keep_transactions({name}.union(*self._sharing(transaction)))
         self._table.fold_ended(event, self._state.log_time_ms)
         if event.committed:
             for group_id, staged in transaction.to_commit():
                 self._publish(group_id, staged)
         marker = Marker(event.producer_id, event.marker_epoch, event.committed, event.timestamp_ms)
-        partitions, log_time_ms = self._state.partitions, self._state.log_time_ms
+        packed = packed_marker(marker)
+        written = with_marker(None, event.marker_epoch, self._state.log_time_ms)
+        partitions = self._state.partitions
         for number, offset in event.markers:
-            partitions[number].fold_marker(offset, marker, log_time_ms)
+            partitions[number].fold_marker(offset, marker, packed, written)
         self._state.touched.update(numbers)
 
     def _publish(self, group_id: str, staged: Sequence[StagedOffset]) -> None:
@@ -112,9 +116,9 @@ class TransactionFolds:
 
     def offsets_committed(self, event: gev.OffsetsCommitted) -> None:
         """A plain commit holds against all offsets that were staged before it."""
-        staging = self._table.staging(event.group_id)
-        if staging:
-            self._state.keep_transactions(staging)
+        if self._table.is_staging(event.group_id):
+            keys = [(each.topic_id, each.partition) for each in event.offsets]
+            self._state.keep_transactions(self._table.staging(event.group_id, keys))
             self._table.overtake(event.group_id, event.offsets, self._table.next_order)
 
     def committed_of(self, event: gev.OffsetsDeleted) -> gev.OffsetsDeleted:
@@ -130,8 +134,9 @@ class TransactionFolds:
 
     def offsets_deleted(self, group_id: str, keys: Iterable[OffsetKey] | None = None) -> None:
         """With offsets, or with all of a group, the staged ones go, too."""
-        self._state.keep_transactions(self._table.staging(group_id))
-        self._table.drop_offsets(group_id, keys)
+        gone = self._table.staged_keys(group_id) if keys is None else list(keys)
+        self._state.keep_transactions(self._table.staging(group_id, gone))
+        self._table.drop_offsets(group_id, gone)
 
     def topic_deleted(self, topic_id: bytes, numbers: Sequence[int]) -> None:
         """Open transactions lose the partitions and the offsets of the topic."""
@@ -140,7 +145,7 @@ class TransactionFolds:
         self._state.keep_transactions(names)
         table.drop_partitions(names, numbers)
         for group_id, keys in table.staged_of(topic_id):
-            self._state.keep_transactions(table.staging(group_id))
+            self._state.keep_transactions(table.staging(group_id, keys))
             table.drop_offsets(group_id, keys)
 
     def _keep(self, producer_id: int) -> None:
@@ -148,5 +153,7 @@ class TransactionFolds:
         if name is not None:
             self._state.keep_transactions((name,))
 
-    def _staging(self, group_ids: Iterable[str], name: str) -> set[str]:
-        return {name}.union(*(self._table.staging(group_id) for group_id in group_ids))
+    def _sharing(self, transaction: OpenTransaction) -> Iterator[set[str]]:
+        """Yield the ids that have staged offsets of the same partitions."""
+        for group_id, staged in transaction.groups.items():
+            yield self._table.staging(group_id, staged)

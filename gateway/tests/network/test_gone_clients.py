@@ -10,7 +10,7 @@ import trio
 from trio.testing import MockClock
 
 from tests.network.test_file_parts import tcp_pair
-from tests.worlds.transaction_client import COMMITTED, end_offset, init, started, write
+from tests.worlds.transaction_client import COMMITTED, end, end_offset, init, started, write
 from tests.worlds.wire_client import WireClient, WireWorld, request_frame, wire_world
 from tidegate_gateway.network.memory_transport import memory_transport_pair
 from tidegate_gateway.network.transport import Transport
@@ -87,7 +87,7 @@ async def leave_behind(world: WireWorld, producer: tuple[int, int], version: int
 
 
 @pytest.mark.parametrize("version", range(6))
-async def test_an_older_end_of_a_client_that_has_gone_is_not_decided(
+async def test_an_end_of_a_client_that_has_gone_is_not_decided(
     version: int, autojump_clock: MockClock
 ) -> None:
     async with wire_world() as world:
@@ -95,8 +95,9 @@ async def test_an_older_end_of_a_client_that_has_gone_is_not_decided(
         producer = await opened(client)
         assert await write(client, topic_id, producer, 0, version=11) == E.NONE
         await leave_behind(world, producer, version)
-        # Version 5 is safe: its epoch tells a late request from one of the next transaction.
-        assert await end_offset(client, COMMITTED) == (2 if version == 5 else 0)
+        assert await end_offset(client, COMMITTED) == 0
+        assert (await end(client, producer, version=version)).error_code == E.NONE
+        assert await end_offset(client, COMMITTED) == 2
 
 
 async def test_an_older_end_is_decided_while_its_client_waits(autojump_clock: MockClock) -> None:

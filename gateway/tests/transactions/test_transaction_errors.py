@@ -25,12 +25,14 @@ from tests.worlds.wire_client import WireClient, WireWorld, records_batch, wire_
 from tidegate_coordination.events.transactions import TransactionalIdInitialised
 from tidegate_coordination.rules.proposal import Decided, View
 from tidegate_coordination.state.transactions.rows import LAST_EPOCH
+from tidegate_gateway.topics.internal_topics import OFFSETS_TOPIC
 from tidegate_protocol.batches import TRANSACTIONAL
 from tidegate_protocol.error_codes import ErrorCode as E
 from tidegate_protocol.messages import add_offsets_to_txn as ao
 from tidegate_protocol.messages import add_partitions_to_txn as ap
 from tidegate_protocol.messages import describe_transactions as dt
 from tidegate_protocol.messages import end_txn as et
+from tidegate_protocol.messages import find_coordinator as fc
 from tidegate_protocol.messages import init_producer_id as ip
 from tidegate_protocol.messages import list_transactions as lt
 from tidegate_protocol.messages import produce as pr
@@ -329,6 +331,19 @@ async def test_partitions_are_added_all_or_none(version: int, autojump_clock: Mo
         codes = await added(client, producer, topics, version=version)
         assert codes == [E.OPERATION_NOT_ATTEMPTED, unknown, unknown]
         assert (await ended(client, producer, version=4))[0] == E.INVALID_TXN_STATE
+
+
+@pytest.mark.parametrize("version", range(6))
+async def test_clients_add_no_internal_topics(version: int, autojump_clock: MockClock) -> None:
+    """From version 4 on, Kafka's brokers send the request."""
+    async with wire_world() as world:
+        client, _ = await started(world)
+        producer = await init(client)
+        await client.call("FindCoordinator", 4, fc.FindCoordinatorRequest(coordinator_keys=["g"]))
+        topics = [(OFFSETS_TOPIC, 0), (T, 0)]
+        denied = [E.TOPIC_AUTHORIZATION_FAILED, E.OPERATION_NOT_ATTEMPTED]
+        codes = await added(client, producer, topics, version=version)
+        assert codes == (denied if version < 4 else [E.NONE, E.NONE])
 
 
 # -- EndTxn ----------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from tidegate_coordination.rules.proposal import Proposal
 from tidegate_coordination.rules.transactions.refusals import TransactionRefusal
 from tidegate_gateway.admin.metrics import gateway_metrics
 from tidegate_gateway.gateway import Gateway
+from tidegate_gateway.network.call import Call, Peer
 from tidegate_gateway.transactions.steps import ProducerName, TransactionSteps
 from tidegate_protocol.error_codes import ErrorCode as E
 from tidegate_protocol.messages import add_offsets_to_txn as ao
@@ -213,6 +214,8 @@ async def test_an_end_that_the_next_transaction_overtook_is_counted(
         steps = world.gateway.transactions
         slow: Any = Overtaken(world.gateway.coordinator, begin_the_next)
         late = TransactionSteps(slow, steps.producer_ids, steps.counters)
-        answer = await late.end(ProducerName("x", *who), committed=True, bumps=False)
+        began = await late.began(Call(4, "test", Peer("client", 1, "PLAINTEXT")), "x")
+        who_ends = ProducerName("x", *who)
+        answer = await late.end(who_ends, committed=True, bumps=False, began=began)
         assert answer.refusal is TransactionRefusal.CONCURRENT
         assert figures(world.gateway)["tidegate_transactions_concurrent_total"] == 1

@@ -87,6 +87,25 @@ async def test_aborted_records_are_sent_with_their_producer(autojump_clock: Mock
         assert (await fetch(client, 0, isolation=0)).aborted_transactions is None
 
 
+async def test_only_transactions_of_the_records_in_the_answer_are_named(
+    autojump_clock: MockClock,
+) -> None:
+    async with wire_world() as world:
+        client, topic_id = await started(world)
+        producer = await init(client)
+        for _ in range(3):
+            await write(client, topic_id, producer, 0)
+            answer = await end(client, producer, committed=False)
+            producer = (answer.producer_id, answer.producer_epoch)
+        found = await fetch(client, 0, isolation=COMMITTED)
+        assert [each.first_offset for each in found.aborted_transactions] == [0, 2, 4]
+        first_bytes = len(found.records) // 3
+        found = await fetch(client, 0, isolation=COMMITTED, size=first_bytes + 5)
+        assert offsets_of(found) == [0, 1]
+        assert [each.first_offset for each in found.aborted_transactions] == [0]
+        assert (await fetch(client, 6, isolation=COMMITTED)).aborted_transactions == []
+
+
 @pytest.mark.parametrize(
     ("version", "code"), [(11, E.TRANSACTION_ABORTABLE), (10, E.INVALID_TXN_STATE)]
 )

@@ -56,8 +56,10 @@ async def end(
     return await client.call("EndTxn", version, request)
 
 
-async def fetch(client: WireClient, offset: int, *, isolation: int, wait_ms: int = 0) -> Any:
-    asked = fe.FetchPartition(0, fetch_offset=offset, partition_max_bytes=1 << 20)
+async def fetch(
+    client: WireClient, offset: int, *, isolation: int, wait_ms: int = 0, size: int = 1 << 20
+) -> Any:
+    asked = fe.FetchPartition(0, fetch_offset=offset, partition_max_bytes=size)
     request = fe.FetchRequest(
         max_wait_ms=wait_ms,
         min_bytes=1,

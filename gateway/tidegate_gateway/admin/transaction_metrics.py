@@ -29,7 +29,7 @@ _ENDS: Final = (End(True, tev.CAUSE_CLIENT), *(End(False, cause) for cause in _C
 def totals_of(gateway: Gateway) -> OpenTotals:
     """Return the sums over the open transactions of the cluster."""
     state = gateway.coordinator.state
-    longest_ms = gateway.settings.int("transaction.max.timeout.ms") + LATE_BUFFER_MS
+    longest_ms = gateway.cluster_settings.time("transaction.max.timeout.ms") + LATE_BUFFER_MS
     return open_totals(state.transactions, state.log_time_ms - longest_ms)
 
 

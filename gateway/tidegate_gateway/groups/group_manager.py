@@ -203,8 +203,11 @@ class GroupManager:
         producer: ProducerName,
         *,
         may_add: bool,
+        began: int,
     ) -> list[bool] | Refusal | TransactionRefusal:
-        """Commit offsets in a producer's transaction; else as commit().  may_add: see StageOffsets.
+        """Commit offsets in a producer's transaction; else as commit().
+
+        may_add, began: see StageOffsets.
 
         Raises:
           ProposalFailed: the offsets do not fit in an entry of the metadata log.
@@ -228,6 +231,7 @@ class GroupManager:
             producer.producer_id,
             producer.epoch,
             may_add,
+            began,
         )
         try:
             answer = await self._coordinator.propose(proposal)

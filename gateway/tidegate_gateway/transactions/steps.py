@@ -7,12 +7,15 @@ from dataclasses import dataclass, field
 
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.rules.proposal import Proposal
-from tidegate_coordination.rules.transactions.ending import NOT_OPEN, EndAnswer, EndTransaction
+from tidegate_coordination.rules.transactions.ending import EndAnswer, EndTransaction
 from tidegate_coordination.rules.transactions.growing import GrowTransaction
 from tidegate_coordination.rules.transactions.initialising import InitialiseTransactionalId
 from tidegate_coordination.rules.transactions.refusals import TransactionRefusal
 from tidegate_coordination.state.transactions.rows import NO_ID
 
+from ..network.call import Call
+from ..network.receiver import CloseConnection
+from .arrivals import began_at
 from .producer_ids import ProducerIds
 
 
@@ -58,7 +61,7 @@ class TransactionSteps:
         return await self.with_spare_id(proposal, is_likely=not is_known)
 
     async def end(
-        self, producer: ProducerName, *, committed: bool, bumps: bool, began: int = NOT_OPEN
+        self, producer: ProducerName, *, committed: bool, bumps: bool, began: int
     ) -> EndAnswer:
         """Commit or abort; see EndTransaction."""
 
@@ -78,11 +81,20 @@ class TransactionSteps:
             self.counters.concurrent += 1
         return answer
 
-    async def began(self, transactional_id: str) -> int:
-        """Return where the open transaction began, as of the arrival of a request; or NOT_OPEN."""
+    async def began(self, call: Call, transactional_id: str) -> int:
+        """Return where the open transaction began that a request of protocol version 1 is for.
+
+        Nothing in the request distinguishes the transaction from the next one.  A client that still
+        waits for the answer has not begun the next one; so a client that is gone gets none.
+
+        Raises:
+          CloseConnection: it is gone.
+        """
         await self.coordinator.catch_up()
-        row = self.coordinator.state.transactions.get(transactional_id)
-        return row.began if row is not None and row.is_open else NOT_OPEN
+        began = began_at(self.coordinator.state, transactional_id)
+        if call.is_gone():
+            raise CloseConnection()
+        return began
 
     async def grow(
         self,

@@ -65,6 +65,7 @@ class Refusal(Enum):
     NOT_IN_TRANSACTION = "the partition was not added to a transaction"
     OPEN_TRANSACTION = "the producer has a transaction open in the partition"
     TRANSACTION_TOO_LARGE = "the transaction has too many partitions"
+    LATE_IN_TRANSACTION = "another transaction has begun since the batch arrived"
 
 
 class BatchOutcome(NamedTuple):
@@ -93,6 +94,7 @@ _MISFITS = {
     Misfit.UNKNOWN_ID: _REFUSED[Refusal.UNKNOWN_TRANSACTIONAL_ID],
     Misfit.STALE_EPOCH: _REFUSED[Refusal.STALE_PRODUCER_EPOCH],
     Misfit.NOT_ADDED: _REFUSED[Refusal.NOT_IN_TRANSACTION],
+    Misfit.LATE: _REFUSED[Refusal.LATE_IN_TRANSACTION],
     Misfit.NOT_TRANSACTIONAL: _REFUSED[Refusal.OPEN_TRANSACTION],
     Misfit.TOO_LARGE: _REFUSED[Refusal.TRANSACTION_TOO_LARGE],
 }

@@ -136,7 +136,8 @@ class EndTransaction:
         is_rotated = is_rotated and self.producer_id == row.previous_producer_id != NO_ID
         if self.producer_id != row.producer_id and not is_rotated:
             return Decided((), refused(TransactionRefusal.UNKNOWN_ID))
-        is_repeated = is_rotated or self.epoch == row.epoch - 1
+        # An end before version 2 bumps nothing: after it, the epoch below is that of a zombie.
+        is_repeated = is_rotated or self.epoch == row.last_epoch == row.epoch - 1
         if not row.has_epoch(self.epoch) and not is_repeated:
             return Decided((), refused(TransactionRefusal.FENCED))
         if is_repeated:

@@ -18,7 +18,8 @@ class StageOffsets:
     """Stage offsets for a member that the group's machine has accepted, or for no member.
 
     may_add: whether the group need not have been added before (v5).  Then it is added in any case,
-      as in Kafka.  Other fields: see CommitOffsets.
+      as in Kafka.  began: without may_add, where the transaction began that was open when the
+      request arrived; 0 if that is not known.  Other fields: see CommitOffsets.
     Answer: a refusal, or per offset whether its partition still exists.
     """
 
@@ -30,6 +31,7 @@ class StageOffsets:
     producer_id: int
     epoch: int
     may_add: bool
+    began: int = 0
 
     @property
     def reads(self) -> frozenset[str]:
@@ -54,6 +56,8 @@ class StageOffsets:
         is_in = found.row.is_open and self.group_id in found.groups
         if not is_in and not self.may_add:
             return Decided((), TransactionRefusal.NOT_ADDED)
+        if is_in and self.began not in (0, found.row.began):
+            return Decided((), TransactionRefusal.CONCURRENT)
         if not is_in and is_too_large(found, 0, 1):
             return Decided((), TransactionRefusal.TOO_LARGE)
         exist = [partition_exists(view.state, each) for each in self.offsets]

@@ -38,7 +38,10 @@ def list_transactions(
     log: LogThatExists = None,
     json: Json = False,
 ) -> None:
-    """Show the transactional ids of a cluster; first those whose transactions are open longest."""
+    """Show the transactional ids of a cluster.
+
+    First come those whose transactions are open longest.
+    """
     from ..existing_cluster import ClusterOptions
     from .commands import ListOptions, run_list
 
@@ -53,7 +56,7 @@ def describe_transaction(
     log: LogThatExists = None,
     json: Json = False,
 ) -> None:
-    """Show a transactional id: its producer, and the partitions and offsets of its transaction."""
+    """Show one: producer, partitions and offsets."""
     from ..existing_cluster import ClusterOptions
     from .commands import run_describe
 
@@ -68,7 +71,7 @@ def abort_transaction(
     log: LogThatExists = None,
     json: Json = False,
 ) -> None:
-    """Abort the open transaction of a transactional id, and fence its producer.
+    """Abort the open transaction of one, and fence its producer.
 
     Gateways may run meanwhile. The exit code is 1 if no transaction was aborted.
     """

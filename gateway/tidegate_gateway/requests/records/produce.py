@@ -22,8 +22,7 @@ import trio
 
 from tidegate_coordination.configs.topic_settings import TopicSettings
 from tidegate_coordination.coordinator.coordinator import Coordinator, CoordinatorUnavailable
-from tidegate_coordination.events.metadata_versions import TRANSACTIONS as TRANSACTIONS_LEVEL
-from tidegate_coordination.rules.records.transactional_batches import MAY_ADD, TRANSACTIONAL
+from tidegate_coordination.rules.records.transactional_batches import MAY_ADD, with_began
 from tidegate_coordination.state.topics import Topic
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.headers import RequestHeader
@@ -50,6 +49,7 @@ from ...produce.produce_deadlines import ProduceDeadlines
 from ...produce.record_checks import RecordChecks
 from ...produce.refusals import BatchRefused
 from ...produce.wal_writer import WalWriter
+from ...transactions.arrivals import began_at, is_known
 from ...unserved import TRANSACTIONS
 from ..refused_features import RefusedFeatures
 from .produce_answers import Pending, Token, refuse
@@ -57,8 +57,11 @@ from .produce_rules import (
     NO_ANSWER,
     NO_TRANSACTIONAL_ID,
     accepted_header,
+    allows_transactions,
     find_topic,
+    partition_numbers,
     request_error,
+    transactional_flags,
     transactional_producers,
     writable_topic,
 )
@@ -67,9 +70,6 @@ _log = structlog.get_logger("tidegate.produce")
 
 # About the default of clients' request.timeout.ms.
 ROOM_SECONDS: Final = 30.0
-
-# From here on a batch adds its partition to its transaction (KIP-890).
-MAY_ADD_SINCE: Final = 12
 
 # The cost of accepting a batch, in rows (turns.py).
 ROWS_A_BATCH: Final = 5
@@ -128,12 +128,10 @@ class Produce:
         slot = None if request.acks == NO_ANSWER else connection.open_slot()
         pending = Pending(connection, header, slot, self.flusher, self.deadlines)
         room_by = trio.current_time() + ROOM_SECONDS
-        flags = 0
-        if request.transactional_id is not None:
-            flags = TRANSACTIONAL | (MAY_ADD if header.api_version >= MAY_ADD_SINCE else 0)
         whole = request_error(request.acks) or self._error_here()
         whole = whole or self._unnamed_error(connection.peer, request)
         misfit = None if whole else await self._misfit(request)
+        flags = 0 if whole else await self._flags(connection, request, header.api_version)
         received = _Received(
             header.api_version, connection.peer, arena, pending, room_by, flags, misfit
         )
@@ -165,7 +163,7 @@ class Produce:
         """Return why the whole request is refused: for its transactional id, or for having none."""
         if request.transactional_id is None:
             return NO_TRANSACTIONAL_ID if transactional_producers(request) else None
-        if self.coordinator.state.metadata_version >= TRANSACTIONS_LEVEL:
+        if allows_transactions(self.coordinator.state):
             return None
         self.refused.note(peer, TRANSACTIONS)
         return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, TRANSACTIONS.what
@@ -189,6 +187,24 @@ class Produce:
                 text = "the transactional id has another producer id"
                 return ErrorCode.INVALID_PRODUCER_ID_MAPPING, text
         return None
+
+    async def _flags(self, connection: Connection, request: ProduceRequest, version: int) -> int:
+        """Return the flags of a request's transactional batches; see BatchFacts.
+
+        Raises:
+          CloseConnection: the client is gone, and may have begun another transaction elsewhere.
+        """
+        name = request.transactional_id
+        flags = transactional_flags(name, version)
+        if name is None or flags & MAY_ADD:
+            return flags
+        state = self.coordinator.state
+        if not is_known(state, name, partition_numbers(state.topics, request)):
+            await self._catch_up()
+        began = began_at(state, name)
+        if connection.is_gone():
+            raise CloseConnection()
+        return with_began(flags, began)
 
     async def _topic(self, data: TopicProduceData, version: int) -> Topic | None:
         """Find the topic, reading the log to its end before calling it unknown."""

@@ -30,6 +30,7 @@ from tidegate_protocol.messages.add_partitions_to_txn import (
 
 from ...network.call import Call
 from ...network.turns import Turns
+from ...topics.internal_topics import INTERNAL_TOPICS
 from ...transactions.steps import ProducerName, TransactionSteps
 from .errors import UNAVAILABLE, refusal_code
 
@@ -39,6 +40,7 @@ KNOWS_ABORTABLE_SINCE: Final = 5
 _UNKNOWN: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 _UNTRIED: Final = ErrorCode.OPERATION_NOT_ATTEMPTED
 """If one partition is unknown, none is added."""
+_DENIED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 _Place: TypeAlias = tuple[bytes, int]
 """Topic id and partition."""
 
@@ -91,9 +93,10 @@ class AddPartitionsToTxn:
         """Add the partitions, or check; return a code for each."""
         try:
             places = await self._places(wanted.topics)
+            codes = _refused(call, wanted.topics, places)
+            if codes is not None:
+                return iter(codes)
             known = [each for each in places if each is not None]
-            if len(known) < len(places):
-                return iter([_UNKNOWN if each is None else _UNTRIED for each in places])
             if not wanted.transactional_id:
                 return repeat(ErrorCode.INVALID_REQUEST)
             if wanted.verify_only:
@@ -142,6 +145,17 @@ class AddPartitionsToTxn:
             return ErrorCode.NONE if is_in else ErrorCode.TRANSACTION_ABORTABLE
 
         return iter([code(*each) for each in places])
+
+
+def _refused(
+    call: Call, topics: Sequence[AddPartitionsToTxnTopic], places: Sequence[_Place | None]
+) -> list[ErrorCode] | None:
+    """Return a code for each partition; None if all may be added.  Clients add no internal ones."""
+    codes = [_UNTRIED if each is not None else _UNKNOWN for each in places]
+    if call.version < SEVERAL_SINCE:
+        is_internal = [each.name in INTERNAL_TOPICS for each in topics for _ in each.partitions]
+        codes = [_DENIED if own else code for own, code in zip(is_internal, codes, strict=True)]
+    return codes if any(code is not _UNTRIED for code in codes) else None
 
 
 def _producer(wanted: AddPartitionsToTxnTransaction) -> ProducerName:

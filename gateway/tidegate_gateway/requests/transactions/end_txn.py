@@ -19,7 +19,6 @@ from tidegate_protocol.messages import end_txn as wire
 from tidegate_protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 
 from ...network.call import Call
-from ...network.receiver import CloseConnection
 from ...transactions.steps import ProducerName, TransactionSteps
 from .errors import UNAVAILABLE, refusal_code
 
@@ -44,7 +43,7 @@ class EndTxn:
             request.transactional_id, request.producer_id, request.producer_epoch
         )
         try:
-            began = NOT_OPEN if bumps else await self._began(call, producer)
+            began = NOT_OPEN if bumps else await self.steps.began(call, request.transactional_id)
             answer = await self.steps.end(
                 producer, committed=request.committed, bumps=bumps, began=began
             )
@@ -57,14 +56,3 @@ class EndTxn:
         if not bumps:
             return EndTxnResponse()
         return EndTxnResponse(producer_id=answer.producer_id, producer_epoch=answer.epoch)
-
-    async def _began(self, call: Call, producer: ProducerName) -> int:
-        """Return where the transaction began that an older client means.
-
-        A client that waited too long closes its connection, asks another gateway, and begins the
-        next transaction with the same epoch, which this request must not end.
-        """
-        began = await self.steps.began(producer.transactional_id)
-        if call.is_gone():
-            raise CloseConnection("its client has gone, so EndTxn is not decided")
-        return began

@@ -86,7 +86,7 @@ class ListTransactions:
         await self.coordinator.catch_up()
         filters, turns = _Filters.of(request), Turns()
         found: list[TransactionState] = []
-        for name in list(self.coordinator.state.transactions.names()):
+        for name in self.coordinator.state.transactions.names():
             row = self.coordinator.state.transactions.get(name)
             steps = 0
             if row is not None and self._is_wanted(row, filters) and self._is_own(name):

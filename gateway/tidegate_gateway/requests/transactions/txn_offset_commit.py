@@ -100,14 +100,17 @@ class TxnOffsetCommit:
         producer = ProducerName(
             request.transactional_id, request.producer_id, request.producer_epoch
         )
+        may_add = call.version >= MAY_ADD_SINCE
         try:
+            began = 0 if may_add else await self.steps.began(call, request.transactional_id)
             answer = await self.groups.stage(
                 request.group_id,
                 MemberIdentity(request.member_id, request.group_instance_id),
                 request.generation_id,
                 offsets,
                 producer,
-                may_add=call.version >= MAY_ADD_SINCE,
+                may_add=may_add,
+                began=began,
             )
             if isinstance(answer, Refusal) and answer in _OF_MEMBERS:
                 answer = await self._misfit(call, request, producer) or answer
