@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 import pytest
-from harness.baseline import passing, score
+from harness.baseline import EVERYTHING, passing, score
 from harness.excluded import excluded, worth_a_start
+from harness.go_suite import chosen
 from harness.java_tools import verifiable
 from harness.java_tools.normalise import apis, normal
 from harness.java_tools.script import Call
@@ -25,12 +26,27 @@ def test_score_counts_only_the_baseline() -> None:
     ]  # fmt: skip
 
 
+def test_a_pattern_chooses_tests_of_the_baseline() -> None:
+    assert passing("kafka-python", re.compile("::test_transactional_")) == [
+        "test_producer_integration.py::test_transactional_producer_messages",
+        "test_producer_integration.py::test_transactional_producer_offsets",
+    ]
+
+
+def test_go_runs_the_chosen_tests_with_all_of_their_subtests() -> None:
+    only = re.compile("Etl")
+    assert chosen(["TestEtl", "TestEtl/range", "TestEtl2"], only) == [
+        "-test.run=^(TestEtl|TestEtl2)$"
+    ]
+    assert chosen(["TestEtl"], EVERYTHING) == []
+
+
 def test_an_excluded_test_runs_once_its_api_is_offered() -> None:
     exclusions = [
-        (re.compile("^a"), "transactions are not offered yet"),
+        (re.compile("^a"), "client quotas are not offered yet"),
         (re.compile("^b"), "never"),
     ]
-    assert [worth_a_start("a", exclusions, offered) for offered in ({24, 30}, {30})] == [
+    assert [worth_a_start("a", exclusions, offered) for offered in ({49, 30}, {30})] == [
         True,
         False,
     ]
@@ -131,3 +147,27 @@ def test_faults_of_a_consumer_are_found(consumed: list[dict[str, object]], fault
 def test_faults_of_a_producer_are_found() -> None:
     assert verifiable.producer_faults(sent(verifiable.RECORDS - 1))
     assert verifiable.producer_faults([*sent(verifiable.RECORDS)][::-1])
+
+
+TABLE = "ProducerId ProducerEpoch TopicPartitions\n7 1 t-0\n{} 0 {}\n"
+
+
+def test_tables_are_compared_row_by_row_without_the_figures_of_a_run() -> None:
+    call = Call("transactions", "list", view="table")
+    assert lines(TABLE.format(12, "t-1"), call) == [
+        "ProducerId ProducerEpoch TopicPartitions", "<n> 0 t-1", "<n> 1 t-0"
+    ]  # fmt: skip
+    assert lines(TABLE.format("None", "t-1 more"), call) == [
+        "ProducerId ProducerEpoch TopicPartitions", "<n> 1 t-0", "None 0 t-1 more"
+    ]  # fmt: skip
+    assert lines("", call) == []
+
+
+def test_an_account_of_attempts_is_no_difference() -> None:
+    call = Call("transactions", "", view="timeouts")
+    texts = (
+        "Failed on leader: Call(callName=a, tries=5) timed out after 5. Enable debug logging",
+        "Failed on leader: Timed out waiting for a node assignment. Enable debug logging",
+    )
+    seen = [normal(call, Printed(1, "", text))["stderr"] for text in texts]
+    assert seen[0] == seen[1] == ["Failed on leader: <calls>. Enable debug logging"]

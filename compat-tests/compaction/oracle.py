@@ -161,8 +161,8 @@ class Oracle:
         wrong = [(who, rows) for who, rows in sides if rows != wanted]
         for who, rows in wrong:
             self.differences.append(
-                f"{name}, {phase}: {who} has, the model has not: {_extra(rows, wanted)};"
-                f" the model has, {who} has not: {_extra(wanted, rows)}"
+                f"{name}, {phase}: {who} has, the model has not: {extra(rows, wanted)};"
+                f" the model has, {who} has not: {extra(wanted, rows)}"
             )
         return f"not as the model: {', '.join(who for who, _ in wrong)}" if wrong else "the same"
 
@@ -171,7 +171,8 @@ def _comparable(rows: Sequence[Placed], end: int) -> list[Placed]:
     return [each for each in rows if each.offset < end and each.row.key != FILLER_KEY]
 
 
-def _extra(rows: Sequence[Placed], others: Sequence[Placed]) -> list[Placed]:
+def extra(rows: Sequence[Placed], others: Sequence[Placed]) -> list[Placed]:
+    """Return some of the rows that are not among the others."""
     known = set(others)
     return [each for each in rows if each not in known][:3]
 
@@ -193,9 +194,9 @@ def _wait(side: Side, topics: Sequence[Written]) -> None:
         time.sleep(0.3)
 
 
-def table(lines: Sequence[Sequence[object]]) -> str:
+def table(lines: Sequence[Sequence[object]], titles: Sequence[str] = TITLES) -> str:
     """Return lines as a table for people."""
-    texts = [[str(each) for each in line] for line in (TITLES, *lines)]
+    texts = [[str(each) for each in line] for line in (titles, *lines)]
     widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
     return "\n".join(
         "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()

@@ -6,7 +6,7 @@ import time
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
@@ -25,7 +25,9 @@ from pipeline.audit import load
 from pipeline.drivers import Drivers
 from pipeline.load import quiet
 
+from compaction.transactional import PRODUCERS, End, Step
 from compaction.workloads import FILLER_KEY, Placed, Row, Workload
+from tidegate_coordination.events.cluster import RUN_SEGMENT
 
 SECONDS = 60.0
 PIPELINE = ["--segment-bytes", "16384", "--rest-ms", "0", "--patience-ms", "0"]
@@ -34,6 +36,19 @@ KAFKA_SETTINGS = {
     "log.cleaner.threads": "1",
     "auto.create.topics.enable": "false",
 }
+
+
+class Topic(Protocol):
+    """A workload's topic."""
+
+    @property
+    def name(self) -> str:
+        """Return its name."""
+        ...
+
+    def config(self) -> dict[str, str]:
+        """Return its settings, for both brokers."""
+        ...
 
 
 class Side(Protocol):
@@ -91,6 +106,17 @@ class Tidegate:
             found[topic.name] = cleanings[-1].end_offset if cleanings else 0
         return found
 
+    def merged_to(self) -> dict[str, int]:
+        """Return of each topic the offset below which all records are in segments."""
+        state = load(self._data)
+        found: dict[str, int] = {}
+        for topic in state.topics.by_id.values():
+            partition = state.partitions[topic.partition_numbers[0]]
+            rows = [partition.runs[at] for at in range(len(partition.runs))]
+            left = [row.base_offset for row in rows if not row.flags & RUN_SEGMENT]
+            found[topic.name] = left[0] if left else partition.next_offset
+        return found
+
     def tail(self) -> str:
         """See Side."""
         return "\n".join(each.log_text()[-2000:] for each in self._drivers.alive)
@@ -115,7 +141,7 @@ def both_sides() -> Generator[tuple[Kafka, Tidegate]]:
             drivers.stop_all()
 
 
-def create(side: Side, workloads: Iterable[Workload]) -> None:
+def create(side: Side, workloads: Iterable[Topic]) -> None:
     """Create the workloads' topics."""
     # The stub of NewTopic is elsewhere than that of the client.
     from confluent_kafka.cimpl import NewTopic
@@ -172,11 +198,82 @@ def write(side: Side, workload: Workload, rows: Sequence[Row], first_offset: int
         raise RuntimeError(f"{side.name}: {workload.name} was not written as it should be")
 
 
-def read(side: Side, name: str) -> list[Placed]:
-    """Return all that a topic holds."""
+class TransactionalWriter:
+    """Three transactional producers of one topic, which take turns.
+
+    Each step waits until its records or its marker are written, so that all offsets are known
+    before.  Apache Kafka answers the end of a transaction before it has written the marker.
+    """
+
+    def __init__(self, side: Side, workload: Workload) -> None:
+        self._topic: Final = workload.name
+        self._producers: Final = [
+            Producer(
+                {
+                    "bootstrap.servers": side.bootstrap,
+                    "transactional.id": f"{workload.name}-{number}",
+                    "compression.type": workload.codec,
+                    "batch.num.messages": workload.batch,
+                    "linger.ms": 1,
+                },
+                logger=quiet,
+            )
+            for number in range(PRODUCERS)
+        ]
+        for each in self._producers:
+            each.init_transactions(SECONDS)
+        self._open: Final[set[int]] = set()
+        self._end = 0
+        # A reader of committed records would see the last stable offset as the end.
+        settings = {"group.id": "nobody", "isolation.level": "read_uncommitted"}
+        settings |= {"bootstrap.servers": side.bootstrap}
+        self._watcher: Final = Consumer(settings, logger=quiet)
+
+    def close(self) -> None:
+        """Close its connections."""
+        self._watcher.close()
+
+    def play(self, steps: Sequence[Step]) -> None:
+        """Take steps, in their order."""
+        for step in steps:
+            producer = self._producers[step.producer]
+            if isinstance(step, End):
+                self._open.remove(step.producer)
+                end = producer.commit_transaction if step.is_committed else None
+                (end or producer.abort_transaction)(SECONDS)
+                self._await_end(1)
+                continue
+            if step.producer not in self._open:
+                producer.begin_transaction()
+                self._open.add(step.producer)
+            for row in step.rows:
+                stamp, headers = row.timestamp_ms, [*row.headers]
+                producer.produce(
+                    self._topic, row.value, row.key, 0, timestamp=stamp, headers=headers
+                )
+            if producer.flush(SECONDS):
+                raise TimeoutError(f"{self._topic}: records were not written")
+            self._await_end(len(step.rows))
+
+    def _await_end(self, added: int) -> None:
+        """Wait until so many offsets have been added."""
+        self._end += added
+        deadline = time.monotonic() + SECONDS
+        while True:
+            place = TopicPartition(self._topic, 0)
+            _, end = self._watcher.get_watermark_offsets(place, SECONDS, cached=False)
+            if end == self._end:
+                return
+            if end > self._end or time.monotonic() > deadline:
+                raise TimeoutError(f"{self._topic}: ends at {end}, not at {self._end}")
+
+
+def read(side: Side, name: str, isolation: str = "read_committed") -> list[Placed]:
+    """Return all that a topic holds for a reader of an isolation level."""
     consumer = Consumer(
         {
             "bootstrap.servers": side.bootstrap,
+            "isolation.level": isolation,
             "group.id": "nobody",
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import NamedTuple, TypeAlias
 
-Header: TypeAlias = tuple[str, bytes | None]
+Header: TypeAlias = tuple[str, str | bytes | None]
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 FILLER_KEY = b"\xfffiller"

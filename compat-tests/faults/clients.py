@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Final, cast
+from typing import IO, Final, Generic, Protocol, TypeVar, cast
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -53,12 +54,27 @@ FAMILIES: Final[Mapping[str, Callable[[], Command]]] = {
 }
 
 
-class Family:
+class Taker(Protocol):
+    """Notes what a client program prints."""
+
+    def take(self, line: str) -> None:
+        """Note one line."""
+        ...
+
+    def problem(self, text: str) -> None:
+        """Note what is wrong."""
+        ...
+
+
+L = TypeVar("L", bound=Taker)
+
+
+class Family(Generic[L]):
     """A running client program; a thread notes what it prints."""
 
-    def __init__(self, name: str, command: Command, *, log: Path) -> None:
+    def __init__(self, name: str, command: Command, ledger: L, *, log: Path) -> None:
         self.name = name
-        self.ledger = FamilyLedger(name)
+        self.ledger = ledger
         log.parent.mkdir(parents=True, exist_ok=True)
         self._kept = log.with_suffix(".lines")
         with log.open("wb") as errors:
@@ -80,11 +96,21 @@ class Family:
         if self._popen.poll() is not None:
             raise RuntimeError(f"the client of {self.name} ended with {self._popen.returncode}")
 
-    def flush(self) -> None:
-        """Tell the producer to end; `ledger.is_done` says when every record has an answer."""
+    def tell(self, word: str) -> None:
+        """Give it a command; `flush` ends producers, which then say so."""
         commands = cast(IO[bytes], self._popen.stdin)
-        commands.write(b"flush\n")
+        commands.write(f"{word}\n".encode())
         commands.flush()
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        self._popen.send_signal(number)
+
+    def kill(self) -> None:
+        """kill -9; what it printed before is noted."""
+        self.signal(signal.SIGKILL)
+        self._popen.wait()
+        self._thread.join(CLOSE_SECONDS)
 
     def close(self) -> None:
         """End it."""
@@ -104,27 +130,32 @@ class Family:
             with self._kept.open("wb") as kept:
                 for line in cast(IO[bytes], self._popen.stdout):
                     kept.write(line)
-                    self.ledger.take(line.decode())
+                    if line.endswith(b"\n"):  # else it was killed
+                        self.ledger.take(line.decode())
         except BaseException as error:
             self._error = error
 
 
-def start_families(names: Sequence[str], load: Load, logs: Path) -> list[Family]:
+def start_families(names: Sequence[str], load: Load, logs: Path) -> list[Family[FamilyLedger]]:
     """Start the programs; what is not installed here was left out before."""
-    families: list[Family] = []
+    families: list[Family[FamilyLedger]] = []
     for number, name in enumerate(names, start=1):
         words = [load.bootstrap, TOPIC, PARTITIONS, load.rate, f"az-{number}"]
         command = [*FAMILIES[name](), *map(str, words)]
-        families.append(Family(name, command, log=logs / f"{name}.log"))
+        families.append(Family(name, command, FamilyLedger(name), log=logs / f"{name}.log"))
     return families
 
 
-def installed(names: Sequence[str], say: Callable[[str], None]) -> list[str]:
+def installed(
+    names: Sequence[str],
+    say: Callable[[str], None],
+    families: Mapping[str, Callable[[], Command]] = FAMILIES,
+) -> list[str]:
     """Return those that this machine can run; say why not of the others."""
     found: list[str] = []
     for name in names:
         try:
-            FAMILIES[name]()
+            families[name]()
         except install.MissingTool as missing:
             say(f"{name} is skipped: {missing}")
         else:

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from crash.ledger import GroupProgress, Ledger, Verdict, judge
 
@@ -34,6 +35,33 @@ class Told:
 
     at_ms: int
     error: str
+
+
+class Progress(Protocol):
+    """How far a family of clients is.
+
+    acknowledged_at, consumed_at: by partition or writer, when something came, in ms, rising.
+    """
+
+    @property
+    def name(self) -> str:
+        """The family's name."""
+        ...
+
+    @property
+    def acknowledged_at(self) -> Mapping[Any, Sequence[int]]:
+        """See the class."""
+        ...
+
+    @property
+    def consumed_at(self) -> Mapping[Any, Sequence[int]]:
+        """See the class."""
+        ...
+
+    @property
+    def told(self) -> Sequence[Told]:
+        """The errors that its applications got."""
+        ...
 
 
 @dataclass(slots=True)

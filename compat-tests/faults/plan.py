@@ -23,12 +23,26 @@ KINDS: Final = {
     "seaweed restart": (0.0, 0.0),
     "seaweed kill": (0.0, 0.0),
 }
+# Only clients with transactions notice these.
+TRANSACTION_KINDS: Final = {
+    "ends late": (2.0, 12.0),
+    "ends repeated": (2.0, 6.0),
+    "log away": (3.0, 15.0),
+    "store away": (3.0, 15.0),
+    "client kill": (0.0, 4.0),
+    "client pause": (3.0, 25.0),
+}
+_SECONDS: Final = KINDS | TRANSACTION_KINDS
+_OF_ALL: Final = ("postgres", "seaweed", "ends", "log", "store")
 PARTITIONS: Final = (Mode.REFUSE, Mode.HOLD, Mode.LOSE, Mode.DEAF, Mode.DELAY)
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A fault of gateway `gateway` (0: of a server that all use) for `seconds`."""
+    """A fault of gateway `gateway` (0: of all, or of a server that all use) for `seconds`.
+
+    Of a client, `gateway` is its number.
+    """
 
     kind: str
     gateway: int
@@ -39,7 +53,8 @@ class Fault:
         """Say it in words."""
         words = [self.kind]
         words += [f"({self.mode})"] if self.mode is not Mode.PASS else []
-        words += [f"of gateway {self.gateway}"] if self.gateway else []
+        whose = "client" if self.kind.startswith("client") else "gateway"
+        words += [f"of {whose} {self.gateway}"] if self.gateway else []
         words += [f"for {self.seconds:.1f} s"] if self.seconds else []
         return " ".join(words)
 
@@ -49,11 +64,10 @@ def draw(seed: int, gateways: int, kinds: Sequence[str] = tuple(KINDS)) -> Itera
     source = random.Random(seed)
     while True:
         for kind in source.sample(kinds, len(kinds)):
-            low, high = KINDS[kind]
-            is_of_server = kind.startswith(("postgres", "seaweed"))
+            low, high = _SECONDS[kind]
             yield Fault(
                 kind,
-                0 if is_of_server else source.randint(1, gateways),
+                0 if kind.startswith(_OF_ALL) else source.randint(1, gateways),
                 round(source.uniform(low, high), 1),
                 source.choice(PARTITIONS) if kind.startswith("partition") else Mode.PASS,
             )

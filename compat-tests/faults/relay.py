@@ -10,17 +10,24 @@ bytes in the midst of a stream: TCP would not either.
 from __future__ import annotations
 
 import json
+import random
 import socket
 import struct
 import sys
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 
 import trio
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from faults.ends import EndFinder
+
 PIECE_BYTES = 64 << 10
 DELAY_SECONDS = 0.3
+UNANSWERED_SECONDS = (0.02, 1.0)
 _RESET = struct.pack("ii", 1, 0)  # SO_LINGER: closing sends RST
 
 
@@ -33,9 +40,12 @@ class Mode(StrEnum):
     LOSE = "lose"  # nothing comes through; `pass` resets what was open
     DEAF = "deaf"  # requests arrive, replies do not; `pass` resets what was open
     DELAY = "delay"  # everything is late
+    LATE_ENDS = "late-ends"  # as `hold`, for EndTxn and what follows it on its connection
+    UNANSWERED_ENDS = "unanswered-ends"  # EndTxn arrives, its reply does not; a reset follows
 
 
 _HOLDS_REQUESTS = frozenset({Mode.HOLD, Mode.LOSE})
+_HOLDS_ENDS = _HOLDS_REQUESTS | {Mode.LATE_ENDS}
 _HOLDS_REPLIES = frozenset({Mode.HOLD, Mode.LOSE, Mode.DEAF})
 _RESETS_AT_END = frozenset({Mode.LOSE, Mode.DEAF})
 
@@ -46,9 +56,11 @@ class Link:
 
     port: int
     to_port: int
+    is_of_clients: bool = False
     mode: Mode = Mode.PASS
     _changed: trio.Event = field(default_factory=trio.Event)
     _listening: trio.CancelScope | None = None
+    _silent: trio.Event = field(default_factory=trio.Event)
     _open: set[trio.CancelScope] = field(default_factory=set)
 
     async def turn(self, mode: Mode, nursery: trio.Nursery) -> None:
@@ -62,16 +74,21 @@ class Link:
         if mode is Mode.REFUSE and self._listening is not None:
             self._listening.cancel()
             self._listening = None
+            await self._silent.wait()
         elif mode is not Mode.REFUSE and self._listening is None:
             await nursery.start(self.listen)
 
     async def listen(self, *, task_status: trio.TaskStatus[None]) -> None:
         """Serve until the link refuses."""
+        self._silent = trio.Event()
         with trio.CancelScope() as self._listening:
             async with trio.open_nursery() as nursery:
-                listeners = await trio.open_tcp_listeners(self.port, host="127.0.0.1")
+                listener = _bound(self.port, will_listen=True)
+                listener.listen()
                 task_status.started()
+                listeners = [trio.SocketListener(trio.socket.from_stdlib_socket(listener))]
                 await trio.serve_listeners(self._serve, listeners, handler_nursery=nursery)
+        self._silent.set()
 
     async def _serve(self, client: trio.SocketStream) -> None:
         with trio.CancelScope() as scope:
@@ -90,9 +107,13 @@ class Link:
             _reset(client)
             return
         try:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._pump, client, server, _HOLDS_REQUESTS)
-                nursery.start_soon(self._pump, server, client, _HOLDS_REPLIES)
+            unanswered = trio.Event()
+            async with trio.open_nursery() as outer:
+                outer.start_soon(_cancel_after, unanswered, scope)
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(self._pump_requests, client, server, unanswered)
+                    nursery.start_soon(self._pump_replies, server, client, unanswered)
+                outer.cancel_scope.cancel()
         finally:
             if scope.cancel_called:
                 _reset(server)
@@ -100,13 +121,33 @@ class Link:
                 await trio.aclose_forcefully(server)
                 await trio.aclose_forcefully(client)
 
-    async def _pump(
-        self, source: trio.SocketStream, sink: trio.SocketStream, held_in: frozenset[Mode]
+    async def _pump_requests(
+        self, source: trio.SocketStream, sink: trio.SocketStream, unanswered: trio.Event
+    ) -> None:
+        finder = EndFinder()
+        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+            while data := await source.receive_some(PIECE_BYTES):
+                pieces = finder.split(data) if self.is_of_clients else [(False, data)]
+                for is_end, piece in pieces:
+                    await self._wait_to_pass(_HOLDS_ENDS if is_end else _HOLDS_REQUESTS)
+                    if is_end and self.mode is Mode.UNANSWERED_ENDS:
+                        unanswered.set()
+                    await sink.send_all(piece)
+        await self._end(source, sink, _HOLDS_REQUESTS)
+
+    async def _pump_replies(
+        self, source: trio.SocketStream, sink: trio.SocketStream, unanswered: trio.Event
     ) -> None:
         with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
             while data := await source.receive_some(PIECE_BYTES):
-                await self._wait_to_pass(held_in)
-                await sink.send_all(data)
+                await self._wait_to_pass(_HOLDS_REPLIES)
+                if not unanswered.is_set():
+                    await sink.send_all(data)
+        await self._end(source, sink, _HOLDS_REPLIES)
+
+    async def _end(
+        self, source: trio.SocketStream, sink: trio.SocketStream, held_in: frozenset[Mode]
+    ) -> None:
         with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
             await self._wait_to_pass(held_in)
             await trio.aclose_forcefully(sink)
@@ -119,6 +160,22 @@ class Link:
             await self._changed.wait()
 
 
+async def _cancel_after(unanswered: trio.Event, scope: trio.CancelScope) -> None:
+    """Reset a connection some time after an EndTxn that gets no reply."""
+    await unanswered.wait()
+    await trio.sleep(random.uniform(*UNANSWERED_SECONDS))
+    scope.cancel()
+
+
+def _bound(port: int, *, will_listen: bool = False) -> socket.socket:
+    """Return a socket that shares its port with others of this process, and with no other."""
+    made = socket.socket()
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, will_listen)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    made.bind(("127.0.0.1", port))
+    return made
+
+
 def _reset(stream: trio.SocketStream) -> None:
     with suppress(OSError):
         stream.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
@@ -127,7 +184,10 @@ def _reset(stream: trio.SocketStream) -> None:
 
 async def run(ports: dict[str, tuple[int, int]]) -> None:
     """Serve until standard input ends."""
-    links = {name: Link(*pair) for name, pair in ports.items()}
+    held = [
+        _bound(port) for port, _ in ports.values()
+    ]  # while a link refuses, its port is not free
+    links = {name: Link(*pair, name.startswith("clients")) for name, pair in ports.items()}
     async with trio.open_nursery() as nursery:
         for link in links.values():
             await nursery.start(link.listen)
@@ -141,6 +201,8 @@ async def run(ports: dict[str, tuple[int, int]]) -> None:
                 await links[name].turn(Mode(mode), nursery)
                 print("ok", flush=True)
         nursery.cancel_scope.cancel()
+    for each in held:
+        each.close()
 
 
 if __name__ == "__main__":

@@ -14,13 +14,14 @@ import random
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from functools import partial
 from itertools import islice, takewhile
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -28,12 +29,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from harness.places import WORK
 
+from faults.attendance import Attendance, now_ms
 from faults.clients import FAMILIES, Load, create_topic, installed, start_families
 from faults.plan import KINDS, Fault, draw
 from faults.relay import Mode
 from faults.report import Figures, table
 from faults.stalls import Happened, by_kind, stall
-from faults.watch import Judged, Say, Watch, now_ms
+from faults.watch import Judged, Say, Watch
 from faults.world import World, running_world
 
 CALM_SECONDS = (4.0, 9.0)
@@ -56,17 +58,16 @@ class Options:
 class FaultRun:
     """A world that is hurt, and the clients in it."""
 
-    def __init__(self, world: World, watch: Watch, options: Options) -> None:
+    def __init__(self, world: World, watch: Attendance, options: Options) -> None:
         self._world = world
         self._watch = watch
         self._options = options
         self._random = random.Random(options.seed)
         self._happened: list[Happened] = []
 
-    def run(self) -> Figures:
-        """Let faults happen, wait until all is well, read everything and judge."""
-        began = time.monotonic()
-        end = began + self._options.minutes * 60
+    def run(self) -> list[Happened]:
+        """Let faults happen, and wait until all is well after each."""
+        end = time.monotonic() + self._options.minutes * 60
         self._watch.wait_until_moving(now_ms())
         faults = draw(self._options.seed, len(self._world.gateways), self._options.kinds)
         in_time = takewhile(lambda _: time.monotonic() < end, faults)
@@ -76,15 +77,7 @@ class FaultRun:
         self._watch.wait(CALM_SECONDS[0])
         if self._happened:
             self._happened[-1].until_ms = now_ms()
-        minutes = round((time.monotonic() - began) / 60, 1)
-        judged = self._watch.finish()
-        return Figures(
-            **{each.name: getattr(judged, each.name) for each in fields(Judged)},
-            seed=self._options.seed,
-            minutes=minutes,
-            kinds=by_kind(self._happened, [each.ledger for each in self._watch.families]),
-            happened=self._happened,
-        )
+        return self._happened
 
     def _one(self, fault: Fault) -> None:
         happened = Happened(fault, now_ms(), 0)
@@ -92,15 +85,15 @@ class FaultRun:
             self._happened[-1].until_ms = happened.begin_ms
         self._happened.append(happened)
         try:
-            _DOERS[fault.kind.split()[0].rstrip(",")](self, fault)
+            self.doers[fault.kind.split()[0].rstrip(",")](self, fault)
         finally:
             happened.end_ms = now_ms()
         self._watch.wait_until_moving(happened.end_ms)
         happened.until_ms = now_ms()
         stalls = [
-            f"{each.name} {stall(each.ledger.acknowledged_at, happened)}"
-            f"/{stall(each.ledger.consumed_at, happened)}"
-            for each in self._watch.families
+            f"{each.name} {stall(each.acknowledged_at, happened)}"
+            f"/{stall(each.consumed_at, happened)}"
+            for each in self._watch.ledgers
         ]
         lasted = (happened.end_ms - happened.begin_ms) / 1000
         self._watch.say(f"{fault}: {lasted:.1f} s; stalls in ms: {', '.join(stalls)}")
@@ -139,15 +132,33 @@ class FaultRun:
         how = signal.SIGKILL if fault.kind.endswith("kill") else signal.SIGTERM
         self._world.restart_weed(how)
 
+    def _ends(self, fault: Fault) -> None:
+        is_late = fault.kind.endswith("late")
+        mode = Mode.LATE_ENDS if is_late else Mode.UNANSWERED_ENDS
+        self._turn_all("clients", mode, fault.seconds)
 
-_DOERS: dict[str, Callable[[FaultRun, Fault], None]] = {
-    "kill": FaultRun._kill,
-    "pause": FaultRun._pause,
-    "drain": FaultRun._drain,
-    "partition": FaultRun._partition,
-    "postgres": FaultRun._postgres,
-    "seaweed": FaultRun._seaweed,
-}
+    def _log(self, fault: Fault) -> None:
+        self._turn_all("log", Mode.REFUSE, fault.seconds)
+
+    def _store(self, fault: Fault) -> None:
+        self._turn_all("store", Mode.REFUSE, fault.seconds)
+
+    def _turn_all(self, what: str, mode: Mode, seconds: float) -> None:
+        self._world.turn_all(what, mode)
+        self._watch.wait(seconds)
+        self._world.turn_all(what, Mode.PASS)
+
+    doers: ClassVar[Mapping[str, Callable[[Any, Fault], None]]] = {
+        "kill": _kill,
+        "pause": _pause,
+        "drain": _drain,
+        "partition": _partition,
+        "postgres": _postgres,
+        "seaweed": _seaweed,
+        "ends": _ends,
+        "log": _log,
+        "store": _store,
+    }
 
 
 def fault_run(options: Options, folder: Path, say: Say) -> Figures:
@@ -157,11 +168,26 @@ def fault_run(options: Options, folder: Path, say: Say) -> Figures:
         load = Load(world.bootstrap, options.rate)
         families = start_families(options.clients, load, folder / "logs")
         try:
-            return FaultRun(world, Watch(world, families, say), options).run()
+            return _figures(world, Watch(world, families, say), options)
         finally:
             for family in families:
                 with suppress(OSError, ValueError):
                     family.close()
+
+
+def _figures(world: World, watch: Watch, options: Options) -> Figures:
+    """Let faults happen, then read everything and judge."""
+    began = time.monotonic()
+    happened = FaultRun(world, watch, options).run()
+    minutes = round((time.monotonic() - began) / 60, 1)
+    judged = watch.finish()
+    return Figures(
+        **{each.name: getattr(judged, each.name) for each in fields(Judged)},
+        seed=options.seed,
+        minutes=minutes,
+        kinds=by_kind(happened, watch.ledgers),
+        happened=happened,
+    )
 
 
 def as_json(figures: Figures) -> str:

@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any
 
-from faults.ledger import FamilyLedger
+from faults.ledger import Progress
 from faults.plan import Fault
 
 
@@ -32,7 +33,7 @@ def longest_gap(times: Sequence[int], begin: int, until: int) -> int:
     return max(after - before for before, after in pairwise(edges))
 
 
-def stall(by_partition: Mapping[int, Sequence[int]], happened: Happened) -> int:
+def stall(by_partition: Mapping[Any, Sequence[int]], happened: Happened) -> int:
     """The longest gap of any partition during a fault and the recovery from it, in ms."""
     gaps = [
         longest_gap(times, happened.begin_ms, happened.until_ms) for times in by_partition.values()
@@ -59,9 +60,7 @@ class KindFigures:
     families: dict[str, Seen] = field(default_factory=dict)
 
 
-def by_kind(
-    happened: Iterable[Happened], families: Sequence[FamilyLedger]
-) -> dict[str, KindFigures]:
+def by_kind(happened: Iterable[Happened], families: Sequence[Progress]) -> dict[str, KindFigures]:
     """Sum up."""
     kinds: dict[str, KindFigures] = {}
     for each in happened:
@@ -73,7 +72,7 @@ def by_kind(
     return kinds
 
 
-def _add(seen: Seen, family: FamilyLedger, happened: Happened) -> None:
+def _add(seen: Seen, family: Progress, happened: Happened) -> None:
     acknowledged = stall(family.acknowledged_at, happened)
     consumed = stall(family.consumed_at, happened)
     seen.acknowledgement_stall_ms = max(seen.acknowledgement_stall_ms, acknowledged)

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import signal
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from crash.ledger import Verdict
 
+from faults.attendance import Attendance, Say, now_ms, since
 from faults.clients import PARTITIONS, Family, sweep
-from faults.ledger import judge_all
+from faults.ledger import FamilyLedger, judge_all
 from faults.world import World
 
-RECOVERY_SECONDS = 90.0
-LOOK_SECONDS = 0.05
-SAY_EVERY_SECONDS = 5.0
-Say = Callable[[str], None]
+__all__ = ["Judged", "Say", "Watch", "now_ms"]
 
 
 @dataclass(slots=True)
@@ -37,49 +33,45 @@ class Judged:
         return self.verdict.is_clean and not self.problems
 
 
-class Watch:
-    """The clients of a run.  problems: what went wrong so far, for people."""
+class Watch(Attendance):
+    """The clients of a run."""
 
-    def __init__(self, world: World, families: list[Family], say: Say) -> None:
-        self._world = world
+    def __init__(self, world: World, families: list[Family[FamilyLedger]], say: Say) -> None:
+        super().__init__(world, say)
         self.families = families
-        self._say = say
-        self.problems: list[str] = []
-
-    def say(self, text: str) -> None:
-        """Print a line with the time in front."""
-        self._say(f"{clock()} {text}")
-
-    def wait(self, seconds: float) -> None:
-        """Wait; end early if a process ends by itself."""
-        deadline = time.monotonic() + seconds
-        while (left := deadline - time.monotonic()) > 0:
-            self._check()
-            time.sleep(min(left, LOOK_SECONDS))
-
-    def wait_until_moving(self, since_ms: int) -> None:
-        """Every family goes on in every partition."""
-        self._wait_for(lambda: not self._stuck(since_ms), "it does not go on")
-        stuck = self._stuck(since_ms)
-        if stuck:
-            self.say(f"stuck: {stuck}")
+        self.ledgers: Sequence[FamilyLedger] = [each.ledger for each in families]
 
     def counts(self) -> str:
-        """Return how far the clients are."""
+        """See Attendance."""
         return ", ".join(
-            f"{each.name} {each.ledger.producer.count} acknowledged {each.ledger.consumed} consumed"
-            for each in self.families
+            f"{each.name} {each.producer.count} acknowledged {each.consumed} consumed"
+            for each in self.ledgers
         )
+
+    def stuck(self, since_ms: int) -> list[str]:
+        """See Attendance."""
+        found: list[str] = []
+        for each in self.ledgers:
+            for what in ("acknowledged_at", "consumed_at"):
+                times = getattr(each, what)
+                where = [p for p in range(PARTITIONS) if not since(times.get(p), since_ms)]
+                found += [f"{each.name} {what} {where}"] if where else []
+        return found
+
+    def check_clients(self) -> None:
+        """See Attendance."""
+        for family in self.families:
+            family.check()
 
     def finish(self) -> Judged:
         """End the clients, read all records and judge."""
         for family in self.families:
-            family.flush()
-        self._wait_for(self._all_done, "some records had no answer")
+            family.tell("flush")
+        self.wait_for(self._all_done, "some records had no answer")
         found = sweep(self._world.bootstrap)
         ends = {partition: len(records) for partition, records in found.items()}
-        ledgers = [each.ledger for each in self.families]
-        self._wait_for(lambda: not any(each.behind(ends) for each in ledgers), "a group is behind")
+        ledgers = self.ledgers
+        self.wait_for(lambda: not any(each.behind(ends) for each in ledgers), "a group is behind")
         for family in self.families:
             family.close()
             family.ledger.compare_content(found)
@@ -94,51 +86,5 @@ class Watch:
             problems=self.problems,
         )
 
-    def _check(self) -> None:
-        for family in self.families:
-            family.check()
-        for gateway in self._world.gateways.values():
-            process = gateway.process
-            if process is not None and process.popen.poll() not in (None, 0, -signal.SIGKILL):
-                code = process.popen.returncode
-                raise RuntimeError(f"gateway {gateway.number} ended by itself with {code}")
-
-    def _stuck(self, since_ms: int) -> list[str]:
-        stuck: list[str] = []
-        for family in self.families:
-            for what in ("acknowledged_at", "consumed_at"):
-                times = getattr(family.ledger, what)
-                where = [p for p in range(PARTITIONS) if not _since(times.get(p), since_ms)]
-                stuck += [f"{family.name} {what} {where}"] if where else []
-        return stuck
-
     def _all_done(self) -> bool:
-        return all(each.ledger.is_done for each in self.families)
-
-    def _wait_for(self, is_done: Callable[[], bool], otherwise: str) -> None:
-        deadline = time.monotonic() + RECOVERY_SECONDS
-        said_at = time.monotonic()
-        while not is_done():
-            self._check()
-            now = time.monotonic()
-            if now > deadline:
-                self.problems.append(f"{clock()} {otherwise} in {RECOVERY_SECONDS:.0f} s")
-                return
-            if now - said_at > SAY_EVERY_SECONDS:
-                said_at = now
-                self.say(f"waiting; {self.counts()}")
-            time.sleep(LOOK_SECONDS)
-
-
-def _since(times: Sequence[int] | None, since_ms: int) -> bool:
-    return bool(times) and times[-1] > since_ms  # type: ignore[index]  # it is not empty
-
-
-def now_ms() -> int:
-    """Return the time of the clock that the clients' lines carry."""
-    return int(time.time() * 1000)
-
-
-def clock() -> str:
-    """Return the time of day."""
-    return time.strftime("%H:%M:%S")
+        return all(each.is_done for each in self.ledgers)

@@ -15,11 +15,12 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, cast
+from urllib.parse import urlsplit
 
 from harness.places import HERE
 from harness.process import Process, StartFailed, free_ports, spawn, tail
@@ -145,9 +146,10 @@ def _is_ok(url: str) -> bool:
 
 @dataclass(slots=True)
 class World:
-    """All processes of a run but the clients."""
+    """All processes of a run but the clients.  database: the URL of the log, past the links."""
 
     postgres: Any
+    database: str
     weed: Weed
     gateways: dict[int, Gateway]
     relay: Relay
@@ -179,9 +181,16 @@ class World:
         return code
 
     def turn_all(self, what: str, mode: Mode) -> None:
-        """Set the links of all gateways to log or store."""
+        """Set the links of all gateways to clients, log or store."""
         for number in self.gateways:
             self.relay.turn(f"{what}-{number}", mode)
+
+    def use_log(self, database: str) -> None:
+        """Give the gateways another database; each reaches it through its link."""
+        self.database = database
+        for each in self.gateways.values():
+            link = urlsplit(each.texts["metadata.log"]).port
+            each.texts["metadata.log"] = database.replace(f":{self.postgres.port}/", f":{link}/")
 
     def restart_postgres(self, how: signal.Signals) -> None:
         """End it with a signal and start it again."""
@@ -211,23 +220,26 @@ class World:
 
 
 @contextmanager
-def running_world(folder: Path, python: Path = Path(sys.executable)) -> Generator[World]:
+def running_world(
+    folder: Path, python: Path = Path(sys.executable), more: Mapping[str, str] | None = None
+) -> Generator[World]:
     """Start everything with its data in folder (an absolute one); end it after the block.
 
-    python: has the release that gateways begin as.
+    python: has the release that gateways begin as.  more: settings of all gateways.
     """
     os.environ["AWS_ACCESS_KEY_ID"] = seaweed.ACCESS_KEY
     os.environ["AWS_SECRET_ACCESS_KEY"] = seaweed.SECRET_KEY
     weed_folder = folder / "seaweed"
     (weed_folder / "data").mkdir(parents=True)
     (weed_folder / "ids.json").write_text(json.dumps(seaweed._identities()))
-    weed = Weed(seaweed, weed_folder, seaweed._free_ports(4))
+    weed = Weed(seaweed, weed_folder, free_ports(4, partner=seaweed._GRPC_SHIFT))
     with running_postgres() as postgres:
         world = _made(folder, postgres, weed)
         try:
             weed.start()
             for gateway in world.gateways.values():
                 gateway.python = python
+                gateway.texts |= more or {}
                 gateway.start()
             yield world
         finally:
@@ -259,4 +271,4 @@ def _made(folder: Path, postgres: Any, weed: Weed) -> World:
             "group.initial.rebalance.delay.ms": "0",
         }
         gateways[number] = Gateway(number, folder / f"gateway-{number}", port, admin, texts)
-    return World(postgres, weed, gateways, Relay(links))
+    return World(postgres, database, weed, gateways, Relay(links))

@@ -92,8 +92,10 @@ class LocalBroker:
         self.start()
 
 
-def start(against: str, settings: Mapping[str, str] | None = None) -> Broker:
+def start(against: str, settings: Mapping[str, str] | None = None, *, log_url: str = "") -> Broker:
     """Return a running broker; `against` is tidegate, kafka or an address.
+
+    log_url: the metadata log of a gateway; "": SQLite in its folder.
 
     Raises:
       StartFailed: it did not get ready.
@@ -102,8 +104,10 @@ def start(against: str, settings: Mapping[str, str] | None = None) -> Broker:
     if against not in ("tidegate", "kafka"):
         return ExternalBroker(against)
     folder = _fresh_folder(against)
-    make = _tidegate if against == "tidegate" else _kafka
-    broker = make(folder, settings or {})
+    if against == "tidegate":
+        broker = _tidegate(folder, settings or {}, log_url)
+    else:
+        broker = _kafka(folder, settings or {})
     try:
         broker.start()
     except BaseException:
@@ -113,9 +117,11 @@ def start(against: str, settings: Mapping[str, str] | None = None) -> Broker:
 
 
 @contextmanager
-def running(against: str, settings: Mapping[str, str] | None = None) -> Generator[Broker]:
-    """`start`, and `stop` at the end; the data goes, the log stays."""
-    broker = start(against, settings)
+def running(
+    against: str, settings: Mapping[str, str] | None = None, *, log_url: str = ""
+) -> Generator[Broker]:
+    """`start`, and `stop` at the end; the data goes, what the broker printed stays."""
+    broker = start(against, settings, log_url=log_url)
     try:
         yield broker
     finally:
@@ -131,10 +137,12 @@ def _fresh_folder(against: str) -> Path:
     return folder
 
 
-def _tidegate(folder: Path, settings: Mapping[str, str]) -> LocalBroker:
+def _tidegate(folder: Path, settings: Mapping[str, str], log_url: str) -> LocalBroker:
     port, admin_port = free_ports(2)
     command = [str(ROOT / "tidegate"), "dev", "--port", str(port), "--admin-port", str(admin_port)]
     command += ["--data", str(folder / "data")]
+    if log_url:
+        command += ["--log", log_url]
     for name, value in settings.items():
         command += ["--set", f"{name}={value}"]
     return LocalBroker(command, port, folder)

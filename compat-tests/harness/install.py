@@ -33,16 +33,20 @@ def need(*programs: str) -> None:
 
 def kafka_jars() -> Path:
     """The folder with the jars of Apache Kafka, its tools and what they need."""
-    need("java")
-    pom = HERE / "pom.xml"
+    return _jars("kafka-jars", HERE / "pom.xml")
 
-    def copy(folder: Path) -> None:
-        need("mvn")
-        copy_jars = "dependency:copy-dependencies"
-        to = [f"-DoutputDirectory={folder}", "-DincludeScope=runtime"]
-        _run(["mvn", "-B", "-q", "-f", pom, copy_jars, *to], cwd=WORK)
 
-    return _once("kafka-jars", pom.read_text(), copy)
+def counting_app() -> str:
+    """The class path of java/CountingApp.java, compiled: Kafka Streams, and a log binding."""
+    need("javac")
+    source = HERE / "java" / "CountingApp.java"
+    streams, kafka = _jars("streams-jars", HERE / "exactly_once" / "pom.xml"), kafka_jars()
+
+    def build(folder: Path) -> None:
+        _run(["javac", "-cp", f"{streams}/*", "-d", folder, source], cwd=WORK)
+
+    folder = _once("counting-app", source.read_text(), build)
+    return f"{folder}:{streams}/*:{kafka}/*"
 
 
 def franz_go_tests() -> Path:
@@ -151,6 +155,18 @@ def go_clients() -> Path:
     return _once("go-clients", _text_of(source), build)
 
 
+def java_transactions() -> Path:
+    """The folder with the compiled program of java/transactions."""
+    need("javac")
+    jars = kafka_jars()
+    source = HERE / "java" / "transactions"
+
+    def build(folder: Path) -> None:
+        _run(["javac", "-cp", f"{jars}/*", "-d", folder, *source.glob("*.java")], cwd=WORK)
+
+    return _once("java-transactions", _text_of(source), build)
+
+
 def kcat() -> Path:
     """The kcat of Debian."""
     found = shutil.which("kcat")
@@ -160,6 +176,18 @@ def kcat() -> Path:
     if found is None:
         raise MissingTool("kcat is not installed (Debian package kcat)")
     return Path(found)
+
+
+def _jars(name: str, pom: Path) -> Path:
+    need("java")
+
+    def copy(folder: Path) -> None:
+        need("mvn")
+        copy_jars = "dependency:copy-dependencies"
+        to = [f"-DoutputDirectory={folder}", "-DincludeScope=runtime"]
+        _run(["mvn", "-B", "-q", "-f", pom, copy_jars, *to], cwd=WORK)
+
+    return _once(name, pom.read_text(), copy)
 
 
 def _need_headers() -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from harness import install
 from harness.baseline import passing, score
 from harness.excluded import excluded, worth_a_start
-from harness.go_suite import RESULT
+from harness.go_suite import RESULT, chosen
 from harness.places import log_of
 from harness.probe import offered
 from harness.process import run_to_end, tail
@@ -35,24 +35,27 @@ RACK = "default"  # a gateway is always in some zone
 PANICS = "TestReaderConsumerGroup/(verify_offset_committed.*|consumer_group_commits_on_close)"
 
 
-def check(bootstrap: str) -> Sequence[Outcome]:
+def check(bootstrap: str, only: re.Pattern[str]) -> Sequence[Outcome]:
     """Compile the tests for this address, run and score them."""
-    folder, log = install.kafka_go_tests(), log_of("kafka-go")
+    # The overlay must name files as Go does, without symbolic links.
+    folder, log = install.kafka_go_tests().resolve(), log_of("kafka-go").resolve()
     program, overlay = log.with_suffix(".test"), _overlay(folder, bootstrap)
     build: list[str | Path] = ["go", "test", "-vet=off", "-c", "-overlay", overlay, "-o", program]
     if run_to_end([*build, "."], log, seconds=BUILD_SECONDS, cwd=folder) != 0:
         return [Outcome("go test -c", "failed", tail(log))]
     skip = "|".join([PANICS, *_left_out(offered(bootstrap))])
+    names = passing("kafka-go", only)
     command: list[str | Path] = [
         program,
         "-test.v",
         f"-test.timeout={SECONDS}s",
         f"-test.skip={skip}",
+        *chosen(names, only),
     ]
     env = {"KAFKA_SKIP_NETTEST": "1", "KAFKA_VERSION": VERSION}
     status = run_to_end(command, log, seconds=SECONDS + 30, cwd=folder, env=env)
     program.unlink()
-    return _outcomes(log, status, bootstrap)
+    return _outcomes(names, log, status, bootstrap)
 
 
 def _left_out(apis: Set[int]) -> list[str]:
@@ -85,10 +88,10 @@ def _at(bootstrap: str, text: str) -> str:
     return text.replace('.Rack != ""', f'.Rack != "{RACK}"')
 
 
-def _outcomes(log: Path, status: int | None, bootstrap: str) -> list[Outcome]:
+def _outcomes(names: Sequence[str], log: Path, status: int | None, bootstrap: str) -> list[Outcome]:
     output = log.read_text(errors="replace").replace(bootstrap.rpartition(":")[2], PORT)
     results = {name: word == "PASS" for word, name in RESULT.findall(output) if word != "SKIP"}
-    outcomes = score(passing("kafka-go"), results, excluded("kafka-go"))
+    outcomes = score(names, results, excluded("kafka-go"))
     if status is None or "panic:" in output:
         outcomes.append(Outcome("the test process", "failed", f"did not end well\n{tail(log)}"))
     return outcomes

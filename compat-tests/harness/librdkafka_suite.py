@@ -90,7 +90,9 @@ def _title(text: str) -> str:
     return f"{text}:" if text.isidentifier() else text
 
 
-def check(suite: str, options: tuple[str, ...], bootstrap: str) -> Sequence[Outcome]:
+def check(
+    suite: str, options: tuple[str, ...], bootstrap: str, only: re.Pattern[str]
+) -> Sequence[Outcome]:
     """Run the cases of the suite's list and score them."""
     folder = install.librdkafka_tests()
     config = log_of(suite).with_suffix(".conf")
@@ -104,7 +106,7 @@ def check(suite: str, options: tuple[str, ...], bootstrap: str) -> Sequence[Outc
         "TEST_KAFKA_VERSION": places.KAFKA_VERSION,
     }
     runner = _Runner(suite, folder, options, env)
-    cases, exclusions, apis = passing(suite), excluded(suite), offered(bootstrap)
+    cases, exclusions, apis = passing(suite, only), excluded(suite), offered(bootstrap)
     jobs = {_job(case): None for case in cases if worth_a_start(case, exclusions, apis)}
     alone = [job for job in jobs if job.startswith(MEASURES_TIME)]
     results = [runner.best_results(job) for job in alone]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 POLL_SECONDS = 0.1
+PORTS = range(12_000, 22_000)
 
 
 # The words of a command; its first is the program.
@@ -108,10 +110,25 @@ def tail(log: Path, characters: int = 3000) -> str:
     return log.read_text(errors="replace")[-characters:] if log.exists() else ""
 
 
-def free_ports(count: int) -> list[int]:
-    """Ports of the loopback that nothing listens on at this moment."""
+def free_ports(count: int, *, partner: int = 0) -> list[int]:
+    """Ports of the loopback that nothing listens on at this moment, nor on port + partner.
+
+    They are below those that the kernel gives to outgoing connections, so that a port is still free
+    when a process that was stopped starts again.
+    """
+    found: list[int] = []
     with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
+        while len(found) < count:
+            port = random.choice(PORTS)
+            if all(_is_bound(stack, each) for each in {port, port + partner}):
+                found.append(port)
+    return found
+
+
+def _is_bound(stack: ExitStack, port: int) -> bool:
+    holder = stack.enter_context(socket.socket())
+    try:
+        holder.bind(("127.0.0.1", port))
+    except OSError:
+        return False
+    return True

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from harness import install, places
-from harness.baseline import Exclusions, passing, score
+from harness.baseline import EVERYTHING, Exclusions, passing, score
 from harness.places import log_of
 from harness.process import run_to_end, tail
 from harness.report import Outcome
@@ -23,15 +23,14 @@ SECONDS = 900
 RESULT = re.compile(r"^(PASSED|FAILED|ERROR) test/integration/(\S+)", re.MULTILINE)
 
 EXCLUDED: Exclusions = [
-    (re.compile(r"::test_transactional_"), "transactions are not offered yet"),
     (re.compile(r"::test_create_describe_delete_acls$"), "ACLs are not offered yet"),
 ]
 
 
-def check(bootstrap: str) -> Sequence[Outcome]:
-    """Run all integration tests and score them."""
+def check(bootstrap: str, only: re.Pattern[str]) -> Sequence[Outcome]:
+    """Run the integration tests and score them."""
     folder = install.kafka_python_suite()
-    log = log_of("kafka-python")
+    log, names = log_of("kafka-python"), passing("kafka-python", only)
     env = {
         "KAFKA_ROOT": str(folder / "kroot"),
         "KAFKA_VERSION": places.KAFKA_VERSION,
@@ -44,14 +43,21 @@ def check(bootstrap: str) -> Sequence[Outcome]:
         "pytest",
         "-q",
         "-rA",
-        "test/integration",
+        *_paths(names, only),
     ]
     command += ["--timeout=60", "--timeout-method=signal"]
     status = run_to_end(command, log, seconds=SECONDS, cwd=folder, env=env)
     results = {
         name: word == "PASSED" for word, name in RESULT.findall(log.read_text(errors="replace"))
     }
-    outcomes = score(passing("kafka-python"), results, EXCLUDED)
+    outcomes = score(names, results, EXCLUDED)
     if status not in (0, 1):
         outcomes.append(Outcome("the test process", "failed", f"status {status}\n{tail(log)}"))
     return outcomes
+
+
+def _paths(names: Sequence[str], only: re.Pattern[str]) -> list[str]:
+    """Where the tests are; without a choice also those that are not in the baseline."""
+    if only == EVERYTHING:
+        return ["test/integration"]
+    return [f"test/integration/{name}" for name in names]

@@ -80,12 +80,20 @@ class Toolbox:
         return cast(IO[bytes], self._jvm.stdin), cast(IO[bytes], self._jvm.stdout)
 
 
-def java_command() -> list[str]:
-    """`java` with the tools' class path; log lines are off, they would mix with the output."""
+def java_command(*more: Path) -> list[str]:
+    """`java` with the tools' class path and more folders; without log lines, which would mix with
+    the output.
+    """
     log4j = WORK / "tools-log4j2.properties"
     libs = install.kafka_jars()
     log4j.write_text(LOG4J.format(level="OFF"))
-    return ["java", *TOOL_JVM, f"-Dlog4j2.configurationFile={log4j}", "-cp", f"{libs}/*"]
+    return [
+        "java",
+        *TOOL_JVM,
+        f"-Dlog4j2.configurationFile={log4j}",
+        "-cp",
+        ":".join([f"{libs}/*", *map(str, more)]),
+    ]
 
 
 def call_alone(main: str, arguments: Sequence[str], *, seconds: int = 60) -> Printed:

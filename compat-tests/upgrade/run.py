@@ -27,13 +27,19 @@ from kafka.admin import KafkaAdminClient
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from faults.attendance import Attendance
 from faults.clients import FAMILIES, Load, create_topic, installed, start_families
+from faults.driver import Driver
 from faults.watch import Judged, Say, Watch, now_ms
 from faults.world import World, running_world
 from harness.places import WORK
-from harness.process import Process, spawn, tail
+from harness.process import spawn, tail
+from histories.clients import FAMILIES as HISTORY_FAMILIES
+from histories.report import summary
+from histories.watch import Judged as HistoryJudged
 
 from upgrade.older import older_release
+from upgrade.transactions import Transactions
 
 FEATURE: Final = "tidegate.metadata.version"
 NEWER: Final = Path(sys.executable)
@@ -46,58 +52,57 @@ CALM_SECONDS = 3.0
 REFUSED_SECONDS = 60.0
 # A gateway that stopped in order is forgotten at once, a driver after its lease of 30 s.
 RAISE_SECONDS = 60.0
-# Little and often, so that both releases' drivers have something to publish.
-_DRIVER_OPTIONS = ("--runner", "local", "--rest-ms", "1000", "--patience-ms", "4000")
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options.  order: one of ORDERS; rate: records a second of each family."""
+    """The options.
+
+    order: one of ORDERS.  transactions: families of histories/.  rate: records a second of each
+    family of faults/.
+    """
 
     order: str
     clients: Sequence[str]
+    transactions: Sequence[str] = ()
     rate: int = 150
 
 
-class Driver:
-    """The pipeline's driver, of one release at a time."""
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What the clients of faults/ and those of histories/ did."""
 
-    def __init__(self, world: World, log: Path) -> None:
-        texts = world.gateways[1].texts
-        self._words = ["--log", texts["metadata.log"], "--object-store", texts["object.store"]]
-        self.log = log
-        self._process: Process | None = None
+    plain: Judged
+    transactions: HistoryJudged
 
-    def start(self, python: Path) -> None:
-        """Start it; it needs a moment before it publishes."""
-        command = [str(python), "-m", "tidegate_gateway", "pipeline", "run"]
-        self._process = spawn([*command, *self._words, *_DRIVER_OPTIONS], self.log)
-
-    def check(self) -> None:
-        """Raise if it ended by itself."""
-        if self._process is not None and self._process.popen.poll() is not None:
-            raise RuntimeError(f"the driver ended by itself\n{tail(self.log)}")
-
-    def stop(self) -> None:
-        """SIGTERM, and wait."""
-        if self._process is not None:
-            self._process.stop()
-            self._process = None
+    @property
+    def is_clean(self) -> bool:
+        """Whether every promise was kept."""
+        return self.plain.is_clean and self.transactions.is_clean
 
 
 class Upgrade:
-    """One roll over a world under load.  problems: what went wrong so far."""
+    """One roll over a world under load."""
 
-    def __init__(self, world: World, watch: Watch, driver: Driver, older: Path) -> None:
+    def __init__(
+        self,
+        world: World,
+        watch: Watch,
+        transactions: Transactions,
+        driver: Driver,
+        older: Path,
+    ) -> None:
         self._world = world
         self._watch = watch
+        self._transactions = transactions
         self._driver = driver
         self._older = older
 
     def run(self, order: str) -> None:
         """Do all of it; what is not as promised becomes a problem of the watch."""
-        self._calm("all of the older release")
         before, _ = self._levels()
+        self._transactions.begin(before)
+        self._calm("all of the older release")
         for step, what in enumerate(ORDERS[order]):
             self._replace(what, NEWER)
             if step == 1:
@@ -105,10 +110,12 @@ class Upgrade:
             if what == 2:
                 self._replace(2, self._older)
                 self._replace(2, NEWER)
-        self._raise(before)
+        if self._levels()[1] > before:
+            self._raise(before)
         for what in ORDERS[order]:
             self._replace(what, NEWER)
-        self._check_no_way_back()
+        if self._levels()[0] > before:
+            self._check_no_way_back()
 
     def _replace(self, what: int | str, python: Path) -> None:
         """Stop one in order, and start it as a release; then all must go on."""
@@ -128,10 +135,15 @@ class Upgrade:
             self._watch.problems.append(f"gateway {number} drained with exit code {code}")
 
     def _calm(self, after: str) -> None:
-        self._watch.wait_until_moving(now_ms())
+        since_ms = now_ms()
+        watches: list[Attendance] = [self._watch]
+        watches += [self._transactions.watch] if self._transactions.watch is not None else []
+        for each in watches:
+            each.wait_until_moving(since_ms)
         self._watch.wait(CALM_SECONDS)
         self._driver.check()
-        self._watch.say(f"{after}; {self._watch.counts()}")
+        counts = "; ".join(each.counts() for each in watches)
+        self._watch.say(f"{after}; {counts}")
 
     def _levels(self) -> tuple[int, int]:
         """Return the version that is on, and the highest that the asked gateway reads."""
@@ -162,13 +174,14 @@ class Upgrade:
     def _raise(self, before: int) -> None:
         """As an operator does: again until those that stopped are forgotten."""
         on, newest = self._levels()
-        if on != before or newest <= before:
+        if on != before:
             raise RuntimeError(f"{FEATURE} is {on}, was {before}, and {newest} is the newest known")
         deadline = time.monotonic() + RAISE_SECONDS
         while refusal := self._set_level(newest):
             if time.monotonic() > deadline:
                 raise RuntimeError(f"{FEATURE} {newest} was refused: {refusal}")
             self._watch.wait(1.0)
+        self._transactions.begin(newest)
         self._calm(f"{FEATURE} is {self._levels()[0]}, was {before}")
 
     def _check_no_way_back(self) -> None:
@@ -192,7 +205,7 @@ class Upgrade:
         self._calm("the newer release is back")
 
 
-def upgrade_run(options: Options, older: Path, folder: Path, say: Say) -> Judged:
+def upgrade_run(options: Options, older: Path, folder: Path, say: Say) -> Outcome:
     """Run it in a folder that is empty; what was logged stays there."""
     with running_world(folder, older) as world:
         create_topic(world.bootstrap)
@@ -200,19 +213,22 @@ def upgrade_run(options: Options, older: Path, folder: Path, say: Say) -> Judged
         families = start_families(
             options.clients, Load(world.bootstrap, options.rate), folder / "logs"
         )
+        transactions = Transactions(world, options.transactions, driver, folder / "logs", say)
         try:
             driver.start(older)
             watch = Watch(world, families, say)
-            Upgrade(world, watch, driver, older).run(options.order)
-            return watch.finish()
+            Upgrade(world, watch, transactions, driver, older).run(options.order)
+            return Outcome(watch.finish(), transactions.finish())
         finally:
+            transactions.close()
             driver.stop()
             for family in families:
                 with suppress(OSError, ValueError):
                     family.close()
 
 
-def _text(judged: Judged) -> str:
+def _text(outcome: Outcome) -> str:
+    judged = outcome.plain
     verdict = judged.verdict
     words = "kept" if judged.is_clean else "BROKEN"
     lines = [
@@ -223,7 +239,8 @@ def _text(judged: Judged) -> str:
         f"{judged.records} records: {verdict.lost} lost, {verdict.duplicates} twice,"
         f" {verdict.misplaced} misplaced, {verdict.out_of_order} out of order; promises {words}"
     )
-    return "\n".join([*lines, total, *verdict.examples, *judged.problems])
+    lines += [total, *verdict.examples, *judged.problems, *summary(outcome.transactions)]
+    return "\n".join(lines)
 
 
 def main() -> int:
@@ -232,18 +249,24 @@ def main() -> int:
     parser.add_argument("--from", dest="older", required=True, help="a commit of this repository")
     parser.add_argument("--order", choices=ORDERS, default="gateways-first")
     parser.add_argument("--clients", default=",".join(FAMILIES), help="by comma")
+    parser.add_argument("--transactions", default=",".join(HISTORY_FAMILIES), help="by comma")
     parser.add_argument("--rate", type=int, default=150, help="records a second of each family")
     parser.add_argument("--folder", type=Path, help="where logs and data stay (an empty one)")
     parser.add_argument("--json", action="store_true", help="print all figures as JSON")
     given = parser.parse_args()
     say = partial(print, flush=True, file=sys.stderr if given.json else sys.stdout)
-    options = Options(given.order, installed(given.clients.split(","), say), given.rate)
+    options = Options(
+        given.order,
+        installed(given.clients.split(","), say),
+        installed(given.transactions.split(","), say, HISTORY_FAMILIES),
+        given.rate,
+    )
     older = older_release(given.older)
     WORK.mkdir(exist_ok=True)
     with TemporaryDirectory(dir=WORK, prefix="upgrade-") as made:
-        judged = upgrade_run(options, older, (given.folder or Path(made)).absolute(), say)
-    print(msgspec.json.encode(judged).decode() if given.json else _text(judged))
-    return 0 if judged.is_clean else 1
+        outcome = upgrade_run(options, older, (given.folder or Path(made)).absolute(), say)
+    print(msgspec.json.encode(outcome).decode() if given.json else _text(outcome))
+    return 0 if outcome.is_clean else 1
 
 
 if __name__ == "__main__":

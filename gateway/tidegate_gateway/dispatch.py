@@ -51,6 +51,21 @@ BRIEF: Final = frozenset(
         ApiKey.SYNC_GROUP,
         ApiKey.API_VERSIONS,
         ApiKey.INIT_PRODUCER_ID,
+        ApiKey.ADD_PARTITIONS_TO_TXN,
+        ApiKey.ADD_OFFSETS_TO_TXN,
+        ApiKey.TXN_OFFSET_COMMIT,
+        ApiKey.END_TXN,
+    }
+)
+# Steps of transactions, which a client repeats at another gateway if this one stands still.  Done
+# late, they would fence that client or end its next transaction.
+STEPS: Final = frozenset(
+    {
+        ApiKey.INIT_PRODUCER_ID,
+        ApiKey.ADD_PARTITIONS_TO_TXN,
+        ApiKey.ADD_OFFSETS_TO_TXN,
+        ApiKey.TXN_OFFSET_COMMIT,
+        ApiKey.END_TXN,
     }
 )
 
@@ -161,7 +176,15 @@ class Dispatcher:
     ) -> None:
         slot = connection.open_slot()
         note_refused = partial(self._refused.note, connection.peer)
-        call = Call(header.api_version, header.client_id or "", connection.peer, note_refused)
+        call = Call(
+            header.api_version,
+            header.client_id or "",
+            connection.peer,
+            note_refused,
+            connection.is_gone,
+        )
+        if header.api_key in STEPS and connection.is_gone():
+            raise CloseConnection()
         work = None if is_brief else _in_turns(handler, "encode_response_in_turns")
         try:
             response = await handler.handle(call, request)

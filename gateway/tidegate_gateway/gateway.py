@@ -12,9 +12,7 @@ from functools import partial
 import structlog
 import trio
 
-from tidegate_coordination.coordinator.coordinator import (
-    Coordinator,
-)
+from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.object_names.keys import object_key
 from tidegate_coordination.rules.cluster_settings import ClusterSettings
 from tidegate_coordination.state.records.objects import WalName
@@ -67,6 +65,7 @@ from .upkeep.gateway_watch import GatewayWatch
 from .upkeep.housekeeper import Housekeeper
 from .upkeep.patience import SAY_AGAIN_SECONDS, propose_patiently
 from .upkeep.transaction_upkeep import TransactionUpkeep
+from .upkeep.transaction_watch import TransactionWatch
 from .upkeep.upkeep import Upkeep
 from .zones.cluster_view import ClusterView
 from .zones.read_steering import ReadSteering
@@ -212,6 +211,7 @@ class Gateway:
         hold = hold_seconds(settings.int("producer.id.expiration.ms"))
         self.transactions = TransactionSteps(self.coordinator, ProducerIds(self.coordinator, hold))
         self.transaction_upkeep = self._make_transaction_upkeep()
+        self.transaction_watch = TransactionWatch(self.coordinator)
 
     def _build_view(self) -> None:
         """Make the parts that show clients the cluster."""
@@ -303,6 +303,7 @@ class Gateway:
             view=self.cluster_view,
             steering=self.steering,
             rng=environment.rng,
+            now_ms=environment.now_ms,
             blocking=environment.blocking,
             min_file_bytes=environment.min_file_bytes,
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from random import Random
 
 from tidegate_coordination.coordinator.coordinator import Coordinator
@@ -80,10 +82,14 @@ def make_handlers(
     view: ClusterView,
     steering: ReadSteering,
     rng: Random,
+    now_ms: Callable[[], int],
     blocking: Blocking,
     min_file_bytes: int = MIN_FILE_BYTES,
 ) -> list[Handler]:
-    """Return the handlers of all APIs except Produce, which answers in two stages (dispatch.py)."""
+    """Return the handlers of all APIs except Produce, which answers in two stages (dispatch.py).
+
+    now_ms: wall clock.
+    """
     handlers = [
         *_data_handlers(
             coordinator,
@@ -98,7 +104,7 @@ def make_handlers(
         ),
         *_admin_handlers(coordinator, settings, cluster, view, rng=rng),
         *_group_handlers(coordinator, groups, settings, view, rng=rng),
-        *_transaction_handlers(coordinator, groups, steps, settings),
+        *_transaction_handlers(coordinator, groups, steps, cluster, blocking, now_ms),
     ]
     served = [ApiKey.PRODUCE, ApiKey.API_VERSIONS, *(each.api_key for each in handlers)]
     return [ApiVersions(served, coordinator.state), *handlers]
@@ -137,17 +143,19 @@ def _transaction_handlers(
     coordinator: Coordinator,
     groups: GroupManager,
     steps: TransactionSteps,
-    settings: BrokerSettings,
+    cluster: ClusterSettings,
+    blocking: Blocking,
+    now_ms: Callable[[], int],
 ) -> list[Handler]:
     return [
-        InitProducerId(steps, settings.int("transaction.max.timeout.ms")),
+        InitProducerId(steps, partial(cluster.time, "transaction.max.timeout.ms")),
         AddPartitionsToTxn(coordinator, steps),
         AddOffsetsToTxn(steps),
-        TxnOffsetCommit(coordinator, groups),
+        TxnOffsetCommit(coordinator, groups, steps),
         EndTxn(steps),
         WriteTxnMarkers(steps),
         DescribeTransactions(coordinator),
-        ListTransactions(coordinator),
+        ListTransactions(coordinator, blocking, now_ms),
     ]
 
 

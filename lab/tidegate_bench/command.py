@@ -28,8 +28,8 @@ Scenarios = Annotated[
     list[str],
     typer.Argument(
         metavar="SCENARIO...",
-        help="ingest, latency, lone-producer, fanout, cold-read, state, commits, connections,"
-        " restart, merge, compact, metadata.",
+        help="ingest, latency, lone-producer, fanout, cold-read, transactions, state,"
+        " transaction-state, commits, connections, restart, merge, compact, metadata.",
     ),
 ]
 Bootstrap = Annotated[

@@ -31,6 +31,8 @@ SCENARIOS: Final[Mapping[str, str]] = {
     "merge": "merge",
     "compact": "compact",
     "cold-read": "cold_read",
+    "transactions": "transactions",
+    "transaction-state": "transaction_state",
 }
 
 

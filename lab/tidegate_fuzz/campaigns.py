@@ -28,6 +28,7 @@ class Known:
 
 
 CONNECTION: Final = "connection"
+TRANSACTIONS: Final = "transactions"
 
 TARGETS: Final = {
     "codec": Known(
@@ -100,6 +101,20 @@ TARGETS: Final = {
             "tidegate_protocol.frames",
         ),
     ),
+    TRANSACTIONS: Known(
+        "connection_target",
+        "TransactionsTarget",
+        (
+            "tidegate_gateway.requests.transactions",
+            "tidegate_gateway.transactions",
+            "tidegate_gateway.requests.records",
+            "tidegate_gateway.fetch",
+            "tidegate_coordination.rules.transactions",
+            "tidegate_coordination.rules.records",
+            "tidegate_coordination.rules.transaction_overlay",
+            "tidegate_coordination.state",
+        ),
+    ),
 }
 
 
@@ -129,7 +144,7 @@ def run(order: Order) -> Outcome:
     known = TARGETS[order.target]
     marks = watch(known.watched)
     bound_memory()
-    if order.target == CONNECTION:
+    if order.target in (CONNECTION, TRANSACTIONS):
         return _run_connections(order, marks)
     target = made(known)
     campaign = Campaign(target, marks, order.seed, stored(order.corpus))
@@ -144,7 +159,8 @@ def run(order: Order) -> Outcome:
 def _run_connections(order: Order, marks: Marks) -> Outcome:
     """Run an order for whole connections; import the gateway only now, so that it is measured."""
     module = import_module("tidegate_fuzz.connection_target")
-    campaign = module.ConnectionCampaign(marks, order.seed, stored(order.corpus))
+    target = made(TARGETS[order.target])
+    campaign = module.ConnectionCampaign(marks, order.seed, stored(order.corpus), target)
     tally: Tally = campaign.run(_until(order))
     if order.corpus is not None:
         _store(order.corpus, campaign.chooser.grown)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from random import Random
 from typing import Any, Final
@@ -20,6 +20,7 @@ from tidegate_protocol.records import Record, build_batch
 from .mutations import mutate
 from .record_targets import NOW_MS, repair_batch, some_batches
 from .shapes import message
+from .transaction_inputs import lives, names_a_producer, transaction_requests, with_producer
 from .wire_targets import snake
 
 TOPIC: Final = "orders"
@@ -76,7 +77,8 @@ def produce_frames(rng: Random) -> list[bytes]:
                 TOPIC_ID if by_id else bytes(16),
                 partitions,
             )
-            body = pr.encode_request(pr.ProduceRequest(None, acks, 1000, [topic]), version)
+            name = rng.choice((None, None, "writer"))
+            body = pr.encode_request(pr.ProduceRequest(name, acks, 1000, [topic]), version)
             frames.append(request("Produce", version, body))
     return frames
 
@@ -138,10 +140,34 @@ def long_frames(rng: Random) -> list[bytes]:
     return found
 
 
+def transaction_frames(rng: Random) -> list[bytes]:
+    """Return requests of transactional producers and of tools, one by one."""
+    return [request(*each) for each in transaction_requests(rng)]
+
+
+def transactional_produce_frames(rng: Random) -> list[bytes]:
+    """Return Produce requests of transactions; the producer has not been given its id."""
+    every = [each for life in lives(rng) for each in life]
+    return [request(*each) for each in every if each[0] == "Produce"]
+
+
+def transaction_seeds(rng: Random) -> list[bytes]:
+    """Return streams of one request, of one transaction, and of several with other requests."""
+    frames = transaction_frames(rng)
+    whole = [b"".join(request(*each) for each in life) for life in lives(rng)]
+    others = produce_frames(rng) + fetch_frames(rng) + group_frames(rng)
+    mixed = [
+        b"".join([rng.choice(whole), rng.choice(others), *rng.choices(frames, k=2)])
+        for _ in range(60)
+    ]
+    return frames + whole + mixed
+
+
 def seeds(rng: Random) -> list[bytes]:
     """Return streams of one frame and of several frames."""
     frames = plain_frames(rng)
     served = produce_frames(rng) + fetch_frames(rng) + group_frames(rng) + long_frames(rng)
+    served += transaction_frames(rng)
     several = [
         b"".join(rng.choices(frames, k=2) + rng.choices(served, k=rng.randint(1, 5)))
         for _ in range(200)
@@ -201,11 +227,32 @@ def _damaged(rng: Random, body: bytes, others: Sequence[bytes]) -> bytes:
         data[2:4] = rng.randrange(19).to_bytes(2, "big")  # another version
     mutate(rng, data, [rng.choice(others)[LENGTH_BYTES + _HEAD_BYTES :] or b"\0"], head)
     if data.startswith(b"\0\0") and rng.random() < 0.9:
-        _mend_batches(data)
+        mend_batches(data)
     return bytes(data)
 
 
-def _mend_batches(data: bytearray) -> None:
+def for_producers(stream: bytes, producers: Mapping[int, tuple[int, int]]) -> bytes:
+    """Return a stream with producers in the place of their stand-ins; mend its batches.
+
+    producers: id and epoch by the place in TX.
+    """
+    if not names_a_producer(stream):
+        return stream
+    for number, (producer_id, epoch) in producers.items():
+        stream = with_producer(stream, number, producer_id, epoch)
+    frames = split(stream)
+    return b"".join(frame(_mended(each)) for each in frames)
+
+
+def _mended(body: bytes) -> bytes:
+    if not body.startswith(b"\0\0"):
+        return body
+    data = bytearray(body)
+    mend_batches(data)
+    return bytes(data)
+
+
+def mend_batches(data: bytearray) -> None:
     """Correct the CRC of batches whose length is intact."""
     position = data.find(bytes(8))
     while 0 <= position <= len(data) - 61:

@@ -23,6 +23,7 @@ from trio.testing import MockClock
 
 from tidegate_coordination.events.cluster import Endpoint
 from tidegate_coordination.logs.memory import MemoryLog
+from tidegate_coordination.state.cluster import ClusterState
 from tidegate_gateway.blocking import Inline
 from tidegate_gateway.builder import GatewayBuilder
 from tidegate_gateway.environment import Environment, Identity
@@ -30,7 +31,13 @@ from tidegate_gateway.gateway import Gateway
 from tidegate_gateway.network.memory_transport import MemoryTransport, memory_transport_pair
 from tidegate_gateway.network.transport import TransportBroken
 from tidegate_gateway.settings.broker_settings import BrokerSettings
-from tidegate_protocol.messages import api_versions, create_topics, list_offsets, produce
+from tidegate_protocol.messages import (
+    api_versions,
+    create_topics,
+    init_producer_id,
+    list_offsets,
+    produce,
+)
 from tidegate_simulation.world.scheduling import seeded_scheduling
 from tidegate_storage.stores.memory_store import MemoryObjectStore
 
@@ -39,14 +46,18 @@ from .connection_inputs import (
     MEMBER_ID,
     TOPIC,
     TOPIC_ID,
+    for_producers,
     good_batch,
     request,
     seeds,
     spoiled,
+    transaction_seeds,
 )
 from .cover import Marks
-from .engine import MAX_FINDINGS, Chooser, Finding, Tally, finding_of
+from .engine import MAX_FINDINGS, Chooser, Finding, Tally, Target, finding_of
 from .record_targets import NOW_MS
+from .transaction_checks import TransactionChecks, check_none_is_open
+from .transaction_inputs import LONG_TX, TX
 
 STRETCH: Final = 1000
 GOOD_TOPIC: Final = "good-neighbour"
@@ -82,10 +93,18 @@ class ConnectionTarget:
 
     def run(self, data: bytes) -> None:
         """Run one input in a gateway of its own."""
-        campaign = ConnectionCampaign(Marks(), 1, [])
+        campaign = ConnectionCampaign(Marks(), 1, [], type(self)())
         findings = campaign.replay([data]).findings
         if findings:
             raise AssertionError(next(iter(findings.values())).text)
+
+
+class TransactionsTarget(ConnectionTarget):
+    """The same with requests of transactions."""
+
+    def seeds(self, rng: Random) -> list[bytes]:
+        """See engine.Target."""
+        return transaction_seeds(rng)
 
 
 class _Chooser(Chooser):
@@ -96,10 +115,12 @@ class _Chooser(Chooser):
 class ConnectionCampaign:
     """As engine.Campaign, for connections."""
 
-    def __init__(self, marks: Marks, seed: int, stored: list[bytes]) -> None:
+    def __init__(
+        self, marks: Marks, seed: int, stored: list[bytes], target: Target | None = None
+    ) -> None:
         self._marks = marks
         self._seed = seed
-        self.chooser: Chooser = _Chooser(ConnectionTarget(), Random(seed), stored)
+        self.chooser: Chooser = _Chooser(target or ConnectionTarget(), Random(seed), stored)
         self.tally = Tally(seeds=len(self.chooser.seeds))
         self._stretches = 0
         self._reached = marks.reached
@@ -214,6 +235,7 @@ class World:
         self._topic_id = bytes(16)
         self._member_id = MEMBER_ID.encode()
         self._clients = 0
+        self._checks = TransactionChecks()
 
     @classmethod
     async def started(cls, nursery: trio.Nursery, seed: int) -> World:
@@ -232,6 +254,9 @@ class World:
         )
         world = cls(await builder.start(nursery), nursery)
         await world._create_topics()
+        for name in (*TX, LONG_TX):
+            wanted = init_producer_id.InitProducerIdRequest(name, 60_000)
+            await world._ask("InitProducerId", 5, init_producer_id, wanted)
         return world
 
     async def _create_topics(self) -> None:
@@ -260,6 +285,7 @@ class World:
         """Send an input, read answers for a while, and close the connection."""
         data = data.replace(TOPIC_ID, self._topic_id)
         data = data.replace(MEMBER_ID.encode(), self._member_id)
+        data = for_producers(data, self._producers())
         transport = self.connect()
         received = bytearray()
         is_long = self._clients % LONG_EVERY == 0
@@ -269,6 +295,19 @@ class World:
         members = _MEMBER.findall(received)
         if members and len(members[-1]) == len(MEMBER_ID):
             self._member_id = bytes(members[-1])
+        self._checks.check(self._state)
+
+    def _producers(self) -> dict[int, tuple[int, int]]:
+        rows = [self._state.transactions.get(name) for name in TX]
+        return {
+            number: (row.producer_id, row.epoch)
+            for number, row in enumerate(rows)
+            if row is not None
+        }
+
+    @property
+    def _state(self) -> ClusterState:
+        return self.gateway.coordinator.state
 
     async def good_client_is_served(self, *, works: bool) -> None:
         """Send a request on a fresh connection; now and then write and read as well."""
@@ -305,6 +344,7 @@ class World:
         gateway = self.gateway
         assert not gateway.connections, f"{len(gateway.connections)} connections are held"
         assert gateway.pool.large_bytes == 0, f"{gateway.pool.large_bytes} bytes of arenas are held"
+        check_none_is_open(self._state)
         await self.good_client_is_served(works=True)
 
 

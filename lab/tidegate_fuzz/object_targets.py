@@ -9,10 +9,11 @@ from typing import Final
 from crc32c import crc32c
 
 from tidegate_coordination.events import cluster as ev
-from tidegate_coordination.events import groups as gev
+from tidegate_coordination.events import restores as rev
 from tidegate_coordination.events.entries import (
     CHECKED_FORMAT,
     ENTRY_FORMAT,
+    Entry,
     UnreadableEntry,
     decode_entry,
     encode_entry,
@@ -26,6 +27,7 @@ from tidegate_coordination.state.broken import StateBroken
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.records.partitions import Partition
 from tidegate_coordination.state.records.runs import RunRow
+from tidegate_coordination.state.trial.events import Trial
 from tidegate_gateway.fetch.prepared_runs import CorruptRun, prepare_run
 from tidegate_protocol.batches import CRC_POSITION, CRC_START, read_header, walk
 from tidegate_protocol.errors import InvalidBatch
@@ -37,10 +39,12 @@ from tidegate_storage.objects.wal_format import HEADER, TRAILER, WalIdentity, he
 from tidegate_storage.objects.wal_reader import read_wal
 
 from .record_targets import NOW_MS, some_batches, some_records
+from .some_events import TOPIC_ID, some_entries, some_events
 
-TOPIC_ID: Final = bytes(range(16))
 MAX_PARTITIONS: Final = 1000
 _ENTRY_BYTES: Final = 60
+# A restore folds the first by itself, and a release may not know a level of the second.
+_NEVER_TRIED: Final = frozenset({rev.TimelineOpened, ev.MetadataVersionSet})
 _SLICE_CRC: Final = 56
 
 
@@ -175,42 +179,6 @@ def _row(region: memoryview, flags: int, more: int) -> RunRow:
     return RunRow(1000, 1000 + records, 1, 0, len(region), NOW_MS, check, flags)
 
 
-def some_events() -> list[ev.Event]:
-    """Return one event of each type at least."""
-    member = gev.MemberRecord("m", None, "c", "h", 1, 2, (("range", b"\0"),), b"\1")
-    return [
-        ev.ClusterCreated("c" * 22, 1),
-        ev.MetadataVersionSet(2),
-        ev.GatewayRegistered(1, 1, "k", "z", (ev.Endpoint("P", "h", 9092),), "1", 0, 2),
-        ev.GatewayRenewed(),
-        ev.TopicCreated(TOPIC_ID, "orders", 3, 1, {"retention.ms": "1"}),
-        ev.PartitionsAdded(TOPIC_ID, 4),
-        ev.ConfigsSet(4, "", {"a": "b"}),
-        ev.ClaimTaken("group/g", 1, 1),
-        ev.WalCommitted(
-            1,
-            0,
-            999,
-            (ev.Run(0, 36, 70, 0, 2, NOW_MS, 77, 0), ev.Run(1, 106, 70, 0, 1, NOW_MS, 77, 1)),
-            (ev.ProducerBatch(0, 5, 0, 0, 1, 0),),
-        ),
-        ev.WalAbandoned(1, 1),
-        ev.LogStartsMoved(((0, 1),)),
-        ev.ObjectsCollected((1,)),
-        ev.ProducerIdsReserved(0, 1000),
-        ev.ProducersExpired(5),
-        gev.GroupChanged("g", 1, "consumer", 1, "range", "m", (member,)),
-        gev.OffsetsCommitted("g", 1, (gev.CommittedOffset(TOPIC_ID, 0, 1, -1, "", NOW_MS),)),
-        gev.OffsetsDeleted("g", ((TOPIC_ID, 0),)),
-        gev.GroupChanged("g", 1, "consumer", 2, None, None, ()),
-        ev.ClaimReleased("group/g"),
-        gev.GroupDeleted("g"),
-        ev.TopicDeleted(TOPIC_ID),
-        ev.GatewayDraining(1),
-        ev.GatewayExpired(1),
-    ]
-
-
 class EntriesTarget:
     """Input: an entry of the metadata log."""
 
@@ -265,7 +233,10 @@ class EntriesTarget:
 
 
 class FoldTarget:
-    """Input: number of preceding events 1 byte, then an entry that is folded."""
+    """Input: number of preceding events 1 byte, then an entry that is folded.
+
+    If its events pass the trial, the fold takes them, and a snapshot keeps the state.
+    """
 
     head_bytes = 1
     fixed_bytes = 256 * 1024
@@ -273,18 +244,11 @@ class FoldTarget:
     seconds_per_kib = 0.05
 
     def __init__(self) -> None:
-        self._before = [
-            decode_entry(encode_entry(b"n", int(number > 2), NOW_MS, encode_events([each])), 1)
-            for number, each in enumerate(some_events())
-        ]
+        self._before = [decode_entry(each, 1) for each in _entries()]
 
     def seeds(self, rng: Random) -> list[bytes]:
         """See engine.Target."""
-        events = enumerate(some_events())
-        return [
-            bytes((number,)) + encode_entry(b"n", int(number > 2), NOW_MS, encode_events([each]))
-            for number, each in events
-        ]
+        return [bytes((number,)) + each for number, each in enumerate(_entries())]
 
     def repair(self, rng: Random, data: bytearray) -> None:
         """See engine.Target: changes the preceding events."""
@@ -303,16 +267,42 @@ class FoldTarget:
         try:
             for before in self._before[: data[0]]:
                 state.apply(state.position + 1, before)
+        except StateBroken:
+            return
+        passes = _passes(state, entry)
+        try:
             state.apply(state.position + 1, entry)
         except (StateBroken, ReleaseTooOld):
+            assert not passes, "it passed the trial"
             return
         assert state.position == min(data[0], len(self._before)) + 1
+        if passes:
+            encoded = state.encode()
+            assert ClusterState.decode(encoded).encode() == encoded
+
+
+def _passes(state: ClusterState, entry: Entry) -> bool:
+    """Return whether the appending gateway would have let the events through, of any writer."""
+    kinds = set(map(type, entry.events))
+    if not state.gateways.is_live(entry.writer) or not kinds.isdisjoint(_NEVER_TRIED):
+        return False
+    try:
+        Trial(state).check(entry.events)
+    except (StateBroken, LookupError, struct.error, TypeError, OverflowError):
+        return False
+    return True
 
 
 def _is_huge(event: object) -> bool:
     """Return whether folding costs memory by the number in it: the rules write no such events."""
     count = getattr(event, "partition_count", 0)
     return count > MAX_PARTITIONS or getattr(event, "counter", 0) > MAX_PARTITIONS
+
+
+def _entries() -> list[bytes]:
+    return [
+        encode_entry(b"n", writer, NOW_MS, encode_events([each])) for writer, each in some_entries()
+    ]
 
 
 class SnapshotsTarget:

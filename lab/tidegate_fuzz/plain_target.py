@@ -21,7 +21,7 @@ from tidegate_protocol.plain_produce import (
     read_plain,
 )
 
-from .connection_inputs import produce_frames
+from .connection_inputs import produce_frames, transactional_produce_frames
 
 _LENGTH_BYTES: Final = 4
 
@@ -36,7 +36,9 @@ class PlainProduceTarget:
 
     def seeds(self, rng: Random) -> list[bytes]:
         """See engine.Target."""
-        return [each[_LENGTH_BYTES:] for _ in range(3) for each in produce_frames(rng)]
+        frames = [each for _ in range(3) for each in produce_frames(rng)]
+        frames += transactional_produce_frames(rng)
+        return [each[_LENGTH_BYTES:] for each in frames]
 
     def repair(self, rng: Random, data: bytearray) -> None:
         """See engine.Target."""
@@ -63,7 +65,7 @@ class PlainProduceTarget:
             request = produce.decode_request(frame[header.body_position :], plain.version)
         except RemoteProtocolError as error:
             raise AssertionError(f"taken as plain, but {error}") from error
-        assert request.transactional_id is None
+        assert request.transactional_id == plain.transactional_id
         assert (request.acks, request.timeout_ms) == (plain.acks, plain.timeout_ms)
         assert _by_topic(request, plain.version) == _plain_topics(frame, plain)
         _answer(plain)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tidegate_protocol.control_batches import CONTROL_BATCH_BYTES, control_batch
+from tidegate_protocol.batches import HEADER_BYTES
+from tidegate_protocol.control_batches import CONTROL_BATCH_BYTES, commits, control_batch
 
 # As MemoryRecords.withEndTransactionMarker of kafka-clients 4.3.1 writes them.
 _HEAD = "00000000000030390000004200000007"
@@ -27,3 +28,14 @@ def test_a_marker_has_the_bytes_that_kafka_writes(committed: bool, expected: str
     )
     assert batch.hex() == expected
     assert len(batch) == CONTROL_BATCH_BYTES
+
+
+@pytest.mark.parametrize(("committed", "text"), [(False, _ABORT), (True, _COMMIT)])
+def test_the_record_of_a_marker_is_read_back(committed: bool, text: str) -> None:
+    record = bytes.fromhex(text)[HEADER_BYTES:]
+    assert commits(record) is committed
+    assert commits(record[:-1]) is None
+    for place, other in ((0, 0x30), (4, 0x06), (8, 2)):  # lengths of record and key, type
+        changed = bytearray(record)
+        changed[place] = other
+        assert commits(bytes(changed)) is None

@@ -27,6 +27,7 @@ from tidegate_protocol.plain_produce import (
 )
 
 versions = st.integers(9, 13)
+ids = st.one_of(st.none(), st.text(min_size=1, max_size=9), st.just("i" * 126))
 names = st.text(min_size=1, max_size=20).filter(lambda name: len(name.encode()) < 126)
 sizes = st.one_of(st.integers(1, 300), st.sampled_from([126, 127, 16382, 16383, 16384]))
 parts = st.lists(st.tuples(st.integers(-1, 2**31 - 1), sizes), min_size=1, max_size=4)
@@ -69,14 +70,16 @@ def seen(plain: PlainProduce, frame: memoryview) -> list[tuple[TopicKey, list[tu
     ]
 
 
-@given(topics, versions, st.one_of(st.none(), st.text(max_size=9)), st.integers(-1, 1))
+@given(topics, versions, st.one_of(st.none(), st.text(max_size=9)), st.integers(-1, 1), ids)
 def test_a_plain_request_is_read_as_the_codec_reads_it(
     chosen: list[tuple[str, bytes, list[tuple[int, int]]]],
     version: int,
     client_id: str | None,
     acks: int,
+    transactional_id: str | None,
 ) -> None:
-    frame = frame_of(request_of(chosen, version, acks=acks), version, client_id)
+    request = request_of(chosen, version, acks=acks, transactional_id=transactional_id)
+    frame = frame_of(request, version, client_id)
     plain = read_plain(frame)
     header = decode_request_header(frame)
     decoded = codec.decode_request(frame[header.body_position :], version)
@@ -86,6 +89,7 @@ def test_a_plain_request_is_read_as_the_codec_reads_it(
     assert plain is not None
     assert (plain.version, plain.correlation_id) == (version, 77)
     assert (plain.acks, plain.timeout_ms) == (acks, 30_000)
+    assert plain.transactional_id == decoded.transactional_id == transactional_id
     assert seen(plain, frame) == [
         (
             topic.topic_id if version >= 13 else topic.name,
@@ -95,18 +99,23 @@ def test_a_plain_request_is_read_as_the_codec_reads_it(
     ]
 
 
-@given(names, st.binary(min_size=16, max_size=16), sizes, versions)
+@given(names, st.binary(min_size=16, max_size=16), sizes, versions, ids)
 def test_a_lone_batch_is_found_after_a_known_prefix(
-    name: str, topic_id: bytes, size: int, version: int
+    name: str, topic_id: bytes, size: int, version: int, transactional_id: str | None
 ) -> None:
-    frame = frame_of(request_of([(name, topic_id, [(3, size)])], version), version)
+    def of_size(count: int) -> memoryview:
+        chosen = [(name, topic_id, [(3, count)])]
+        request = request_of(chosen, version, transactional_id=transactional_id)
+        return frame_of(request, version)
+
+    frame = of_size(size)
     plain = read_plain(frame)
     assert plain is not None
     [(_, [(_, start, end)])] = plain.topics
     position = prefix_end(frame, start, end)
     assert position is not None
     assert read_records(frame, position) == (start, end)
-    other = frame_of(request_of([(name, topic_id, [(3, size + 1000)])], version), version)
+    other = of_size(size + 1000)
     assert bytes(other[8:position]) == bytes(frame[8:position])
     place = read_records(other, position)
     assert place is not None
@@ -114,11 +123,14 @@ def test_a_lone_batch_is_found_after_a_known_prefix(
 
 
 @settings(max_examples=30)
-@given(topics.filter(bool), versions)
+@given(topics.filter(bool), versions, ids)
 def test_a_damaged_request_is_left_to_the_codec(
-    chosen: list[tuple[str, bytes, list[tuple[int, int]]]], version: int
+    chosen: list[tuple[str, bytes, list[tuple[int, int]]]],
+    version: int,
+    transactional_id: str | None,
 ) -> None:
-    frame = bytes(frame_of(request_of(chosen, version), version))
+    request = request_of(chosen, version, transactional_id=transactional_id)
+    frame = bytes(frame_of(request, version))
     for end in {*range(min(len(frame), 200)), len(frame) - 1, len(frame) - 2}:
         assert read_plain(memoryview(frame[:end])) is None
     assert read_plain(memoryview(frame + b"\0")) is None
@@ -129,7 +141,8 @@ def test_a_request_that_is_not_plain_is_left_to_the_codec() -> None:
     one = [("t", bytes(16), [(0, 100)])]
     assert read_plain(frame_of(request_of(one, 9), 9)) is not None
     assert read_plain(frame_of(request_of(one, 8), 8)) is None
-    assert read_plain(frame_of(request_of(one, 9, transactional_id="x"), 9)) is None
+    assert read_plain(frame_of(request_of(one, 9, transactional_id=""), 9)) is None
+    assert read_plain(frame_of(request_of(one, 9, transactional_id="i" * 127), 9)) is None
     assert read_plain(frame_of(request_of([("n" * 127, bytes(16), [(0, 1)])], 9), 9)) is None
     assert read_plain(frame_of(request_of([("t", bytes(16), [(0, 1)] * 127)], 9), 9)) is None
     for records in (None, b""):

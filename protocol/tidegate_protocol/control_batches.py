@@ -27,10 +27,12 @@ from .batches import (
 # Length, attributes, time stamp delta, offset delta; length of the key, version, type; length of
 # the value, version, coordinator's epoch; number of headers.  All varints take one byte here.
 _RECORD: Final = Struct(">bbbbbhhbhib")
-CONTROL_BATCH_BYTES: Final = HEADER_BYTES + _RECORD.size
+MARKER_RECORD_BYTES: Final = _RECORD.size
+CONTROL_BATCH_BYTES: Final = HEADER_BYTES + MARKER_RECORD_BYTES
 _NO_SEQUENCE: Final = -1
 _RECORD_LENGTH: Final = _RECORD.size - 1
 _KEY_BYTES: Final = 4
+_TYPES: Final = {0: False, 1: True}
 _VALUE_BYTES: Final = 6
 _CRC: Final = Struct(">I")
 _CRC_POSITION: Final = 17
@@ -88,3 +90,13 @@ def control_batch(
     )
     _CRC.pack_into(batch, _CRC_POSITION, crc32c(memoryview(batch)[CRC_START:]))
     return bytes(batch)
+
+
+def commits(record: bytes) -> bool | None:
+    """Return whether a control batch with this one record commits; None if it ends nothing."""
+    if len(record) != MARKER_RECORD_BYTES:
+        return None
+    length, _, _, _, key_bytes, _, kind, *_ = _RECORD.unpack(record)
+    if (length, key_bytes) != (_varint(_RECORD_LENGTH), _varint(_KEY_BYTES)):
+        return None
+    return _TYPES.get(kind)

@@ -1,9 +1,9 @@
 """Produce requests as nearly all clients send them, read and answered without objects in between.
 
 Produce costs a gateway most of its CPU, and nearly every request is alike: a flexible version (9 to
-13), no transaction, nothing tagged, fewer than 127 topics and partitions.  Such a request is read
-here in one pass.  read_plain() returns None for any other; the generated codec then reads it, and
-refuses it if need be.  encode_plain() writes the same bytes as the generated codec.
+13), nothing tagged, names of fewer than 127 bytes, fewer than 127 topics and partitions.  Such a
+request is read here in one pass.  read_plain() returns None for any other; the generated codec then
+reads it, and refuses it if need be.  encode_plain() writes the same bytes as the generated codec.
 
 Layout: https://kafka.apache.org/protocol (Produce), KIP-482, KIP-516 (topic ids from version 13).
 """
@@ -24,8 +24,10 @@ _MAX_SHORT = 0x7F
 """A count or length is written plus one, as a varint that is one byte up to this."""
 
 _HEADER = Struct(">hhih")
-# Tags of the header, transactional id (0: none), acks, timeout, count of topics.
-_START = Struct(">BBhiB")
+# Tags of the header, length of the transactional id (0: none), which follows.
+_TAGS = Struct(">BB")
+# Acks, timeout, count of topics.
+_START = Struct(">hiB")
 _INT32 = Struct(">i")
 # Partition, error 0, base offset, append time, log start; no record errors, no text, no tags.
 _ANSWER = Struct(">ihqqqBBB")
@@ -53,6 +55,7 @@ class PlainProduce(NamedTuple):
     acks: int
     timeout_ms: int
     topics: list[tuple[TopicKey, list[Part]]]
+    transactional_id: str | None = None
 
 
 def read_plain(frame: memoryview) -> PlainProduce | None:
@@ -69,8 +72,17 @@ def _read(frame: memoryview) -> PlainProduce | None:
         return None
     position = _HEADER.size + max(client_id_bytes, 0)
     str(frame[_HEADER.size : position], "utf-8")  # one that is not text is refused elsewhere
-    tags, transactional_id, acks, timeout_ms, count = _START.unpack_from(frame, position)
-    if tags or transactional_id or not 1 < count <= _MAX_SHORT:
+    tags, length = _TAGS.unpack_from(frame, position)
+    position += _TAGS.size
+    transactional_id: str | None = None
+    if length:
+        if not 1 < length <= _MAX_SHORT:
+            return None
+        start = position
+        position += length - 1
+        transactional_id = str(frame[start:position], "utf-8")
+    acks, timeout_ms, count = _START.unpack_from(frame, position)
+    if tags or not 1 < count <= _MAX_SHORT:
         return None
     position += _START.size
     topics: list[tuple[TopicKey, list[Part]]] = []
@@ -92,7 +104,7 @@ def _read(frame: memoryview) -> PlainProduce | None:
         topics.append((key, parts))
     if frame[position] or position + 1 != len(frame):
         return None
-    return PlainProduce(version, correlation_id, acks, timeout_ms, topics)
+    return PlainProduce(version, correlation_id, acks, timeout_ms, topics, transactional_id)
 
 
 def _read_parts(frame: memoryview, position: int, parts: list[Part]) -> int:

@@ -74,7 +74,6 @@ CLUSTER: list[Step] = [
     Call("cluster", "list-endpoints"),
     Call("log-dirs", "--describe --topic-list jt-default", view="figures"),
     Call("acls", "--list"),
-    Call("transactions", "list"),
 ]
 
 PERFORMANCE: list[Step] = [

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from itertools import starmap, zip_longest
 
+from harness.java_tools.permitted import COLUMNS
 from harness.java_tools.script import Call
 from harness.toolbox import Printed
 
@@ -13,6 +15,9 @@ RULES = [
     (re.compile(r'"logDir":"[^"]*"'), '"logDir":"<folder>"'),
     (re.compile(r"/127\.0\.0\.1\b"), "/<host>"),
     (re.compile(r"TopicId: [\w-]{22}"), "TopicId: <id>"),
+    (re.compile(r"\bproducerId=\d+"), "producerId=<n>"),
+    (re.compile(r"(?<=,__consumer_offsets-)\d+"), "<n>"),
+    (re.compile(r"(?<=FinalizedVersionLevel: )(\S+)\s+Epoch: \d+"), r"\1 Epoch: <n>"),
     (re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"), "<uuid>"),
     (re.compile(r"\b\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d([.:,]\d+)?"), "<time>"),
     (re.compile(r"\b1[6-9]\d{11}\b"), "<ms>"),
@@ -21,7 +26,12 @@ RULES = [
 # A stack trace says how Kafka's client is made; internal topics exist only where there is a broker
 # that keeps its state in them.
 NOISE = re.compile(
-    r"^\s+at |^\s*\.\.\. \d+ more|__consumer_offsets|__transaction_state|__share_group_state|^\s*$"
+    r"^\s+at |^\s*\.\.\. \d+ more|(?<!,)__consumer_offsets|__transaction_state"
+    r"|__share_group_state|^\s*$"
+)
+OTHER_IN_EACH_RUN = ("ProducerId", "TransactionDurationMs")
+ATTEMPTS = re.compile(
+    r"(?<=TimeoutException: ).*|(?<=: )(Call\(|Timed out waiting for a node).*(?=\. Enable debug)"
 )
 FIGURE = re.compile(r"-?\d+(\.\d+)?(E-?\d+)?|NaN|Infinity")
 
@@ -31,7 +41,7 @@ def normal(call: Call, printed: Printed) -> dict[str, object]:
     return {
         "status": printed.status,
         "stdout": _view(call, _lines(printed.stdout)),
-        "stderr": [line for line in _lines(printed.stderr) if line],
+        "stderr": _errors(call, _lines(printed.stderr)),
     }
 
 
@@ -56,11 +66,35 @@ def _view(call: Call, lines: list[str]) -> list[str]:
         case "last":
             return [FIGURE.sub("<n>", line) for line in lines[-1:]]
         case "timeouts":
-            return [re.sub(r"(?<=TimeoutException: ).*", "<calls>", line) for line in lines]
+            return _without_attempts(lines)
         case "figures":
             return [FIGURE.sub("<n>", line) for line in lines]
+        case "table":
+            return _table(lines)
         case "apis":
             return apis(lines)
+
+
+def _errors(call: Call, lines: list[str]) -> list[str]:
+    return _without_attempts(lines) if call.view == "timeouts" else lines
+
+
+def _without_attempts(lines: list[str]) -> list[str]:
+    return [ATTEMPTS.sub("<calls>", line) for line in lines]
+
+
+def _table(lines: list[str]) -> list[str]:
+    """The rows sorted; of columns that differ between runs, or may, no figures."""
+    if not lines:
+        return []
+    names = lines[0].split()
+    rows = (zip_longest(names, line.split(), fillvalue="") for line in lines[1:])
+    return [lines[0], *sorted(" ".join(starmap(_cell, row)).strip() for row in rows)]
+
+
+def _cell(name: str, text: str) -> str:
+    is_hidden = name in OTHER_IN_EACH_RUN or name in COLUMNS
+    return "<n>" if is_hidden and FIGURE.fullmatch(text) else text
 
 
 def apis(lines: list[str]) -> list[str]:

@@ -7,13 +7,39 @@ from __future__ import annotations
 
 import re
 
+_WHOLE = (
+    "WriteTxnMarkers ends the whole transaction and fences its producer; in Kafka it frees one"
+    " partition, and the transaction goes on"
+)
 CALLS = {
     "topics --create --topic jt-three --replication-factor 3": (
         "the replication factor is a label: the object store replicates, any value is accepted"
     ),
     "configs --describe --client jt-client": "quotas are not offered yet",
     "acls --list": "ACLs are not offered yet",
-    "transactions list": "transactions are not offered yet",
+    "transactor send jt-tx-c, timed out": (
+        "a refused batch gets a sentence that says why; Kafka sends none, the client shows its own"
+    ),
+    "transactions describe, terminated": (
+        "InitProducerId aborts what is open with one new epoch, Kafka with two"
+    ),
+    "transactions describe, aborted by a tool": _WHOLE,
+    "transactions describe-producers --topic jt-txn-2 --partition 0": _WHOLE,
+    **{
+        f"features {words} --dry-run": (
+            "transaction.version is part of tidegate.metadata.version, which never falls"
+        )
+        for words in (
+            "downgrade --feature transaction.version=1",
+            "downgrade --feature transaction.version=1 --unsafe",
+            "disable --feature transaction.version",
+        )
+    },
+}
+
+# Columns of tables.
+COLUMNS = {
+    "LatestCoordinatorEpoch": "no coordinator has an epoch; 0 stands for that of any transaction",
 }
 
 # First match counts.  Only absence is permitted: an API that is offered has Kafka's versions.
@@ -21,7 +47,6 @@ ABSENT_APIS = [
     (re.compile(r"Share"), "share groups (KIP-932) are not offered yet"),
     (re.compile(r"Streams"), "streams groups (KIP-1071) are not offered yet"),
     (re.compile(r"ConsumerGroup(Heartbeat|Describe)"), "KIP-848 groups are not offered yet"),
-    (re.compile(r"Txn|Transactions"), "transactions are not offered yet"),
     (re.compile(r"Sasl|Scram|DelegationToken"), "SASL and its credentials are not offered yet"),
     (re.compile(r"ClientQuotas"), "quotas are not offered yet"),
     (re.compile(r"Raft|Quorum|UnregisterBroker"), "there is no KRaft quorum"),

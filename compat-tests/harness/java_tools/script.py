@@ -16,6 +16,7 @@ TOOLS = {
     "consumer-perf": "org.apache.kafka.tools.ConsumerPerformance",
     "delete-records": "org.apache.kafka.tools.DeleteRecordsCommand",
     "e2e-latency": "org.apache.kafka.tools.EndToEndLatency",
+    "features": "org.apache.kafka.tools.FeatureCommand",
     "get-offsets": "org.apache.kafka.tools.GetOffsetShell",
     "groups": "org.apache.kafka.tools.GroupsCommand",
     "log-dirs": "org.apache.kafka.tools.LogDirsCommand",
@@ -26,10 +27,13 @@ TOOLS = {
     "verifiable-producer": "org.apache.kafka.tools.VerifiableProducer",
 }
 
+# A program of ours, of which each call is one step of a transactional producer.
+TRANSACTOR = "transactor"
+
 # How output is looked at: in order; sorted (the order is a hash map's); the last line only, its
 # figures made <n>; every line with its figures made <n>; API by API; without the client's account
-# of its attempts.
-View = Literal["lines", "sorted", "last", "figures", "apis", "timeouts"]
+# of its attempts; a table with rows sorted, whose figures of some columns are made <n>.
+View = Literal["lines", "sorted", "last", "figures", "apis", "timeouts", "table"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,10 @@ from harness.java_tools import verifiable
 from harness.java_tools.groups import CLUSTER, GROUPS, PERFORMANCE
 from harness.java_tools.normalise import normal
 from harness.java_tools.permitted import CALLS, absent_api
-from harness.java_tools.script import TOOLS, Call, Join, Leave, Step
+from harness.java_tools.script import TOOLS, TRANSACTOR, Call, Join, Leave, Step
 from harness.java_tools.topics import CONFIGS, CONSOLE, DELETE_RECORDS, OFFSETS, TOPICS
+from harness.java_tools.transactions import TRANSACTIONS
+from harness.java_tools.transactor import Transactor
 from harness.places import HERE, WORK
 from harness.process import Process
 from harness.report import Outcome
@@ -31,7 +33,8 @@ from harness.toolbox import Printed, Toolbox, spawn_tool
 EXPECTED = HERE / "expected" / "java-tools.json"
 SETTINGS = {"node.id": "1", "num.partitions": "4", "group.initial.rebalance.delay.ms": "0"}
 SCRIPT: list[Step] = [
-    *TOPICS, *CONFIGS, *CONSOLE, *OFFSETS, *DELETE_RECORDS, *GROUPS, *CLUSTER, *PERFORMANCE
+    *TOPICS, *CONFIGS, *CONSOLE, *OFFSETS, *DELETE_RECORDS, *GROUPS, *TRANSACTIONS, *CLUSTER,
+    *PERFORMANCE
 ]  # fmt: skip
 UNTIL_SECONDS = 30.0
 # Kafka's admin client asks for a missing partition's leader until its time-out, 60 s by default.
@@ -41,9 +44,12 @@ _Normal = dict[str, Any]
 
 @dataclass(slots=True)
 class _Stage:
-    """What the script runs on: a JVM for the tools, members beside it, a folder for files."""
+    """What the script runs on: a JVM for the tools, producers and members beside it, a folder for
+    files.
+    """
 
     box: Toolbox
+    transactor: Transactor
     bootstrap: str
     folder: Path
     members: list[Process] = field(default_factory=list[Process])
@@ -59,13 +65,15 @@ class _Stage:
             time.sleep(0.3)
 
     def _once(self, call: Call) -> Printed:
+        if call.tool == TRANSACTOR:
+            return Printed(0, self.transactor.step(call.words), "")
         words = shlex.split(call.words)
         files = {"{FILE}": self.folder / "file", "{HASTY}": self.folder / "hasty.properties"}
         files["{FILE}"].write_text(call.file)
         files["{HASTY}"].write_text(HASTY)
         words = [str(files.get(word, word)) for word in words]
         server = ["--bootstrap-server", self.bootstrap]
-        # `cluster` and `transactions` take a verb, before or after which the server stands.
+        # Some tools take a verb, before or after which the server stands.
         words = [*words, *server] if call.tool == "cluster" else [*server, *words]
         return self.box.call(TOOLS[call.tool], words, stdin=call.stdin)
 
@@ -108,11 +116,12 @@ def check(bootstrap: str) -> list[Outcome]:
 def _stage(bootstrap: str) -> Generator[_Stage]:
     WORK.mkdir(exist_ok=True)
     with Toolbox() as box, tempfile.TemporaryDirectory(dir=WORK) as folder:
-        stage = _Stage(box, bootstrap, Path(folder))
+        stage = _Stage(box, Transactor(bootstrap), bootstrap, Path(folder))
         try:
             yield stage
         finally:
             stage.leave()
+            stage.transactor.close()
 
 
 def _play(stage: _Stage) -> Iterator[tuple[Call, _Normal]]:

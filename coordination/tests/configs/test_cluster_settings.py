@@ -376,6 +376,15 @@ def test_times_of_the_cluster() -> None:
     assert pipeline.unknown == [3]
 
 
+def test_the_longest_transaction_is_the_clusters() -> None:
+    world = World()
+    world.begin(1, {"transaction.max.timeout.ms": "5000"})
+    world.begin(2, {"transaction.max.timeout.ms": "6000"})
+    for node_id, own in ((1, "5000"), (2, "6000")):
+        settings = ClusterSettings(world.state, Own(node_id, {"transaction.max.timeout.ms": own}))
+        assert settings.time("transaction.max.timeout.ms") == 6000
+
+
 def test_an_invalid_value_of_all_gateways_is_replaced_by_the_careful_one() -> None:
     world = World()
     world.begin(1, BRIEF)

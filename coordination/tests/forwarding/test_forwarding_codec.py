@@ -10,6 +10,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
+import msgspec
 import pytest
 
 import tidegate_coordination.rules
@@ -105,6 +106,19 @@ def test_proposals_and_answers_survive_encoding_and_decoding(proposal: Any, answ
     assert type(arrived) is type(proposal)
     assert codec.encode_proposal(arrived) == body
     assert codec.decode_answer(kind, codec.encode(answer)) == answer
+
+
+@pytest.mark.parametrize(("flags", "length"), [(0, 11), (1, 12)])
+def test_a_batch_outside_transactions_has_the_fields_that_older_releases_know(
+    flags: int, length: int
+) -> None:
+    """They read arrays of a batch's length only, and may lead while a newer release forwards."""
+    batch = BatchFacts(b"t" * 16, 0, 0, 10, 1, 2, 3, 9, 0, 1, 1, flags)
+    proposal = CommitWal(WalName(1, 2), 5, [batch])
+    body = codec.encode_proposal(proposal)
+    assert [len(each) for each in msgspec.msgpack.decode(body)["batches"]] == [length]
+    arrived: Any = codec.decode_proposal("CommitWal", body)
+    assert arrived.batches == [batch]
 
 
 def test_fields_that_a_newer_release_adds_are_skipped() -> None:

@@ -10,6 +10,7 @@ import pytest
 from tests.worlds.slices import RUN_RECORDS, START_MS, TOPIC, beginning, slice_entries
 from tidegate_coordination.events import cluster as ev
 from tidegate_coordination.events import groups as gev
+from tidegate_coordination.events import transactions as tev
 from tidegate_coordination.events.entries import Entry, decode_entry
 from tidegate_coordination.state import frozen as frozen_module
 from tidegate_coordination.state.broken import StateBroken
@@ -17,6 +18,7 @@ from tidegate_coordination.state.cluster import ClusterState
 
 PARTITIONS = 1_500
 GROUPS = 600
+IDS = 1_500
 OTHER_TOPIC = b"o" * 16
 
 
@@ -27,7 +29,12 @@ def filled() -> ClusterState:
         state.apply(position, decode_entry(payload, position))
     fold(state, ev.TopicCreated(OTHER_TOPIC, "other", 3, 1, {}))
     fold(state, *(offset_of(f"group-{number}", number, 7) for number in range(GROUPS)))
+    fold(state, *(initialised(f"id-{number}", number, 0) for number in range(IDS)))
     return state
+
+
+def initialised(name: str, producer_id: int, epoch: int) -> tev.TransactionalIdInitialised:
+    return tev.TransactionalIdInitialised(name, producer_id, epoch, -1, -1, 60_000)
 
 
 def fold(state: ClusterState, *events: ev.Event) -> None:
@@ -83,6 +90,26 @@ def delete_topic(state: ClusterState, rng: Random) -> None:
         fold(state, ev.TopicDeleted(TOPIC))
 
 
+def initialise(state: ClusterState, rng: Random) -> None:
+    number = rng.randrange(IDS + 50)
+    row = state.transactions.get(f"id-{number}")
+    if row is None or not row.is_open:
+        fold(state, initialised(f"id-{number}", number, row.epoch + 1 if row else 0))
+
+
+def add_to_transaction(state: ClusterState, rng: Random) -> None:
+    number, partition = rng.randrange(IDS), rng.randrange(PARTITIONS)
+    if state.transactions.name_of(number) and state.partitions.get(partition) is not None:
+        fold(state, tev.TransactionGrew(number, (partition,), ("group-1",)))
+
+
+def forget_ids(state: ClusterState, rng: Random) -> None:
+    names = [f"id-{rng.randrange(IDS + 50)}" for _ in range(3)]
+    table = state.transactions
+    known = {name for name in names if table.get(name) and table.open_of(name) is None}
+    fold(state, tev.TransactionalIdsExpired(tuple(sorted(known))))
+
+
 CHANGES: tuple[Callable[[ClusterState, Random], None], ...] = (
     produce,
     cut,
@@ -91,6 +118,9 @@ CHANGES: tuple[Callable[[ClusterState, Random], None], ...] = (
     forget_producers,
     delete_group,
     delete_topic,
+    initialise,
+    add_to_transaction,
+    forget_ids,
 )
 
 
@@ -112,9 +142,11 @@ def test_changes_between_pieces_do_not_show(seed: int) -> None:
 
 
 def test_two_may_be_taken_at_once() -> None:
-    state = filled()
+    state, rng = filled(), Random(1)
     before = state.encode()
     with state.frozen() as one, state.frozen() as two:
+        for _ in range(200):
+            rng.choice((initialise, add_to_transaction, forget_ids))(state, rng)
         delete_topic_now = ev.TopicDeleted(TOPIC)
         fold(state, ev.ProducersExpired(1), delete_topic_now)
         assert b"".join(one.pieces()) == before

@@ -23,6 +23,7 @@ from tidegate_coordination.events import cluster as ev
 from tidegate_coordination.events import groups as gev
 from tidegate_coordination.events import log_moves as lev
 from tidegate_coordination.events import restores as rev
+from tidegate_coordination.events import transactions as tev
 from tidegate_coordination.events.entries import (
     AnyEvent,
     UnreadableEntry,
@@ -65,6 +66,10 @@ def busy() -> bytes:
         lev.LogMoveOffered("move", "memory:", "c"),
         ev.Proposed(3, 4, 2, 5, 5, b""),
         ev.PartitionsCleaned((ev.CleanedPartition(0, 2, 1),)),
+        tev.TransactionalIdInitialised("x", 4, 0, -1, -1, 60_000),
+        tev.TransactionalIdInitialised("y", 5, 0, -1, -1, 60_000),
+        tev.TransactionWritten(4, ((1, 2),)),
+        tev.OffsetsStaged(4, "g", 1, (gev.CommittedOffset(TOPIC, 0, 6, -1, "", 9),)),
     )
     return world.state.encode()
 
@@ -92,6 +97,13 @@ def numbers(name: str) -> st.SearchStrategy[int]:
         "version": (3, 4),
         "resource_type": (2, 4),
         "producer_epoch": (0, 1),
+        "producer_id": (4, 4, 5, 7),
+        "next_producer_id": (4, 12),
+        "marker_epoch": (0, 1),
+        "next_epoch": (0, 1),
+        "markers": (1, 3),
+        "first_offsets": (0, 2),
+        "partitions": (0, 1, 2),
     }.get(name, SMALL)
     return st.sampled_from(likely * 12 + LIMITS)
 
@@ -102,7 +114,7 @@ def values(name: str, hint: Any) -> st.SearchStrategy[Any]:
     if hint is bool:
         return st.booleans()
     if hint is str:
-        return st.sampled_from(("g", "h", "t", "s", "new", "move", "group/g"))
+        return st.sampled_from(("g", "h", "t", "s", "x", "y", "new", "move", "group/g"))
     if hint is bytes:
         return st.sampled_from((TOPIC, b"s" * 16, b"n" * 16))
     if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
@@ -114,7 +126,9 @@ def _containers(name: str, origin: Any, inner: tuple[Any, ...]) -> st.SearchStra
     if origin is dict:
         return st.just({"retention.ms": "5"})
     if origin is tuple and inner[-1] is Ellipsis:
-        return st.lists(values(name, inner[0]), max_size=3).map(tuple)
+        any_of_them = st.lists(values(name, inner[0]), max_size=3).map(tuple)
+        # An end is folded only with markers for just the partitions of its transaction.
+        return st.one_of(st.just(((1, 3),)), any_of_them) if name == "markers" else any_of_them
     if origin is tuple:
         return st.tuples(*(values(name, each) for each in inner))
     return st.one_of(st.none(), *(values(name, each) for each in inner if each is not type(None)))
@@ -178,6 +192,7 @@ def test_every_event_has_a_trial_and_passes_it_somewhere() -> None:
     """All other tests show that rules decide on no event that a trial refuses."""
     trial = Trial(ClusterState.decode(busy()))
     trial.check([ev.GatewayRenewed(), ev.ConfigsSet(4, "", {"a": "b"}), ev.ProducersExpired(5)])
+    trial.check([tev.TransactionEnded(4, True, 0, 4, 0, ((1, 3),), 1, tev.CAUSE_CLIENT)])
     assert set(trial.checks) == set(get_args(AnyEvent))
 
 

@@ -28,17 +28,19 @@ def test_a_reader_hears_of_the_transactions_that_overlap_its_range() -> None:
             stable = min(opened.values(), default=end)
             if rng.random() < 0.7:
                 rows.append(AbortedRow(producer, first, last, stable))
-                aborted.append(rows[-1])
+                aborted.append(*rows[-1])
         start = rng.randrange(end + 1)
         stop = min(opened.values(), default=end)
         expected = {row for row in rows if row.last >= start and row.first < stop}
         assert set(aborted.between(start, stop)) == expected
+        named = [(row.first, row.producer_id) for row in aborted.between(start, stop)]
+        assert aborted.named(start, stop) == named
 
 
 def test_rows_below_an_offset_are_dropped() -> None:
     aborted = Aborted()
     for at in range(5):
-        aborted.append(AbortedRow(at, 10 * at, 10 * at + 5, 10 * at + 6))
+        aborted.append(at, 10 * at, 10 * at + 5, 10 * at + 6)
     aborted.drop_below(25)
     assert [row.last for row in rows_of(aborted)] == [25, 35, 45]
     decoded = Aborted.decode(aborted.encode())  # type: ignore[arg-type]

@@ -45,8 +45,11 @@ def test_an_initialisation_aborts_what_a_batch_of_the_same_entry_began(
 ) -> None:
     world, forwarded = TransactionWorld(), Forwarding()
     who = world.init()
-    steps = [world.commit_wal(batch(who, 0)), InitialiseTransactionalId("x", 60_000)]
-    world.propose(*map(forwarded, steps) if is_forwarded else steps)
+    steps: list[Proposal[Any]] = [
+        world.commit_wal(batch(who, 0)),
+        InitialiseTransactionalId("x", 60_000),
+    ]
+    world.propose(*(forwarded(each) if is_forwarded else each for each in steps))
     assert world.id().state is TransactionState.EMPTY
     assert world.partition().next_offset == 2, "a record and its marker"
     assert world.partition().last_stable_offset == 2

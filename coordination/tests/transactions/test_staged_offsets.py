@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.worlds.transaction_world import GROUP, TOPIC, TransactionWorld
-from tidegate_coordination.rules.consumer_groups.groups import ForgetGroup
+from tidegate_coordination.rules.consumer_groups.groups import DeleteGroup, Deletion, ForgetGroup
 from tidegate_coordination.rules.consumer_groups.offset_expiry import expired_offsets, is_spent
 from tidegate_coordination.rules.consumer_groups.offsets import DeleteOffsets
 from tidegate_coordination.rules.transactions.refusals import TransactionRefusal as R
@@ -78,6 +78,38 @@ def test_deleted_offsets_are_not_committed_later() -> None:
     assert not is_pending(world)
     world.end(who)
     assert world.offset is None
+
+
+def test_deleted_offsets_are_not_committed_later_though_none_was_committed_before() -> None:
+    world = TransactionWorld()
+    who = world.init()
+    world.stage(who, 5)
+    [answer] = world.propose(DeleteOffsets(GROUP, ((TOPIC, 1), KEY, KEY)))
+    assert answer == [True, True, True]
+    assert not is_pending(world)
+    world.end(who)
+    assert world.offset is None
+
+
+def test_a_group_that_only_has_staged_offsets_is_there() -> None:
+    world = TransactionWorld()
+    who = world.init()
+    world.stage(who, 5)
+    group = world.state.groups.get(GROUP)
+    assert group is not None
+    assert (group.offsets, group.empty_since_ms) == ({}, world.state.log_time_ms)
+    assert not is_spent(world.state, group, 0, world.clock_ms + 10**9)
+    world.end(who, committed=False)
+    assert is_spent(world.state, group, 0, world.clock_ms + 10**9)
+
+
+def test_a_deleted_group_gets_no_offsets_when_the_transaction_ends() -> None:
+    world = TransactionWorld()
+    who = world.init()
+    world.stage(who, 5)
+    assert world.propose(DeleteGroup(GROUP)) == [Deletion.DELETED]
+    world.end(who)
+    assert world.state.groups.get(GROUP) is None
 
 
 def test_a_group_that_only_has_staged_offsets_is_not_forgotten() -> None:

@@ -22,6 +22,7 @@ from tidegate_coordination.rules.transactions.ending import (
     EndTransaction,
 )
 from tidegate_coordination.rules.transactions.expiring import ExpireTransactionalIds
+from tidegate_coordination.rules.transactions.initialising import InitialiseTransactionalId
 from tidegate_coordination.rules.transactions.refusals import TransactionRefusal as R
 from tidegate_coordination.state.transactions.rows import LAST_EPOCH, TransactionState
 
@@ -125,9 +126,11 @@ def test_an_older_client_adds_partitions_before_it_writes() -> None:
     assert world.write(batch(who, 0, flags=OLD))[0].refusal is None
     assert world.write(batch(who, 0, 1, flags=OLD))[0].refusal is Refusal.NOT_IN_TRANSACTION
     world.end(who, bumps=False)
-    # A repeat of what was written is no new batch, even after the end.
+    for sequence in range(2):  # a repeat of what was written is refused, too, as in Kafka
+        [outcome] = world.write(batch(who, sequence, flags=OLD))
+        assert outcome.refusal is Refusal.NOT_IN_TRANSACTION
+    world.grow(who, 0)
     assert world.write(batch(who, 0, flags=OLD))[0].base_offset == 0
-    assert world.write(batch(who, 1, flags=OLD))[0].refusal is Refusal.NOT_IN_TRANSACTION
 
 
 def test_a_batch_that_commits_after_the_end_is_refused() -> None:
@@ -136,6 +139,22 @@ def test_a_batch_that_commits_after_the_end_is_refused() -> None:
     world.write(batch(who, 0))
     _, outcomes = world.propose(world.end_proposal(who), world.commit_wal(batch(who, 1)))
     assert outcomes[0].refusal is Refusal.STALE_PRODUCER_EPOCH
+
+
+def test_a_refused_batch_of_version_2_has_added_its_partition() -> None:
+    world = TransactionWorld()
+    who = world.init()
+    [gap] = world.write(batch(who, 1))
+    assert gap.refusal is Refusal.OUT_OF_ORDER_SEQUENCE
+    assert world.id().is_open
+    outcomes = world.write(batch(who, 0, 1), batch(who, 7, 1), batch(who, 5, 2))
+    assert [each.refusal is None for each in outcomes] == [True, False, False]
+    world.end(who)
+    # Each added partition gets a marker; the second has a record before it.
+    assert [world.partition(each).next_offset for each in range(3)] == [1, 2, 1]
+    [stale] = world.write(batch(who, 0))
+    assert stale.refusal is Refusal.STALE_PRODUCER_EPOCH
+    assert not world.id().is_open
 
 
 def test_a_new_epoch_begins_at_sequence_zero_everywhere() -> None:
@@ -154,6 +173,9 @@ def test_a_plain_batch_inside_a_transaction_is_refused() -> None:
     assert world.write(batch(who, 0, flags=0))[0].refusal is None
     assert world.write(batch(who, 1))[0].refusal is None
     assert world.write(batch(who, 2, flags=0))[0].refusal is Refusal.OPEN_TRANSACTION
+    # What it repeats or skips is judged first.
+    assert world.write(batch(who, 1, flags=0))[0].base_offset == 1
+    assert world.write(batch(who, 3, flags=0))[0].refusal is Refusal.OUT_OF_ORDER_SEQUENCE
     assert world.write(batch(who, 0, 1, flags=0))[0].refusal is None  # elsewhere
 
 
@@ -318,6 +340,20 @@ def test_an_operator_aborts_the_whole_transaction() -> None:
     assert unknown.refusal is R.UNKNOWN_ID
 
 
+def test_an_operator_aborts_only_the_transaction_that_was_seen() -> None:
+    world = TransactionWorld()
+    who = world.init()
+    world.grow(who, 0)
+    seen = world.id().began
+    world.end(who, bumps=False)
+    world.grow(who, 1)
+    [late] = world.propose(AbortTransaction(who.producer_id, 0, began=seen))
+    assert late.refusal is R.CONCURRENT
+    assert world.id().is_open
+    [answer] = world.propose(AbortTransaction(who.producer_id, 0, began=world.id().began))
+    assert (answer.refusal, answer.epoch) == (None, 1)
+
+
 def test_unused_ids_expire_and_open_ones_do_not() -> None:
     world = TransactionWorld()
     world.init("idle")
@@ -330,6 +366,17 @@ def test_unused_ids_expire_and_open_ones_do_not() -> None:
     assert list(world.state.transactions.names()) == ["x", "young"]
     assert world.propose(ExpireTransactionalIds(999)) == [False]
     assert world.init("idle").epoch == 0
+
+
+def test_an_id_may_expire_and_begin_again_in_one_entry() -> None:
+    world = TransactionWorld()
+    old = world.init()
+    world.clock_ms += 1_000
+    _, answer = world.propose(
+        ExpireTransactionalIds(999), InitialiseTransactionalId("x", 60_000, spare_id=77)
+    )
+    assert is_ok(answer, 77, 0)
+    assert world.state.transactions.name_of(old.producer_id) is None
 
 
 # -- what shares an entry, and what is deleted -----------------------------------------------------
@@ -411,3 +458,34 @@ def test_a_restored_log_has_nothing_open_and_fences_all_clients() -> None:
     assert following.producer_id not in (who.producer_id, idle.producer_id)
     for name, old in (("x", who), ("idle", idle)):
         assert world.end(old, name).refusal in (R.UNKNOWN_ID, R.FENCED)
+
+
+def test_the_epoch_of_a_fenced_id_is_no_clients() -> None:
+    world = TransactionWorld()
+    who = world.init()
+    world.apply(TimelineOpened(2, 100, 10**6, "r"), writer=0)
+    world.apply(GatewayRegistered(100, 1, "key", "az1", (), "0", 0), writer=0)
+    world.writer = 100
+    forged = EndAnswer(None, who.producer_id, 32_767)
+    assert world.id().epoch == forged.epoch
+    assert world.grow(forged, 0) is R.FENCED
+    for bumps in (True, False):
+        for committed in (True, False):
+            assert world.end(forged, committed=committed, bumps=bumps).refusal is R.FENCED
+    assert world.init(expected=forged[1:]).refusal is R.FENCED
+    for flags in (NEW, OLD):
+        [outcome] = world.write(batch(forged, 0, flags=flags))
+        assert outcome.refusal is Refusal.STALE_PRODUCER_EPOCH
+
+
+def test_a_restored_log_orders_its_markers_alike_on_all_replicas() -> None:
+    world = TransactionWorld()
+    older, other = world.init(), world.init("a")
+    world.write(batch(other, 0))
+    world.write(batch(older, 0))
+    world.apply(TimelineOpened(2, 100, 10**6, "r"), writer=0)
+    runs = world.partition().runs
+    assert [runs[at].marker().producer_id for at in (2, 3)] == [
+        other.producer_id,
+        older.producer_id,
+    ]

@@ -54,13 +54,22 @@ class TransactionWorld:
         self.apply(TopicCreated(TOPIC, "t", 3, 1, {}), ClaimTaken(f"group/{GROUP}", 1, 1))
 
     def apply(self, *events: Event, writer: int | None = None) -> None:
-        """Append an entry and fold it; then a snapshot must give the same state."""
+        """Append an entry and fold it.  A replica that began with a snapshot must agree, and the
+        entry must not change a snapshot under way.
+        """
         self.position += 1
         writer = self.writer if writer is None else writer
         encoded = encode_events(events)
         payload = encode_entry(b"n", writer, self.clock_ms, encoded, position=self.position)
-        self.state.apply(self.position, decode_entry(payload, self.position))
+        entry = decode_entry(payload, self.position)
+        before = self.state.encode()
+        replica = ClusterState.decode(before)
+        with self.state.frozen() as frozen:
+            for each in (self.state, replica):
+                each.apply(self.position, entry)
+            assert b"".join(frozen.pieces()) == before
         data = self.state.encode()
+        assert replica.encode() == data
         assert ClusterState.decode(data).encode() == data
 
     def view(self) -> View:
@@ -92,7 +101,7 @@ class TransactionWorld:
 
     def commit_wal(self, *batches: BatchFacts) -> CommitWal:
         self.counter += 1
-        return CommitWal(WalName(1, self.counter - 1), 1_000, batches)
+        return CommitWal(WalName(self.writer, self.counter - 1), 1_000, batches)
 
     def write(self, *batches: BatchFacts) -> list[BatchOutcome]:
         [outcomes] = self.propose(self.commit_wal(*batches))
@@ -124,8 +133,8 @@ class TransactionWorld:
         )
         return self.propose(proposal)[0]
 
-    def commit_offset(self, offset: int) -> None:
-        self.propose(CommitOffsets(GROUP, 1, -1, (row(offset),)))
+    def commit_offset(self, offset: int, *, partition: int = 0) -> None:
+        self.propose(CommitOffsets(GROUP, 1, -1, (row(offset, partition),)))
 
     @property
     def offset(self) -> int | None:
@@ -149,8 +158,8 @@ class TransactionWorld:
         return EndAnswer(None, last.producer_id, epoch)
 
 
-def row(offset: int) -> OffsetToCommit:
-    return OffsetToCommit(TOPIC, 0, offset, -1, "")
+def row(offset: int, partition: int = 0) -> OffsetToCommit:
+    return OffsetToCommit(TOPIC, partition, offset, -1, "")
 
 
 def batch(

@@ -31,10 +31,11 @@ TIMES: Final[dict[str, Definition]] = {
         "object.delete.grace.ms",
         "offsets.retention.minutes",
         "producer.id.expiration.ms",
+        "transaction.max.timeout.ms",
         "transactional.id.expiration.ms",
     )
 }
-"""How long things are kept that are no topic's."""
+"""How long things are kept, or may stay open, that are no topic's."""
 
 CLUSTER_WIDE: Final = frozenset(
     {

@@ -1,7 +1,8 @@
 """Proposals and their answers <-> bytes (msgpack), for the network and for the log.
 
 A proposal is a map of its fields by name, so that a newer release may add fields with defaults; its
-kind is the name of its class.  An answer has the type that `decide` is declared to return.  The
+kind is the name of its class.  A row inside it is an array: a field that was added to one is left
+out where it has its default.  An answer has the type that `decide` is declared to return.  The
 fields that a class declares are its wire format, and test_forwarding_codec.py pins them.
 """
 
@@ -124,7 +125,19 @@ def kind_of(proposal: Proposal[Any]) -> str | None:
 def encode_proposal(proposal: Proposal[Any]) -> bytes:
     """Return the bytes of a proposal that has a kind."""
     fields = _CODECS[type(proposal).__name__].fields
-    return encode({each.name: getattr(proposal, each.name) for each in fields})
+    values = {each.name: getattr(proposal, each.name) for each in fields}
+    if isinstance(proposal, wal.CommitWal):
+        values["batches"] = [_batch(each) for each in proposal.batches]
+    return encode(values)
+
+
+def _batch(batch: wal.BatchFacts) -> tuple[object, ...]:
+    """Return the fields of a batch; without flags, if it has none.
+
+    An older release, which may lead, reads no longer array.  Below the level of transactions no
+    batch has flags.
+    """
+    return batch if batch.flags else batch[:-1]
 
 
 def decode_proposal(kind: str, data: bytes) -> Proposal[Any]:

@@ -128,8 +128,7 @@ class Numbered:
             return (), failure_answer(WITHDRAWN)
         if self.before_ms and view.log_time_ms > self.before_ms:
             return (), failure_answer(TOO_LATE)
-        authored = replace(view, writer=self.incarnation, appender=view.writer)
-        decided = self.proposal.decide(authored)
+        decided = self.proposal.decide(view.of_author(self.incarnation))
         if isinstance(self.proposal, Failing):
             return (), decided.answer
         return decided.events, self.encode_answer(decided.answer)

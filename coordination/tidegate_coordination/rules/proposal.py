@@ -13,7 +13,7 @@ read and write, and a proposal that reads what an earlier one of the entry wrote
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Generic, Protocol, TypeVar
 
 from ..events.cluster import Event
@@ -67,6 +67,10 @@ class View:
         if self.overlay is None:
             self.overlay = TransactionOverlay(self.state)
         self.transactions = self.overlay
+
+    def of_author(self, author: int) -> View:
+        """Return the view of a forwarded proposal; it shares the whole overlay."""
+        return replace(self, writer=author, appender=self.writer)
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,7 +80,7 @@ class TransactionOverlay:
         transaction = self._state.transactions.open_of(name)
         if transaction is None:
             return OverlaidId(name, row, {}, set())
-        return OverlaidId(name, row, dict(transaction.partitions), set(transaction.groups))
+        return OverlaidId(name, row, transaction.partitions.as_dict(), set(transaction.groups))
 
     def forget(self, name: str) -> None:
         """Note that an id is gone."""

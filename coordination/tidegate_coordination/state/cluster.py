@@ -302,7 +302,8 @@ class ClusterState(StateTables):
                 self.groups.fold_offsets_committed(event, self.log_time_ms)
                 self._transaction_folds.offsets_committed(event)
             case gev.OffsetsDeleted():
-                self.groups.fold_offsets_deleted(event, self.log_time_ms)
+                committed = self._transaction_folds.committed_of(event)
+                self.groups.fold_offsets_deleted(committed, self.log_time_ms)
                 self._transaction_folds.offsets_deleted(event.group_id, event.partitions)
             case gev.GroupDeleted():
                 self.groups.fold_group_deleted(event, self.log_time_ms)

@@ -30,20 +30,31 @@ _encode = msgspec.msgpack.Encoder().encode
 class FrozenRows(Generic[Key]):
     """The rows of one table, in the order of `keys`.
 
-    encode: returns the live row of a key as builtins.
+    encode: returns the live row of a key as builtins.  was_here: whether a live key is one of
+      `keys`, for a table whose keys take too long to copy.  `keys` are then those of this moment
+      whenever they are asked for, and a row that changes is also kept if it was taken before, so
+      rows must be small.
     """
 
-    def __init__(self, name: str, keys: Iterable[Key], encode: Callable[[Key], object]) -> None:
+    def __init__(
+        self,
+        name: str,
+        keys: Iterable[Key],
+        encode: Callable[[Key], object],
+        *,
+        was_here: Callable[[Key], bool] | None = None,
+    ) -> None:
         self._name = name
-        self._keys = list(keys)
-        self._left = set(self._keys)
+        self._keys = keys if was_here else list(keys)
+        self._left = set[Key]() if was_here else set(self._keys)
+        self._is_left = was_here or self._left.__contains__
         self._live_row = encode
         self._kept: dict[Key, bytes] = {}
 
     def keep(self, keys: Iterable[Key]) -> None:
         """Take these rows as they are: they are about to change."""
         for key in keys:
-            if key in self._left and key not in self._kept:
+            if key not in self._kept and self._is_left(key):
                 self._kept[key] = _encode(self._live_row(key))
 
     def pieces(self) -> Iterator[bytes]:

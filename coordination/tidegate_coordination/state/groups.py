@@ -98,12 +98,16 @@ class GroupTable:
 
     def fold_offsets_committed(self, event: OffsetsCommitted, log_time_ms: int) -> None:
         """Fold committed offsets; an unknown group becomes one without members."""
-        group = self._groups.get(event.group_id)
-        if group is None:
-            group = Group(event.group_id, "", 0, None, None, (), log_time_ms)
-            self._groups[event.group_id] = group
+        group = self.begin(event.group_id, log_time_ms)
         for each in event.offsets:
             group.offsets.setdefault(each.topic_id, {})[each.partition] = each
+
+    def begin(self, group_id: str, log_time_ms: int) -> Group:
+        """Return a group; an unknown one begins without members."""
+        group = self._groups.get(group_id)
+        if group is None:
+            group = self._groups[group_id] = Group(group_id, "", 0, None, None, (), log_time_ms)
+        return group
 
     def fold_offsets_deleted(self, event: OffsetsDeleted, log_time_ms: int) -> None:
         """Forget offsets."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from ..events import groups as gev
 from ..events import transactions as tev
 from .broken import expect
-from .records.runs import Marker
+from .records.producers import with_marker
+from .records.runs import Marker, packed_marker
 from .tables import StateTables
 from .transactions.open import OffsetKey, OpenTransaction, StagedOffset
 
@@ -44,8 +45,10 @@ class TransactionFolds:
             self._state.partitions[number].fold_transaction(event.producer_id, offset)
 
     def fold_staged(self, event: tev.OffsetsStaged) -> None:
-        """Offsets wait for the end of a transaction."""
+        """Offsets wait for the end of a transaction; their group is there from now on."""
         self._keep(event.producer_id)
+        self._state.keep_groups((event.group_id,))
+        self._state.groups.begin(event.group_id, self._state.log_time_ms)
         self._table.fold_staged(event, self._state.log_time_ms, self._position)
 
     def fold_ended(self, event: tev.TransactionEnded) -> None:
@@ -60,19 +63,22 @@ class TransactionFolds:
         is_open = transaction is not None or not event.committed
         expect(is_open, f"producer id {event.producer_id} has no open transaction")
         transaction = transaction or OpenTransaction()
-        given = len(numbers) == len(transaction.partitions) and all(map(transaction.is_in, numbers))
+        given = transaction.partitions.has_keys(numbers)
         expect(given, f"transactional id {name}: markers for other partitions than it has")
-        self._state.keep_partitions(numbers)
-        self._state.keep_groups(list(transaction.groups))
-        self._state.keep_transactions(self._staging(transaction.groups, name))
+        if self._state.frozen_states:
+            self._state.keep_partitions(numbers)
+            self._state.keep_groups(list(transaction.groups))
+            self._state.keep_transactions({name}.union(*self._sharing(transaction)))
         self._table.fold_ended(event, self._state.log_time_ms)
         if event.committed:
             for group_id, staged in transaction.to_commit():
                 self._publish(group_id, staged)
         marker = Marker(event.producer_id, event.marker_epoch, event.committed, event.timestamp_ms)
-        partitions, log_time_ms = self._state.partitions, self._state.log_time_ms
+        packed = packed_marker(marker)
+        written = with_marker(None, event.marker_epoch, self._state.log_time_ms)
+        partitions = self._state.partitions
         for number, offset in event.markers:
-            partitions[number].fold_marker(offset, marker, log_time_ms)
+            partitions[number].fold_marker(offset, marker, packed, written)
         self._state.touched.update(numbers)
 
     def _publish(self, group_id: str, staged: Sequence[StagedOffset]) -> None:
@@ -92,7 +98,8 @@ class TransactionFolds:
 
         Epochs may have risen in the lost entries, so each id gets a new producer id next time.
         """
-        for name in self._table.open_ids():
+        # Sorted: a replica that began with a snapshot does not know which one began first.
+        for name in sorted(self._table.open_ids()):
             row, transaction = self._table.get(name), self._table.open_of(name)
             assert row is not None
             assert transaction is not None
@@ -109,15 +116,27 @@ class TransactionFolds:
 
     def offsets_committed(self, event: gev.OffsetsCommitted) -> None:
         """A plain commit holds against all offsets that were staged before it."""
-        staging = self._table.staging(event.group_id)
-        if staging:
-            self._state.keep_transactions(staging)
+        if self._table.is_staging(event.group_id):
+            keys = [(each.topic_id, each.partition) for each in event.offsets]
+            self._state.keep_transactions(self._table.staging(event.group_id, keys))
             self._table.overtake(event.group_id, event.offsets, self._table.next_order)
+
+    def committed_of(self, event: gev.OffsetsDeleted) -> gev.OffsetsDeleted:
+        """Return the event without offsets that are only staged."""
+        group = self._state.groups.get(event.group_id)
+        keys = tuple(
+            key
+            for key in event.partitions
+            if not self._table.is_pending(event.group_id, key)
+            or (group is not None and group.offset(*key) is not None)
+        )
+        return gev.OffsetsDeleted(event.group_id, keys)
 
     def offsets_deleted(self, group_id: str, keys: Iterable[OffsetKey] | None = None) -> None:
         """With offsets, or with all of a group, the staged ones go, too."""
-        self._state.keep_transactions(self._table.staging(group_id))
-        self._table.drop_offsets(group_id, keys)
+        gone = self._table.staged_keys(group_id) if keys is None else list(keys)
+        self._state.keep_transactions(self._table.staging(group_id, gone))
+        self._table.drop_offsets(group_id, gone)
 
     def topic_deleted(self, topic_id: bytes, numbers: Sequence[int]) -> None:
         """Open transactions lose the partitions and the offsets of the topic."""
@@ -126,7 +145,7 @@ class TransactionFolds:
         self._state.keep_transactions(names)
         table.drop_partitions(names, numbers)
         for group_id, keys in table.staged_of(topic_id):
-            self._state.keep_transactions(table.staging(group_id))
+            self._state.keep_transactions(table.staging(group_id, keys))
             table.drop_offsets(group_id, keys)
 
     def _keep(self, producer_id: int) -> None:
@@ -134,5 +153,7 @@ class TransactionFolds:
         if name is not None:
             self._state.keep_transactions((name,))
 
-    def _staging(self, group_ids: Iterable[str], name: str) -> set[str]:
-        return {name}.union(*(self._table.staging(group_id) for group_id in group_ids))
+    def _sharing(self, transaction: OpenTransaction) -> Iterator[set[str]]:
+        """Yield the ids that have staged offsets of the same partitions."""
+        for group_id, staged in transaction.groups.items():
+            yield self._table.staging(group_id, staged)

@@ -119,6 +119,16 @@ async def test_bad_partitions_fail_alone(autojump_clock: Clock) -> None:
         }
 
 
+async def test_a_refused_member_leaves_unknown_partitions_their_code(autojump_clock: Clock) -> None:
+    async with cluster() as [gateway]:
+        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        stranger: dict[str, Any] = {"member_id": "m", "generation_id_or_member_epoch": 3}
+        codes = await gateway.commit({("orders", 0): 1, ("unknown", 0): 1}, **stranger)
+        assert list(codes.values()) == [ErrorCode.ILLEGAL_GENERATION, unknown]
+        codes = await gateway.commit({("orders", 9): 1}, **stranger)
+        assert list(codes.values()) == [unknown]
+
+
 async def test_commits_of_members_are_checked(autojump_clock: Clock) -> None:
     async with cluster() as [gateway]:
         member, generation = await gateway.stable()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -24,6 +25,7 @@ from tidegate_gateway.requests.records import fetch
 from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.errors import RemoteProtocolError
+from tidegate_protocol.messages import add_partitions_to_txn as ap
 from tidegate_protocol.messages import api_versions as av
 from tidegate_protocol.messages import create_partitions as cp
 from tidegate_protocol.messages import create_topics as ct
@@ -33,6 +35,8 @@ from tidegate_protocol.messages import join_group as jg
 from tidegate_protocol.messages import metadata as md
 from tidegate_protocol.messages import offset_commit as oc
 from tidegate_protocol.messages import offset_fetch as of
+from tidegate_protocol.messages import txn_offset_commit as tc
+from tidegate_protocol.messages import write_txn_markers as wm
 
 TOO_MUCH = ErrorCode.POLICY_VIOLATION
 
@@ -40,6 +44,18 @@ TOO_MUCH = ErrorCode.POLICY_VIOLATION
 def many_names(count: int) -> md.MetadataRequest:
     topics = [md.MetadataRequestTopic(name=f"topic-{number}") for number in range(count)]
     return md.MetadataRequest(topics=topics, allow_auto_topic_creation=False)
+
+
+def added(count: int) -> ap.AddPartitionsToTxnRequest:
+    topics = [ap.AddPartitionsToTxnTopic("t", list(range(count)))]
+    return ap.AddPartitionsToTxnRequest([], "x", 1, 0, topics)
+
+
+def staged(count: int) -> tc.TxnOffsetCommitRequest:
+    rows = [tc.TxnOffsetCommitRequestPartition(each, 5) for each in range(count)]
+    return tc.TxnOffsetCommitRequest(
+        "x", "g", 1, 0, topics=[tc.TxnOffsetCommitRequestTopic("t", rows)]
+    )
 
 
 async def rounds_while(client: WireClient, name: str, version: int, request: Any) -> int:
@@ -65,6 +81,20 @@ async def test_other_tasks_run_while_a_large_request_is_answered() -> None:
         few = await rounds_while(client, "Metadata", 12, many_names(10))
         # One turn for each thousand names, for reading, looking up and writing.
         assert await rounds_while(client, "Metadata", 12, many_names(20_000)) > few + 60
+
+
+@pytest.mark.parametrize(
+    ("name", "make", "rounds"),
+    [("AddPartitionsToTxn", added, 850), ("TxnOffsetCommit", staged, 1_250)],
+)
+async def test_other_tasks_run_while_many_partitions_of_a_transaction_are_answered(
+    name: str, make: Callable[[int], Any], rounds: int
+) -> None:
+    async with wire_world() as world:
+        client = world.connect()
+        few = await rounds_while(client, name, 3, make(10))
+        # Read, looked up twice, as none exists, answered and written.
+        assert await rounds_while(client, name, 3, make(19_000)) > few + rounds
 
 
 async def test_another_client_is_answered_first() -> None:
@@ -138,8 +168,11 @@ async def test_many_partitions_are_looked_at_in_turns_and_none_is_missed(
                 protocols=[jg.JoinGroupRequestProtocol(f"p{number}") for number in range(10_001)],
             ),
         ),
+        ("WriteTxnMarkers", 1, wm.WriteTxnMarkersRequest([wm.WritableTxnMarker()] * 10_001)),
+        ("AddPartitionsToTxn", 3, added(33_000)),
+        ("TxnOffsetCommit", 3, staged(20_000)),
     ],
-    ids=["Metadata", "OffsetFetch", "JoinGroup"],
+    ids=lambda value: value if isinstance(value, str) else "",
 )
 async def test_more_elements_than_a_request_may_have_close_its_connection(
     name: str, version: int, request_: Any
@@ -278,7 +311,7 @@ async def test_elements_of_all_requests_that_are_answered_are_bounded(
     assert large.elements == large_requests.MAX_ELEMENTS_AT_ONCE - most + 2
 
 
-@pytest.mark.parametrize("name", ["JoinGroup", "OffsetCommit"])
+@pytest.mark.parametrize("name", ["JoinGroup", "OffsetCommit", "TxnOffsetCommit"])
 async def test_group_members_do_not_wait_for_large_requests(
     autojump_clock: MockClock, name: str
 ) -> None:
@@ -290,6 +323,7 @@ async def test_group_members_do_not_wait_for_large_requests(
     frames = {
         "JoinGroup": begun_join(70_000) + b"\0",
         "OffsetCommit": request_frame("OffsetCommit", 5, commit),
+        "TxnOffsetCommit": request_frame("TxnOffsetCommit", 3, staged(2_000)),
     }
     async with wire_world() as world, trio.open_nursery() as nursery:
         large = world.gateway.large_requests

@@ -41,7 +41,15 @@ OPERATIONS = DOCS / "operations"
 PACKAGES = ("protocol", "storage", "coordination", "gateway", "lab", "compat-tests", "deploy")
 GENERATE = ROOT / "gateway" / "generate_docs.py"
 CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
-OF_CLIENTS = {"auto.offset.reset", "bootstrap.servers", "client.id", "client.rack"}
+OF_CLIENTS = {
+    "auto.offset.reset",
+    "bootstrap.servers",
+    "client.id",
+    "client.rack",
+    "isolation.level",
+    "transaction.timeout.ms",
+    "transactional.id",
+}
 UNITS = {"s": 1000, "GiB": 1 << 30}
 
 
@@ -77,6 +85,7 @@ async def test_the_apis_that_are_served_are_listed() -> None:
             view=gateway.cluster_view,
             steering=gateway.steering,
             rng=Random(1),
+            now_ms=lambda: 0,
             blocking=Inline(),
         )
     served = [APIS[key] for key in (ApiKey.PRODUCE, *(each.api_key for each in handlers))]

@@ -29,10 +29,12 @@ from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.batches import TRANSACTIONAL
 from tidegate_protocol.error_codes import ErrorCode as E
 from tidegate_protocol.headers import encode_request_header
+from tidegate_protocol.messages import add_partitions_to_txn as ap
 from tidegate_protocol.messages import create_partitions as cp
 from tidegate_protocol.messages import delete_topics as dt
-from tidegate_protocol.messages import fetch as fe
+from tidegate_protocol.messages import end_txn as et
 from tidegate_protocol.messages import incremental_alter_configs as ac
+from tidegate_protocol.messages import init_producer_id as ip
 from tidegate_protocol.messages import produce as pr
 from tidegate_simulation.world.scheduling import seeded_scheduling
 
@@ -42,6 +44,8 @@ PATIENCE_SECONDS = 20.0
 STEP_SECONDS = 30.0
 CONNECTIONS = 3
 NOBODYS_ID = b"\x01" * 16
+WRITERS = ["writer", "writer of much", "w" * 126]
+ODD_WRITERS = ["transactional", "", "w" * 127]
 # Name, partitions, configs.  The longest names and most partitions are not plain.
 TOPICS: list[tuple[str, int, dict[str, str]]] = [
     ("plain", 3, {}),
@@ -69,7 +73,12 @@ CONFIGS = [
 ]
 
 
-def good_batch(rng: Random) -> bytes:
+Producer = tuple[int, int]
+"""Producer id and epoch."""
+
+
+def good_batch(rng: Random, writer: Producer | None = None) -> bytes:
+    """Draw a batch; writer: of a transaction."""
     values = [bytes(rng.choice([0, 10, 40])) for _ in range(rng.randrange(1, 4))]
     if rng.random() < 0.1:
         values.append(rng.randbytes(rng.choice([20_000, 70_000])))
@@ -79,6 +88,13 @@ def good_batch(rng: Random) -> bytes:
             "producer_id": rng.choice([7, 8, 2**40]),
             "producer_epoch": rng.randrange(2),
             "base_sequence": rng.choice([0, 0, 1, 2, 3, 2**31 - 1]),
+        }
+    if writer is not None:
+        more = {
+            "attributes": TRANSACTIONAL,
+            "producer_id": writer[0],
+            "producer_epoch": writer[1],
+            "base_sequence": rng.choice([0, 0, 1, 2, 3]),
         }
     return records_batch(*values, codec=rng.randrange(5), **more)
 
@@ -122,6 +138,7 @@ class Play:
         self._store = store
         self._rng = rng
         self._ids: dict[str, bytes] = {}
+        self._producers: dict[str, Producer] = {}
         self._clients: list[WireClient | None] = [None] * CONNECTIONS
         self._ends_at = trio.current_time()
         self.answers: list[object] = []
@@ -129,6 +146,13 @@ class Play:
     async def begin(self) -> None:
         for name, partitions, configs in TOPICS:
             await self._make(name, partitions, configs)
+        for name in WRITERS:
+            await self._initialise(name)
+
+    async def _initialise(self, name: str) -> None:
+        client = self._one.world.connect()
+        answer = await client.call("InitProducerId", 5, ip.InitProducerIdRequest(name, 60_000))
+        self._producers[name] = (answer.producer_id, answer.producer_epoch)
 
     async def _make(self, name: str, partitions: int, configs: dict[str, str]) -> None:
         """Create a topic with an id of the play's choice: it is a part of answers."""
@@ -143,6 +167,8 @@ class Play:
         self._store.put_seconds = rng.choice([0.0, 0.0, 0.01, 1.0])
         if rng.random() < 0.15:
             await rng.choice([self._alter, self._delete, self._create, self._grow])()
+        if rng.random() < 0.15:
+            await rng.choice([self._end, self._end, self._add, self._fence])()
         place = rng.randrange(CONNECTIONS)
         client = self._clients[place]
         if client is None:
@@ -168,11 +194,12 @@ class Play:
     def _frame(self) -> bytes:
         rng = self._rng
         version = rng.randrange(9, 14) if rng.random() < 0.9 else rng.randrange(3, 9)
+        writer = self._writer() if rng.random() < 0.3 else None
         request = pr.ProduceRequest(
-            "transactional" if rng.random() < 0.03 else None,
+            writer,
             rng.choices([-1, 1, 0, 2], [20, 10, 1, 1])[0],
             rng.choice([30_000, 30_000, 100, 0, -1]),
-            [self._topic(version) for _ in range(rng.choice([1, 1, 1, 2, 3]))],
+            [self._topic(version, writer) for _ in range(rng.choice([1, 1, 1, 2, 3]))],
         )
         if rng.random() < 0.02:
             request.topic_data.clear()
@@ -193,7 +220,8 @@ class Play:
         """A request with the same first bytes as an earlier one, as most have."""
         rng = self._rng
         version = rng.choice([12, 12, 12, 11, 13])
-        batch = good_batch(rng) if rng.random() < 0.8 else odd_batch(rng)
+        writer = self._writer() if rng.random() < 0.5 else None
+        batch = self._batch(writer) if rng.random() < 0.8 else odd_batch(rng)
         name = rng.choice(["plain", "plain", "gone", "short"])
         if name == "short" and rng.random() < 0.2:
             batch = records_batch(bytes(1 << 20))
@@ -201,10 +229,25 @@ class Play:
         request = produce_request(
             [("" if by_id else name, 0, batch)],
             topic_id=self._ids[name] if by_id else bytes(16),
+            transactional_id=writer,
         )
         return request_frame("Produce", version, request, rng.randrange(2**31))
 
-    def _topic(self, version: int) -> pr.TopicProduceData:
+    def _writer(self) -> str:
+        """Draw the transactional id of a request."""
+        return self._rng.choice(WRITERS if self._rng.random() < 0.9 else ODD_WRITERS)
+
+    def _batch(self, writer: str | None) -> bytes:
+        """Draw a batch for a request with a transactional id; rarely of another one's producer."""
+        rng = self._rng
+        if writer is None or rng.random() < 0.05:
+            return good_batch(rng)
+        if rng.random() < 0.05:
+            writer = rng.choice(WRITERS)
+        producer_id, epoch = self._producers.get(writer, (7, 0))
+        return good_batch(rng, (producer_id, epoch + (rng.random() < 0.05)))
+
+    def _topic(self, version: int, writer: str | None) -> pr.TopicProduceData:
         rng = self._rng
         if rng.random() < 0.6:
             name, partitions, _ = TOPICS[0] if rng.random() < 0.7 else TOPICS[2]
@@ -217,7 +260,7 @@ class Play:
             named[-1] = rng.choice([-1, partitions, partitions + 1, 2**31 - 1])
         is_good = rng.random() < 0.9
         parts = [
-            pr.PartitionProduceData(index, good_batch(rng) if is_good else odd_batch(rng))
+            pr.PartitionProduceData(index, self._batch(writer) if is_good else odd_batch(rng))
             for index in named
         ]
         if version < 13:
@@ -246,6 +289,31 @@ class Play:
     async def _grow(self) -> None:
         topic = cp.CreatePartitionsTopic("plain", self._rng.randrange(3, 9), None)
         await self._admin("CreatePartitions", 3, cp.CreatePartitionsRequest([topic], 1000))
+
+    async def _end(self) -> None:
+        """End a transaction, as clients of both versions do."""
+        name, version = self._rng.choice(WRITERS), self._rng.choice([4, 5, 5])
+        committed = self._rng.random() < 0.5
+        request = et.EndTxnRequest(name, *self._producers[name], committed)
+        answer = await self._one.world.connect().call("EndTxn", version, request)
+        self.answers.append(answer)
+        if version == 5 and answer.error_code == E.NONE:
+            self._producers[name] = (answer.producer_id, answer.producer_epoch)
+
+    async def _add(self) -> None:
+        """Add partitions, as clients of the first version do."""
+        name = self._rng.choice(WRITERS)
+        topic = ap.AddPartitionsToTxnTopic("plain", [0, 1])
+        request = ap.AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=name,
+            v3_and_below_producer_id=self._producers[name][0],
+            v3_and_below_producer_epoch=self._producers[name][1],
+            v3_and_below_topics=[topic],
+        )
+        await self._admin("AddPartitionsToTxn", 3, request)
+
+    async def _fence(self) -> None:
+        await self._initialise(self._rng.choice(WRITERS))
 
     async def _admin(self, name: str, version: int, request: object) -> None:
         self.answers.append(await self._one.world.connect().call(name, version, request))
@@ -319,31 +387,3 @@ def on_a_clock_of_its_own(seed: int) -> list[object]:
     """Time stamps are a part of answers, and so is what happened first at one moment."""
     with seeded_scheduling(seed):
         return trio.run(given, seed, clock=MockClock(autojump_threshold=0))
-
-
-async def test_a_produce_request_after_a_slow_fetch_is_not_late(autojump_clock: MockClock) -> None:
-    async with cluster() as world:
-        store = world.store = SlowStore()
-        one = await world.start(1, Clock())
-        await one.world.create_topic("t", 1)
-        client = one.world.connect()
-        asked = fe.FetchPartition(0, partition_max_bytes=1)
-        topics = [fe.FetchTopic("t", partitions=[asked])]
-        slow = fe.FetchRequest(max_wait_ms=5000, min_bytes=1, session_epoch=-1, topics=topics)
-        quick = produce_request([("t", 0, records_batch(b"b"))])
-        quick.timeout_ms = 1000
-        store.put_seconds = 0.6
-        await client.send(request_frame("Fetch", 12, slow) + request_frame("Produce", 9, quick))
-        await client.receive()
-        answer = pr.decode_response(memoryview(await client.receive())[5:], 9)
-        assert answer.responses[0].partition_responses[0].error_code == E.NONE
-
-
-async def test_a_producer_id_below_none_is_none(autojump_clock: MockClock) -> None:
-    async with cluster() as world:
-        one = await world.start(1, Clock())
-        await one.world.create_topic("t", 1)
-        client = one.world.connect()
-        batch = changed(producer_id=-2, producer_epoch=0, base_sequence=5)
-        answers = [await client.produce("t", 0, batch) for _ in range(3)]
-        assert [(each.error_code, each.base_offset) for each in answers] == [(0, 0), (0, 2), (0, 4)]

@@ -13,7 +13,8 @@ from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages.api_versions import ApiVersionsRequest
 from tidegate_protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
-UPGRADE, SAFE_DOWNGRADE = 1, 2
+UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
+TRANSACTION_FEATURE = "transaction.version"
 
 
 async def restarted(gateway: AdminGateway, node_id: int) -> None:
@@ -85,11 +86,16 @@ async def test_a_refusal_names_the_gateways_that_are_behind() -> None:
 @pytest.mark.parametrize(
     ("name", "version", "kind", "text"),
     [
-        ("metadata.version", 7, UPGRADE, "no such feature here"),
+        ("metadata.version", 7, UPGRADE, "Local controller 1 does not support this feature."),
+        ("metadata.version", 0, SAFE_DOWNGRADE, "Feature metadata.version not found."),
+        (TRANSACTION_FEATURE, 3, UPGRADE, "Local controller 1 only supports versions 0-2"),
+        (TRANSACTION_FEATURE, 2, SAFE_DOWNGRADE, "Can't downgrade to a newer version."),
+        (TRANSACTION_FEATURE, 2, UPGRADE, f"2 comes with {FEATURE_NAME} {TRANSACTIONS}."),
+        (TRANSACTION_FEATURE, 1, UPGRADE, f"2 comes with {FEATURE_NAME} {TRANSACTIONS}."),
         (FEATURE_NAME, NEWEST + 1, UPGRADE, f"knows {FEATURE_NAME} 1 to {NEWEST}"),
         (FEATURE_NAME, 0, SAFE_DOWNGRADE, f"knows {FEATURE_NAME} 1 to {NEWEST}"),
-        (FEATURE_NAME, NEWEST, SAFE_DOWNGRADE, "a downgrade does not raise"),
-        (FEATURE_NAME, NEWEST, 9, "not known"),
+        (FEATURE_NAME, NEWEST, SAFE_DOWNGRADE, "Can't downgrade to a newer version."),
+        (FEATURE_NAME, NEWEST, 9, "The controller does not support the given upgrade type."),
     ],
 )
 async def test_an_impossible_feature_update_gets_a_sentence(
@@ -104,8 +110,34 @@ async def test_an_impossible_feature_update_gets_a_sentence(
             assert gateway.state.metadata_version == 1
         answer = await update(gateway, bad)
         assert answer.error_code == ErrorCode.INVALID_UPDATE_VERSION
+        prefix = (
+            "The update failed for all features since the following feature had an error:"
+            f" Invalid update version {version} for feature {name}. "
+        )
+        assert answer.error_message.startswith(prefix)
         assert text in answer.error_message
         assert gateway.state.metadata_version == 1
+
+
+@pytest.mark.parametrize(
+    ("level", "kind", "text"),
+    [
+        (2, UPGRADE, ""),
+        (2, SAFE_DOWNGRADE, ""),
+        (1, UPGRADE, "without setting the upgrade type to either safe or unsafe downgrade."),
+        (1, SAFE_DOWNGRADE, f"{TRANSACTION_FEATURE} is part of {FEATURE_NAME}"),
+        (0, UNSAFE_DOWNGRADE, f"{TRANSACTION_FEATURE} is part of {FEATURE_NAME}"),
+    ],
+)
+async def test_transaction_version_stays_as_it_is(level: int, kind: int, text: str) -> None:
+    async with admin_world() as [gateway]:
+        await restarted(gateway, 1)
+        await update(gateway, FeatureUpdateKey(FEATURE_NAME, NEWEST))
+        wish = FeatureUpdateKey(TRANSACTION_FEATURE, level, upgrade_type=kind)
+        for validate in (True, False):
+            answer = await update(gateway, wish, validate=validate)
+            assert (answer.error_code == 0) is (not text)
+            assert text in (answer.error_message or "")
 
 
 @pytest.mark.parametrize("second", [NEWEST, 1])

@@ -8,98 +8,33 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from tests.worlds.wire_client import WireClient, WireWorld, records_batch, wire_world
+from tests.worlds.transaction_client import (
+    COMMITTED,
+    T,
+    end,
+    end_offset,
+    fetch,
+    init,
+    offsets_of,
+    started,
+    write,
+)
+from tests.worlds.wire_client import wire_world
 from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_protocol.batches import TRANSACTIONAL, read_header
+from tidegate_protocol.batches import read_header
 from tidegate_protocol.error_codes import ErrorCode as E
 from tidegate_protocol.messages import add_offsets_to_txn as ao
 from tidegate_protocol.messages import add_partitions_to_txn as ap
 from tidegate_protocol.messages import describe_producers as dp
 from tidegate_protocol.messages import describe_transactions as dt
 from tidegate_protocol.messages import end_txn as et
-from tidegate_protocol.messages import fetch as fe
 from tidegate_protocol.messages import find_coordinator as fc
-from tidegate_protocol.messages import init_producer_id as ip
-from tidegate_protocol.messages import list_offsets as lo
 from tidegate_protocol.messages import list_transactions as lt
 from tidegate_protocol.messages import offset_fetch as of
-from tidegate_protocol.messages import produce as pr
 from tidegate_protocol.messages import txn_offset_commit as tc
 from tidegate_protocol.messages import write_txn_markers as wm
 from tidegate_protocol.records import walk
 from tidegate_storage.stores.memory_store import MemoryObjectStore
-
-COMMITTED = 1
-T = "t"
-Producer = tuple[int, int]
-
-
-async def init(client: WireClient, name: str = "x", version: int = 5) -> Producer:
-    answer = await client.call("InitProducerId", version, ip.InitProducerIdRequest(name, 60_000))
-    assert answer.error_code == E.NONE
-    return answer.producer_id, answer.producer_epoch
-
-
-async def write(
-    client: WireClient,
-    topic_id: bytes,
-    producer: Producer,
-    sequence: int,
-    *,
-    partition: int = 0,
-    version: int = 13,
-    name: str | None = "x",
-) -> int:
-    """Write one record; return the error code."""
-    data = records_batch(
-        b"v%d" % sequence,
-        attributes=TRANSACTIONAL,
-        producer_id=producer[0],
-        producer_epoch=producer[1],
-        base_sequence=sequence,
-    )
-    parts = [pr.PartitionProduceData(partition, data)]
-    topic = pr.TopicProduceData(T, topic_id if version >= 13 else bytes(16), parts)
-    answer = await client.call("Produce", version, pr.ProduceRequest(name, -1, 30_000, [topic]))
-    return int(answer.responses[0].partition_responses[0].error_code)
-
-
-async def end(
-    client: WireClient, producer: Producer, *, committed: bool = True, version: int = 5
-) -> Any:
-    request = et.EndTxnRequest("x", *producer, committed)
-    return await client.call("EndTxn", version, request)
-
-
-async def fetch(client: WireClient, offset: int, *, isolation: int, wait_ms: int = 0) -> Any:
-    asked = fe.FetchPartition(0, fetch_offset=offset, partition_max_bytes=1 << 20)
-    request = fe.FetchRequest(
-        max_wait_ms=wait_ms,
-        min_bytes=1,
-        max_bytes=1 << 20,
-        isolation_level=isolation,
-        session_epoch=-1,
-        topics=[fe.FetchTopic(topic=T, partitions=[asked])],
-    )
-    answer = await client.call("Fetch", 12, request)
-    [found] = answer.responses[0].partitions
-    return found
-
-
-def offsets_of(found: Any) -> list[int]:
-    data = memoryview(found.records or b"")
-    return [header.base_offset for _, header in walk(data)]
-
-
-async def end_offset(client: WireClient, isolation: int) -> int:
-    part = lo.ListOffsetsPartition(0, -1, -1)
-    request = lo.ListOffsetsRequest(-1, isolation, [lo.ListOffsetsTopic(T, [part])])
-    answer = await client.call("ListOffsets", 5, request)
-    return int(answer.topics[0].partitions[0].offset)
-
-
-async def started(world: WireWorld) -> tuple[WireClient, bytes]:
-    return world.connect(), await world.create_topic(T, 2)
 
 
 async def test_committed_readers_wait_for_the_end(autojump_clock: MockClock) -> None:
@@ -150,6 +85,25 @@ async def test_aborted_records_are_sent_with_their_producer(autojump_clock: Mock
         later = await fetch(client, 2, isolation=COMMITTED)
         assert (offsets_of(later), later.aborted_transactions) == ([2, 3], [])
         assert (await fetch(client, 0, isolation=0)).aborted_transactions is None
+
+
+async def test_only_transactions_of_the_records_in_the_answer_are_named(
+    autojump_clock: MockClock,
+) -> None:
+    async with wire_world() as world:
+        client, topic_id = await started(world)
+        producer = await init(client)
+        for _ in range(3):
+            await write(client, topic_id, producer, 0)
+            answer = await end(client, producer, committed=False)
+            producer = (answer.producer_id, answer.producer_epoch)
+        found = await fetch(client, 0, isolation=COMMITTED)
+        assert [each.first_offset for each in found.aborted_transactions] == [0, 2, 4]
+        first_bytes = len(found.records) // 3
+        found = await fetch(client, 0, isolation=COMMITTED, size=first_bytes + 5)
+        assert offsets_of(found) == [0, 1]
+        assert [each.first_offset for each in found.aborted_transactions] == [0]
+        assert (await fetch(client, 6, isolation=COMMITTED)).aborted_transactions == []
 
 
 @pytest.mark.parametrize(
@@ -214,7 +168,7 @@ async def test_a_second_client_fences_the_first(
         assert await end_offset(client, COMMITTED) == 2
 
 
-async def test_batches_of_another_id_are_refused_as_a_whole(autojump_clock: MockClock) -> None:
+async def test_batches_of_another_id_are_refused(autojump_clock: MockClock) -> None:
     async with wire_world() as world:
         client, topic_id = await started(world)
         producer = await init(client)
@@ -325,7 +279,8 @@ async def test_tools_see_transactions(autojump_clock: MockClock) -> None:
         assert await names(lt.ListTransactionsRequest()) == ["x", "other"]
         assert await names(lt.ListTransactionsRequest(["Ongoing"])) == ["x"]
         assert await names(lt.ListTransactionsRequest([], [producer[0] + 1])) == ["other"]
-        assert await names(lt.ListTransactionsRequest(duration_filter=0)) == []
+        assert await names(lt.ListTransactionsRequest(duration_filter=0)) == ["other"]
+        assert await names(lt.ListTransactionsRequest(duration_filter=-2)) == ["x", "other"]
         assert await names(lt.ListTransactionsRequest(transactional_id_pattern="o.*")) == ["other"]
         bad = await listed(lt.ListTransactionsRequest(transactional_id_pattern="("))
         assert bad.error_code == E.INVALID_REGULAR_EXPRESSION
@@ -335,6 +290,29 @@ async def test_tools_see_transactions(autojump_clock: MockClock) -> None:
         answer = await client.call("DescribeProducers", 0, request)
         [state] = answer.topics[0].partitions[0].active_producers
         assert (state.producer_id, state.current_txn_start_offset) == (producer[0], 0)
+
+
+async def test_durations_count_from_the_start_of_the_last_transaction(
+    autojump_clock: MockClock,
+) -> None:
+    async with wire_world() as world:
+        client, topic_id = await started(world)
+        open_one, ended = await init(client, "open"), await init(client)
+        await init(client, "idle")
+        await write(client, topic_id, open_one, 0, name="open")
+        await write(client, topic_id, ended, 0)
+        await end(client, ended)
+
+        async def names(duration_ms: int) -> list[str]:
+            request = lt.ListTransactionsRequest(duration_filter=duration_ms)
+            answer = await client.call("ListTransactions", 2, request)
+            return [each.transactional_id for each in answer.transaction_states]
+
+        for any_duration in (-1, -5):
+            assert await names(any_duration) == ["open", "x", "idle"]
+        assert await names(10_000) == ["idle"]
+        await trio.sleep(11)
+        assert await names(10_000) == ["open", "x", "idle"]
 
 
 async def test_an_operator_aborts_a_transaction(autojump_clock: MockClock) -> None:

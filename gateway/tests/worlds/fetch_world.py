@@ -221,8 +221,11 @@ class World:
             name.counter,
         )
 
-    async def write(self, *written: Written) -> list[BatchOutcome]:
-        """Commit batches in one object, which is in no gateway's memory unless `adopts`."""
+    async def write(self, *written: Written, flags: int = 0) -> list[BatchOutcome]:
+        """Commit batches in one object, which is in no gateway's memory unless `adopts`.
+
+        flags: see BatchFacts.
+        """
         wal = OpenWal()
         for name, partition, batch in written:
             header = read_header(batch)
@@ -247,6 +250,7 @@ class World:
                 header.producer_epoch,
                 header.base_sequence,
                 header.base_sequence + header.last_offset_delta,
+                flags,
             )
             for each in sealed.batches
             if (header := read_header(sealed.body, each.start_byte))

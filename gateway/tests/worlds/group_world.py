@@ -19,6 +19,7 @@ from tidegate_coordination.events.cluster import (
     TopicCreated,
     TopicDeleted,
 )
+from tidegate_coordination.events.metadata_versions import FIRST
 from tidegate_coordination.groups.settings import GroupSettings
 from tidegate_coordination.log.metadata_log import MetadataLog
 from tidegate_coordination.logs.memory import MemoryLog
@@ -103,8 +104,10 @@ class Gateway:
         settings: GroupSettings,
         key: str = "",
         listeners: Sequence[str] = ("PLAINTEXT",),
+        level: int = FIRST,
     ) -> None:
         self.node_id = node_id
+        self.level = level
         self.listeners = listeners
         self.key = key or f"key-{node_id}"
         self.coordinator = Coordinator(
@@ -128,10 +131,10 @@ class Gateway:
         steps = TransactionSteps(self.coordinator, ProducerIds(self.coordinator))
         handlers: list[Any] = [
             FindCoordinator(self.coordinator, internal_topics, self.groups, view),
-            TxnOffsetCommit(*both),
+            TxnOffsetCommit(*both, steps),
             AddOffsetsToTxn(steps),
             AddPartitionsToTxn(self.coordinator, steps),
-            InitProducerId(steps, 900_000),
+            InitProducerId(steps, lambda: 900_000),
             EndTxn(steps),
             OffsetFetch(self.coordinator),
             *(each(*both) for each in (ListGroups, OffsetCommit, OffsetDelete)),
@@ -148,7 +151,9 @@ class Gateway:
                 nursery.start_soon(self.coordinator.run)
                 host = f"gateway-{self.node_id}"
                 endpoints = tuple(Endpoint(each, host, 9092) for each in self.listeners)
-                register = Register(self.node_id, self.key, "az", endpoints, "0", "c")
+                register = Register(
+                    self.node_id, self.key, "az", endpoints, "0", "c", highest_version=self.level
+                )
                 answer = await self.coordinator.propose(register)
                 assert isinstance(answer, int)
                 self.coordinator.incarnation = answer
@@ -253,10 +258,12 @@ async def cluster(
     settings: GroupSettings = SETTINGS,
     log: MetadataLog | None = None,
     listeners: Mapping[int, Sequence[str]] = MappingProxyType({}),
+    level: int = FIRST,
 ) -> AsyncIterator[list[Gateway]]:
+    """Gateways with two topics.  level: the metadata.version."""
     log = log or MemoryLog()
     gateways = [
-        Gateway(log, each, settings, listeners=listeners.get(each, ("PLAINTEXT",)))
+        Gateway(log, each, settings, listeners=listeners.get(each, ("PLAINTEXT",)), level=level)
         for each in node_ids or (1,)
     ]
     with trio.fail_after(WORLD_SECONDS):

@@ -23,6 +23,7 @@ from ..environment import Identity
 from ..gateway import Gateway
 from ..zones.zone_report import zone_report
 from .metrics import render_metrics, starting_metrics
+from .transaction_metrics import oldest_seconds, totals_of
 
 
 class AdminPages:
@@ -156,6 +157,15 @@ def _settings_status(cluster: ClusterSettings) -> dict[str, object]:
     return {"differing": differing, "unknown": cluster.unknown}
 
 
+def _transactions_status(gateway: Gateway) -> dict[str, object]:
+    totals = totals_of(gateway)
+    return {
+        "ids": len(gateway.coordinator.state.transactions),
+        "open": totals.transactions,
+        "oldest_open_seconds": oldest_seconds(gateway, totals),
+    }
+
+
 def _cluster_status(gateway: Gateway) -> dict[str, object]:
     state = gateway.coordinator.state
     counters = gateway.writer.counters
@@ -167,6 +177,7 @@ def _cluster_status(gateway: Gateway) -> dict[str, object]:
         "topics": len(state.topics.by_id),
         "partitions": len(state.partitions),
         "groups": len(state.groups),
+        "transactions": _transactions_status(gateway),
         "wal_objects": len(state.objects),
         "gateways": [
             {

@@ -29,6 +29,8 @@ from ..gateway import Gateway
 from ..gateway_counters import GatewayCounters
 from ..network.connection import Connection
 from ..produce.wal_counters import WalCounters
+from .families import counter, gauge
+from .transaction_metrics import transaction_metrics
 
 # 1000 partitions are 3000 series: a few ms in the loop, and about 40 ms in the thread.
 MAX_PARTITION_SERIES: Final = 1000
@@ -53,6 +55,7 @@ def gateway_metrics(gateway: Gateway) -> Iterator[Metric]:
     yield from _reader(gateway)
     yield from _zones(gateway)
     yield from _cluster(gateway)
+    yield from transaction_metrics(gateway)
     yield from _forwarding(gateway)
     yield from _zone_reads(gateway)
     yield from _partitions(gateway)
@@ -66,14 +69,6 @@ def starting_metrics(identity: Identity) -> Iterator[Metric]:
     yield _connections(identity, ())
 
 
-def _gauge(name: str, help_text: str, value: float) -> Metric:
-    return GaugeMetricFamily(name, help_text, value=value)
-
-
-def _counter(name: str, help_text: str, value: float) -> Metric:
-    return CounterMetricFamily(name, help_text, value=value)
-
-
 def _info(me: Identity) -> Metric:
     info = GaugeMetricFamily("kafka_server_app_info", "1", labels=["version", "node_id", "zone"])
     info.add_metric([me.software_version, str(me.node_id), me.zone], 1)
@@ -81,9 +76,9 @@ def _info(me: Identity) -> Metric:
 
 
 def _standing(*, is_ready: bool, is_draining: bool, is_cut_off: bool) -> Iterator[Metric]:
-    yield _gauge("tidegate_ready", "1 once clients are served", is_ready)
-    yield _gauge("tidegate_draining", "1 while the gateway stops or drains", is_draining)
-    yield _gauge("tidegate_cut_off", "1 while cut off from the metadata log", is_cut_off)
+    yield gauge("tidegate_ready", "1 once clients are served", is_ready)
+    yield gauge("tidegate_draining", "1 while the gateway stops or drains", is_draining)
+    yield gauge("tidegate_cut_off", "1 while cut off from the metadata log", is_cut_off)
 
 
 def _requests(counters: GatewayCounters) -> Iterator[Metric]:
@@ -98,12 +93,12 @@ def _requests(counters: GatewayCounters) -> Iterator[Metric]:
         if api_key == ApiKey.FETCH:
             requests.add_metric(["FetchConsumer"], count)  # as Kafka; dashboards read this one
     yield requests
-    yield _counter(
+    yield counter(
         "kafka_server_brokertopicmetrics_totalproducerequests",
         "Produce requests",
         counters.requests[ApiKey.PRODUCE],
     )
-    yield _counter(
+    yield counter(
         "kafka_server_brokertopicmetrics_totalfetchrequests",
         "Fetch requests",
         counters.requests[ApiKey.FETCH],
@@ -138,10 +133,10 @@ def _reader(gateway: Gateway) -> Iterator[Metric]:
     reads = reader.reads
     for_all = gateway.lender.counters if gateway.lender is not None else LenderCounters()
     gets, get_bytes = reads.store_reads + for_all.gets, reads.store_bytes + for_all.get_bytes
-    yield _counter("tidegate_store_gets", "Range reads of the object store", gets)
-    yield _counter("tidegate_store_get_bytes", "Bytes of range reads", get_bytes)
-    yield _counter("tidegate_store_failed_gets", "Range reads that failed", reader.failed_reads)
-    yield _counter("tidegate_corrupt_runs", "Runs that were damaged", reader.verifier.corrupt_runs)
+    yield counter("tidegate_store_gets", "Range reads of the object store", gets)
+    yield counter("tidegate_store_get_bytes", "Bytes of range reads", get_bytes)
+    yield counter("tidegate_store_failed_gets", "Range reads that failed", reader.failed_reads)
+    yield counter("tidegate_corrupt_runs", "Runs that were damaged", reader.verifier.corrupt_runs)
     unreadable = CounterMetricFamily(
         "tidegate_unreadable_fetches",
         "Fetches of records that are missing or damaged; see `tidegate topic repair TOPIC`",
@@ -157,7 +152,7 @@ def _reader(gateway: Gateway) -> Iterator[Metric]:
 def _disk_cache(cache: DiskCache) -> Iterator[Metric]:
     counters = cache.counters
     prefix = "tidegate_disk_cache"
-    yield _gauge(f"{prefix}_used_bytes", "Bytes of its files on disk", cache.used_bytes)
+    yield gauge(f"{prefix}_used_bytes", "Bytes of its files on disk", cache.used_bytes)
     for name, help_text, value in (
         ("hits", "Parts of segments that were on disk and not in memory", counters.hits),
         ("misses", "Parts that were neither on disk nor in memory", counters.misses),
@@ -172,7 +167,7 @@ def _disk_cache(cache: DiskCache) -> Iterator[Metric]:
         ("failures", "Steps that the disk refused", counters.failures),
         ("sent_bytes", "Bytes the kernel sent from files", counters.sent_bytes),
     ):
-        yield _counter(f"{prefix}_{name}", help_text, value)
+        yield counter(f"{prefix}_{name}", help_text, value)
 
 
 def _upkeep(gateway: Gateway) -> Metric:
@@ -188,40 +183,38 @@ def _upkeep(gateway: Gateway) -> Metric:
 
 def _writer(gateway: Gateway) -> Iterator[Metric]:
     counters = gateway.writer.counters
-    yield _counter("tidegate_wal_objects", "WAL objects stored", counters.objects)
-    yield _counter("tidegate_wal_bytes", "Bytes of WAL objects stored", counters.bytes)
-    yield _counter("tidegate_wal_batches", "Batches of WAL objects stored", counters.batches)
-    yield _counter("tidegate_wal_abandoned", "WAL objects abandoned", counters.abandoned)
-    yield _counter("tidegate_wal_put_retries", "PUTs that were repeated", counters.put_retries)
-    yield _counter("tidegate_wal_put_seconds", "Seconds PUTs took, in all", counters.put_seconds)
+    yield counter("tidegate_wal_objects", "WAL objects stored", counters.objects)
+    yield counter("tidegate_wal_bytes", "Bytes of WAL objects stored", counters.bytes)
+    yield counter("tidegate_wal_batches", "Batches of WAL objects stored", counters.batches)
+    yield counter("tidegate_wal_abandoned", "WAL objects abandoned", counters.abandoned)
+    yield counter("tidegate_wal_put_retries", "PUTs that were repeated", counters.put_retries)
+    yield counter("tidegate_wal_put_seconds", "Seconds PUTs took, in all", counters.put_seconds)
     yield from _ages(counters)
-    yield _gauge(
+    yield gauge(
         "tidegate_receive_large_bytes", "Large receive buffers in use", gateway.pool.large_bytes
     )
-    yield _gauge(
+    yield gauge(
         "tidegate_receive_control_bytes",
         "Receive buffers of large requests that are not Produce",
         gateway.pool.control_bytes,
     )
-    yield _gauge(
+    yield gauge(
         "tidegate_large_request_elements",
         "Elements of large requests that are being answered",
         gateway.large_requests.elements,
     )
-    yield _gauge(
-        "tidegate_cache_used_bytes", "Bytes of objects in memory", gateway.cache.used_bytes
-    )
-    yield _gauge(
+    yield gauge("tidegate_cache_used_bytes", "Bytes of objects in memory", gateway.cache.used_bytes)
+    yield gauge(
         "tidegate_reply_bytes",
         "Bytes of fetches in memory: unsent replies, and reads for other gateways",
         gateway.reply_memory.used_bytes,
     )
-    yield _counter(
+    yield counter(
         "tidegate_failed_snapshots",
         "Snapshots of the metadata log that could not be read back",
         gateway.housekeeper.failed_snapshots,
     )
-    yield _counter(
+    yield counter(
         "tidegate_collected_objects",
         "Objects that were deleted",
         gateway.housekeeper.collected_objects,
@@ -243,7 +236,7 @@ def _ages(counters: WalCounters) -> Iterator[Metric]:
         ),
     ):
         if at is not None:
-            yield _gauge(name, help_text, trio.current_time() - at)
+            yield gauge(name, help_text, trio.current_time() - at)
 
 
 def _zones(gateway: Gateway) -> Iterator[Metric]:
@@ -259,12 +252,12 @@ def _zones(gateway: Gateway) -> Iterator[Metric]:
         for kind, size_bytes in by_kind.items():
             family.add_metric([direction, kind.value], size_bytes)
     yield family
-    yield _counter(
+    yield counter(
         "tidegate_zone_moved_fetches",
         "Partitions whose consumers were sent to their own zone",
         gateway.steering.moved,
     )
-    yield _counter(
+    yield counter(
         "tidegate_zone_without_gateway",
         "Answers to clients of zones that have no gateway",
         gateway.cluster_view.without_gateway,
@@ -299,8 +292,8 @@ def _cluster(gateway: Gateway) -> Iterator[Metric]:
         ("tidegate_segments", "Objects that are segments", state.objects.segment_count),
         ("tidegate_dead_objects", "Objects that wait for deletion", len(state.objects.dead)),
     ):
-        yield _gauge(name, help_text, value)
-    yield _counter(
+        yield gauge(name, help_text, value)
+    yield counter(
         "tidegate_log_lost_conflicts",
         "Appends that got CONFLICT, since another gateway's entry was first",
         gateway.coordinator.lost_conflicts,
@@ -315,7 +308,7 @@ def _forwarding(gateway: Gateway) -> Iterator[Metric]:
     counters = forwarder.counters
     leads = bool(forwarder.leadership.leading)
     handovers = forwarder.contention.handovers if forwarder.contention else 0
-    yield _gauge("tidegate_forwarding_leader", "1 while this gateway is the leader", leads)
+    yield gauge("tidegate_forwarding_leader", "1 while this gateway is the leader", leads)
     for name, help_text, value in (
         ("leaderships", "Times this gateway became the leader", forwarder.leadership.count),
         ("handovers", "Times it handed over to a leader after lost appends", handovers),
@@ -324,7 +317,7 @@ def _forwarding(gateway: Gateway) -> Iterator[Metric]:
         ("unanswered", "Questions without an answer", counters.unanswered),
         ("served", "Proposals of other gateways", gateway.peer_service.proposals.served),
     ):
-        yield _counter(f"tidegate_forwarding_{name}", help_text, value)
+        yield counter(f"tidegate_forwarding_{name}", help_text, value)
 
 
 def _zone_reads(gateway: Gateway) -> Iterator[Metric]:
@@ -342,7 +335,7 @@ def _zone_reads(gateway: Gateway) -> Iterator[Metric]:
         ("served", "Ranges given to other gateways", lent.served),
         ("served_bytes", "Bytes given to them", lent.served_bytes),
     ):
-        yield _counter(f"tidegate_peer_reads_{name}", help_text, value)
+        yield counter(f"tidegate_peer_reads_{name}", help_text, value)
 
 
 def _partitions(gateway: Gateway) -> Iterator[Metric]:
@@ -358,7 +351,7 @@ def _partitions(gateway: Gateway) -> Iterator[Metric]:
         size.add_metric(names, partition.size_bytes)
         shown += 1
     yield from (start, end, size)
-    yield _gauge(
+    yield gauge(
         "tidegate_partitions_without_series",
         "Partitions past the cap on series",
         len(gateway.coordinator.state.partitions) - shown,

@@ -17,6 +17,7 @@ from . import gateway_command
 from .log import command as log_command
 from .options import DEV_DATA, SERVE_DATA, Json, LogThatExists, StoreThatExists
 from .topic import command as topic_command
+from .transaction import command as transaction_command
 
 COMMANDS: Final = "tidegate.commands"
 
@@ -31,6 +32,7 @@ app = typer.Typer(
 app.add_typer(log_command.app, name="log")
 app.add_typer(topic_command.app, name="topic")
 app.add_typer(gateway_command.app, name="gateway")
+app.add_typer(transaction_command.app, name="transaction")
 
 Set = Annotated[
     list[str] | None,
@@ -237,6 +239,7 @@ def run() -> None:
         "inspect",
         "log",
         "topic",
+        "transaction",
         "version",
         "zones",
         "--version",

@@ -7,11 +7,10 @@ from typing import Annotated
 
 import typer
 
-from .options import Json, LogThatExists
+from .options import DataOfCluster, Json, LogThatExists
 
 app = typer.Typer(help="Gateways of a cluster.", no_args_is_help=True, rich_markup_mode=None)
 
-DataOfCluster = Annotated[Path, typer.Option(metavar="DIR", help="Folder of a gateway's data.")]
 NodeId = Annotated[int, typer.Argument(metavar="ID", help="Its node.id.")]
 
 
@@ -20,7 +19,8 @@ def list_gateways(
     data: DataOfCluster = Path("tidegate-data"), log: LogThatExists = None, json: Json = False
 ) -> None:
     """Show the gateways of a cluster, and which of them drain."""
-    from .gateways import ClusterOptions, run_list
+    from .existing_cluster import ClusterOptions
+    from .gateways import run_list
 
     raise typer.Exit(run_list(ClusterOptions(data, log), as_json=json))
 
@@ -41,7 +41,8 @@ def drain_gateway(
 
     The exit code is 1 if it is not drained in time.
     """
-    from .gateways import ClusterOptions, DrainOptions, run_drain
+    from .existing_cluster import ClusterOptions
+    from .gateways import DrainOptions, run_drain
 
     raise typer.Exit(run_drain(ClusterOptions(data, log), DrainOptions(node_id, stop, timeout)))
 
@@ -51,6 +52,7 @@ def undrain_gateway(
     node_id: NodeId, data: DataOfCluster = Path("tidegate-data"), log: LogThatExists = None
 ) -> None:
     """Let a gateway that drains take new work again."""
-    from .gateways import ClusterOptions, run_undrain
+    from .existing_cluster import ClusterOptions
+    from .gateways import run_undrain
 
     raise typer.Exit(run_undrain(ClusterOptions(data, log), node_id))

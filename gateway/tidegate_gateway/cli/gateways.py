@@ -6,42 +6,25 @@ A mark in the log reaches every gateway, even one whose admin listener does not 
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from random import Random
 from typing import Final
 
 import trio
 
 from tidegate_coordination.coordinator.coordinator import Coordinator
-from tidegate_coordination.existing import open_followed_log
 from tidegate_coordination.rules.consumer_groups.groups import GROUP_CLAIMS
 from tidegate_coordination.rules.draining import DrainGateway, Marked, ResumeGateway
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.gateways import Gateway
 from tidegate_runtime.addresses import url_host
-from tidegate_runtime.log_lines import configure_logs
 from tidegate_runtime.settings_texts import BadSource
 
-from .dev.pipeline import default_log
-from .existing_cluster import coordinator_of
-from .telling import was_told
+from .existing_cluster import NOT_DONE, ClusterOptions, opened_cluster, run_told
+from .table import aligned
 
 LOOK_SECONDS: Final = 0.2
-NOT_DONE: Final = 1
-NOT_TOLD: Final = 2
 _HEADS: Final = ("ID", "ZONE", "ADDRESS", "VERSION", "STATE", "GROUPS")
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterOptions:
-    """The place of the cluster, as it was typed."""
-
-    data: Path
-    log: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,18 +57,18 @@ def run_list(cluster: ClusterOptions, *, as_json: bool) -> int:
     """Print all gateways; return the exit code."""
 
     async def work() -> int:
-        async with _opened(cluster) as coordinator:
+        async with opened_cluster(cluster) as coordinator:
             rows = rows_of(coordinator.state)
         print(json.dumps([asdict(each) for each in rows]) if as_json else text_of(rows))
         return 0
 
-    return _run(work)
+    return run_told(work)
 
 
 def run_drain(cluster: ClusterOptions, options: DrainOptions) -> int:
     """Mark a gateway, and wait until it is drained; return the exit code."""
 
-    return _run(lambda: drain(cluster, options))
+    return run_told(lambda: drain(cluster, options))
 
 
 async def drain(
@@ -103,14 +86,14 @@ async def drain(
     Raises:
       Exception: see refusals_to_start.py.
     """
-    async with _opened(cluster) as coordinator:
+    async with opened_cluster(cluster) as coordinator:
         return await _drain(coordinator, options, say, on_over)
 
 
 def run_undrain(cluster: ClusterOptions, node_id: int) -> int:
     """Let a gateway take new work again; return the exit code."""
 
-    return _run(lambda: undrain(cluster, node_id))
+    return run_told(lambda: undrain(cluster, node_id))
 
 
 async def undrain(
@@ -121,35 +104,12 @@ async def undrain(
     Raises:
       Exception: see refusals_to_start.py.
     """
-    async with _opened(cluster) as coordinator:
+    async with opened_cluster(cluster) as coordinator:
         marked = await coordinator.propose(ResumeGateway(node_id))
         _check_known(coordinator.state, node_id, marked)
     was = "takes new work again" if marked is Marked.DONE else "was not draining"
     say(f"gateway {node_id} {was}")
     return 0
-
-
-def _run(work: Callable[[], Awaitable[int]]) -> int:
-    configure_logs("critical")
-    try:
-        return trio.run(work)
-    except Exception as error:
-        if not was_told(error):
-            raise
-        return NOT_TOLD
-
-
-@asynccontextmanager
-async def _opened(cluster: ClusterOptions) -> AsyncGenerator[Coordinator, None]:
-    """Open a coordinator of an existing cluster; it is not registered as a gateway."""
-    async with AsyncExitStack() as stack:
-        log = await open_followed_log(cluster.log or default_log(cluster.data))
-        stack.push_async_callback(log.aclose)
-        coordinator = await coordinator_of(log, Random(os.urandom(32)))
-        nursery = await stack.enter_async_context(trio.open_nursery())
-        nursery.start_soon(coordinator.run)
-        yield coordinator
-        nursery.cancel_scope.cancel()
 
 
 async def _drain(
@@ -237,6 +197,4 @@ def text_of(rows: Sequence[Row]) -> str:
             for each in rows
         ),
     ]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in cells]
-    return "\n".join(lines)
+    return "\n".join(aligned(cells))

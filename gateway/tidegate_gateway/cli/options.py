@@ -18,5 +18,6 @@ _LOG = typer.Option(
 _STORE = typer.Option("--object-store", metavar="URL", help="file:DIR or s3://BUCKET/PREFIX.")
 LogThatExists = Annotated[str | None, _LOG]
 StoreThatExists = Annotated[str | None, _STORE]
+DataOfCluster = Annotated[Path, typer.Option(metavar="DIR", help="Folder of a gateway's data.")]
 NeededLog = Annotated[str, _LOG]
 NeededStore = Annotated[str, _STORE]

@@ -14,6 +14,7 @@ from tidegate_runtime.addresses import host_port, url_host
 from tidegate_runtime.settings_texts import SettingsError
 
 from ..zones.zone_report import look_alikes
+from .table import printable
 from .zone_sums import summed
 
 ANSWER_SECONDS: Final = 10.0
@@ -78,12 +79,12 @@ def text_of(report: Mapping[str, Any]) -> str:
         zone = f"zone {each['zone']} by {each['told_by']}" if each["zone"] else "zone not known"
         lines += [
             "",
-            f"{_shown(each['client_id']) or '(no client.id)'}: {_shown(zone)}",
+            f"{printable(each['client_id']) or '(no client.id)'}: {printable(zone)}",
             f"  produced {_kinds(each['produced'])}; fetched {_kinds(each['fetched'])}",
-            f"  {_shown(each['advice'])}",
+            f"  {printable(each['advice'])}",
         ]
     for pair in look_alikes(report["zones"]):
-        one, other = map(_shown, pair)
+        one, other = map(printable, pair)
         lines += [
             "",
             f"Zones {one} and {other} look like one: if they are, give their gateways the same"
@@ -101,13 +102,6 @@ def _whose(report: Mapping[str, Any]) -> str:
     if count == 1:
         return f"this gateway   zone {report['zone']}"
     return f"{f'{count} gateways':<15}of zones {report['zone']}"
-
-
-def _shown(text: str) -> str:
-    """Return a client's text with control characters escaped: they could control the terminal."""
-    return "".join(
-        each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
-    )
 
 
 def _kinds(counts: Mapping[str, int]) -> str:

@@ -22,19 +22,31 @@ def aborted_between(
     """Return the transactions that concern records in [start, end), by first offset.
 
     Of segments only those with an index in memory count: records of no other are in the answer.
-    A transaction that ended below `start` must not be named: the reader would drop later records of
-    its producer.
+    A transaction that ended below `start`, or in a hole there, must not be named: the reader would
+    drop later records of its producer.
     """
+    runs = partition.runs
+    first = runs.find(start)
+    if first < len(runs):
+        start = max(start, runs[first].base_offset)
+    if start >= end:
+        return []
+    found = partition.aborted.named(start, end) if partition.aborted else []
+    of_segments = _of_segments(partition, start, end, index_of)
+    return sorted(of_segments.union(found) if of_segments else found)
+
+
+def _of_segments(
+    partition: Partition, start: int, end: int, index_of: IndexOf
+) -> set[AbortedProducer]:
     found: set[AbortedProducer] = set()
-    if partition.aborted:
-        found |= {(row.first, row.producer_id) for row in partition.aborted.between(start, end)}
     runs = partition.runs
     for at in range(runs.find(start), len(runs)):
         row = runs[at]
         if row.base_offset >= end or not row.flags & RUN_SEGMENT:
             break  # segments come before all other runs, or the state still knows theirs
         index = index_of(row)
-        for each in index.aborted if index is not None else ():
-            if each.last_offset >= start and each.first_offset < end:
-                found.add((each.first_offset, each.producer_id))
-    return sorted(found)
+        if index is not None and index.aborted:
+            concerned = index.aborted_between(start, end)
+            found |= {(each.first_offset, each.producer_id) for each in concerned}
+    return found

@@ -90,7 +90,8 @@ class ReadPass:
 
     ready: returns a run that is in memory; index_of: the index of a segment.  known: the runs that
       were loaded for this fetch, or their problems.  remaining_bytes: of the reply.  bytes_read: of
-      records, so far.  behind: the first offset of each partition that is left for the next fetch.
+      records, so far.  read_to: where the records end that the last read() returned.
+      behind: the first offset of each partition that is left for the next fetch.
       unread: the runs with a problem.
     """
 
@@ -101,6 +102,7 @@ class ReadPass:
     load_bytes: int = MAX_LOAD_BYTES
     load_runs: int = MAX_LOAD_RUNS
     bytes_read: int = 0
+    read_to: int = 0
     starved: list[Miss] = field(default_factory=list[Miss])
     unfinished: list[Miss] = field(default_factory=list[Miss])
     behind: list[tuple[Partition, int]] = field(default_factory=list[tuple[Partition, int]])
@@ -111,6 +113,7 @@ class ReadPass:
     ) -> list[Piece] | ReadProblem:
         """Return the batches from the one that holds offset on, those below end_offset."""
         pieces: list[Piece] = []
+        self.read_to = offset
         limit = min(max_bytes, self.remaining_bytes)
         if offset >= end_offset or (limit <= 0 and self.bytes_read):
             return pieces
@@ -136,6 +139,7 @@ class ReadPass:
             if piece is None:
                 return pieces
             pieces.append(piece)
+            self.read_to = row.next_offset
             size = len(piece)
             self.bytes_read += size
             self.remaining_bytes -= size
@@ -152,6 +156,7 @@ class ReadPass:
         self, partition: Partition, pieces: list[Piece], offset: int, end_offset: int
     ) -> None:
         """If no record is left up to the end, the reader must still reach the end."""
+        self.read_to = end_offset
         if not pieces:
             epoch = partition.epoch_at(end_offset - 1)
             pieces.append(memoryview(empty_batch(offset, end_offset, epoch)))

@@ -203,12 +203,17 @@ class GroupManager:
         producer: ProducerName,
         *,
         may_add: bool,
+        began: int,
     ) -> list[bool] | Refusal | TransactionRefusal:
-        """Commit offsets in a producer's transaction; else as commit().  may_add: see StageOffsets.
+        """Commit offsets in a producer's transaction; else as commit().
+
+        may_add, began: see StageOffsets.
 
         Raises:
           ProposalFailed: the offsets do not fit in an entry of the metadata log.
         """
+        if not group_id:
+            return Refusal.INVALID_GROUP_ID  # a plain commit may name it, as in Kafka
         hosted = await self._host(group_id, create=generation < 0)
         if isinstance(hosted, Refusal):
             unknown = hosted is Refusal.UNKNOWN_MEMBER
@@ -226,6 +231,7 @@ class GroupManager:
             producer.producer_id,
             producer.epoch,
             may_add,
+            began,
         )
         try:
             answer = await self._coordinator.propose(proposal)

@@ -39,18 +39,24 @@ def _tell_nobody(refusal: Refusal) -> None:
     pass
 
 
+def _is_here() -> bool:
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """One request: its API version and its client.  client_id is "" if the client sent null.
 
     note_refused: called with each feature that the request asks for and the gateway refuses; see
       refused_features.py.
+    is_gone: returns whether the client has closed its connection, as far as is known.
     """
 
     version: int
     client_id: str
     peer: Peer
     note_refused: Callable[[Refusal], None] = _tell_nobody
+    is_gone: Callable[[], bool] = _is_here
 
 
 class Handler(Protocol):

@@ -111,6 +111,10 @@ class Connection:
             await self._handle_frames(arena)
         await self._answer_rest()
 
+    def is_gone(self) -> bool:
+        """Return whether the client has closed the connection; see Transport."""
+        return self._transport.is_gone()
+
     def abort(self, reason: str = "") -> None:
         """Close from outside, at once."""
         if reason:

@@ -42,6 +42,7 @@ MEMBERS_APIS: Final = frozenset(
         ApiKey.JOIN_GROUP,
         ApiKey.LEAVE_GROUP,
         ApiKey.SYNC_GROUP,
+        ApiKey.TXN_OFFSET_COMMIT,
     }
 )
 MAX_MEMBERS_ELEMENTS_AT_ONCE: Final = 100_000
@@ -52,6 +53,10 @@ MAX_ELEMENTS_OF: Final[Mapping[int, int]] = {
     ApiKey.LEAVE_GROUP: 10_000,  # members
     ApiKey.SYNC_GROUP: 20_000,  # assignments
     ApiKey.DELETE_GROUPS: 10_000,
+    # The log's rules decide all of a request in one step.
+    ApiKey.ADD_PARTITIONS_TO_TXN: 33_000,  # each partition that one transaction may have, and topic
+    ApiKey.TXN_OFFSET_COMMIT: 20_000,
+    ApiKey.WRITE_TXN_MARKERS: 10_000,  # an append for each marker
     ApiKey.UPDATE_FEATURES: 1_000,
 }
 # Of one produce request; a client sends one batch of a partition at a time.

@@ -103,6 +103,10 @@ class MemoryTransport:
         """See Transport."""
         await self._outgoing.wait_room()
 
+    def is_gone(self) -> bool:
+        """See Transport."""
+        return self._incoming.closed
+
     def close(self) -> None:
         """See Transport.  Bytes sent before still arrive; later receives here are broken."""
         self._outgoing.close(broken=False)

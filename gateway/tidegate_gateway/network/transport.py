@@ -9,7 +9,9 @@ in-memory twin in memory_transport.py for tests and simulation.
 
 from __future__ import annotations
 
+import select
 import socket
+import sys
 from collections.abc import Iterator, Sequence
 from typing import Protocol, TypeAlias
 
@@ -20,6 +22,8 @@ from tidegate_storage.stores.files.file_part import FileChanged, FilePart
 Buffer: TypeAlias = bytes | bytearray | memoryview
 Part: TypeAlias = Buffer | FilePart
 
+# A look for the end of the stream that reads nothing; macOS reports it by itself.
+_PEER_CLOSED = select.POLLRDHUP if sys.platform == "linux" else 0
 # Linux refuses more than 1024 parts in one sendmsg (UIO_MAXIOV).
 MAX_PARTS = 512
 # The piece of a file that is checked for being in memory, and read if it is not, before it is sent.
@@ -67,6 +71,13 @@ class Transport(Protocol):
 
         Raises:
           TransportBroken: the connection is gone.
+        """
+        ...
+
+    def is_gone(self) -> bool:
+        """Return whether the peer has closed the connection, even if bytes of it are unread.
+
+        A network may bring that late.
         """
         ...
 
@@ -147,6 +158,14 @@ class SocketTransport:
                 self._is_brought = True
         except (OSError, trio.ClosedResourceError, FileChanged) as error:
             raise TransportBroken(str(error)) from error
+
+    def is_gone(self) -> bool:
+        """See Transport."""
+        if self._socket.fileno() < 0:
+            return True
+        poll = select.poll()
+        poll.register(self._socket, _PEER_CLOSED)
+        return bool(poll.poll(0))
 
     def close(self) -> None:
         """See Transport."""

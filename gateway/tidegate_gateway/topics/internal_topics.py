@@ -68,13 +68,13 @@ _MAKE: Final = {OFFSETS_TOPIC: offsets_topic, TRANSACTIONS_TOPIC: transactions_t
 def offsets_partition(group_id: str, count: int) -> int:
     """Return the partition of `__consumer_offsets` in which Kafka keeps a group, of `count`.
 
-    It is Java's hash code of the id; each UTF-16 code unit counts.
+    It is the absolute value of Java's hash code of the id; each UTF-16 code unit counts.
     """
     code = 0
     data = group_id.encode("utf-16-be", "surrogatepass")
     for at in range(0, len(data), 2):
         code = (31 * code + int.from_bytes(data[at : at + 2], "big")) & 0xFFFFFFFF
-    return (code & 0x7FFFFFFF) % count
+    return min(code, (1 << 32) - code) % (1 << 31) % count
 
 
 class InternalTopics:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.rules.proposal import Proposal
-from tidegate_coordination.rules.transactions.ending import NOT_OPEN, EndAnswer, EndTransaction
+from tidegate_coordination.rules.transactions.ending import EndAnswer, EndTransaction
 from tidegate_coordination.rules.transactions.growing import GrowTransaction
 from tidegate_coordination.rules.transactions.initialising import InitialiseTransactionalId
 from tidegate_coordination.rules.transactions.refusals import TransactionRefusal
 from tidegate_coordination.state.transactions.rows import NO_ID
 
+from ..network.call import Call
+from ..network.receiver import CloseConnection
+from .arrivals import began_at
 from .producer_ids import ProducerIds
 
 
@@ -25,6 +28,13 @@ class ProducerName:
     epoch: int
 
 
+@dataclass(slots=True)
+class StepCounters:
+    """concurrent: ends that were refused, as the producer's next transaction had begun."""
+
+    concurrent: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class TransactionSteps:
     """See the module's head.
@@ -35,6 +45,7 @@ class TransactionSteps:
 
     coordinator: Coordinator
     producer_ids: ProducerIds
+    counters: StepCounters = field(default_factory=StepCounters)
 
     async def initialise(
         self, transactional_id: str, timeout_ms: int, expected_id: int, expected_epoch: int
@@ -49,9 +60,10 @@ class TransactionSteps:
         is_known = self.coordinator.state.transactions.get(transactional_id) is not None
         return await self.with_spare_id(proposal, is_likely=not is_known)
 
-    async def end(self, producer: ProducerName, *, committed: bool, bumps: bool) -> EndAnswer:
+    async def end(
+        self, producer: ProducerName, *, committed: bool, bumps: bool, began: int
+    ) -> EndAnswer:
         """Commit or abort; see EndTransaction."""
-        began = NOT_OPEN if bumps else await self._began(producer.transactional_id)
 
         def proposal(spare_id: int) -> EndTransaction:
             return EndTransaction(
@@ -64,13 +76,25 @@ class TransactionSteps:
                 spare_id,
             )
 
-        return await self.with_spare_id(proposal)
+        answer = await self.with_spare_id(proposal)
+        if answer.refusal is TransactionRefusal.CONCURRENT:
+            self.counters.concurrent += 1
+        return answer
 
-    async def _began(self, transactional_id: str) -> int:
-        """Return where the open transaction began, as of the arrival of a request."""
+    async def began(self, call: Call, transactional_id: str) -> int:
+        """Return where the open transaction began that a request of protocol version 1 is for.
+
+        Nothing in the request distinguishes the transaction from the next one.  A client that still
+        waits for the answer has not begun the next one; so a client that is gone gets none.
+
+        Raises:
+          CloseConnection: it is gone.
+        """
         await self.coordinator.catch_up()
-        row = self.coordinator.state.transactions.get(transactional_id)
-        return row.began if row is not None and row.is_open else NOT_OPEN
+        began = began_at(self.coordinator.state, transactional_id)
+        if call.is_gone():
+            raise CloseConnection()
+        return began
 
     async def grow(
         self,

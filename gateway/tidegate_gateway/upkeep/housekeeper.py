@@ -200,11 +200,17 @@ class Housekeeper:
         return ahead_ms <= tolerated_ms
 
     def may_expire_here(self) -> bool:
-        """Return whether this gateway is the housekeeper, and its clock and log time are good."""
+        """Return whether no other live gateway is the housekeeper, and the clocks are good.
+
+        A gateway takes the claim a housekeeping interval after its start at the earliest.  What
+        clients wait for, such as the end of an overdue transaction, cannot wait for that.
+        """
         state = self._coordinator.state
         claim = state.claims.get(CLAIM)
-        is_it = claim is not None and claim.incarnation == self._coordinator.incarnation
-        return is_it and state.log_time_ms >= state.expiry_resumes_at_ms and self._may_expire()
+        holder = claim.incarnation if claim is not None else self._coordinator.incarnation
+        if holder != self._coordinator.incarnation and state.gateways.is_live(holder):
+            return False
+        return state.log_time_ms >= state.expiry_resumes_at_ms and self._may_expire()
 
     async def _keep_house(self) -> None:
         while True:

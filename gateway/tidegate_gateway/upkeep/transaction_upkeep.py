@@ -1,6 +1,7 @@
 """Aborts transactions that are open for too long, and forgets ids that are not used any more.
 
-Only the housekeeper does it, and only with a good clock: a time-out is counted in log time.
+The housekeeper does it, or every gateway while none holds that claim, and only with a good clock: a
+time-out is counted in log time.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+import structlog
 import trio
 
 from tidegate_coordination.rules.cluster_settings import ClusterSettings
@@ -18,12 +20,14 @@ from tidegate_coordination.rules.transactions.expiring import ExpireTransactiona
 from ..transactions.steps import TransactionSteps
 from .upkeep import Upkeep
 
+_log = structlog.get_logger("tidegate.transactions")
+
 
 @dataclass(frozen=True, slots=True)
 class TransactionUpkeep:
     """See the module's head.
 
-    may_work: whether this gateway is the housekeeper, and its clock is good.
+    may_work: see Housekeeper.may_expire_here.
     """
 
     steps: TransactionSteps
@@ -61,7 +65,15 @@ class TransactionUpkeep:
         ]
 
     async def _abort(self, name: str) -> None:
-        await self.steps.with_spare_id(partial(AbortTimedOut, name))
+        row = self.steps.coordinator.state.transactions.get(name)
+        answer = await self.steps.with_spare_id(partial(AbortTimedOut, name))
+        if answer.refusal is None and row is not None:
+            _log.info(
+                "a transaction timed out and is aborted",
+                transactional_id=name,
+                producer_id=row.producer_id,
+                timeout_ms=row.timeout_ms,
+            )
 
     async def _expire_ids(self) -> None:
         while True:

@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from tests.worlds.app_world import PATIENCE_SECONDS, serving
 from tidegate_bench.clients import topics, workers
-from tidegate_bench.clients.spec import OneByOne, Produce, Read
+from tidegate_bench.clients.spec import OneByOne, Produce, Read, Transact
 
 
 def records_in(servers: str, topic: str, partitions: int) -> int:
@@ -72,3 +72,43 @@ def test_commits_of_concurrent_gateways_give_figures() -> None:
     assert figures["commits"]["median"] == 36
     assert figures["failed"]["median"] == 0
     assert 0 < figures["p50 ms"]["median"] <= figures["p99 ms"]["median"]
+
+
+def bench(*arguments: str) -> dict[str, dict[str, float]]:
+    """Run a quick bench; return the medians of each case."""
+    command = [sys.executable, "-m", "tidegate_gateway", "bench", *arguments, "--quick", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    rows = [row for each in json.loads(done.stdout)["scenarios"] for row in each["rows"]]
+    return {
+        row["case"]: {name: each["median"] for name, each in row["figures"].items()} for row in rows
+    }
+
+
+def test_transactions_give_figures() -> None:
+    figures = bench("transactions", "--store", "memory")["1 producer, v2"]
+    assert 0 < figures["end p50 ms"] <= figures["end p99 ms"]
+    assert 1.9 < figures["entries/transaction"] < 3  # the commit, the end, and a heartbeat
+    assert figures["busy"] == 0
+
+
+def test_the_state_of_transactions_gives_figures() -> None:
+    figures = bench("transaction-state", "--only", "ends", "--only", "bytes")
+    assert figures["fold of a commit, 10 partitions"]["us"] > 0
+    assert figures["row of a marker"]["bytes"] == 34
+
+
+def test_transactional_clients_report_their_counts(tmp_path: Path) -> None:
+    with serving("dev", "--memory", "--port", "0", "--admin-port", "0", cwd=tmp_path) as process:
+        servers = process.servers
+        topics.create(servers, "t", 3, {})
+        for version in (0, 1, 2):
+            before = records_in(servers, "t", 3)
+            (told,) = workers.run([Transact(servers, "t", 3, 2, version, 4, 2_048, 2, 0.3)])
+            count = told["transactions"]
+            assert count > 0
+            assert told["payload_bytes"] == count * 4 * 2_048
+            assert len(told["latencies"]) == (count if version else 0)
+            # Each batch has two records, and each partition of a transaction a marker.
+            markers = 3 if version else 0
+            assert records_in(servers, "t", 3) - before == count * (4 * 2 + markers)

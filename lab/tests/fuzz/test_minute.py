@@ -26,11 +26,12 @@ EXECUTIONS = {
     "wal": (50_000, 34),
     "runs": (50_000, 19),
     "segments": (100_000, 60),
-    "entries": (60_000, 7),
-    "fold": (8_000, 110),
+    "entries": (60_000, 18),
+    "fold": (8_000, 600),
     "snapshots": (40_000, 18),
     "groups": (5_000, 215),
     "connection": (4_000, 1650),
+    "transactions": (1_200, 1000),
 }
 DEADLINE_SECONDS = 600.0
 
@@ -65,7 +66,9 @@ def test_a_target_raises_no_exception(target: str) -> None:
     assert facts["branches_reached"] >= branches
 
 
-@pytest.mark.parametrize(("target", "executions"), [("wal", 3000), ("connection", 60)])
+@pytest.mark.parametrize(
+    ("target", "executions"), [("wal", 3000), ("connection", 60), ("transactions", 60)]
+)
 def test_a_seed_repeats(target: str, executions: int) -> None:
     one, other = (fuzz(target, executions, seed=7) for _ in range(2))
     what = ("executions", "branches_reached", "corpus", "findings")

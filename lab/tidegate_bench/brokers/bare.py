@@ -30,6 +30,11 @@ def put_and_append_ms(store_url: str, log_url: str) -> tuple[float, float]:
     return trio.run(_both, store_url, log_url)
 
 
+def append_ms(log_url: str) -> float:
+    """Return the median of an append to a fresh log of the same kind."""
+    return trio.run(_append_ms_of, log_url)
+
+
 async def _both(store_url: str, log_url: str) -> tuple[float, float]:
     store = open_store(store_url)
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 
-from .spec import Produce, Read, from_json
+from .spec import Produce, Read, Transact, from_json
 
 
 def main() -> None:
@@ -19,6 +19,10 @@ def main() -> None:
         from .read import read
 
         told = read(spec, _wait_for_go)
+    elif isinstance(spec, Transact):
+        from .transact import transact
+
+        told = transact(spec, _wait_for_go)
     else:
         from .one_by_one import one_by_one
 

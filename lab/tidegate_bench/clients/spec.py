@@ -57,20 +57,44 @@ class OneByOne:
     pause_seconds: float = 0.0
 
 
-Spec = Produce | Read | OneByOne
+@dataclass(frozen=True, slots=True)
+class Transact:
+    """Each of `producers` writes transactions of `batches`, one after the other, for max_seconds.
+
+    version: of transactions, 1 or 2; 0: the same batches of an idempotent producer.
+    in_flight: batches at a time; the first one of a transaction goes alone.
+    """
+
+    bootstrap: str
+    topic: str
+    partitions: int
+    producers: int
+    version: int
+    batches: int
+    batch_bytes: int
+    in_flight: int
+    max_seconds: float
+
+
+Spec = Produce | Read | OneByOne | Transact
 
 
 class Told(TypedDict, total=False):
-    """The result of a client; latencies are in seconds."""
+    """The result of a client; latencies are in seconds.
+
+    transactions: their count.  concurrent: answers CONCURRENT_TRANSACTIONS.
+    """
 
     payload_bytes: int
     seconds: float
     records: int
     latencies: list[float]
+    transactions: int
+    concurrent: int
 
 
-_KINDS: dict[str, type[Produce] | type[Read] | type[OneByOne]] = {
-    kind.__name__: kind for kind in (Produce, Read, OneByOne)
+_KINDS: dict[str, type[Produce] | type[Read] | type[OneByOne] | type[Transact]] = {
+    kind.__name__: kind for kind in (Produce, Read, OneByOne, Transact)
 }
 
 

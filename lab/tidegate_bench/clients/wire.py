@@ -4,18 +4,30 @@ from __future__ import annotations
 
 import os
 import socket
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.frames import frame
 from tidegate_protocol.headers import decode_response_header, encode_request_header
-from tidegate_protocol.messages import api_versions, fetch, metadata, produce
+from tidegate_protocol.messages import (
+    api_versions,
+    fetch,
+    find_coordinator,
+    init_producer_id,
+    metadata,
+    produce,
+)
 from tidegate_protocol.records import Record, build_batch
 
 from ..errors import BenchError
 
 SECONDS: Final = 60.0
+TRANSACTION_TIMEOUT_MS: Final = 60_000
+NOT_READY: Final = frozenset({14, 15, 16, 51})
+"""Errors of a coordinator that is loading, elsewhere, or busy with the id."""
 
 
 @dataclass(slots=True)
@@ -60,6 +72,41 @@ class Wire:
         for part in answer.responses[0].partition_responses:
             if part.error_code:
                 raise BenchError(f"a batch was refused with error {part.error_code}")
+
+    def init_producer(self, name: str | None) -> tuple[int, int]:
+        """Take a producer id and epoch; name: the transactional id.
+
+        Raises:
+          BenchError: the broker gives none.
+        """
+        if name is not None:
+            self._find_coordinator(name)
+        request = init_producer_id.InitProducerIdRequest(name, TRANSACTION_TIMEOUT_MS)
+        answer = self._until_ready(
+            lambda: self._ask(ApiKey.INIT_PRODUCER_ID, 4, init_producer_id, request)
+        )
+        return int(answer.producer_id), int(answer.producer_epoch)
+
+    def _find_coordinator(self, name: str) -> None:
+        """Ask for it: Apache Kafka makes the topic of its transactions then."""
+        request = find_coordinator.FindCoordinatorRequest(name, key_type=1)
+        _ = self._until_ready(
+            lambda: self._ask(ApiKey.FIND_COORDINATOR, 3, find_coordinator, request)
+        )
+
+    def _until_ready(self, ask: Callable[[], Any]) -> Any:
+        deadline = time.monotonic() + SECONDS
+        while True:
+            answer = ask()
+            if not answer.error_code:
+                return answer
+            if answer.error_code not in NOT_READY or time.monotonic() > deadline:
+                raise BenchError(f"the broker answers with error {answer.error_code}")
+            time.sleep(0.1)
+
+    def _ask(self, api_key: int, version: int, messages: Any, request: object) -> Any:
+        self._send(api_key, version, messages.encode_request(request, version))
+        return messages.decode_response(self._body(api_key, version), version)
 
     def wait_for_records(self, topic: str, wait_ms: int) -> None:
         """Open a fetch session on partition 0 that waits at its end; the answer is not read."""

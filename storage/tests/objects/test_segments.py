@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from struct import pack_into
 
 import pytest
@@ -184,3 +185,21 @@ def test_a_malformed_chunk_with_a_right_crc_is_refused(
     wrong = chunk._replace(crc32c=crc32c(bytes(region)))
     with pytest.raises(CorruptBatches, match=reason):
         prepare_chunk(memoryview(region), wrong)
+
+
+def test_a_reader_finds_the_aborted_transactions_of_its_range() -> None:
+    rng = Random(1)
+    for _ in range(100):
+        noted: list[AbortedTransaction] = []
+        for producer in range(rng.randrange(30)):
+            first = rng.randrange(BASE, BASE + 50)
+            noted.append(AbortedTransaction(producer, first, first + rng.choice([1, 2, 30])))
+        builder = SegmentBuilder(TOPIC, 3, BASE)
+        for each in noted:
+            builder.add_aborted(each)
+        builder.append(batch(BASE, 1))
+        index = read_segment(builder.seal(BASE + 1).body)
+        start = rng.randrange(BASE, BASE + 60)
+        end = start + rng.randrange(40)
+        expected = {each for each in noted if each.last_offset >= start and each.first_offset < end}
+        assert set(index.aborted_between(start, end)) == expected

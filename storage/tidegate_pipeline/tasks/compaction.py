@@ -5,9 +5,9 @@ only when `delete.retention.ms` have passed since an earlier round covered it.  
 key is removed.  Records of aborted transactions are removed, and supersede nothing.
 
 The marker of a transaction goes when its data is gone, but as late as a tombstone: a reader of
-committed records may have read the data before.  An aborted transaction's entry in the index of
-segments goes with its marker: by an entry without a marker, a reader would drop later records of
-the producer.
+committed records may have read the data before.  An aborted transaction's entries in the indexes of
+segments go then, and its marker in a later round: by an entry without a marker, a reader would drop
+later records of the producer, and segments of a round may be published apart.
 
 The framing is Kafka's: base offset, last offset delta, producer fields, base timestamp and codec of
 a batch stay; record count, length, CRC and largest timestamp follow from the remaining records,
@@ -20,12 +20,13 @@ tombstones stay, too.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import compress as select
 from itertools import islice, pairwise
-from operator import le, lt
+from operator import itemgetter, le, lt
 from struct import Struct
 
 from crc32c import crc32c
@@ -91,6 +92,7 @@ class Removed:
         self.markers += other.markers
 
 
+_first = itemgetter(0)
 _NO_SPANS = Spans([0], [], [], [])
 
 
@@ -98,21 +100,32 @@ class AbortedSet:
     """The aborted transactions of the sources read so far."""
 
     def __init__(self) -> None:
-        self._by_producer: dict[int, set[AbortedTransaction]] = {}
+        # First and last offset, in order: the transactions of one producer do not overlap.
+        self._spans: dict[int, list[tuple[int, int]]] = {}
 
     def add(self, aborted: Iterable[AbortedTransaction]) -> None:
         """Add those of a source; repeats are harmless."""
-        for each in aborted:
-            self._by_producer.setdefault(each.producer_id, set()).add(each)
+        for producer_id, first, last in aborted:
+            spans = self._spans.setdefault(producer_id, [])
+            at = bisect_left(spans, (first, last))
+            if spans[at : at + 1] != [(first, last)]:
+                spans.insert(at, (first, last))
 
     def holds(self, header: BatchHeader) -> bool:
         """Return whether a batch belongs to one of them."""
         if not header.attributes & TRANSACTIONAL or header.attributes & CONTROL:
             return False
-        of_producer = self._by_producer.get(header.producer_id, ())
-        return any(
-            each.first_offset <= header.base_offset <= each.last_offset for each in of_producer
-        )
+        return header.base_offset <= self._last_offset(header)
+
+    def is_ended_by(self, header: BatchHeader) -> bool:
+        """Return whether a marker ends one of them."""
+        return header.base_offset == self._last_offset(header)
+
+    def _last_offset(self, header: BatchHeader) -> int:
+        """Return where the producer's last transaction ends that begins at the batch or before."""
+        spans = self._spans.get(header.producer_id, ())
+        at = bisect_right(spans, header.base_offset, key=_first)
+        return spans[at - 1][1] if at else -1
 
 
 class LatestOffsets:
@@ -203,7 +216,8 @@ class Cleaner:
     ) -> memoryview | None:
         has_data = header.producer_id in self._with_data
         self._with_data.discard(header.producer_id)
-        if has_data or is_last or header.base_offset >= self._markers_below:
+        is_young = header.base_offset >= self._markers_below
+        if has_data or is_last or is_young or self._aborted.is_ended_by(header):
             return batch
         self.removed.markers += header.record_count
         return None

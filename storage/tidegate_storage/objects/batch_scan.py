@@ -1,9 +1,9 @@
 """A scan of record batches whose bytes arrive in pieces of any size.  Pure.
 
-For tools that show an object's content.  The scan keeps only the header of the current batch, so a
-stretch may be of any length.  Damage does not end the scan: a batch with a wrong CRC is reported
-and skipped.  Only where no batch can lie is the rest skipped too, since the start of the next batch
-is unknown.
+For tools that show an object's content.  The scan keeps only the header of the current batch, and
+the one small record of a control batch, so a stretch may be of any length.  Damage does not end the
+scan: a batch with a wrong CRC is reported and skipped.  Only where no batch can lie is the rest
+skipped too, since the start of the next batch is unknown.
 """
 
 from __future__ import annotations
@@ -21,17 +21,23 @@ from tidegate_protocol.batches import (
     BatchHeader,
     read_header,
 )
+from tidegate_protocol.control_batches import CONTROL_BATCH_BYTES, commits
 
 from ..stores.object_store import Buffer
 
 
 @dataclass(frozen=True, slots=True)
 class SeenBatch:
-    """A batch.  position: of its first byte in the object."""
+    """A batch.  position: of its first byte in the object.
+
+    commits: whether a control batch commits its producer's transaction, or aborts it; None for all
+      other batches.
+    """
 
     position: int
     header: BatchHeader
     is_whole: bool
+    commits: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +59,7 @@ class BatchScan:
         self._at = position
         self._header = bytearray()
         self._batch: tuple[int, BatchHeader] | None = None
+        self._marker = bytearray()
         self._left = 0
         self._crc = 0
         self._is_lost = False
@@ -96,8 +103,16 @@ class BatchScan:
     def _body(self, view: memoryview) -> int:
         taken = min(self._left, len(view))
         self._crc = crc32c(view[:taken], self._crc)
+        if self._is_marker:
+            self._marker += view[:taken]
         self._left -= taken
         return taken
+
+    @property
+    def _is_marker(self) -> bool:
+        header = self._batch[1] if self._batch is not None else None
+        is_small = header is not None and header.size_bytes == CONTROL_BATCH_BYTES
+        return is_small and header is not None and header.is_control
 
     def _ended(self) -> SeenBatch:
         assert self._batch is not None
@@ -107,9 +122,11 @@ class BatchScan:
             self.batches += 1
             self.records += header.record_count
         self._at = position + header.size_bytes
+        ending = commits(bytes(self._marker)) if self._is_marker else None
         self._batch = None
         self._header.clear()
-        return SeenBatch(position, header, is_whole)
+        self._marker.clear()
+        return SeenBatch(position, header, is_whole, ending)
 
 
 def _why_not(header: BatchHeader, left_bytes: int) -> str:

@@ -24,8 +24,11 @@ anything.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import accumulate
 from struct import Struct, error
 from typing import NamedTuple
 
@@ -80,6 +83,26 @@ class AbortedTransaction(NamedTuple):
     last_offset: int
 
 
+class _AbortedByEnd:
+    """Aborted transactions by their last offset; lowest: the least first offset from each on."""
+
+    __slots__ = ("_last", "_lowest", "_rows")
+
+    def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
+        self._rows = sorted(aborted, key=lambda each: each.last_offset)
+        self._last = array("q", [each.last_offset for each in self._rows])
+        firsts = (each.first_offset for each in reversed(self._rows))
+        self._lowest = array("q", accumulate(firsts, min))
+        self._lowest.reverse()
+
+    def between(self, start: int, end: int) -> Iterator[AbortedTransaction]:
+        for at in range(bisect_left(self._last, start), len(self._rows)):
+            if self._lowest[at] >= end:
+                break
+            if self._rows[at].first_offset < end:
+                yield self._rows[at]
+
+
 @dataclass(frozen=True, slots=True)
 class SegmentIndex:
     """The layout of a segment.  check: the index's CRC, which the cluster state keeps."""
@@ -91,11 +114,19 @@ class SegmentIndex:
     chunks: tuple[Chunk, ...]
     aborted: tuple[AbortedTransaction, ...]
     check: int
+    _by_end: _AbortedByEnd = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_by_end", _AbortedByEnd(self.aborted))
+
+    def aborted_between(self, start: int, end: int) -> Iterator[AbortedTransaction]:
+        """Yield those that began below `end` and ended at `start` or later."""
+        return self._by_end.between(start, end)
 
     @property
     def size_bytes(self) -> int:
         """Return about how many bytes of memory it takes."""
-        return 500 + 400 * len(self.chunks) + 200 * len(self.aborted)
+        return 700 + 400 * len(self.chunks) + 230 * len(self.aborted)
 
 
 def header_bytes(topic_id: bytes, partition: int, base_offset: int) -> bytes:

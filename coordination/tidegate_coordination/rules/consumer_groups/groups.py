@@ -72,7 +72,7 @@ class Deletion(Enum):
 
 @dataclass(frozen=True, slots=True)
 class DeleteGroup:
-    """Delete a group without members, its offsets and its claim.
+    """Delete a group without members, its offsets, also those only staged, and its claim.
 
     The caller knows that no member is about to join.  Only the holder of the claim may propose it,
     or any gateway if no live gateway holds the claim.
@@ -126,10 +126,7 @@ class ForgetGroup:
         """See the class."""
         claim = view.state.claims.get(group_claim(self.group_id))
         held = claim is not None and claim.incarnation == view.writer
-        is_kept = view.state.groups.get(self.group_id) is not None
-        # An open transaction may make the group durable, with the offsets that it has staged.
-        is_kept = is_kept or bool(view.state.transactions.staging(self.group_id))
-        if not held or is_kept:
+        if not held or view.state.groups.get(self.group_id) is not None:
             return Decided((), None)
         return Decided((GroupDeleted(self.group_id),), None)
 

@@ -80,7 +80,7 @@ def propose_expiry(
 
 def is_spent(state: ClusterState, group: Group, expired: int, log_time_ms: int) -> bool:
     """Return whether the group is empty without so many of its offsets."""
-    if group.members or state.transactions.staging(group.group_id):
+    if group.members or state.transactions.is_staging(group.group_id):
         return False
     if expired < sum(map(len, group.offsets.values())):
         return False
@@ -108,11 +108,10 @@ def expired_offsets(
 
 
 def _idle_offsets(state: ClusterState, group: Group) -> Iterator[tuple[bytes, CommittedOffset]]:
-    is_staging = bool(state.transactions.staging(group.group_id))
     for topic_id, of_topic in group.offsets.items():
         for partition, each in of_topic.items():
             key = (topic_id, partition)
-            if not is_staging or not state.transactions.is_pending(group.group_id, key):
+            if not state.transactions.is_pending(group.group_id, key):
                 yield topic_id, each
 
 

@@ -97,7 +97,8 @@ class OffsetDeletionRefusal(Enum):
 
 @dataclass(frozen=True, slots=True)
 class DeleteOffsets:
-    """Delete committed offsets of topics that no member subscribes to (KIP-496).
+    """Delete committed offsets of topics that no member subscribes to (KIP-496), and offsets that
+    transactions have staged.
 
     partitions: (topic id, partition).  Answer: a refusal, or per partition False when its topic is
     subscribed to.  Offsets that were never committed count as deleted.
@@ -127,7 +128,7 @@ class DeleteOffsets:
         if group.members and group.protocol_type != CONSUMER_PROTOCOL_TYPE:
             return Decided((), OffsetDeletionRefusal.IN_USE)
         free = [not is_subscribed(view.state, group, topic_id) for topic_id, _ in self.partitions]
-        return Decided(_deletion(group, self.partitions, free), free)
+        return Decided(_deletion(view.state, group, self.partitions, free), free)
 
 
 def is_subscribed(state: ClusterState, group: Group, topic_id: bytes) -> bool:
@@ -148,11 +149,15 @@ def group_subscription(group: Group) -> frozenset[str] | None:
 
 
 def _deletion(
-    group: Group, partitions: Sequence[tuple[bytes, int]], free: Sequence[bool]
+    state: ClusterState,
+    group: Group,
+    partitions: Sequence[tuple[bytes, int]],
+    free: Sequence[bool],
 ) -> list[OffsetsDeleted]:
+    is_pending = state.transactions.is_pending
     wanted = dict.fromkeys(
         each
         for each, is_free in zip(partitions, free, strict=True)
-        if is_free and group.offset(*each) is not None
+        if is_free and (group.offset(*each) is not None or is_pending(group.group_id, each))
     )
     return [OffsetsDeleted(group.group_id, tuple(wanted))] if wanted else []

@@ -101,8 +101,8 @@ class PublishCompaction:
 
     stretches: the rewritten ones; all other runs below the round's end need no change.  Each
     stretch may be published by itself, since a removed record has a newer one of its key after it,
-    or is a tombstone of earlier rounds.  end: of the round, which counts only if all stretches were
-    accepted; None for a part that is not the last.
+    or is a tombstone of earlier rounds, or of an aborted transaction.  end: of the
+    round, which counts only if all stretches were accepted; None for a part that is not the last.
     """
 
     incarnation: int

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import Final
 
-from ...events.transactions import TransactionWritten
+from ...events.transactions import TransactionGrew, TransactionWritten
 from ...state.transactions.open import NOTHING_WRITTEN
 from ..proposal import View
 from ..transaction_overlay import OverlaidId
@@ -21,6 +21,21 @@ TRANSACTIONAL: Final = 1
 """Of BatchFacts.flags: the batch is part of a transaction."""
 MAY_ADD: Final = 2
 """Of BatchFacts.flags: it adds its partition to the transaction (Produce v12 and later)."""
+_BEGAN_SHIFT: Final = 8
+
+
+def with_began(flags: int, began: int) -> int:
+    """Return flags of a batch that belongs to the transaction that began at a position.
+
+    Without MAY_ADD the epoch does not tell one transaction from the next.  A batch may wait for the
+    object store while its client gives up, aborts and begins another.
+    """
+    return flags | began << _BEGAN_SHIFT
+
+
+def began_of(flags: int) -> int:
+    """Return where the transaction of a batch began; 0 if the flags do not say so."""
+    return flags >> _BEGAN_SHIFT
 
 
 class Misfit(Enum):
@@ -29,50 +44,67 @@ class Misfit(Enum):
     UNKNOWN_ID = "no transactional id has the producer id"
     STALE_EPOCH = "the transactional id has another epoch"
     NOT_ADDED = "its partition was not added to a transaction"
+    LATE = "its transaction has ended, and another is open"
     NOT_TRANSACTIONAL = "a transaction of the producer is open in the partition"
     TOO_LARGE = "the transaction has too many partitions"
 
 
 class TransactionJudge:
-    """Judges batches of one object, and notes which begin a transaction in their partition."""
+    """Judges batches of one object, and notes which add or begin their partition."""
 
     def __init__(self, view: View) -> None:
         self._view: Final = view
-        self._first_offsets: dict[int, list[tuple[int, int]]] = {}
+        # By producer id; only this judge changes it while one object is judged.
+        self._found: Final[dict[int, OverlaidId | None]] = {}
+        self._added: Final[dict[int, dict[int, None]]] = {}
+        self._first_offsets: Final[dict[int, dict[int, int]]] = {}
 
-    def fence(self, flags: int, producer_id: int, epoch: int, number: int) -> Misfit | None:
-        """Return why a producer may not write such a batch at all."""
-        found = self._view.transactions.of_producer(producer_id)
-        if not flags & TRANSACTIONAL:
-            is_inside = found is not None and found.row.is_open and found.has_written(number)
-            return Misfit.NOT_TRANSACTIONAL if is_inside else None
+    def is_inside(self, producer_id: int, number: int) -> bool:
+        """Return whether a producer has records of an open transaction in a partition."""
+        found = self._of_producer(producer_id)
+        return found is not None and found.row.is_open and found.has_written(number)
+
+    def fit(self, flags: int, producer_id: int, epoch: int, number: int) -> Misfit | None:
+        """Return why a transactional batch is no part of a transaction.
+
+        The first one of version 2 adds its partition, whatever becomes of the batch then.
+        """
+        found = self._of_producer(producer_id)
         if found is None:
             return Misfit.UNKNOWN_ID
-        return None if epoch == found.row.epoch else Misfit.STALE_EPOCH
-
-    def membership(self, flags: int, producer_id: int, number: int) -> Misfit | None:
-        """Return why a batch that passed the fence is no part of a transaction."""
-        found = self._id(producer_id)
+        if not found.row.has_epoch(epoch):
+            return Misfit.STALE_EPOCH
         if found.row.is_open and number in found.partitions:
-            return None
+            is_of_another = began_of(flags) not in (0, found.row.began)
+            return Misfit.LATE if is_of_another else None
         if not flags & MAY_ADD:
             return Misfit.NOT_ADDED
-        return Misfit.TOO_LARGE if is_too_large(found, 1, 0) else None
+        if is_too_large(found, 1, 0):
+            return Misfit.TOO_LARGE
+        found.begin(self._view.log_time_ms, self._view.transactions.position)
+        found.partitions[number] = NOTHING_WRITTEN
+        self._added.setdefault(producer_id, {})[number] = None
+        return None
 
     def accept(self, producer_id: int, number: int, offset: int) -> None:
         """Note a batch; the first of its transaction in the partition sets where that begins."""
-        found = self._id(producer_id)
-        found.begin(self._view.log_time_ms, self._view.transactions.position)
-        if found.partitions.get(number, NOTHING_WRITTEN) == NOTHING_WRITTEN:
+        found = self._of_producer(producer_id)
+        assert found is not None, "a batch without its transactional id is no part of a transaction"
+        if not found.has_written(number):
             found.partitions[number] = offset
-            self._first_offsets.setdefault(producer_id, []).append((number, offset))
+            self._first_offsets.setdefault(producer_id, {})[number] = offset
 
-    def events(self) -> Iterator[TransactionWritten]:
+    def events(self) -> Iterator[TransactionGrew | TransactionWritten]:
         """Yield the events that follow the commit."""
+        for producer_id, added in self._added.items():
+            written = self._first_offsets.get(producer_id, {})
+            unwritten = tuple(number for number in added if number not in written)
+            if unwritten:
+                yield TransactionGrew(producer_id, unwritten, ())
         for producer_id, first_offsets in self._first_offsets.items():
-            yield TransactionWritten(producer_id, tuple(first_offsets))
+            yield TransactionWritten(producer_id, tuple(first_offsets.items()))
 
-    def _id(self, producer_id: int) -> OverlaidId:
-        found = self._view.transactions.of_producer(producer_id)
-        assert found is not None, "a batch without its transactional id passed the fence"
-        return found
+    def _of_producer(self, producer_id: int) -> OverlaidId | None:
+        if producer_id not in self._found:
+            self._found[producer_id] = self._view.transactions.of_producer(producer_id)
+        return self._found[producer_id]

@@ -65,6 +65,7 @@ class Refusal(Enum):
     NOT_IN_TRANSACTION = "the partition was not added to a transaction"
     OPEN_TRANSACTION = "the producer has a transaction open in the partition"
     TRANSACTION_TOO_LARGE = "the transaction has too many partitions"
+    LATE_IN_TRANSACTION = "another transaction has begun since the batch arrived"
 
 
 class BatchOutcome(NamedTuple):
@@ -93,6 +94,7 @@ _MISFITS = {
     Misfit.UNKNOWN_ID: _REFUSED[Refusal.UNKNOWN_TRANSACTIONAL_ID],
     Misfit.STALE_EPOCH: _REFUSED[Refusal.STALE_PRODUCER_EPOCH],
     Misfit.NOT_ADDED: _REFUSED[Refusal.NOT_IN_TRANSACTION],
+    Misfit.LATE: _REFUSED[Refusal.LATE_IN_TRANSACTION],
     Misfit.NOT_TRANSACTIONAL: _REFUSED[Refusal.OPEN_TRANSACTION],
     Misfit.TOO_LARGE: _REFUSED[Refusal.TRANSACTION_TOO_LARGE],
 }
@@ -246,16 +248,18 @@ class _Judge:
         return self._judge_sequence(batch, partition)
 
     def _judge_transaction(self, batch: BatchFacts, partition: Partition) -> BatchOutcome | None:
-        """Judge a batch of a producer that may have transactions; repeats are answered as such."""
+        """Judge a batch of a producer that may have transactions, in Kafka's order of checks.
+
+        A batch that is refused for its sequence has still added its partition.
+        """
         flags, producer_id, number = batch.flags, batch.producer_id, partition.number
-        misfit = self.transactions.fence(flags, producer_id, batch.producer_epoch, number)
-        if misfit is not None:
-            return _MISFITS[misfit]
+        if flags:
+            misfit = self.transactions.fit(flags, producer_id, batch.producer_epoch, number)
+            return self._judge_sequence(batch, partition) if misfit is None else _MISFITS[misfit]
         settled = self._judge_sequence(batch, partition)
-        if not flags or (settled is not None and settled.refusal is None):
-            return settled
-        misfit = self.transactions.membership(flags, producer_id, number)
-        return settled if misfit is None else _MISFITS[misfit]
+        if settled is None and self.transactions.is_inside(producer_id, number):
+            return _MISFITS[Misfit.NOT_TRANSACTIONAL]
+        return settled
 
     def _judge_sequence(self, batch: BatchFacts, partition: Partition) -> BatchOutcome | None:
         key = (partition.number, batch.producer_id)

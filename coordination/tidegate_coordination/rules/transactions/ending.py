@@ -19,6 +19,8 @@ from .refusals import TransactionRefusal, allows_transactions
 
 NOT_OPEN: Final = -1
 """Of EndTransaction.began: the gateway found no open transaction."""
+WHICHEVER: Final = -1
+"""Of AbortTransaction.began: the one that is open."""
 _COMPLETE: Final = {
     True: TransactionState.COMPLETE_COMMIT,
     False: TransactionState.COMPLETE_ABORT,
@@ -82,6 +84,7 @@ def end(
         last_epoch=row.epoch if is_bumped else row.last_epoch,
         previous_producer_id=row.producer_id if is_rotated else NO_ID,
         state=_COMPLETE[committed],
+        started_ms=row.started_ms if row.is_open else view.log_time_ms,
         updated_ms=view.log_time_ms,
     )
     view.transactions.put(ending.name, after)
@@ -135,7 +138,7 @@ class EndTransaction:
             return Decided((), refused(TransactionRefusal.UNKNOWN_ID))
         # An end before version 2 bumps nothing: after it, the epoch below is that of a zombie.
         is_repeated = is_rotated or self.epoch == row.last_epoch == row.epoch - 1
-        if self.epoch != row.epoch and not is_repeated:
+        if not row.has_epoch(self.epoch) and not is_repeated:
             return Decided((), refused(TransactionRefusal.FENCED))
         if is_repeated:
             return Decided((), self._answer_repeated(row))
@@ -158,7 +161,7 @@ class EndTransaction:
         row = found.row
         if self.producer_id != row.producer_id:
             return Decided((), refused(TransactionRefusal.UNKNOWN_ID))
-        if self.epoch != row.epoch:
+        if not row.has_epoch(self.epoch):
             return Decided((), refused(TransactionRefusal.FENCED))
         if row.is_open and row.began != self.began:
             return Decided((), refused(TransactionRefusal.CONCURRENT))
@@ -197,12 +200,15 @@ class AbortTimedOut:
 class AbortTransaction:
     """Abort the open transaction of a producer for an operator, and fence it.
 
-    epoch: the producer's; a marker's at least.  Answer: see EndAnswer.
+    epoch: the producer's; a marker's at least.  began: the position at which the transaction began
+      that the operator saw: the next one of the producer stays, even with the same epoch.
+    Answer: see EndAnswer.
     """
 
     producer_id: int
     epoch: int
     spare_id: int = NO_ID
+    began: int = WHICHEVER
     reads: frozenset[str] = field(default=frozenset({TOPICS}), init=False)
     writes: frozenset[str] = field(default=_SCOPES, init=False)
 
@@ -215,6 +221,8 @@ class AbortTransaction:
             return Decided((), refused(TransactionRefusal.FENCED))
         if not found.row.is_open:
             return Decided((), refused(TransactionRefusal.INVALID_STATE))
+        if self.began not in (WHICHEVER, found.row.began):
+            return Decided((), refused(TransactionRefusal.CONCURRENT))
         return abort_fenced(view, found, self.spare_id, tev.CAUSE_OPERATOR)
 
 

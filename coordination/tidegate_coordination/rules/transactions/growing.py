@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from ...events.transactions import TransactionGrew
 from ...state.transactions.open import NOTHING_WRITTEN
+from ...state.transactions.rows import TransactionalId
 from ..proposal import NOTHING, TOPICS, Decided, View
 from ..transaction_overlay import OverlaidId
 from .refusals import MAX_GROUPS, MAX_PARTITIONS, TransactionRefusal, allows_transactions
@@ -49,9 +50,18 @@ def owned(
     if not allows_transactions(view):
         return TransactionRefusal.NOT_YET
     found = view.transactions.of_name(transactional_id)
-    if found is None or found.row.producer_id != producer_id:
+    if found is None:
         return TransactionRefusal.UNKNOWN_ID
-    return found if found.row.epoch == epoch else TransactionRefusal.FENCED
+    return disowned(found.row, producer_id, epoch) or found
+
+
+def disowned(
+    row: TransactionalId | None, producer_id: int, epoch: int
+) -> TransactionRefusal | None:
+    """Return why a client with this producer id and epoch may not act for a transactional id."""
+    if row is None or row.producer_id != producer_id:
+        return TransactionRefusal.UNKNOWN_ID
+    return None if row.has_epoch(epoch) else TransactionRefusal.FENCED
 
 
 def _number(view: View, topic_id: bytes, index: int) -> int | None:

@@ -59,7 +59,7 @@ class InitialiseTransactionalId:
         is_previous = self.expected_id == row.previous_producer_id
         if self.expected_id != row.producer_id and not is_previous:
             return Decided((), refused(TransactionRefusal.FENCED))
-        if not is_previous and self.expected_epoch == row.epoch:
+        if not is_previous and row.has_epoch(self.expected_epoch):
             return self._bump(view, found, row.epoch)
         if self.expected_epoch != row.last_epoch:
             return Decided((), refused(TransactionRefusal.FENCED))

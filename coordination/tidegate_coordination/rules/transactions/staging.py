@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...events.groups import CommittedOffset
-from ...events.transactions import OffsetsStaged
+from ...events.transactions import OffsetsStaged, TransactionGrew
 from ..consumer_groups.groups import group_scope, holds_claim
 from ..consumer_groups.offsets import OffsetToCommit, partition_exists
 from ..proposal import STAGED, TOPICS, Decided, View
@@ -17,8 +17,10 @@ from .refusals import TransactionRefusal
 class StageOffsets:
     """Stage offsets for a member that the group's machine has accepted, or for no member.
 
-    may_add: whether the group need not have been added before (v5).  Other fields: see
-    CommitOffsets.  Answer: a refusal, or per offset whether its partition still exists.
+    may_add: whether the group need not have been added before (v5).  Then it is added in any case,
+      as in Kafka.  began: without may_add, where the transaction began that was open when the
+      request arrived; 0 if that is not known.  Other fields: see CommitOffsets.
+    Answer: a refusal, or per offset whether its partition still exists.
     """
 
     group_id: str
@@ -29,6 +31,7 @@ class StageOffsets:
     producer_id: int
     epoch: int
     may_add: bool
+    began: int = 0
 
     @property
     def reads(self) -> frozenset[str]:
@@ -53,15 +56,18 @@ class StageOffsets:
         is_in = found.row.is_open and self.group_id in found.groups
         if not is_in and not self.may_add:
             return Decided((), TransactionRefusal.NOT_ADDED)
+        if is_in and self.began not in (0, found.row.began):
+            return Decided((), TransactionRefusal.CONCURRENT)
         if not is_in and is_too_large(found, 0, 1):
             return Decided((), TransactionRefusal.TOO_LARGE)
         exist = [partition_exists(view.state, each) for each in self.offsets]
         taken = [each for each, is_there in zip(self.offsets, exist, strict=True) if is_there]
-        if not taken:
+        if not taken and is_in:
             return Decided((), exist)
         found.begin(view.log_time_ms, view.transactions.position)
         found.groups.add(self.group_id)
-        return Decided((self._event(view, taken),), exist)
+        grown = TransactionGrew(self.producer_id, (), (self.group_id,))
+        return Decided((self._event(view, taken) if taken else grown,), exist)
 
     def _event(self, view: View, taken: list[OffsetToCommit]) -> OffsetsStaged:
         rows = tuple(

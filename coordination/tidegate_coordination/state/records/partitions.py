@@ -9,9 +9,10 @@ from typing import Any
 from ...events.cluster import RUN_SEGMENT, ProducerBatch, Run
 from ..broken import StateBroken, expect
 from ..frozen import FrozenRows
-from .aborted import Aborted, AbortedRow
+from .aborted import Aborted
 from .cleanings import Cleaning, Cleanings, cleaned_to, with_cleaning
 from .epochs import NO_EPOCHS, Epochs, EpochStart, end_of, epoch_at, latest, with_epoch
+from .open_spans import OpenSpans
 from .producers import KeptBatch, ProducerState, with_batch, with_marker
 from .runs import MARKER_BYTES, Marker, RunRow, Runs
 
@@ -38,9 +39,8 @@ class Partition:
     producers: dict[int, ProducerState] = field(default_factory=dict[int, ProducerState])
     cleanings: Cleanings = ()
     epochs: Epochs = NO_EPOCHS
-    open: dict[int, int] | None = None
+    open: OpenSpans | None = None
     aborted: Aborted | None = None
-    _first_open: int = -1
 
     @property
     def last_stable_offset(self) -> int:
@@ -48,9 +48,10 @@ class Partition:
 
         DeleteRecords may move the log start beyond it, as in Kafka.
         """
-        if not self.open:
+        opened = self.open
+        if opened is None:
             return self.next_offset
-        return max(self.log_start, self._first_open)
+        return max(self.log_start, opened.lowest)
 
     @property
     def leader_epoch(self) -> int:
@@ -90,47 +91,47 @@ class Partition:
 
     def fold_transaction(self, producer_id: int, first_offset: int) -> None:
         """Note where a transaction of a producer begins."""
-        opened = self.open if self.open is not None else {}
+        opened = self.open if self.open is not None else OpenSpans()
         expect(
             producer_id not in opened and first_offset < self.next_offset,
             f"partition {self.number}: a transaction of {producer_id} at {first_offset}",
         )
-        self._first_open = min(self._first_open, first_offset) if opened else first_offset
-        opened[producer_id] = first_offset
+        opened.begin(producer_id, first_offset)
         self.open = opened
 
-    def fold_marker(self, offset: int, marker: Marker, log_time_ms: int) -> None:
-        """End the transaction of a producer with a marker at the end of the partition."""
+    def fold_marker(
+        self, offset: int, marker: Marker, packed: bytes, written: ProducerState
+    ) -> None:
+        """End the transaction of a producer with a marker at the end of the partition.
+
+        packed: the marker as packed_marker() gives it.  written: the state of a producer that has
+          only written the marker.  Both are made once for all partitions.
+        """
         if offset != self.next_offset:
             raise StateBroken(
                 f"partition {self.number}: marker at {offset}, next is {self.next_offset}"
             )
         if self.runs is _NO_RUNS:
             self.runs = Runs(offset)
-        self.runs.append_marker(offset, marker)
+        self.runs.append_marker(offset, packed)
         self.next_offset = offset + 1
         self.size_bytes += MARKER_BYTES
         producer_id = marker.producer_id
         state = self.producers.get(producer_id)
-        self.producers[producer_id] = with_marker(state, marker.epoch, log_time_ms)
-        first_offset = self._close(producer_id)
+        if state is None or state.epoch != written.epoch:
+            self.producers[producer_id] = written
+        else:
+            self.producers[producer_id] = with_marker(state, state.epoch, written.last_write_ms)
+        opened = self.open
+        if opened is None:
+            return
+        first_offset = opened.end(producer_id)
+        if not opened:
+            self.open = None
         if first_offset is not None and not marker.committed:
             if self.aborted is None:
                 self.aborted = Aborted()
-            row = AbortedRow(producer_id, first_offset, offset, self.last_stable_offset)
-            self.aborted.append(row)
-
-    def _close(self, producer_id: int) -> int | None:
-        """Forget a producer's open transaction; return where it began; None: it wrote nothing."""
-        opened = self.open
-        if opened is None or producer_id not in opened:
-            return None
-        first_offset = opened.pop(producer_id)
-        if not opened:
-            self.open = None
-        elif first_offset == self._first_open:
-            self._first_open = min(opened.values())
-        return first_offset
+            self.aborted.append(producer_id, first_offset, offset, self.last_stable_offset)
 
     def fold_log_start(self, offset: int) -> list[RunRow]:
         """Move the log start up; return the removed runs."""
@@ -205,7 +206,7 @@ class Partition:
     def expire_producers(self, before_ms: int) -> None:
         """Forget producers that last wrote before a log time, but none with a transaction open."""
         if any(state.last_write_ms < before_ms for state in self.producers.values()):
-            opened = self.open or ()
+            opened = self.open.as_dict() if self.open else {}
             self.producers = {
                 producer_id: state
                 for producer_id, state in self.producers.items()
@@ -218,7 +219,7 @@ class Partition:
         Only snapshots from format 6 on can have epochs, and from format 7 on transactions.
         is_wide: see Runs.encode().
         """
-        has_transactions = bool(self.open) or bool(self.aborted)
+        has_transactions = self.open is not None or bool(self.aborted)
         return [
             self.number,
             self.topic_id,
@@ -235,12 +236,11 @@ class Partition:
 
     def _encode_transactions(self) -> tuple[object, object]:
         aborted = self.aborted.encode() if self.aborted else None
-        return list((self.open or {}).items()), aborted
+        return list(self.open.as_dict().items()) if self.open else [], aborted
 
     def _decode_transactions(self, opened: list[Any], aborted: list[Any] | None) -> None:
         if opened:
-            self.open = {producer_id: offset for producer_id, offset in opened}
-            self._first_open = min(self.open.values())
+            self.open = OpenSpans((producer_id, offset) for producer_id, offset in opened)
         self.aborted = Aborted.decode(aborted) if aborted is not None else None
 
     @classmethod

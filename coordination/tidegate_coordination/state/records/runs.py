@@ -104,21 +104,13 @@ class Runs:
         )
         self.end_offset = base_offset + run.record_count
 
-    def append_marker(self, base_offset: int, marker: Marker) -> None:
-        """Add the end of a transaction, at end_offset."""
-        producer_id = marker.producer_id
-        flags = RUN_MARKER | RUN_COMMIT if marker.committed else RUN_MARKER
-        run = Run(
-            0,
-            producer_id & _LOW,
-            MARKER_BYTES,
-            base_offset,
-            1,
-            marker.timestamp_ms,
-            marker.epoch,
-            flags,
-        )
-        self.append(run, producer_id >> _LOW_BITS)
+    def append_marker(self, base_offset: int, packed: bytes) -> None:
+        """Add the end of a transaction, at end_offset or above.  packed: see packed_marker()."""
+        if base_offset != self.end_offset and len(self):
+            self._ends[self._base[-1]] = self.end_offset
+        self._base.append(base_offset)
+        self._rest += packed
+        self.end_offset = base_offset + 1
 
     def __getitem__(self, index: int) -> RunRow:
         """Return the index-th live run."""
@@ -154,6 +146,10 @@ class Runs:
     def index_from(self, offset: int) -> int:
         """Return the index of the first run that begins there or later; len() if none does."""
         return bisect_left(self._base, offset, self._first) - self._first
+
+    def hole_after(self, offset: int, end: int) -> int:
+        """Return where the first hole above an offset begins; `end` if none begins below that."""
+        return min((each for each in self._ends.values() if offset < each < end), default=end)
 
     def merged_to(self, flag: int) -> int:
         """Return where the first run without a flag begins; end_offset if all have it."""
@@ -224,6 +220,21 @@ class Runs:
         for pairs in ends:
             runs._ends = {base_offset: next_offset for base_offset, next_offset in pairs}
         return runs
+
+
+def packed_marker(marker: Marker) -> bytes:
+    """Return what its rows in all partitions share: everything but the offset."""
+    producer_id = marker.producer_id
+    number = producer_id >> _LOW_BITS
+    return _pack(
+        number & _LOW,
+        producer_id & _LOW,
+        MARKER_BYTES,
+        marker.timestamp_ms,
+        marker.epoch,
+        RUN_MARKER | RUN_COMMIT if marker.committed else RUN_MARKER,
+        number >> _LOW_BITS,
+    )
 
 
 def _packed(row: RunRow) -> bytes:

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from ...events.groups import CommittedOffset
+from ..int_map import IntMap
 
 OffsetKey: TypeAlias = tuple[bytes, int]
 """Topic id and partition."""
@@ -38,7 +39,7 @@ class OpenTransaction:
     groups: staged offsets by group id; also groups that were only added.
     """
 
-    partitions: dict[int, int] = field(default_factory=dict[int, int])
+    partitions: IntMap = field(default_factory=IntMap)
     groups: dict[str, StagedOffsets] = field(default_factory=dict[str, StagedOffsets])
 
     def is_in(self, number: int) -> bool:
@@ -55,7 +56,7 @@ class OpenTransaction:
     def encode(self) -> object:
         """Return all of it as builtins."""
         return [
-            list(self.partitions.items()),
+            list(self.partitions.as_dict().items()),
             [
                 [group_id, [_staged_row(each) for each in staged.values()]]
                 for group_id, staged in self.groups.items()
@@ -66,7 +67,7 @@ class OpenTransaction:
     def decode(cls, row: list[Any]) -> OpenTransaction:
         """Return what encode() was called on."""
         partitions, groups = row
-        decoded = cls({number: offset for number, offset in partitions})
+        decoded = cls(IntMap((number, offset) for number, offset in partitions))
         for group_id, rows in groups:
             staged = decoded.groups[group_id] = {}
             for fields, order, is_overtaken in rows:

@@ -13,36 +13,46 @@ from ...events import transactions as tev
 from ...events.groups import CommittedOffset
 from ..broken import expect
 from ..frozen import FrozenRows
+from .ends import Ends
 from .open import NOTHING_WRITTEN, OffsetKey, OpenTransaction, StagedOffset
+from .order import NameOrder
 from .rows import (
     FENCING_EPOCH,
     NO_EPOCH,
     NO_ID,
+    ROW_BYTES,
     TransactionalId,
     TransactionState,
+    number_of,
+    numbered,
     packed,
+    started_ms_of,
     unpacked,
+    updated_ms_of,
 )
+from .staged_names import StagedNames
 
 _NEVER: Final = -1
 
 
 class TransactionTable:
-    """See the module's head.  next_order: of the next staged offset."""
+    """See the module's head.  next_order: of the next staged offset.  ends: no snapshot has it."""
 
     def __init__(self) -> None:
         self._rows: dict[str, bytes] = {}
+        self._order = NameOrder()
         self._names: dict[int, str] = {}
         self._open: dict[str, OpenTransaction] = {}
-        self._staging: dict[str, set[str]] = {}  # ids with staged offsets, by group
+        self._staging: Final = StagedNames()
         self.next_order = 0
+        self.ends: Final = Ends()
 
     def __len__(self) -> int:
         return len(self._rows)
 
-    def names(self) -> Iterable[str]:
-        """Return all transactional ids."""
-        return self._rows.keys()
+    def names(self) -> Iterator[str]:
+        """Yield the transactional ids of now, in the order of their creation."""
+        return self._order.names()
 
     def get(self, transactional_id: str) -> TransactionalId | None:
         """Return what is known of an id."""
@@ -61,28 +71,36 @@ class TransactionTable:
         """Return the ids with an open transaction."""
         return list(self._open)
 
+    def open_rows(self) -> Iterator[tuple[int, OpenTransaction]]:
+        """Yield each open transaction after the log time at which it began."""
+        for name, each in self._open.items():
+            yield started_ms_of(self._rows[name]), each
+
     def idle_since(self, before_ms: int) -> Iterator[str]:
         """Yield the ids that were last used before a log time, except those that are open."""
-        for name, data in self._rows.items():
-            if name not in self._open and unpacked(data).updated_ms < before_ms:
-                yield name
+        rows = self._rows
+        idle = self._order.idle(before_ms, lambda name: updated_ms_of(rows[name]))
+        return (name for name in idle if name not in self._open)
 
     def with_partitions(self, numbers: Sequence[int]) -> list[str]:
         """Return the ids whose open transactions have one of these partitions."""
-        return [
-            name
-            for name, each in self._open.items()
-            if not each.partitions.keys().isdisjoint(numbers)
-        ]
+        return [name for name, each in self._open.items() if any(map(each.is_in, numbers))]
 
-    def staging(self, group_id: str) -> frozenset[str]:
-        """Return the ids whose open transactions have staged offsets of a group."""
-        return frozenset(self._staging.get(group_id, ()))
+    def is_staging(self, group_id: str) -> bool:
+        """Return whether an open transaction has staged offsets of a group."""
+        return self._staging.has_group(group_id)
 
     def is_pending(self, group_id: str, key: OffsetKey) -> bool:
         """Return whether an open transaction has staged an offset of a partition (KIP-447)."""
-        names = self._staging.get(group_id, ())
-        return any(key in self._open[name].groups[group_id] for name in names)
+        return self._staging.has(group_id, key)
+
+    def staging(self, group_id: str, keys: Iterable[OffsetKey]) -> set[str]:
+        """Return the ids whose open transactions have staged offsets of these partitions."""
+        return self._staging.of(group_id, keys)
+
+    def staged_keys(self, group_id: str) -> list[OffsetKey]:
+        """Return the partitions of which open transactions have staged a group's offsets."""
+        return self._staging.keys(group_id)
 
     # -- folds -----------------------------------------------------------------------------------
 
@@ -95,6 +113,9 @@ class TransactionTable:
         last = self.get(name)
         if last is not None:
             name = self._names.pop(last.producer_id)  # the one string that is kept of it
+            number = number_of(self._rows[name])
+        else:
+            number = self._order.add(name, log_time_ms)
         row = TransactionalId(
             event.producer_id,
             event.producer_epoch,
@@ -106,14 +127,14 @@ class TransactionTable:
             log_time_ms,
             _NEVER,
         )
-        self._rows[name] = packed(row)
+        self._rows[name] = packed(row, number)
         self._names[event.producer_id] = name
 
     def fold_grew(self, event: tev.TransactionGrew, log_time_ms: int, position: int) -> None:
         """Add partitions and groups."""
         name = self._known(event.producer_id)
         transaction = self._begun(name, log_time_ms, position)
-        for number in event.partitions:
+        for number in sorted(event.partitions):  # in this order each is appended at once
             transaction.partitions.setdefault(number, NOTHING_WRITTEN)
         for group_id in event.groups:
             transaction.groups.setdefault(group_id, {})
@@ -131,31 +152,37 @@ class TransactionTable:
         name = self._known(event.producer_id)
         transaction = self._begun(name, log_time_ms, position)
         staged = transaction.groups.setdefault(event.group_id, {})
-        for each in event.offsets:
-            staged[each.topic_id, each.partition] = StagedOffset(each, self.next_order)
+        keys = [(each.topic_id, each.partition) for each in event.offsets]
+        for key, each in zip(keys, event.offsets, strict=True):
+            staged[key] = StagedOffset(each, self.next_order)
         self.next_order += 1
-        self._staging.setdefault(event.group_id, set()).add(name)
+        self._staging.add(event.group_id, keys, name)
 
     def fold_ended(self, event: tev.TransactionEnded, log_time_ms: int) -> None:
         """Close the transaction of a producer, if one is open."""
         name = self._known(event.producer_id)
         transaction = self._open.pop(name, None)
         if transaction is not None:
-            self._forget_staging(name, transaction.groups)
-        row = unpacked(self._rows[name])
+            for group_id, staged in transaction.groups.items():
+                self._staging.remove(group_id, staged, name)
+            self.ends.note(event, name)
+        data = self._rows[name]
+        row = unpacked(data)
         is_rotated = event.next_producer_id != row.producer_id
         is_bumped = is_rotated or event.next_epoch != row.epoch
         complete = TransactionState.COMPLETE_COMMIT
-        self._rows[name] = packed(
-            row._replace(
-                producer_id=event.next_producer_id,
-                epoch=event.next_epoch,
-                last_epoch=row.epoch if is_bumped else row.last_epoch,
-                previous_producer_id=row.producer_id if is_rotated else NO_ID,
-                state=complete if event.committed else TransactionState.COMPLETE_ABORT,
-                updated_ms=log_time_ms,
-            )
+        after = TransactionalId(
+            event.next_producer_id,
+            event.next_epoch,
+            row.epoch if is_bumped else row.last_epoch,
+            row.producer_id if is_rotated else NO_ID,
+            row.timeout_ms,
+            complete if event.committed else TransactionState.COMPLETE_ABORT,
+            row.started_ms if transaction is not None else log_time_ms,
+            log_time_ms,
+            row.began,
         )
+        self._rows[name] = packed(after, number_of(data))
         if is_rotated:
             taken = event.next_producer_id in self._names
             expect(not taken, f"producer id {event.next_producer_id} is taken")
@@ -166,7 +193,9 @@ class TransactionTable:
         for name in event.transactional_ids:
             expect(name in self._rows, f"transactional id {name} is unknown")
             expect(name not in self._open, f"transactional id {name}: its transaction is open")
-            del self._names[unpacked(self._rows.pop(name)).producer_id]
+            data = self._rows.pop(name)
+            self._order.remove(number_of(data))
+            del self._names[unpacked(data).producer_id]
 
     def fence_all(self) -> None:
         """Take the present epoch from all clients: the next one needs another producer id."""
@@ -177,15 +206,15 @@ class TransactionTable:
                 previous_producer_id=NO_ID,
                 state=TransactionState.EMPTY,
             )
-            self._rows[name] = packed(row)
+            self._rows[name] = packed(row, number_of(data))
 
     def overtake(self, group_id: str, offsets: Iterable[CommittedOffset], order: int) -> None:
         """Note commits of a group's offsets: those staged before `order` will not replace them."""
-        for name in self._staging.get(group_id, ()):
-            staged = self._open[name].groups[group_id]
-            for each in offsets:
-                found = staged.get((each.topic_id, each.partition))
-                if found is not None and found.order < order:
+        for each in offsets:
+            key = (each.topic_id, each.partition)
+            for name in self._staging.of(group_id, (key,)):
+                found = self._open[name].groups[group_id][key]
+                if found.order < order:
                     found.is_overtaken = True
 
     def drop_partitions(self, names: Iterable[str], numbers: Iterable[int]) -> None:
@@ -195,23 +224,16 @@ class TransactionTable:
             for number in gone:
                 self._open[name].partitions.pop(number, None)
 
-    def drop_offsets(self, group_id: str, keys: Iterable[OffsetKey] | None = None) -> None:
-        """Forget staged offsets of a group: some of them, or all."""
-        gone = list(keys) if keys is not None else None
-        for name in self._staging.get(group_id, set()).copy():
-            staged = self._open[name].groups[group_id]
-            for key in list(staged) if gone is None else gone:
-                staged.pop(key, None)
-            if not staged:
-                self._unstage(name, group_id)
+    def drop_offsets(self, group_id: str, keys: Iterable[OffsetKey]) -> None:
+        """Forget staged offsets of a group."""
+        for key in keys:
+            for name in self._staging.of(group_id, (key,)):
+                del self._open[name].groups[group_id][key]
+                self._staging.remove(group_id, (key,), name)
 
     def staged_of(self, topic_id: bytes) -> list[tuple[str, list[OffsetKey]]]:
         """Return the partitions of a topic with staged offsets, by group."""
-        found: list[tuple[str, list[OffsetKey]]] = []
-        for group_id, names in self._staging.items():
-            every = {key for name in names for key in self._open[name].groups[group_id]}
-            found.append((group_id, [key for key in every if key[0] == topic_id]))
-        return [each for each in found if each[1]]
+        return list(self._staging.of_topic(topic_id))
 
     def _known(self, producer_id: int) -> str:
         name = self._names.get(producer_id)
@@ -222,7 +244,8 @@ class TransactionTable:
     def _begun(self, name: str, log_time_ms: int, position: int) -> OpenTransaction:
         """Return the open transaction of an id; begin one if there is none."""
         transaction = self._open.get(name)
-        row = unpacked(self._rows[name])
+        data = self._rows[name]
+        row = unpacked(data)._replace(updated_ms=log_time_ms)
         if transaction is None:
             transaction = self._open[name] = OpenTransaction()
             row = row._replace(
@@ -231,37 +254,33 @@ class TransactionTable:
                 started_ms=log_time_ms,
                 began=position,
             )
-        self._rows[name] = packed(row._replace(updated_ms=log_time_ms))
+        self._rows[name] = packed(row, number_of(data))
         return transaction
-
-    def _forget_staging(self, name: str, group_ids: Iterable[str]) -> None:
-        for group_id in group_ids:
-            self._unstage(name, group_id)
-
-    def _unstage(self, name: str, group_id: str) -> None:
-        names = self._staging.get(group_id, set())
-        names.discard(name)
-        if not names:
-            self._staging.pop(group_id, None)
 
     # -- snapshots -------------------------------------------------------------------------------
 
     def frozen(self) -> FrozenRows[str]:
         """Return all rows as they are now."""
-        return FrozenRows("transactions", self._rows, self._encode_row)
+        rows, end = self._rows, self._order.end
+
+        def was_here(name: str) -> bool:
+            data = rows.get(name)
+            return data is not None and number_of(data) < end
+
+        return FrozenRows("transactions", self.names(), self._encode_row, was_here=was_here)
 
     def _encode_row(self, name: str) -> object:
         transaction = self._open.get(name)
-        row: list[object] = [name, self._rows[name]]
+        row: list[object] = [name, self._rows[name][:ROW_BYTES]]
         return [*row, transaction.encode()] if transaction is not None else row
 
     def decode(self, rows: Iterable[Any]) -> None:
         """Add some of the frozen rows, in their order."""
-        for name, row, *more in rows:
-            self._rows[name] = row
-            self._names[unpacked(row).producer_id] = name
+        for name, data, *more in rows:
+            row = unpacked(data)
+            self._rows[name] = numbered(data, self._order.add(name, row.updated_ms))
+            self._names[row.producer_id] = name
             for each in more:
                 transaction = self._open[name] = OpenTransaction.decode(each)
                 for group_id, staged in transaction.groups.items():
-                    if staged:
-                        self._staging.setdefault(group_id, set()).add(name)
+                    self._staging.add(group_id, staged, name)

@@ -280,6 +280,7 @@ class Trial:
         expect(group is not None and not is_gone, f"unknown group {event.group_id}")
         for topic_id, partition in event.partitions:
             found = group is not None and group.offset(topic_id, partition) is not None
+            found = found or self._transactions.is_pending(event.group_id, (topic_id, partition))
             found = found and ("end of topic", topic_id) not in self._once
             expect(found, f"group {event.group_id}: no offset to delete")
             self._only_once("offset", (event.group_id, topic_id, partition))

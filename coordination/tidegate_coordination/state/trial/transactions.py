@@ -12,7 +12,7 @@ from typing import Final
 from ...events import transactions as tev
 from ..broken import expect
 from ..cluster import ClusterState
-from ..transactions.open import NOTHING_WRITTEN, OpenTransaction
+from ..transactions.open import NOTHING_WRITTEN, OffsetKey, OpenTransaction
 from .runs import RunTrial
 
 
@@ -36,13 +36,13 @@ class TransactionTrial:
         self._state: Final = state
         self._runs: Final = runs
         self._traced: Final[dict[int, _Traced | None]] = {}  # by producer id; None: has none now
-        self._new_names: Final[dict[str, int]] = {}
-        self._gone: Final[set[str]] = set()
+        self._new_names: Final[dict[str, int | None]] = {}  # None: the id has expired
+        self._has_ended = False
 
     def initialised(self, event: tev.TransactionalIdInitialised) -> None:
         """Check that an id without open transaction gets an unused producer id, or its own."""
         name = event.transactional_id
-        expect(bool(name) and name not in self._gone, f"transactional id {name!r}")
+        expect(bool(name), "a transactional id without a name")
         last_id = self._producer_of(name)
         last = self._of(last_id) if last_id is not None else None
         expect(last is None or not last.is_open, f"transactional id {name}: it is open")
@@ -74,6 +74,7 @@ class TransactionTrial:
 
     def ended(self, event: tev.TransactionEnded) -> None:
         """Check that each partition gets one marker, where it ends."""
+        self._has_ended = True
         traced = self._known(event.producer_id)
         partitions = traced.partitions
         is_open = partitions is not None or not event.committed
@@ -92,9 +93,14 @@ class TransactionTrial:
         for name in event.transactional_ids:
             producer_id = self._producer_of(name)
             traced = self._of(producer_id) if producer_id is not None else None
-            is_idle = traced is not None and not traced.is_open and name not in self._gone
+            is_idle = traced is not None and not traced.is_open
             expect(is_idle, f"transactional id {name} expires, but it is open or unknown")
-            self._gone.add(name)
+            assert producer_id is not None
+            self._traced[producer_id] = self._new_names[name] = None
+
+    def is_pending(self, group_id: str, key: OffsetKey) -> bool:
+        """Return whether an offset is staged, whatever the events so far ended."""
+        return not self._has_ended and self._state.transactions.is_pending(group_id, key)
 
     def topic_deleted(self, numbers: list[int]) -> None:
         """Take its partitions out of what is open."""
@@ -129,7 +135,7 @@ class TransactionTrial:
         if name is None or row is None:
             return None
         transaction: OpenTransaction | None = self._state.transactions.open_of(name)
-        partitions = dict(transaction.partitions) if transaction is not None else None
+        partitions = transaction.partitions.as_dict() if transaction is not None else None
         for number in list(partitions or ()):
             if self._runs.is_gone(number):
                 assert partitions is not None
@@ -138,10 +144,7 @@ class TransactionTrial:
 
     def _known(self, producer_id: int) -> _Traced:
         traced = self._of(producer_id)
-        expect(
-            traced is not None and traced.name not in self._gone,
-            f"producer id {producer_id} has no transactional id",
-        )
+        expect(traced is not None, f"producer id {producer_id} has no transactional id")
         assert traced is not None
         return traced
 

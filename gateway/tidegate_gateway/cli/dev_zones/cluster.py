@@ -16,7 +16,8 @@ from typing import Any, Final
 import trio
 
 from ...refusals_to_start import sentence_of
-from ..gateways import ClusterOptions, DrainOptions, drain, undrain
+from ..existing_cluster import ClusterOptions
+from ..gateways import DrainOptions, drain, undrain
 from .child import Child, start_child
 from .keyboard import typed_lines
 from .moves import Phase, Refused, Step, ending, is_wanted, steps

@@ -12,10 +12,13 @@ from tidegate_protocol.compression import Codec
 from tidegate_storage.objects.batch_scan import SeenBatch
 from tidegate_storage.objects.wal_format import Slice
 
+from ...tools.aborted_index import AbortedIndex
 from ...tools.inspection import Frame, Scanned, Stretch
 
 _KINDS: Final = {"wal": "WAL object", "segment": "segment"}
 _NO_PRODUCER: Final = -1
+_MAX_ABORTED: Final = 200
+_ENDS: Final = {True: "commit", False: "abort"}
 
 
 class Printer(Protocol):
@@ -51,6 +54,7 @@ class TextPrinter:
         self._shows_batches = shows_batches
         self._line = ""
         self._state: ClusterState | None = None
+        self._aborted = AbortedIndex(())
 
     def frame(
         self, what: str, frame: Frame, state: ClusterState | None, known: Known | None
@@ -67,9 +71,8 @@ class TextPrinter:
             name = _topic_name(state, topic_id)
             end = "?" if behind < 0 else behind - 1
             print(f"topic     {name}, partition {partition}, offsets {base} to {end}")
-        for each in frame.aborted:
-            offsets = f"offsets {each.first_offset} to {each.last_offset}"
-            print(f"aborted   producer {each.producer_id}, {offsets}")
+        self._aborted = AbortedIndex(frame.aborted)
+        _print_aborted(frame)
         if known is not None:
             _print_known(known)
         for problem in frame.problems:
@@ -98,7 +101,7 @@ class TextPrinter:
     def batch(self, batch: SeenBatch) -> None:
         """See Printer."""
         if self._shows_batches:
-            print(_batch_line(batch))
+            print(_batch_line(batch, is_aborted=self._aborted.holds(batch)))
 
     def scanned(self, found: Scanned) -> None:
         """See Printer."""
@@ -111,6 +114,14 @@ class TextPrinter:
     def end(self, problems: int) -> None:
         """See Printer."""
         print("whole" if not problems else f"damaged in {problems} places")
+
+
+def _print_aborted(frame: Frame) -> None:
+    for each in frame.aborted[:_MAX_ABORTED]:
+        offsets = f"offsets {each.first_offset} to {each.last_offset}"
+        print(f"aborted   producer {each.producer_id}, {offsets}")
+    if len(frame.aborted) > _MAX_ABORTED:
+        print(f"aborted   {len(frame.aborted) - _MAX_ABORTED} more; --json lists all")
 
 
 def _print_known(known: Known) -> None:
@@ -126,6 +137,7 @@ class JsonPrinter:
 
     def __init__(self, *, shows_batches: bool) -> None:
         self._shows_batches = shows_batches
+        self._aborted = AbortedIndex(())
         self._values: dict[str, object] = {}
         self._stretches: list[dict[str, object]] = []
 
@@ -133,6 +145,7 @@ class JsonPrinter:
         self, what: str, frame: Frame, state: ClusterState | None, known: Known | None
     ) -> None:
         """See Printer."""
+        self._aborted = AbortedIndex(frame.aborted)
         self._values = {
             "object": what,
             "kind": frame.kind,
@@ -166,7 +179,14 @@ class JsonPrinter:
         """See Printer."""
         if self._shows_batches:
             header = batch.header._asdict()
-            values = {"position": batch.position, "ok": batch.is_whole, **header}
+            values = {
+                "position": batch.position,
+                "ok": batch.is_whole,
+                "transactional": batch.header.is_transactional,
+                "aborted": self._aborted.holds(batch),
+                "marker": None if batch.commits is None else _ENDS[batch.commits],
+                **header,
+            }
             print(json.dumps({"batch": values}))
 
     def scanned(self, found: Scanned) -> None:
@@ -180,7 +200,7 @@ class JsonPrinter:
         print(json.dumps({"ok": not problems, **self._values, name: self._stretches}))
 
 
-def _batch_line(batch: SeenBatch) -> str:
+def _batch_line(batch: SeenBatch, *, is_aborted: bool) -> str:
     header = batch.header
     parts = [
         f"  batch   byte {batch.position}, {header.size_bytes} bytes",
@@ -190,14 +210,21 @@ def _batch_line(batch: SeenBatch) -> str:
         f"{time_text(header.base_timestamp)} to {time_text(header.max_timestamp)}",
     ]
     if header.producer_id != _NO_PRODUCER:
-        parts.append(
-            f"producer {header.producer_id} epoch {header.producer_epoch}"
-            f" sequence {header.base_sequence}"
-        )
-    parts += ["transactional"] if header.is_transactional else []
-    parts += ["control"] if header.is_control else []
+        sequence = "" if header.is_control else f" sequence {header.base_sequence}"
+        parts.append(f"producer {header.producer_id} epoch {header.producer_epoch}{sequence}")
+    parts += _transaction_parts(batch, is_aborted=is_aborted)
     parts += [] if batch.is_whole else ["CRC WRONG"]
     return ", ".join(parts)
+
+
+def _transaction_parts(batch: SeenBatch, *, is_aborted: bool) -> list[str]:
+    if batch.commits is not None:
+        return [f"{_ENDS[batch.commits]} marker"]
+    if batch.header.is_control:
+        return ["control"]
+    if not batch.header.is_transactional:
+        return []
+    return ["transactional, aborted" if is_aborted else "transactional"]
 
 
 def _codec(number: int) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from tidegate_storage.objects.ownership import check_owner, read_owner
 
 from ...tools.readability import Found
 from ...tools.repair import Repair
+from ..asking import confirmed
 from ..bar import BytesBar
 from ..dev.pipeline import default_log, default_store
 from ..existing_cluster import coordinator_of
@@ -48,7 +48,7 @@ def run_topic_repair(options: TopicRepairOptions, *, as_json: bool) -> int:
     try:
         if options.skip and as_json and not options.yes:
             raise BadSource("--json cannot ask for a confirmation: give --yes, too")
-        confirm = _confirmed if not options.yes else _always
+        confirm = confirmed if not options.yes else _always
         outcome = trio.run(_repair, options, confirm, not as_json)
     except Exception as error:
         if not was_told(error):
@@ -60,14 +60,6 @@ def run_topic_repair(options: TopicRepairOptions, *, as_json: bool) -> int:
 
 def _always(question: str) -> bool:
     return True
-
-
-def _confirmed(question: str) -> bool:
-    """Ask the person at the terminal; without a terminal the answer is no."""
-    if not sys.stdin.isatty():
-        print(f"{question} There is no terminal to answer at: give --yes.", file=sys.stderr)
-        return False
-    return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,7 @@ from .group_errors import refusal_code
 TOPIC_IDS_SINCE = 10
 OFFSETS_AT_ONCE: Final = 2_000
 _NO_TOPIC = b""
+_UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
 class _Row(NamedTuple):
@@ -124,7 +125,13 @@ class OffsetCommit:
     async def _commit(
         self, request: OffsetCommitRequest, rows: list[_Row], unknown: ErrorCode
     ) -> list[ErrorCode]:
-        """Commit even if no partition is left, because the member must be checked."""
+        """Commit even if no offset is left, because the member must be checked.
+
+        As in Kafka, a request that names only unknown partitions does not get so far.
+        """
+        are_unknown = [row.code in _UNKNOWN for row in rows]
+        if rows and all(are_unknown):
+            return [row.code for row in rows]
         answer = await self.groups.commit(
             request.group_id,
             MemberIdentity(request.member_id, request.group_instance_id),
@@ -132,7 +139,9 @@ class OffsetCommit:
             [row.offset for row in rows if row.code is ErrorCode.NONE],
         )
         if isinstance(answer, Refusal):
-            return [refusal_code(answer)] * len(rows)
+            code = refusal_code(answer)
+            pairs = zip(rows, are_unknown, strict=True)
+            return [row.code if is_unknown else code for row, is_unknown in pairs]
         taken = iter(answer)
         return [
             row.code

@@ -68,7 +68,8 @@ class DescribeProducersHandler:
         return PartitionResponse(index, ErrorCode.NONE, None, producers)
 
     def _producers(self, partition: Partition) -> list[ProducerState]:
-        names, opened = self.coordinator.state.transactions, partition.open or {}
+        names = self.coordinator.state.transactions
+        opened = partition.open.as_dict() if partition.open else {}
         return [
             ProducerState(
                 producer_id,

@@ -172,6 +172,7 @@ class Look:
         stable = partition.last_stable_offset
         end = stable if self._is_committed_only else high_watermark
         offset = request.fetch_offset
+        upto = self._upto(partition, offset, end)
         records: list[Piece] | ReadProblem = []
         preferred = STAY
         if self._elsewhere is not None and (topic := self._topic(wanted)) is not None:
@@ -181,7 +182,7 @@ class Look:
         elif offset >= end:
             self._read_up[-1] = partition.number
         else:
-            records = self._plan.read(partition, offset, end, max(request.partition_max_bytes, 0))
+            records = self._plan.read(partition, offset, upto, max(request.partition_max_bytes, 0))
         if isinstance(records, ReadProblem):
             self._fail(request.partition, _READ_CODES[records], partition)
             return
@@ -202,18 +203,29 @@ class Look:
                 None,
                 None,
                 None,
-                self._aborted(partition, offset, end) if self._is_committed_only else None,
+                self._aborted(partition, offset, has_records=bool(pieces)),
                 preferred,
                 pieces or b"",
             )
         )
 
-    def _aborted(self, partition: Partition, offset: int, end: int) -> list[AbortedTransaction]:
+    def _upto(self, partition: Partition, offset: int, end: int) -> int:
+        """Return where the records of the answer must end.
+
+        The marker of an abort may have been lost in a hole.  Without it, a reader of committed
+        records drops later records of the producer, but only those of the same answer.
+        """
+        return partition.runs.hole_after(offset, end) if self._is_committed_only else end
+
+    def _aborted(
+        self, partition: Partition, offset: int, *, has_records: bool
+    ) -> list[AbortedTransaction] | None:
         """Return the aborted transactions among the records of the answer, by first offset."""
-        behind = self._plan.behind
-        if behind and behind[-1][0] is partition:
-            end = behind[-1][1]
-        rows = aborted_between(partition, offset, end, self._plan.index)
+        if not self._is_committed_only:
+            return None
+        if not has_records:
+            return []
+        rows = aborted_between(partition, offset, self._plan.read_to, self._plan.index)
         return [AbortedTransaction(producer_id, first) for first, producer_id in rows]
 
     def _tell_diverging(self, index: int, end: EpochEndOffset, partition: Partition) -> None:
@@ -264,8 +276,9 @@ class Look:
 
 
 def _failed(index: int, code: ErrorCode, partition: Partition | None) -> PartitionData:
-    answer = PartitionData(index, code, -1, -1, -1, aborted_transactions=None, records=b"")
+    answer = PartitionData(index, code, -1, -1, -1, records=b"")
     if partition is not None:
+        answer.aborted_transactions = None  # as Kafka: the list is empty only if it is unknown
         answer.high_watermark = partition.next_offset
         answer.last_stable_offset = partition.last_stable_offset
         answer.log_start_offset = partition.log_start

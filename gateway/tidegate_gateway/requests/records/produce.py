@@ -22,8 +22,7 @@ import trio
 
 from tidegate_coordination.configs.topic_settings import TopicSettings
 from tidegate_coordination.coordinator.coordinator import Coordinator, CoordinatorUnavailable
-from tidegate_coordination.events.metadata_versions import TRANSACTIONS as TRANSACTIONS_LEVEL
-from tidegate_coordination.rules.records.transactional_batches import MAY_ADD, TRANSACTIONAL
+from tidegate_coordination.rules.records.transactional_batches import MAY_ADD, with_began
 from tidegate_coordination.state.topics import Topic
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.headers import RequestHeader
@@ -50,15 +49,20 @@ from ...produce.produce_deadlines import ProduceDeadlines
 from ...produce.record_checks import RecordChecks
 from ...produce.refusals import BatchRefused
 from ...produce.wal_writer import WalWriter
+from ...transactions.arrivals import began_at, is_known
 from ...unserved import TRANSACTIONS
 from ..refused_features import RefusedFeatures
 from .produce_answers import Pending, Token, refuse
 from .produce_rules import (
     NO_ANSWER,
+    NO_TRANSACTIONAL_ID,
     accepted_header,
+    allows_transactions,
     find_topic,
+    partition_numbers,
     request_error,
-    transactional_producer_ids,
+    transactional_flags,
+    transactional_producers,
     writable_topic,
 )
 
@@ -66,9 +70,6 @@ _log = structlog.get_logger("tidegate.produce")
 
 # About the default of clients' request.timeout.ms.
 ROOM_SECONDS: Final = 30.0
-
-# From here on a batch adds its partition to its transaction (KIP-890).
-MAY_ADD_SINCE: Final = 12
 
 # The cost of accepting a batch, in rows (turns.py).
 ROWS_A_BATCH: Final = 5
@@ -79,7 +80,7 @@ class _Received:
     """A request in stage one: its version, its client, its bytes and its reply.
 
     room_by: trio's time until which its batches wait for room.  transactional_flags: of its
-      transactional batches, see BatchFacts; 0: it may have none.
+      transactional batches, see BatchFacts; 0: it may have none.  misfit: why these are refused.
     """
 
     version: int
@@ -88,6 +89,7 @@ class _Received:
     pending: Pending
     room_by: float
     transactional_flags: int
+    misfit: tuple[ErrorCode, str] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,13 +128,13 @@ class Produce:
         slot = None if request.acks == NO_ANSWER else connection.open_slot()
         pending = Pending(connection, header, slot, self.flusher, self.deadlines)
         room_by = trio.current_time() + ROOM_SECONDS
-        flags = 0
-        if request.transactional_id is not None:
-            flags = TRANSACTIONAL | (MAY_ADD if header.api_version >= MAY_ADD_SINCE else 0)
-        received = _Received(header.api_version, connection.peer, arena, pending, room_by, flags)
         whole = request_error(request.acks) or self._error_here()
-        if whole is None and request.transactional_id is not None:
-            whole = await self._transactional_error(connection.peer, request)
+        whole = whole or self._unnamed_error(connection.peer, request)
+        misfit = None if whole else await self._misfit(request)
+        flags = 0 if whole else await self._flags(connection, request, header.api_version)
+        received = _Received(
+            header.api_version, connection.peer, arena, pending, room_by, flags, misfit
+        )
         for topic_data in request.topic_data:
             answer = TopicProduceResponse(topic_data.name, topic_data.topic_id)
             pending.response.responses.append(answer)
@@ -157,28 +159,52 @@ class Produce:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER, "this gateway does not reach its metadata log"
         return None
 
-    async def _transactional_error(
-        self, peer: Peer, request: ProduceRequest
-    ) -> tuple[ErrorCode, str] | None:
+    def _unnamed_error(self, peer: Peer, request: ProduceRequest) -> tuple[ErrorCode, str] | None:
+        """Return why the whole request is refused: for its transactional id, or for having none."""
+        if request.transactional_id is None:
+            return NO_TRANSACTIONAL_ID if transactional_producers(request) else None
+        if allows_transactions(self.coordinator.state):
+            return None
+        self.refused.note(peer, TRANSACTIONS)
+        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, TRANSACTIONS.what
+
+    async def _misfit(self, request: ProduceRequest) -> tuple[ErrorCode, str] | None:
         """Return why the transactional batches of a request cannot be written.
 
         The log's rules know a batch's producer id only, so here is checked that it is the request's
         id's.
         """
-        state = self.coordinator.state
-        if state.metadata_version < TRANSACTIONS_LEVEL:
-            self.refused.note(peer, TRANSACTIONS)
-            return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, TRANSACTIONS.what
-        producer_ids = transactional_producer_ids(request)
-        if len(producer_ids) > 1:
-            return ErrorCode.INVALID_PRODUCER_ID_MAPPING, "batches of several producer ids"
-        for producer_id in producer_ids:
-            if state.transactions.name_of(producer_id) != request.transactional_id:
+        if request.transactional_id is None:
+            return None
+        transactions = self.coordinator.state.transactions
+        producers = transactional_producers(request)
+        if len(producers) > 1:
+            return ErrorCode.INVALID_PRODUCER_ID_MAPPING, "batches of several producers"
+        for producer_id, _ in producers:
+            if transactions.name_of(producer_id) != request.transactional_id:
                 await self._catch_up()
-            if state.transactions.name_of(producer_id) != request.transactional_id:
+            if transactions.name_of(producer_id) != request.transactional_id:
                 text = "the transactional id has another producer id"
                 return ErrorCode.INVALID_PRODUCER_ID_MAPPING, text
         return None
+
+    async def _flags(self, connection: Connection, request: ProduceRequest, version: int) -> int:
+        """Return the flags of a request's transactional batches; see BatchFacts.
+
+        Raises:
+          CloseConnection: the client is gone, and may have begun another transaction elsewhere.
+        """
+        name = request.transactional_id
+        flags = transactional_flags(name, version)
+        if name is None or flags & MAY_ADD:
+            return flags
+        state = self.coordinator.state
+        if not is_known(state, name, partition_numbers(state.topics, request)):
+            await self._catch_up()
+        began = began_at(state, name)
+        if connection.is_gone():
+            raise CloseConnection()
+        return with_began(flags, began)
 
     async def _topic(self, data: TopicProduceData, version: int) -> Topic | None:
         """Find the topic, reading the log to its end before calling it unknown."""
@@ -208,6 +234,8 @@ class Produce:
             topic = writable_topic(topic, data.index, received.version)
             records = cast("memoryview | None", data.records)  # a decoded field is never else
             batch, batch_header = await self._checked(topic, records, received)
+            if received.misfit is not None and batch_header.is_transactional:
+                raise BatchRefused(*received.misfit)
             if not self.writer.has_room:
                 await self._wait_for_room(received.room_by)
         except BatchRefused as refused:

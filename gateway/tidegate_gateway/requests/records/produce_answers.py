@@ -33,6 +33,8 @@ _REFUSAL_CODES = {
     Refusal.TRANSACTION_TOO_LARGE: ErrorCode.TRANSACTION_ABORTABLE,
     # The batch was not written and will not be: the client may send it again.
     Refusal.ABANDONED: ErrorCode.NOT_ENOUGH_REPLICAS,
+    # Its client has given it up, or this gateway had not yet read that the transaction began.
+    Refusal.LATE_IN_TRANSACTION: ErrorCode.NOT_ENOUGH_REPLICAS,
 }
 
 

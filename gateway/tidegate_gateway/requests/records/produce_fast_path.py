@@ -12,12 +12,14 @@ are parsed once, and are then a key in a table of routes.
 from __future__ import annotations
 
 from struct import Struct
-from typing import Final
+from typing import Final, TypeAlias
 
 from tidegate_coordination.configs.topic_settings import TopicSettings
+from tidegate_coordination.rules.records.transactional_batches import MAY_ADD, with_began
 from tidegate_coordination.rules.records.wal import BatchOutcome
 from tidegate_coordination.state.topics import Topic
 from tidegate_protocol.apis import ApiKey
+from tidegate_protocol.batches import TRANSACTIONAL
 from tidegate_protocol.headers import response_header
 from tidegate_protocol.messages import produce as messages
 from tidegate_protocol.messages.produce import (
@@ -42,9 +44,17 @@ from ...network.arenas import Arena
 from ...network.connection import Connection, fill
 from ...network.replies import ReplySlot
 from ...produce.refusals import BatchRefused
+from ...transactions.arrivals import began_at, is_known
 from .produce import Produce
 from .produce_answers import UNANSWERABLE, settle_answer
-from .produce_rules import ANSWERED_ACKS, accepted_header, find_topic, writable_topic
+from .produce_rules import (
+    ANSWERED_ACKS,
+    accepted_header,
+    allows_transactions,
+    find_topic,
+    transactional_flags,
+    writable_topic,
+)
 
 # Room is checked once a request: a larger request could make an object much too large.
 MAX_FRAME_BYTES: Final = 2 << 20
@@ -60,7 +70,18 @@ _HEAD = Struct(">ii")
 class _Route:
     """The shared facts of requests that begin with the same bytes."""
 
-    __slots__ = ("head", "index", "key", "reply", "settings", "timeout_ms", "topic", "version")
+    __slots__ = (
+        "head",
+        "index",
+        "key",
+        "reply",
+        "settings",
+        "timeout_ms",
+        "topic",
+        "transactional_flags",
+        "transactional_id",
+        "version",
+    )
 
     def __init__(
         self, head: int, plain: PlainProduce, topic: Topic, settings: TopicSettings
@@ -69,9 +90,15 @@ class _Route:
         self.version = plain.version
         [(self.key, [(self.index, _, _)])] = plain.topics
         self.timeout_ms = plain.timeout_ms
+        self.transactional_id = plain.transactional_id
+        self.transactional_flags = transactional_flags(plain.transactional_id, plain.version)
         self.topic = topic
         self.settings = settings
         self.reply = LoneReply(self.key, self.index)
+
+
+_Batch: TypeAlias = tuple[Topic, int, memoryview, BatchHeader, int]
+"""Topic, partition, bytes, header, and flags (see BatchFacts)."""
 
 
 class _Lone:
@@ -238,6 +265,7 @@ class PlainProducePath:
         self._topics = produce.coordinator.state.topics
         self._configs = produce.coordinator.state.configs
         self._live_gateways = produce.coordinator.state.gateways.live
+        self._transactions = produce.coordinator.state.transactions
         self._routes: dict[bytes, _Route] = {}
         self._routes_as_of = (-1, -1)
         self.flusher = produce.flusher
@@ -265,16 +293,29 @@ class PlainProducePath:
         start, end = place
         batch = frame[start:end]
         produce, topic = self._produce, route.topic
+        flags = route.transactional_flags
         try:
-            header = accepted_header(batch, route.settings, route.version, produce.now_ms())
+            header = accepted_header(
+                batch,
+                route.settings,
+                route.version,
+                produce.now_ms(),
+                may_be_transactional=bool(flags),
+            )
         except BatchRefused:
             return False
+        if flags:  # a call more only for transactional clients
+            number = topic.partition_numbers[route.index]
+            own = self._flags(connection, header, route.transactional_id, flags, number)
+            if own is None:
+                return False
+            flags = own
         lone = _Lone(self, route, correlation_id, connection)
         produce.on_topic_bytes(topic.name, end - start)
         peer.produced_bytes += end - start
         writer = produce.writer
         writer.pin(arena)
-        writer.append(topic.topic_id, route.index, batch, header, lone)
+        writer.append(topic.topic_id, route.index, batch, header, lone, flags)
         self.deadlines.add(lone, route.timeout_ms)
         return True
 
@@ -282,7 +323,7 @@ class PlainProducePath:
         plain = read_plain(frame)
         if plain is None or plain.acks not in ANSWERED_ACKS:
             return False
-        batches = self._batches(plain, frame)
+        batches = self._batches(connection, plain, frame)
         if batches is None:
             return False
         self._learn(connection, frame, plain, batches[0][0])
@@ -290,20 +331,24 @@ class PlainProducePath:
         produce = self._produce
         # From here on the open object refers to the arena, even if the connection ends.
         produce.writer.pin(arena)
-        for topic, partition, batch, header in batches:
+        for topic, partition, batch, header, flags in batches:
             produce.on_topic_bytes(topic.name, len(batch))
             connection.peer.produced_bytes += len(batch)
-            produce.writer.append(topic.topic_id, partition, batch, header, request.token())
+            token = request.token()
+            produce.writer.append(topic.topic_id, partition, batch, header, token, flags)
         self.deadlines.add(request, plain.timeout_ms)
         return True
 
     def _batches(
-        self, plain: PlainProduce, frame: memoryview
-    ) -> list[tuple[Topic, int, memoryview, BatchHeader]] | None:
+        self, connection: Connection, plain: PlainProduce, frame: memoryview
+    ) -> list[_Batch] | None:
         """Return the batches with their topics; None if the rules refuse any."""
-        produce, version = self._produce, plain.version
+        produce, version, name = self._produce, plain.version, plain.transactional_id
+        if name is not None and not allows_transactions(produce.coordinator.state):
+            return None
         now_ms = produce.now_ms()
-        found: list[tuple[Topic, int, memoryview, BatchHeader]] = []
+        may_be = transactional_flags(name, version)
+        found: list[_Batch] = []
         for key, parts in plain.topics:
             topic = find_topic(self._topics, key)
             if topic is None:
@@ -315,11 +360,44 @@ class PlainProducePath:
                 batch = frame[start:end]
                 try:
                     writable_topic(topic, index, version)
-                    header = accepted_header(batch, settings, version, now_ms)
+                    header = accepted_header(
+                        batch, settings, version, now_ms, may_be_transactional=bool(may_be)
+                    )
                 except BatchRefused:
                     return None
-                found.append((topic, index, batch, header))
-        return found if len(found) <= MAX_PARTS else None
+                number = topic.partition_numbers[index]
+                flags = self._flags(connection, header, name, may_be, number)
+                if flags is None:
+                    return None
+                found.append((topic, index, batch, header, flags))
+        # One transactional id has one producer id, and a request only one of its epochs.
+        epochs = {header.producer_epoch for *_, header, flags in found if flags}
+        return found if len(found) <= MAX_PARTS and len(epochs) <= 1 else None
+
+    def _flags(
+        self,
+        connection: Connection,
+        header: BatchHeader,
+        name: str | None,
+        may_be: int,
+        number: int,
+    ) -> int | None:
+        """Return the flags of a batch, see BatchFacts.
+
+        None: this gateway may have to read the log first, or the batch has another transactional id
+        than its request, or its client is gone.
+        may_be: of the transactional batches of the request.  number: of the partition.
+        """
+        if not header.attributes & TRANSACTIONAL:
+            return 0
+        if name is None or self._transactions.name_of(header.producer_id) != name:
+            return None
+        if may_be & MAY_ADD:
+            return may_be
+        state = self._produce.coordinator.state
+        if not is_known(state, name, (number,)) or connection.is_gone():
+            return None
+        return with_began(may_be, began_at(state, name))
 
     def _learn(
         self, connection: Connection, frame: memoryview, plain: PlainProduce, topic: Topic

@@ -9,6 +9,9 @@ from __future__ import annotations
 from typing import Final, cast
 
 from tidegate_coordination.configs.topic_settings import TopicSettings
+from tidegate_coordination.events.metadata_versions import TRANSACTIONS
+from tidegate_coordination.rules.records import transactional_batches as flags
+from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.topics import Topic, TopicTable
 from tidegate_protocol.batches import HEADER_BYTES, TRANSACTIONAL, read_header
 from tidegate_protocol.error_codes import ErrorCode
@@ -25,7 +28,9 @@ ZSTD: Final = 4
 NO_ANSWER: Final = 0
 ANSWERED_ACKS: Final = (-1, 1)
 VALID_ACKS: Final = (NO_ANSWER, *ANSWERED_ACKS)
-_NO_TRANSACTIONAL_ID: Final = (
+# From here on a batch adds its partition to its transaction (KIP-890).
+MAY_ADD_SINCE: Final = 12
+NO_TRANSACTIONAL_ID: Final = (
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     "a transactional batch needs a request with a transactional id",
 )
@@ -43,16 +48,44 @@ def request_error(acks: int) -> tuple[ErrorCode, str] | None:
     return None
 
 
-def transactional_producer_ids(request: ProduceRequest) -> set[int]:
-    """Return the producer ids of a request's transactional batches that have a header."""
-    found: set[int] = set()
+def allows_transactions(state: ClusterState) -> bool:
+    """Return whether transactional batches may be written at all."""
+    return state.metadata_version >= TRANSACTIONS
+
+
+def transactional_flags(transactional_id: str | None, version: int) -> int:
+    """Return the flags of a request's transactional batches, see BatchFacts; 0: it may have none.
+
+    version: of the request.
+    """
+    if transactional_id is None:
+        return 0
+    return flags.TRANSACTIONAL | (flags.MAY_ADD if version >= MAY_ADD_SINCE else 0)
+
+
+def transactional_producers(request: ProduceRequest) -> set[tuple[int, int]]:
+    """Return (producer id, epoch) of a request's transactional batches that have a header."""
+    found: set[tuple[int, int]] = set()
     for topic in request.topic_data:
         for data in topic.partition_data:
             records = cast("memoryview | None", data.records)  # a decoded field is never else
             if records is not None and len(records) >= HEADER_BYTES:
                 header = read_header(records)
                 if header.attributes & TRANSACTIONAL:
-                    found.add(header.producer_id)
+                    found.add((header.producer_id, header.producer_epoch))
+    return found
+
+
+def partition_numbers(topics: TopicTable, request: ProduceRequest) -> set[int]:
+    """Return the numbers of a request's partitions, as far as the replica knows them.
+
+    It names topics: requests with topic ids are of a later version than all callers ask for.
+    """
+    found: set[int] = set()
+    for each in request.topic_data:
+        topic = topics.by_name.get(each.name)
+        numbers = topic.partition_numbers if topic is not None else ()
+        found |= {numbers[p.index] for p in each.partition_data if 0 <= p.index < len(numbers)}
     return found
 
 
@@ -103,7 +136,7 @@ def accepted_header(
         raise BatchRefused(_REASON_CODES[invalid.reason], str(invalid)) from invalid
     # Once per batch: a property would be a call.
     if header.attributes & TRANSACTIONAL and not may_be_transactional:
-        raise BatchRefused(*_NO_TRANSACTIONAL_ID)
+        raise BatchRefused(*NO_TRANSACTIONAL_ID)
     if version < ZSTD_FROM and header.codec == ZSTD:
         raise BatchRefused(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "")
     if size_bytes > settings.segment_bytes:

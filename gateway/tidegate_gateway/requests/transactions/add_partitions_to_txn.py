@@ -6,14 +6,15 @@ transactions at once, and a check without a change (KIP-890), which no gateway n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from types import ModuleType
-from typing import ClassVar, Final
+from typing import ClassVar, Final, TypeAlias
 
 from tidegate_coordination.coordinator.coordinator import Coordinator, CoordinatorUnavailable
+from tidegate_coordination.rules.transactions.growing import disowned
 from tidegate_coordination.rules.transactions.refusals import TransactionRefusal
-from tidegate_coordination.state.topics import Topic
 from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import add_partitions_to_txn as wire
@@ -28,12 +29,20 @@ from tidegate_protocol.messages.add_partitions_to_txn import (
 )
 
 from ...network.call import Call
+from ...network.turns import Turns
+from ...topics.internal_topics import INTERNAL_TOPICS
 from ...transactions.steps import ProducerName, TransactionSteps
 from .errors import UNAVAILABLE, refusal_code
 
 SEVERAL_SINCE: Final = 4
 KNOWS_FENCED_SINCE: Final = 2
 KNOWS_ABORTABLE_SINCE: Final = 5
+_UNKNOWN: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+_UNTRIED: Final = ErrorCode.OPERATION_NOT_ATTEMPTED
+"""If one partition is unknown, none is added."""
+_DENIED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+_Place: TypeAlias = tuple[bytes, int]
+"""Topic id and partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,70 +75,87 @@ class AddPartitionsToTxn:
     async def _add(
         self, call: Call, wanted: AddPartitionsToTxnTransaction
     ) -> list[AddPartitionsToTxnTopicResult]:
-        if not wanted.transactional_id:
-            return _all(wanted.topics, ErrorCode.INVALID_REQUEST)
+        codes = await self._codes(call, wanted)
+        turns = Turns()
+        results: list[AddPartitionsToTxnTopicResult] = []
+        for topic in wanted.topics:
+            result = AddPartitionsToTxnTopicResult(topic.name)
+            results.append(result)
+            for index in topic.partitions:
+                row = AddPartitionsToTxnPartitionResult(index, next(codes))
+                result.results_by_partition.append(row)
+                await turns.count()
+        return results
+
+    async def _codes(
+        self, call: Call, wanted: AddPartitionsToTxnTransaction
+    ) -> Iterator[ErrorCode]:
+        """Add the partitions, or check; return a code for each."""
         try:
-            unknown = await self._unknown(wanted.topics)
-            if unknown:
-                return _with_unknown(wanted.topics, unknown)
+            places = await self._places(wanted.topics)
+            codes = _refused(call, wanted.topics, places)
+            if codes is not None:
+                return iter(codes)
+            known = [each for each in places if each is not None]
+            if not wanted.transactional_id:
+                return repeat(ErrorCode.INVALID_REQUEST)
             if wanted.verify_only:
-                return await self._verify(call, wanted)
-            refusal = await self._grow(wanted)
+                return await self._verify(call, wanted, known)
+            refusal = await self.steps.grow(_producer(wanted), tuple(known))
         except CoordinatorUnavailable:
-            return _all(wanted.topics, UNAVAILABLE)
-        return _all(wanted.topics, _code(call, refusal))
+            return repeat(UNAVAILABLE)
+        return repeat(_code(call, refusal))
 
-    async def _grow(self, wanted: AddPartitionsToTxnTransaction) -> TransactionRefusal | None:
-        partitions = tuple(
-            (topic.topic_id, index)
-            for each in wanted.topics
-            if (topic := self._topic(each)) is not None
-            for index in each.partitions
-        )
-        return await self.steps.grow(_producer(wanted), partitions)
-
-    async def _unknown(self, topics: Sequence[AddPartitionsToTxnTopic]) -> set[tuple[str, int]]:
-        unknown = self._unknown_here(topics)
-        if unknown:
+    async def _places(self, topics: Sequence[AddPartitionsToTxnTopic]) -> list[_Place | None]:
+        places = await self._places_here(topics)
+        if None in places:
             await self.coordinator.catch_up()
-            unknown = self._unknown_here(topics)
-        return unknown
+            places = await self._places_here(topics)
+        return places
 
-    def _unknown_here(self, topics: Sequence[AddPartitionsToTxnTopic]) -> set[tuple[str, int]]:
-        unknown: set[tuple[str, int]] = set()
+    async def _places_here(self, topics: Sequence[AddPartitionsToTxnTopic]) -> list[_Place | None]:
+        """Return each partition by the id of its topic; None for one that does not exist."""
+        turns = Turns()
+        places: list[_Place | None] = []
         for each in topics:
-            topic = self._topic(each)
-            count = len(topic.partition_numbers) if topic is not None else 0
-            unknown |= {(each.name, index) for index in each.partitions if not 0 <= index < count}
-        return unknown
-
-    def _topic(self, wanted: AddPartitionsToTxnTopic) -> Topic | None:
-        return self.coordinator.state.topics.by_name.get(wanted.name)
+            topic = self.coordinator.state.topics.by_name.get(each.name)
+            for index in each.partitions:
+                is_there = topic is not None and 0 <= index < len(topic.partition_numbers)
+                places.append((topic.topic_id, index) if topic is not None and is_there else None)
+                await turns.count()
+        return places
 
     async def _verify(
-        self, call: Call, wanted: AddPartitionsToTxnTransaction
-    ) -> list[AddPartitionsToTxnTopicResult]:
+        self, call: Call, wanted: AddPartitionsToTxnTransaction, places: Sequence[_Place]
+    ) -> Iterator[ErrorCode]:
         """Return for each partition whether the open transaction has it."""
         await self.coordinator.catch_up()
-        table = self.coordinator.state.transactions
-        row = table.get(wanted.transactional_id)
-        if row is None or row.producer_id != wanted.producer_id:
-            return _all(wanted.topics, _code(call, TransactionRefusal.UNKNOWN_ID))
-        if row.epoch != wanted.producer_epoch:
-            return _all(wanted.topics, _code(call, TransactionRefusal.FENCED))
-        transaction = table.open_of(wanted.transactional_id)
+        state = self.coordinator.state
+        row = state.transactions.get(wanted.transactional_id)
+        refusal = disowned(row, wanted.producer_id, wanted.producer_epoch)
+        if refusal is not None:
+            return repeat(_code(call, refusal))
+        transaction = state.transactions.open_of(wanted.transactional_id)
         numbers = transaction.partitions.keys() if transaction is not None else ()
-        absent = _code(call, TransactionRefusal.NOT_ADDED)
 
-        def code(each: AddPartitionsToTxnTopic, index: int) -> ErrorCode:
-            topic = self._topic(each)
+        def code(topic_id: bytes, index: int) -> ErrorCode:
+            topic = state.topics.by_id.get(topic_id)
             is_in = topic is not None and topic.partition_numbers[index] in numbers
-            return ErrorCode.NONE if is_in else absent
+            # Brokers translate it for older producers.
+            return ErrorCode.NONE if is_in else ErrorCode.TRANSACTION_ABORTABLE
 
-        return [
-            _result(each, [code(each, index) for index in each.partitions])
-            for each in wanted.topics
-        ]
+        return iter([code(*each) for each in places])
+
+
+def _refused(
+    call: Call, topics: Sequence[AddPartitionsToTxnTopic], places: Sequence[_Place | None]
+) -> list[ErrorCode] | None:
+    """Return a code for each partition; None if all may be added.  Clients add no internal ones."""
+    codes = [_UNTRIED if each is not None else _UNKNOWN for each in places]
+    if call.version < SEVERAL_SINCE:
+        is_internal = [each.name in INTERNAL_TOPICS for each in topics for _ in each.partitions]
+        codes = [_DENIED if own else code for own, code in zip(is_internal, codes, strict=True)]
+    return codes if any(code is not _UNTRIED for code in codes) else None
 
 
 def _producer(wanted: AddPartitionsToTxnTransaction) -> ProducerName:
@@ -142,32 +168,3 @@ def _code(call: Call, refusal: TransactionRefusal | None) -> ErrorCode:
         knows_fenced=call.version >= KNOWS_FENCED_SINCE,
         knows_abortable=call.version >= KNOWS_ABORTABLE_SINCE,
     )
-
-
-def _all(
-    topics: Sequence[AddPartitionsToTxnTopic], code: ErrorCode
-) -> list[AddPartitionsToTxnTopicResult]:
-    return [_result(each, [code] * len(each.partitions)) for each in topics]
-
-
-def _with_unknown(
-    topics: Sequence[AddPartitionsToTxnTopic], unknown: set[tuple[str, int]]
-) -> list[AddPartitionsToTxnTopicResult]:
-    """If one partition is unknown, none is added."""
-
-    def code(name: str, index: int) -> ErrorCode:
-        is_unknown = (name, index) in unknown
-        untried = ErrorCode.OPERATION_NOT_ATTEMPTED
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_unknown else untried
-
-    return [_result(each, [code(each.name, index) for index in each.partitions]) for each in topics]
-
-
-def _result(
-    topic: AddPartitionsToTxnTopic, codes: Sequence[ErrorCode]
-) -> AddPartitionsToTxnTopicResult:
-    rows = [
-        AddPartitionsToTxnPartitionResult(index, code)
-        for index, code in zip(topic.partitions, codes, strict=True)
-    ]
-    return AddPartitionsToTxnTopicResult(topic.name, rows)

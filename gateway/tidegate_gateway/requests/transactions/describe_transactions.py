@@ -1,7 +1,8 @@
 """DescribeTransactions: version 0 (KIP-664).
 
 Any gateway answers, from a replica that has read the metadata log to its end.  As in Kafka, a group
-whose offsets a transaction commits is shown as a partition of `__consumer_offsets`.
+whose offsets a transaction commits is shown as a partition of `__consumer_offsets`, and an ended
+transaction keeps its start time until the id is initialised again.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class DescribeTransactions:
             name,
             row.state.shown,
             row.timeout_ms,
-            row.started_ms if row.is_open else -1,
+            row.started_ms,
             row.producer_id,
             row.epoch,
             list(self._topics(transaction)) if transaction is not None else [],

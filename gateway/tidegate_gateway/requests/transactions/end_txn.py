@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import ClassVar, Final
 
 from tidegate_coordination.coordinator.coordinator import CoordinatorUnavailable
+from tidegate_coordination.rules.transactions.ending import NOT_OPEN
 from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import end_txn as wire
@@ -42,7 +43,10 @@ class EndTxn:
             request.transactional_id, request.producer_id, request.producer_epoch
         )
         try:
-            answer = await self.steps.end(producer, committed=request.committed, bumps=bumps)
+            began = NOT_OPEN if bumps else await self.steps.began(call, request.transactional_id)
+            answer = await self.steps.end(
+                producer, committed=request.committed, bumps=bumps, began=began
+            )
         except CoordinatorUnavailable:
             return EndTxnResponse(error_code=UNAVAILABLE)
         if answer.refusal is not None:

@@ -10,6 +10,7 @@ clients treat as fatal.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
 from typing import ClassVar, Final
@@ -35,10 +36,10 @@ _NONE: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class InitProducerId:
-    """See the module's head.  max_timeout_ms: the longest that a transaction may stay open."""
+    """See the module's head.  max_timeout_ms: returns how long a transaction may stay open."""
 
     steps: TransactionSteps
-    max_timeout_ms: int
+    max_timeout_ms: Callable[[], int]
     api_key: ClassVar[int] = ApiKey.INIT_PRODUCER_ID
     messages: ClassVar[ModuleType] = wire
 
@@ -73,7 +74,7 @@ class InitProducerId:
             return ErrorCode.NONE
         if not request.transactional_id:
             return ErrorCode.INVALID_REQUEST
-        if not 0 < request.transaction_timeout_ms <= self.max_timeout_ms:
+        if not 0 < request.transaction_timeout_ms <= self.max_timeout_ms():
             return ErrorCode.INVALID_TRANSACTION_TIMEOUT
         return ErrorCode.NONE
 

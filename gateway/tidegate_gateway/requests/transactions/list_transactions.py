@@ -1,17 +1,18 @@
 """ListTransactions: versions 0-2 (KIP-664, KIP-994, KIP-1152).
 
 Tools ask every broker and add the answers up.  So a gateway lists the ids that hash to it among all
-live gateways.
+live gateways.  As in Kafka, the filter of durations counts from the start of an id's last
+transaction, also if that has ended; an id without one passes.  Differs from Kafka: a pattern whose
+matches would take too long is refused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from types import ModuleType
-from typing import Any, ClassVar, Final, Protocol
-
-import re2
+from typing import ClassVar, Final, NamedTuple
 
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.placement.rendezvous import choose
@@ -25,8 +26,10 @@ from tidegate_protocol.messages.list_transactions import (
     TransactionState,
 )
 
+from ...blocking import Blocking
 from ...network.call import Call
 from ...network.turns import Turns
+from .id_patterns import LONG_STEPS, BadPattern, IdPattern
 
 # Kafka's names; some name states that no transaction has here.
 _STATES: Final = frozenset(
@@ -41,19 +44,34 @@ _STATES: Final = frozenset(
         "PrepareEpochFence",
     }
 )
-_ANY_DURATION: Final = -1
-_RE2: Any = re2  # it has no types
+# So many steps of a match count as one row of the answer.
+_STEPS_A_ROW: Final = 10_000
 
 
-class _Pattern(Protocol):
-    def fullmatch(self, text: str) -> object: ...
+class _Filters(NamedTuple):
+    """Of a request, which may name 100,000 states and producer ids."""
+
+    states: frozenset[str]
+    producer_ids: frozenset[int]
+    longer_than_ms: int
+
+    @classmethod
+    def of(cls, request: ListTransactionsRequest) -> _Filters:
+        """Return those of a request."""
+        return cls(
+            frozenset(request.state_filters),
+            frozenset(request.producer_id_filters),
+            request.duration_filter,
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class ListTransactions:
-    """See the module's head."""
+    """See the module's head.  now_ms: wall clock, since log time stands while nothing happens."""
 
     coordinator: Coordinator
+    blocking: Blocking
+    now_ms: Callable[[], int]
     api_key: ClassVar[int] = ApiKey.LIST_TRANSACTIONS
     messages: ClassVar[ModuleType] = wire
 
@@ -61,30 +79,39 @@ class ListTransactions:
         self, call: Call, request: ListTransactionsRequest
     ) -> ListTransactionsResponse:
         """List this gateway's share of the ids that pass all filters."""
-        matches = _matcher(request.transactional_id_pattern)
-        if matches is None:
+        try:
+            pattern = await self.blocking.run(partial(IdPattern, request.transactional_id_pattern))
+        except BadPattern:
             return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
         await self.coordinator.catch_up()
-        turns = Turns()
+        filters, turns = _Filters.of(request), Turns()
         found: list[TransactionState] = []
-        for name in list(self.coordinator.state.transactions.names()):
+        for name in self.coordinator.state.transactions.names():
             row = self.coordinator.state.transactions.get(name)
-            is_wanted = row is not None and self._is_wanted(row, request) and matches(name)
-            if row is not None and is_wanted and self._is_own(name):
-                found.append(TransactionState(name, row.producer_id, row.state.shown))
-            await turns.count()
+            steps = 0
+            if row is not None and self._is_wanted(row, filters) and self._is_own(name):
+                steps = pattern.steps(name)
+                if await self._matches(pattern, name):
+                    found.append(TransactionState(name, row.producer_id, row.state.shown))
+            await turns.count(1 + steps // _STEPS_A_ROW)
         unknown = [each for each in request.state_filters if each not in _STATES]
         return ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=found)
 
-    def _is_wanted(self, row: TransactionalId, request: ListTransactionsRequest) -> bool:
-        if request.state_filters and row.state.shown not in request.state_filters:
+    async def _matches(self, pattern: IdPattern, name: str) -> bool:
+        if pattern.steps(name) < LONG_STEPS:
+            return pattern.matches(name)
+        return await self.blocking.run(partial(pattern.matches, name))
+
+    def _is_wanted(self, row: TransactionalId, filters: _Filters) -> bool:
+        if filters.states and row.state.shown not in filters.states:
             return False
-        if request.producer_id_filters and row.producer_id not in request.producer_id_filters:
+        if filters.producer_ids and row.producer_id not in filters.producer_ids:
             return False
-        if request.duration_filter == _ANY_DURATION:
+        if filters.longer_than_ms < 0:
             return True
-        age_ms = self.coordinator.state.log_time_ms - row.started_ms
-        return row.is_open and age_ms > request.duration_filter
+        # As in Kafka, a transaction that has ended counts from its start, too.
+        age_ms = max(self.now_ms(), self.coordinator.state.log_time_ms) - row.started_ms
+        return age_ms > filters.longer_than_ms
 
     def _is_own(self, name: str) -> bool:
         """Return whether the id hashes to this gateway."""
@@ -93,16 +120,3 @@ class ListTransactions:
             return True
         chosen = brokers[choose(name.encode(), list(brokers))]
         return chosen.incarnation == self.coordinator.incarnation
-
-
-def _matcher(pattern: str | None) -> Callable[[str], object] | None:
-    """Return what a name must pass; None if the pattern is no regular expression."""
-    if not pattern:
-        return lambda _: True
-    options = _RE2.Options()
-    options.log_errors = False
-    try:
-        compiled: _Pattern = _RE2.compile(pattern, options)
-    except _RE2.error:
-        return None
-    return compiled.fullmatch

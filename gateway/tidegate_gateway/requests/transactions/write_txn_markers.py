@@ -29,6 +29,8 @@ from tidegate_protocol.messages.write_txn_markers import (
 )
 
 from ...network.call import Call
+from ...network.turns import Turns
+from ...topics.client_acts import Act, tell_act
 from ...transactions.steps import TransactionSteps
 
 
@@ -42,11 +44,15 @@ class WriteTxnMarkers:
 
     async def handle(self, call: Call, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
         """Abort the transactions."""
-        return WriteTxnMarkersResponse(
-            markers=[_result(each, await self._codes(each)) for each in request.markers]
-        )
+        turns = Turns()
+        results: list[WritableTxnMarkerResult] = []
+        for marker in request.markers:
+            codes = await self._codes(call, marker)
+            results.append(_result(marker, codes))
+            await turns.count(1 + len(codes))
+        return WriteTxnMarkersResponse(markers=results)
 
-    async def _codes(self, marker: WritableTxnMarker) -> Sequence[ErrorCode]:
+    async def _codes(self, call: Call, marker: WritableTxnMarker) -> Sequence[ErrorCode]:
         indexes = [(topic.name, i) for topic in marker.topics for i in topic.partition_indexes]
         if marker.transaction_result:
             return [ErrorCode.INVALID_REQUEST] * len(indexes)
@@ -54,7 +60,7 @@ class WriteTxnMarkers:
             await self.steps.coordinator.catch_up()
             if not any(self._is_in(marker, name, index) for name, index in indexes):
                 return [self._unopened(name, index) for name, index in indexes]
-            code = await self._abort(marker)
+            code = await self._abort(call, marker)
         except CoordinatorUnavailable:
             code = ErrorCode.NOT_ENOUGH_REPLICAS
         return [code] * len(indexes)
@@ -78,12 +84,15 @@ class WriteTxnMarkers:
             return None
         return topic.partition_numbers[index]
 
-    async def _abort(self, marker: WritableTxnMarker) -> ErrorCode:
+    async def _abort(self, call: Call, marker: WritableTxnMarker) -> ErrorCode:
+        name = self.steps.coordinator.state.transactions.name_of(marker.producer_id)
         answer = await self.steps.with_spare_id(
             partial(AbortTransaction, marker.producer_id, marker.producer_epoch)
         )
         if answer.refusal is TransactionRefusal.FENCED:
             return ErrorCode.INVALID_PRODUCER_EPOCH
+        if answer.refusal is None and name is not None:
+            tell_act(call, Act("transactions aborted", [name], {}))
         # It has ended meanwhile, which is what the tool wants.
         return ErrorCode.NONE
 

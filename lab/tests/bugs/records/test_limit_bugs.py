@@ -147,9 +147,9 @@ def test_runs_in_which_states_expire_find_nothing(monkeypatch: pytest.MonkeyPatc
         expired.append(before_ms)
         fold_expired(self, before_ms)
 
-    def note_deleted(self: GroupTable, event: OffsetsDeleted, log_time_ms: int) -> None:
+    def note_deleted(self: GroupTable, event: OffsetsDeleted, *more: Any) -> None:
         offsets.append(event.group_id)
-        fold_deleted(self, event, log_time_ms)
+        fold_deleted(self, event, *more)
 
     monkeypatch.setattr(ProducerIdTable, "fold_expired", note)
     monkeypatch.setattr(GroupTable, "fold_offsets_deleted", note_deleted)

@@ -16,6 +16,7 @@ from tidegate_coordination.rules.transaction_overlay import OverlaidId, Transact
 from tidegate_coordination.rules.transactions import ending
 from tidegate_coordination.rules.transactions.ending import EndAnswer, EndTransaction
 from tidegate_coordination.state.records.aborted import Aborted
+from tidegate_coordination.state.records.open_spans import OpenSpans
 from tidegate_coordination.state.records.partitions import Partition
 from tidegate_coordination.state.records.producers import with_marker
 from tidegate_coordination.state.transaction_folds import TransactionFolds
@@ -32,13 +33,13 @@ from tidegate_simulation.plans.faults import FaultPlan
 
 def takes_a_stale_epoch(patch: pytest.MonkeyPatch) -> None:
     """Neither the transactional id nor the partition fences an old client."""
-    real = TransactionJudge.fence
+    real = TransactionJudge.fit
 
-    def fence(self: TransactionJudge, *args: Any) -> Any:
+    def fit(self: TransactionJudge, *args: Any) -> Any:
         misfit = real(self, *args)
         return None if misfit is not None and misfit.name == "STALE_EPOCH" else misfit
 
-    patch.setattr(TransactionJudge, "fence", fence)
+    patch.setattr(TransactionJudge, "fit", fit)
     patch.setattr(
         "tidegate_coordination.state.records.partitions.with_marker",
         lambda state, epoch, written_ms: state or with_marker(state, epoch, written_ms),
@@ -94,7 +95,7 @@ def counts_from_the_youngest(patch: pytest.MonkeyPatch) -> None:
     """The last stable offset is where the youngest transaction begins."""
 
     def stable(self: Partition) -> int:
-        return max(self.open.values()) if self.open else self.next_offset
+        return max(self.open.as_dict().values()) if self.open else self.next_offset
 
     patch.setattr(Partition, "last_stable_offset", property(stable))
 
@@ -103,9 +104,9 @@ def keeps_it_open_after_an_abort(patch: pytest.MonkeyPatch) -> None:
     """An abort does not move the last stable offset."""
     real = Partition.fold_marker
 
-    def fold(self: Partition, offset: int, marker: Any, log_time_ms: int) -> None:
-        before = dict(self.open or {})
-        real(self, offset, marker, log_time_ms)
+    def fold(self: Partition, offset: int, marker: Any, packed: bytes, written: Any) -> None:
+        before = OpenSpans(self.open.as_dict().items() if self.open else ())
+        real(self, offset, marker, packed, written)
         if not marker.committed and before:
             self.open = before
 

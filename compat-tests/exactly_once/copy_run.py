@@ -1,0 +1,291 @@
+"""Transactional copiers under kill -9 of gateways and copiers: is the output the input?
+
+    PYTHONPATH=compat-tests .venv/bin/python compat-tests/exactly_once/copy_run.py --minutes 10
+
+Three gateways in three zones on PostgreSQL and SeaweedFS.  Each round writes the input, then three
+copiers with transactional ids of their own read, write and commit it; about each --every seconds
+one gateway and one copier are killed and started again.  Rounds with assigned partitions and with a
+group alternate until the time is up.  At the end of a round the committed output must be the input,
+exactly once, in the order of each partition.  Prints figures; exit status 1 if it is not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import msgspec
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from faults.attendance import Say, clock
+from faults.world import World, running_world
+from harness import install
+from harness.places import WORK
+
+from exactly_once.clients import Client
+from exactly_once.copiers import COPIERS, MODES, Copying
+from exactly_once.copies import FOREIGN, judge_copies, number_of, value_of
+from exactly_once.copy_report import Figures, Round, table, text_of
+from exactly_once.ended import ended_transactions
+from exactly_once.hurting import Dealt, Hurting
+from exactly_once.kills import Blow, blows
+from exactly_once.progress import CopierLife, gaps, middle, stalls
+from exactly_once.topics import committed, create_topics, read, wait_until_settled, write
+
+COPIER_COUNT = 3
+GROUP_PARTITIONS = 6
+STUCK_SECONDS = 150.0
+LOOK_SECONDS = 1.0
+SETTLE_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options.  every_seconds: 0: nothing is killed.  kill: gateways, copiers."""
+
+    minutes: float
+    seed: int
+    client: str = "java"
+    modes: tuple[str, ...] = MODES["java"]
+    messages: int = 100_000
+    message_bytes: int = 750
+    transaction_size: int = 100
+    timeout_ms: int = 10_000
+    every_seconds: float = 10.0
+    kill: tuple[str, ...] = ("gateways", "copiers")
+    aborts: bool = True
+
+
+class CopyRound:
+    """One round: an input, three copiers, and blows."""
+
+    def __init__(
+        self, world: World, options: Options, number: int, logs: Path, say: Say, until: float
+    ) -> None:
+        self._world = world
+        self._options = options
+        self._say = say
+        self._until = until
+        self._name = f"round-{number}"
+        self.mode = options.modes[number % len(options.modes)]
+        is_group = self.mode == "group"
+        self._partitions = GROUP_PARTITIONS if is_group else COPIER_COUNT
+        self._copying = Copying(
+            world.bootstrap,
+            f"input-{number}",
+            f"output-{number}",
+            f"copiers-{number}",
+            options.transaction_size,
+            options.timeout_ms,
+            is_group,
+            options.aborts,
+        )
+        program = COPIERS[options.client](logs)
+        self._copiers = [
+            Client(
+                f"copier-{each}",
+                [*program, *self._copying.words(each)],
+                logs / f"{self._name}-copier-{each}.log",
+                CopierLife,
+            )
+            for each in range(COPIER_COUNT)
+        ]
+        self._hurting = Hurting()
+        self.problems: list[str] = []
+
+    def run(self) -> Round:
+        """Do all of it."""
+        self._write()
+        began = time.monotonic()
+        for each in self._copiers:
+            each.start()
+        self._begin_to_hurt()
+        try:
+            self._wait_until_copied()
+        finally:
+            self._hurting.end()
+            for each in self._copiers:
+                each.close()
+        self._hurting.check()
+        return self._judged(round(time.monotonic() - began, 1))
+
+    def _write(self) -> None:
+        topics = (self._copying.source, self._copying.target)
+        create_topics(self._world.bootstrap, dict.fromkeys(topics, self._partitions))
+        count, size = self._options.messages, self._options.message_bytes
+        records = ((each % self._partitions, None, value_of(each, size)) for each in range(count))
+        write(self._world.bootstrap, self._copying.source, records)
+        self._note(f"{self.mode}: {count} messages written")
+
+    def _begin_to_hurt(self) -> None:
+        seed, every = f"{self._options.seed} {self._name}", self._options.every_seconds
+        if every and "gateways" in self._options.kill:
+            plan = blows(f"{seed} gateways", sorted(self._world.gateways), every)
+            self._hurting.begin("gateway", plan, self._kill_gateway)
+        if every and "copiers" in self._options.kill:
+            plan = blows(f"{seed} copiers", range(COPIER_COUNT), every)
+            self._hurting.begin("copier", plan, self._kill_copier)
+
+    def _kill_gateway(self, blow: Blow, stop: threading.Event) -> None:
+        self._world.kill_gateway(blow.who)
+        stop.wait(blow.seconds)
+        self._world.start_gateway(blow.who)
+
+    def _kill_copier(self, blow: Blow, _stop: threading.Event) -> None:
+        self._copiers[blow.who].kill()
+
+    def _wait_until_copied(self) -> None:
+        """Blows end when the time is up; copying goes on until its end, or until it is stuck."""
+        last, moved_at, said_at = -1, time.monotonic(), 0.0
+        while True:
+            self._hurting.check()
+            for each in self._copiers:
+                self._keep(each)
+            done = self._copied()
+            now = time.monotonic()
+            if done >= self._options.messages:
+                return
+            if now > self._until:
+                self._hurting.end()
+            if done != last:
+                last, moved_at = done, now
+            if now - moved_at > STUCK_SECONDS:
+                self.problems.append(f"{self._name}: stuck at {done} for {STUCK_SECONDS:.0f} s")
+                return
+            if now - said_at > 10:
+                said_at = now
+                self._note(f"{done} copied, {len(self._hurting.dealt)} killed")
+            time.sleep(LOOK_SECONDS)
+
+    def _keep(self, copier: Client[CopierLife]) -> None:
+        """Start it again, unless it has copied its partition."""
+        has_ended_well = copier.lives[-1].code == 0
+        copier.is_wanted = self._copying.is_group or not has_ended_well
+        copier.keep()
+
+    def _copied(self) -> int:
+        copying = self._copying
+        offsets = committed(self._world.bootstrap, copying.group, copying.source, self._partitions)
+        return sum(offsets.values())
+
+    def _judged(self, seconds: float) -> Round:
+        bootstrap, target = self._world.bootstrap, self._copying.target
+        if not wait_until_settled(bootstrap, target, self._partitions, SETTLE_SECONDS):
+            self.problems.append(f"{self._name}: a transaction stays open")
+        found: dict[int, list[int]] = {each: [] for each in range(self._partitions)}
+        size = self._options.message_bytes
+        count = read(
+            bootstrap,
+            target,
+            self._partitions,
+            lambda where, _key, value: found[where].append(number_of(value, size)),
+        )
+        foreign = 0
+
+        def check(_where: int, _key: bytes | None, value: bytes | None) -> None:
+            nonlocal foreign
+            foreign += number_of(value, size) == FOREIGN
+
+        everything = read(bootstrap, target, self._partitions, check, isolation="read_uncommitted")
+        if foreign:
+            self.problems.append(f"{self._name}: {foreign} uncommitted records were never written")
+        return self._figures(found, seconds, everything - count)
+
+    def _figures(self, found: dict[int, list[int]], seconds: float, aborted: int) -> Round:
+        lives = [life for each in self._copiers for life in each.lives]
+        dealt: list[Dealt] = self._hurting.dealt
+        waited = stalls(lives, self._hurting.times("gateway"))
+        between = gaps(lives)
+        done = Round(
+            self.mode,
+            self._options.messages,
+            seconds,
+            aborted,
+            sum(each.target == "gateway" for each in dealt),
+            sum(each.target == "copier" for each in dealt),
+            sum(each.failed for each in lives),
+            middle(between),
+            max(between, default=0),
+            middle(waited),
+            max(waited, default=0),
+            self._hurting.longest_ms("gateway"),
+            judge_copies(found, self._options.messages, self._partitions),
+        )
+        self._note(text_of(done))
+        return done
+
+    def _note(self, text: str) -> None:
+        self._say(f"{clock()} {self._name}: {text}")
+
+
+def copy_run(options: Options, folder: Path, say: Say) -> Figures:
+    """Run it in a folder that is empty; what was logged stays there."""
+    figures = Figures(options.client, options.seed)
+    with running_world(folder) as world:
+        began = time.monotonic()
+        until = began + options.minutes * 60
+        while time.monotonic() < until:
+            number = len(figures.rounds)
+            each = CopyRound(world, options, number, folder / "logs", say, until)
+            figures.rounds.append(each.run())
+            figures.problems += each.problems
+            if figures.problems:
+                break
+        figures.minutes = round((time.monotonic() - began) / 60, 1)
+        figures.transactions = ended_transactions(
+            world.gateways[1].texts["metadata.log"], folder / "logs" / "transactions.txt"
+        )
+    return figures
+
+
+def main() -> int:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description="transactional copiers under kill -9")
+    parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--client", choices=COPIERS, default="java")
+    parser.add_argument("--modes", help="assigned, group, by comma; all that the client has")
+    parser.add_argument("--messages", type=int, default=100_000, help="of a round")
+    parser.add_argument("--message-bytes", type=int, default=750)
+    parser.add_argument("--transaction-size", type=int, default=100, help="in messages")
+    parser.add_argument("--timeout-ms", type=int, default=10_000, help="of a transaction")
+    parser.add_argument("--every", type=float, default=10.0, help="seconds between kills; 0: none")
+    parser.add_argument("--kill", default="gateways,copiers", help="by comma")
+    parser.add_argument("--no-aborts", action="store_true", help="copiers abort nothing by chance")
+    parser.add_argument("--folder", type=Path, help="where logs and data stay (an empty one)")
+    parser.add_argument("--json", action="store_true", help="print all figures as JSON")
+    given = parser.parse_args()
+    say = partial(print, flush=True, file=sys.stderr if given.json else sys.stdout)
+    options = Options(
+        given.minutes,
+        given.seed,
+        given.client,
+        tuple(given.modes.split(",")) if given.modes else MODES[given.client],
+        given.messages,
+        given.message_bytes,
+        given.transaction_size,
+        given.timeout_ms,
+        given.every,
+        tuple(given.kill.split(",")),
+        not given.no_aborts,
+    )
+    try:
+        COPIERS[options.client](WORK)
+    except install.MissingTool as missing:
+        parser.error(f"{options.client} cannot run here: {missing}")
+    WORK.mkdir(exist_ok=True)
+    with TemporaryDirectory(dir=WORK, prefix="copies-") as made:
+        figures = copy_run(options, (given.folder or Path(made)).absolute(), say)
+    print(msgspec.json.encode(figures).decode() if given.json else table(figures))
+    return 0 if figures.is_clean else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

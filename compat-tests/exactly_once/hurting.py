@@ -1,0 +1,78 @@
+"""Threads that deal blows to gateways and clients, each along a plan of its own."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from faults.attendance import now_ms
+
+from exactly_once.kills import Blow
+
+JOIN_SECONDS = 120.0
+
+
+@dataclass(slots=True)
+class Dealt:
+    """A blow that was dealt.  target: gateway, or the kind of a client.  until_ms: it was over."""
+
+    at_ms: int
+    target: str
+    who: int
+    how: str
+    until_ms: int = 0
+
+
+class Hurting:
+    """The threads.  dealt: all blows so far."""
+
+    def __init__(self) -> None:
+        self.dealt: list[Dealt] = []
+        self._stop = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self._error: BaseException | None = None
+
+    def begin(
+        self, target: str, plan: Iterable[Blow], deal: Callable[[Blow, threading.Event], None]
+    ) -> None:
+        """Follow a plan.  deal: does a blow and undoes it; it looks at the event while it waits."""
+        thread = threading.Thread(target=self._follow, args=(target, plan, deal), daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def times(self, target: str) -> list[int]:
+        """Return when this target was hurt, in ms."""
+        return [each.at_ms for each in self.dealt if each.target == target]
+
+    def longest_ms(self, target: str) -> int:
+        """Return the longest time until a blow to this target was over, in ms."""
+        lasted = [each.until_ms - each.at_ms for each in self.dealt if each.target == target]
+        return max(lasted, default=0)
+
+    def check(self) -> None:
+        """Raise if a blow could not be undone."""
+        if self._error is not None:
+            raise RuntimeError("a process could not be started again") from self._error
+
+    def end(self) -> None:
+        """Deal no more, and wait until everything was undone."""
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(JOIN_SECONDS)
+
+    def _follow(
+        self, target: str, plan: Iterable[Blow], deal: Callable[[Blow, threading.Event], None]
+    ) -> None:
+        began = time.monotonic()
+        try:
+            for blow in plan:
+                if self._stop.wait(max(0.0, began + blow.at_seconds - time.monotonic())):
+                    return
+                dealt = Dealt(now_ms(), target, blow.who, blow.how)
+                self.dealt.append(dealt)
+                deal(blow, self._stop)
+                dealt.until_ms = now_ms()
+        except BaseException as error:
+            self._error = error

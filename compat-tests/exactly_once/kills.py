@@ -1,0 +1,39 @@
+"""When gateways and clients are killed, by seed.  No I/O here."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+AWAY_SECONDS: Final = (2.0, 6.0)
+AWAY_SHARE: Final = 0.3  # of the kills; the others are followed by a start at once
+
+
+@dataclass(frozen=True, slots=True)
+class Blow:
+    """A blow to one process.
+
+    at_seconds: since the first blow was possible.  how: a kind that the caller named.
+    seconds: until the process goes on or is started again.
+    """
+
+    at_seconds: float
+    who: int
+    how: str
+    seconds: float = 0.0
+
+
+def blows(
+    seed: str, who: Sequence[int], every_seconds: float, kinds: Sequence[str] = ("kill",)
+) -> Iterator[Blow]:
+    """Yield a blow in each stretch of `every_seconds`, without end; each kind in turn."""
+    source = random.Random(seed)
+    begin = 0.0
+    while True:
+        for how in source.sample(kinds, len(kinds)):
+            at = begin + source.uniform(0, every_seconds)
+            away = source.uniform(*AWAY_SECONDS) if source.random() < AWAY_SHARE else 0.0
+            yield Blow(at, source.choice(who), how, round(away, 1))
+            begin += every_seconds

@@ -1,0 +1,324 @@
+"""A Kafka Streams application with exactly_once_v2 while gateways and instances are hurt.
+
+    PYTHONPATH=compat-tests .venv/bin/python compat-tests/exactly_once/streams_run.py --minutes 10
+
+Three gateways in three zones on PostgreSQL and SeaweedFS, a driver of the pipeline, and three
+instances of java/CountingApp.java, each with state files of its own.  In each --every seconds a
+gateway is killed; in each --every-instance seconds an instance is killed, killed and its files
+removed, or stopped for longer than its transactions may last.  At the end the committed counts of
+each key must be 1, 2, ... up to the number of its inputs; then all instances start without files,
+and their stores must come back.  Prints figures; exit status 1 if a promise is broken.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import signal
+import sys
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+import msgspec
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from faults.attendance import Say, clock, now_ms
+from faults.driver import Driver
+from faults.stalls import longest_gap
+from faults.world import World, running_world
+from harness import install
+from harness.places import WORK
+
+from exactly_once.clients import Client, java, wait_until
+from exactly_once.counts import judge_counts
+from exactly_once.ended import ended_transactions
+from exactly_once.flow import Reader, Writer
+from exactly_once.hurting import Hurting
+from exactly_once.kills import Blow, blows
+from exactly_once.restores import RUNNING, AppLife, together, unrestored
+from exactly_once.streams_report import Figures, table
+from exactly_once.topics import create_topics, read, wait_until_settled
+
+APPLICATION: Final = "counting"
+INPUT: Final = "words"
+OUTPUT: Final = "counts"
+REPARTITION: Final = f"{APPLICATION}-keyed-repartition"
+CHANGELOG: Final = f"{APPLICATION}-counts-changelog"
+PARTITIONS: Final = 6
+KEYS: Final = 60
+INSTANCES: Final = 3
+KINDS: Final = ("kill", "pause", "wipe")
+PAUSE_MORE_SECONDS: Final = 3.0
+STUCK_SECONDS: Final = 180.0
+SETTLE_SECONDS: Final = 60.0
+RESTORE_SECONDS: Final = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options.  every_seconds, instance_seconds: 0: none is hurt.  rate: inputs a second."""
+
+    minutes: float
+    seed: int
+    rate: int = 200
+    every_seconds: float = 10.0
+    instance_seconds: float = 20.0
+    timeout_ms: int = 10_000
+
+
+class StreamsRun:
+    """The application in a world that is hurt."""
+
+    def __init__(self, world: World, options: Options, folder: Path, say: Say) -> None:
+        self._world = world
+        self._options = options
+        self._folder = folder
+        self._say = say
+        self._hurting = Hurting()
+        self._figures = Figures(options.seed)
+        bootstrap = world.bootstrap
+        create_topics(bootstrap, {INPUT: PARTITIONS, OUTPUT: PARTITIONS})
+        self._writer = Writer(bootstrap, INPUT, KEYS, options.rate, options.seed)
+        self._reader = Reader(bootstrap, OUTPUT, PARTITIONS)
+        self._driver = Driver(world, folder / "logs" / "driver.log")
+        self._instances = [self._instance(each) for each in range(INSTANCES)]
+
+    def _instance(self, number: int, *more: str) -> Client[AppLife]:
+        logs = self._folder / "logs"
+        words = [self._world.bootstrap, APPLICATION, INPUT, OUTPUT, self._files(number)]
+        command = java(
+            install.counting_app(), logs, "CountingApp", *words, self._options.timeout_ms, *more
+        )
+        name = "-".join(["app", str(number), *more])
+        return Client(name, command, logs / f"{name}.log", AppLife)
+
+    def _files(self, number: int) -> Path:
+        return self._folder / f"state-{number}"
+
+    def run(self) -> Figures:
+        """Do all of it."""
+        began = time.monotonic()
+        self._driver.start(Path(sys.executable))
+        self._writer.start()
+        self._reader.start()
+        for each in self._instances:
+            each.start()
+        try:
+            self._hurt_until(began + self._options.minutes * 60)
+            self._writer.finish()
+            self._wait_for_output()
+            self._figures.minutes = round((time.monotonic() - began) / 60, 1)
+            self._judge_lives()
+        finally:
+            self._hurting.end()
+            self._reader.finish()
+            for each in self._instances:
+                each.close()
+        self._judge_topics()
+        self._restore_all()
+        self._driver.check()
+        self._driver.stop()
+        log = self._world.gateways[1].texts["metadata.log"]
+        kept = self._folder / "logs" / "transactions.txt"
+        self._figures.transactions = ended_transactions(log, kept)
+        return self._figures
+
+    def _hurt_until(self, end: float) -> None:
+        self._wait(lambda: self._reader.total > 0, "the application did not begin")
+        options = self._options
+        if options.every_seconds:
+            plan = blows(f"{options.seed} gateways", (1, 2, 3), options.every_seconds)
+            self._hurting.begin("gateway", plan, self._kill_gateway)
+        if options.instance_seconds:
+            plan = blows(f"{options.seed} app", range(INSTANCES), options.instance_seconds, KINDS)
+            self._hurting.begin("instance", plan, self._hurt_instance)
+        said_at = time.monotonic()
+        while time.monotonic() < end:
+            self._look()
+            if time.monotonic() - said_at > 10:
+                said_at = time.monotonic()
+                self._note(self._progress())
+            time.sleep(0.2)
+        self._hurting.end()
+        self._hurting.check()
+
+    def _progress(self) -> str:
+        states = ", ".join(each.lives[-1].state for each in self._instances)
+        return (
+            f"{self._writer.written} written, {self._reader.total} counted,"
+            f" {len(self._hurting.dealt)} blows; {states}"
+        )
+
+    def _kill_gateway(self, blow: Blow, stop: threading.Event) -> None:
+        self._world.kill_gateway(blow.who)
+        stop.wait(blow.seconds)
+        self._world.start_gateway(blow.who)
+
+    def _hurt_instance(self, blow: Blow, stop: threading.Event) -> None:
+        instance = self._instances[blow.who]
+        if blow.how == "pause":
+            instance.signal(signal.SIGSTOP)
+            stop.wait(self._options.timeout_ms / 1000 + PAUSE_MORE_SECONDS)
+            instance.signal(signal.SIGCONT)
+        elif blow.how == "wipe":
+            instance.kill(lambda: shutil.rmtree(self._files(blow.who), ignore_errors=True))
+        else:
+            instance.kill()
+
+    def _look(self) -> None:
+        self._hurting.check()
+        self._driver.check()
+        for each in self._instances:
+            each.keep()
+
+    def _wait(self, is_done: Callable[[], bool], otherwise: str) -> None:
+        """Wait as long as the output grows."""
+        total, grew_at = self._reader.total, time.monotonic()
+        while not is_done():
+            self._look()
+            now = time.monotonic()
+            if self._reader.total != total:
+                total, grew_at = self._reader.total, now
+            if now - grew_at > STUCK_SECONDS:
+                self._figures.problems.append(f"{clock()} {otherwise}; {self._progress()}")
+                return
+            time.sleep(0.2)
+
+    def _wait_for_output(self) -> None:
+        self._figures.problems += self._writer.failed[:3]
+        self._wait(
+            lambda: (
+                self._reader.total >= self._writer.written
+                and all(each.lives[-1].state == RUNNING for each in self._instances)
+            ),
+            "the output does not reach the input",
+        )
+        self._note(self._progress())
+
+    def _judge_lives(self) -> None:
+        figures = self._figures
+        figures.gateways_killed = len(self._hurting.times("gateway"))
+        figures.gateway_down_max_ms = self._hurting.longest_ms("gateway")
+        figures.instances_hurt = Counter(
+            each.how for each in self._hurting.dealt if each.target == "instance"
+        )
+        lives = [life for each in self._instances for life in each.lives]
+        figures.lives = len(lives)
+        figures.ended_by_themselves = sum(each.failed for each in lives)
+        figures.errors = Counter(error for each in lives for error in each.errors)
+        self._add_restores(lives)
+        times = self._reader.times
+        figures.longest_stall_ms = longest_gap(times, times[0], times[-1]) if times else 0
+        self._note(f"{figures.lives} lives, errors {dict(figures.errors)}")
+
+    def _add_restores(self, lives: list[AppLife]) -> None:
+        figures = self._figures
+        figures.problems += unrestored(lives, now_ms())
+        restored = [count for each in lives for count in each.restored]
+        figures.restores += len(restored)
+        figures.restored_records += sum(restored)
+        longest = max(each.longest_restore_ms for each in lives)
+        figures.longest_restore_ms = max(figures.longest_restore_ms, longest)
+
+    def _judge_topics(self) -> None:
+        bootstrap, figures = self._world.bootstrap, self._figures
+        for topic in (OUTPUT, REPARTITION, CHANGELOG):
+            if not wait_until_settled(bootstrap, topic, PARTITIONS, SETTLE_SECONDS):
+                figures.problems.append(f"a transaction stays open in {topic}")
+        inputs: Counter[str] = Counter()
+        read(
+            bootstrap,
+            INPUT,
+            PARTITIONS,
+            lambda _where, _key, value: inputs.update([(value or b"").decode().split()[0]]),
+        )
+        outputs: defaultdict[str, list[int]] = defaultdict(list)
+        read(
+            bootstrap,
+            OUTPUT,
+            PARTITIONS,
+            lambda _where, key, value: outputs[(key or b"").decode()].append(int(value or 0)),
+        )
+        figures.inputs = sum(inputs.values())
+        figures.outputs = sum(map(len, outputs.values()))
+        figures.uncommitted_outputs = read(
+            bootstrap, OUTPUT, PARTITIONS, lambda *_: None, isolation="read_uncommitted"
+        )
+        figures.verdict = judge_counts(inputs, outputs)
+        if figures.inputs != self._writer.written:
+            figures.problems.append(f"{self._writer.written} inputs were acknowledged")
+        if outputs != self._reader.counts:
+            figures.problems.append("a reader that went along read something else")
+        self._inputs = inputs
+
+    def _restore_all(self) -> None:
+        """Start all instances without files: their stores must be what was counted."""
+        for number in range(INSTANCES):
+            shutil.rmtree(self._files(number), ignore_errors=True)
+        instances = [self._instance(each, "dump") for each in range(INSTANCES)]
+        for each in instances:
+            each.start()
+        try:
+            is_whole = wait_until(
+                lambda: together(each.lives[-1] for each in instances) == self._inputs,
+                RESTORE_SECONDS,
+            )
+        finally:
+            for each in instances:
+                each.close()
+        if not is_whole:
+            self._figures.problems.append("the stores did not come back without their files")
+        self._add_restores([life for each in instances for life in each.lives])
+
+    def _note(self, text: str) -> None:
+        self._say(f"{clock()} {text}")
+
+
+def streams_run(options: Options, folder: Path, say: Say) -> Figures:
+    """Run it in a folder that is empty; what was logged stays there."""
+    with running_world(folder) as world:
+        return StreamsRun(world, options, folder, say).run()
+
+
+def main() -> int:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description="Kafka Streams with exactly_once_v2, hurt")
+    parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--rate", type=int, default=200, help="inputs a second")
+    parser.add_argument("--every", type=float, default=10.0, help="seconds between gateways killed")
+    parser.add_argument("--every-instance", type=float, default=20.0, help="and instances hurt")
+    parser.add_argument("--timeout-ms", type=int, default=10_000, help="of a transaction")
+    parser.add_argument("--folder", type=Path, help="where logs and data stay (an empty one)")
+    parser.add_argument("--json", action="store_true", help="print all figures as JSON")
+    given = parser.parse_args()
+    say = partial(print, flush=True, file=sys.stderr if given.json else sys.stdout)
+    options = Options(
+        given.minutes,
+        given.seed,
+        given.rate,
+        given.every,
+        given.every_instance,
+        given.timeout_ms,
+    )
+    try:
+        install.counting_app()
+    except install.MissingTool as missing:
+        parser.error(f"it cannot run here: {missing}")
+    WORK.mkdir(exist_ok=True)
+    with TemporaryDirectory(dir=WORK, prefix="streams-") as made:
+        figures = streams_run(options, (given.folder or Path(made)).absolute(), say)
+    print(msgspec.json.encode(figures).decode() if given.json else table(figures))
+    return 0 if figures.is_clean else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

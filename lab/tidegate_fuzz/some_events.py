@@ -1,0 +1,139 @@
+"""Events of every type, in an order in which a cluster could write them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tidegate_coordination.events import cluster as ev
+from tidegate_coordination.events import groups as gev
+from tidegate_coordination.events import log_moves as lev
+from tidegate_coordination.events import restores as rev
+from tidegate_coordination.events import transactions as tev
+from tidegate_coordination.events.metadata_versions import NEWEST
+
+from .record_targets import NOW_MS
+
+TOPIC_ID: Final = bytes(range(16))
+_PRODUCER: Final = 5
+_TRANSACTIONAL: Final = 6
+
+
+def some_events() -> list[ev.Event]:
+    """Return one event of each type at least."""
+    return [
+        ev.ClusterCreated("c" * 22, 1),
+        ev.MetadataVersionSet(NEWEST),
+        ev.GatewayRegistered(1, 1, "k", "z", (ev.Endpoint("P", "h", 9092),), "1", 0, NEWEST),
+        ev.GatewayRenewed(),
+        ev.StaticSettingsTold(1, {"log.retention.ms": "5"}),
+        ev.Proposed(1, 1, 0, NOW_MS, 5, b""),
+        *_of_topics(),
+        *_of_records(),
+        *_of_transactions(),
+        *_of_segments(),
+        *_of_groups(),
+        ev.TopicDeleted(TOPIC_ID),
+        ev.GatewayDraining(1),
+        ev.GatewayDrained(1),
+        ev.GatewayResumed(1),
+        *_of_log_moves(),
+        ev.GatewayExpired(1),
+        rev.TimelineOpened(2, 9, 5_000, "r"),
+        rev.FormerLivesFound("r", (rev.FormerLife(7, 1, "z", 1),)),
+        rev.SalvageEnded("r", 6_000),
+    ]
+
+
+def some_entries() -> list[tuple[int, ev.Event]]:
+    """Return each event after its writer; 0: no gateway that is registered."""
+    writer = 0
+    entries: list[tuple[int, ev.Event]] = []
+    for each in some_events():
+        entries.append((writer, each))
+        if isinstance(each, ev.GatewayRegistered):
+            writer = each.incarnation
+        elif isinstance(each, ev.GatewayExpired):
+            writer = 0
+    return entries
+
+
+def _of_topics() -> list[ev.Event]:
+    return [
+        ev.TopicCreated(TOPIC_ID, "orders", 3, 1, {"retention.ms": "1"}),
+        ev.PartitionsAdded(TOPIC_ID, 4),
+        ev.ConfigsSet(4, "", {"a": "b"}),
+        ev.ClaimTaken("group/g", 1, 1),
+    ]
+
+
+def _of_records() -> list[ev.Event]:
+    return [
+        ev.WalCommitted(
+            1,
+            0,
+            999,
+            (ev.Run(0, 36, 70, 0, 2, NOW_MS, 77, 0), ev.Run(1, 106, 70, 0, 1, NOW_MS, 77, 1)),
+            (ev.ProducerBatch(0, _PRODUCER, 0, 0, 1, 0),),
+        ),
+        ev.WalAbandoned(1, 1),
+        ev.ProducerIdsReserved(0, 1000),
+    ]
+
+
+def _of_transactions() -> list[ev.Event]:
+    offset = gev.CommittedOffset(TOPIC_ID, 0, 1, -1, "", NOW_MS)
+    return [
+        tev.TransactionalIdInitialised("x", _TRANSACTIONAL, 0, -1, -1, 60_000),
+        tev.TransactionGrew(_TRANSACTIONAL, (2,), ("g",)),
+        ev.WalCommitted(
+            1,
+            2,
+            500,
+            (ev.Run(1, 36, 70, 1, 2, NOW_MS, 78, 0),),
+            (ev.ProducerBatch(1, _TRANSACTIONAL, 0, 0, 1, 1),),
+        ),
+        tev.TransactionWritten(_TRANSACTIONAL, ((1, 1),)),
+        tev.OffsetsStaged(_TRANSACTIONAL, "g", 1, (offset,)),
+        tev.TransactionEnded(
+            _TRANSACTIONAL, False, 1, _TRANSACTIONAL, 1, ((2, 0), (1, 3)), NOW_MS, tev.CAUSE_CLIENT
+        ),
+        tev.TransactionalIdInitialised("y", 7, 0, -1, -1, 60_000),
+        tev.TransactionalIdsExpired(("y",)),
+    ]
+
+
+def _of_segments() -> list[ev.Event]:
+    segment = ev.Segment(1, 999, 70, 70, 0, 2, NOW_MS, 5)
+    report = ev.PipelineReport(1, 0, 1, 999, 2, 0, 1, "an error", {"late": 1})
+    return [
+        ev.SegmentsPublished(1, (ev.SegmentsOfPartition(0, 0, 2, (segment,), 2, 9),)),
+        ev.PartitionsCleaned((ev.CleanedPartition(0, 2, 1),)),
+        ev.PipelineReported(1, report),
+        ev.RunsSkipped(1, (ev.SkippedStretch(1, 0, 1),)),
+        ev.LogStartsMoved(((0, 1),)),
+        ev.ObjectsCollected((0,)),
+        ev.ProducersExpired(5),
+    ]
+
+
+def _of_groups() -> list[ev.Event]:
+    member = gev.MemberRecord("m", None, "c", "h", 1, 2, (("range", b"\0"),), b"\1")
+    return [
+        gev.GroupChanged("g", 1, "consumer", 1, "range", "m", (member,)),
+        gev.OffsetsCommitted("g", 1, (gev.CommittedOffset(TOPIC_ID, 0, 1, -1, "", NOW_MS),)),
+        gev.OffsetsDeleted("g", ((TOPIC_ID, 0),)),
+        gev.GroupChanged("g", 1, "consumer", 2, None, None, ()),
+        ev.ClaimReleased("group/g"),
+        gev.GroupDeleted("g"),
+    ]
+
+
+def _of_log_moves() -> list[ev.Event]:
+    return [
+        lev.LogMoveBegun("m", 1),
+        lev.LogMoveCancelled("m"),
+        lev.LogMoveBegun("n", 1),
+        lev.LogMoveOffered("n", "memory:", "c"),
+        lev.LogMoveAnswered("n", 1, ""),
+        lev.LogMoved("n"),
+    ]
