@@ -52,7 +52,7 @@ class OffsetView(NamedTuple):
 
 
 class _Written(NamedTuple):
-    """A transactional batch whose transaction the next event may begin."""
+    """A transactional batch whose transaction one of the next events may begin."""
 
     number: int
     offset: int
@@ -111,7 +111,7 @@ class TransactionWatch:
 
     def before(self, event: AnyEvent) -> None:
         """Take the next event of the entry."""
-        if self._new and not isinstance(event, tev.TransactionWritten):
+        if self._new and not isinstance(event, tev.TransactionGrew | tev.TransactionWritten):
             self._settle_written()
         match event:
             case ev.WalCommitted():
@@ -284,7 +284,7 @@ class TransactionWatch:
             return
         kept = (row.producer_id, row.epoch, row.state.shown)
         expected = (model.producer_id, model.epoch, model.state)
-        partitions = transaction.partitions if transaction is not None else {}
+        partitions = transaction.partitions.as_dict() if transaction is not None else {}
         if kept != expected or (transaction is not None) != model.is_open:
             self._broken(9, f"id {name}: {kept}, and {expected} is expected")
         elif partitions != model.partitions:
@@ -295,8 +295,9 @@ class TransactionWatch:
         own = self._partition(partition.number)
         self.past_open.note(partition.number, self._position, dict(own.open))
         where = f"partition {partition.number}"
-        if (partition.open or {}) != own.open:
-            self._broken(9, f"{where}: {partition.open} are open, and {own.open} is expected")
+        opened = partition.open.as_dict() if partition.open is not None else {}
+        if opened != own.open:
+            self._broken(9, f"{where}: {opened} are open, and {own.open} is expected")
         expected = own.stable_offset(partition.log_start, partition.next_offset)
         if partition.last_stable_offset != expected:
             text = f"{where}: the LSO is {partition.last_stable_offset}"

@@ -29,7 +29,7 @@ def transactional_clients(workload: Workload, lives: Lives | None) -> list[Trans
     rng = workload.world.rng("transactional clients")
     plan = workload.world.plan.transactions
     twins = Ledger("twins", rng.choice(workload.keys), are_twins=True)
-    first = Ledger("t1", rng.choice(workload.keys), never_adds=True)
+    first = Ledger("t1", rng.choice(workload.keys))
     second = Ledger("t2", rng.choice(workload.keys))
     clients: list[TransactionalClient] = [
         Transactor(workload, "transactor 1", first, is_new=True, lives=lives),

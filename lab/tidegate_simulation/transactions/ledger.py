@@ -20,7 +20,6 @@ class Ledger:
     """See the module's head.
 
     key: whose offset the transactions commit.  are_twins: several clients share the id.
-    never_adds: no client of it adds a partition before it writes there.
 
     Offsets are numbers that rise in the order in which the log takes them: each life of a client
     fences the one before, and a client does one step after the other.  A later one replaces all
@@ -30,7 +29,6 @@ class Ledger:
     transactional_id: str
     key: Key
     are_twins: bool = False
-    never_adds: bool = False
     _floor: int = NOTHING  # the highest that certainly counts
     _maybe: set[int] = field(default_factory=set[int])
     _floating: set[int] = field(default_factory=set[int])  # they may take effect at any time

@@ -20,14 +20,14 @@ from tidegate_protocol.messages import (
 )
 
 from ..clients.client import Client, Disconnected, ProtocolBroken
-from ..clients.workload import Key, Workload
+from ..clients.workload import Key, Workload, create_topic
 from ..invariants.transaction_checks import IdView
-from ..invariants.transactional_ids import NOT_WRITTEN
 from .ledger import Ledger
 
 _OFFSETS_TOPIC: Final = "__consumer_offsets"
 _NOT_OPEN: Final = -1
 _KIND: Final = "wrong description"
+_UNTOUCHED: Final = "untouched"
 
 
 class Inspector:
@@ -38,6 +38,7 @@ class Inspector:
         self._workload = workload
         self._ledgers = ledgers
         self._keys = workload.keys
+        self._untouched: Key | None = None
         self._watch = workload.world.watch.transactions
         self._asked_at = 0
 
@@ -126,11 +127,17 @@ class Inspector:
                 self._complain(f"{row} is listed, not {views}, for {states}")
 
     async def _verify(self) -> None:
-        """Ask whether a partition is in a transaction, which must not add it (KIP-890)."""
-        ledger, key = self.client.rng.choice(self._ledgers), self.client.rng.choice(self._keys)
-        model = self._watch.ids.by_name.get(ledger.transactional_id)
+        """Ask whether a partition is in a transaction, which must not add it (KIP-890).
+
+        No client writes to the topic of the untouched partition.
+        """
+        rng, untouched = self.client.rng, self._untouched
+        if untouched is None:
+            untouched = self._untouched = await self._make_topic()
+        model = self._watch.ids.by_name.get(rng.choice(self._ledgers).transactional_id)
         if model is None:
             return
+        key = rng.choice((untouched, rng.choice(self._keys)))
         asked = add_partitions_to_txn.AddPartitionsToTxnTransaction(
             model.name,
             model.producer_id,
@@ -142,15 +149,16 @@ class Inspector:
         answer = await self._call("AddPartitionsToTxn", add_partitions_to_txn, 5, request)
         [result] = answer.results_by_transaction[0].topic_results
         code = ErrorCode(result.results_by_partition[0].partition_error_code)
+        place = (key.topic, key.partition)
         views = [each for each in self._views(model.name) if each is not None]
-        is_there = (key.topic, key.partition)
-        if code is ErrorCode.NONE and not any(
-            is_there in self._places(each, {is_there}) for each in views
-        ):
-            self._complain(f"{key} is in the transaction of {model.name}, not {views}")
-        after = self._watch.ids.by_name.get(model.name)
-        if ledger.never_adds and after is not None and NOT_WRITTEN in after.partitions.values():
-            self._complain(f"a check has added {key} to the transaction of {model.name}")
+        is_in = any(place in self._places(each, {place}) for each in views)
+        if code is ErrorCode.NONE and (key is untouched or not is_in):
+            self._complain(f"{place} is in the transaction of {model.name}, not {views}")
+
+    async def _make_topic(self) -> Key:
+        topic_id = await create_topic(self.client, _UNTOUCHED, 1)
+        [key] = self._workload.new_keys(_UNTOUCHED, topic_id, [0])
+        return key
 
     # -- partitions ------------------------------------------------------------------------------
 
