@@ -1,12 +1,14 @@
 """Transactions over a restore of the metadata log, in runs that have transactions.
 
 Before the copy a client begins a transaction; after the copy it goes on, and perhaps commits, and
-another client may fence it.  The log loses all that.  Afterwards:
+another client may fence it.  The log loses all that, unless a gateway has made a copy since.
+Afterwards:
 
     zombie after a restore    the first client writes or commits with an epoch of the lost entries
     id kept over a restore    a new client gets a producer id that was given before
-    half a transaction        records of a transaction of the lost entries are visible
-    staged over a restore     an offset of such a transaction is
+    half a transaction        records are visible of a transaction that was not committed, or only
+                              some of one that was
+    staged over a restore     an offset is visible, and the records of its transaction are not
     lost after a restore      what the new client commits is not visible
 
 These clients write no history: the checker does not know of restores.
@@ -47,10 +49,13 @@ class _Client(TransactionalProducer):
         super().__init__(workload, name, Ledger(_ID, key), is_new=is_new)
         self.history = History(trio.current_time)
 
-    def values(self) -> set[int]:
-        """Return the values of all sends."""
-        sends = [each.value for each in self.history.events if each.f == "send"]
-        return {value for each in sends if each is not None for value in each["values"]}
+    def values(self) -> dict[str, set[int]]:
+        """Return the values of all sends, by transaction."""
+        found: dict[str, set[int]] = {}
+        for event in self.history.events:
+            if event.f == "send" and event.value is not None:
+                found.setdefault(event.value["txn"], set()).update(event.value["values"])
+        return found
 
 
 class _Reader(CommittedReader):
@@ -77,6 +82,8 @@ class RestoredTransactions:
         self._first = self._make("first")
         self._given: set[tuple[int, int]] = set()
         self._has_begun = False
+        self._committed = ""  # the transaction that was committed, if one was
+        self._has_staged = False
 
     def _make(self, which: str) -> _Client:
         is_new = self._rng.random() < 0.5
@@ -100,7 +107,9 @@ class RestoredTransactions:
         step = await first.write(self._key)
         if step is Step.DONE and self._rng.random() < 0.5:
             step = await first.stage(group, self._key, _OFFSET)
+            self._has_staged = step is Step.DONE
         if step is Step.DONE and self._rng.random() < 0.5:
+            self._committed = first.transaction
             await first.end(committed=True)
             first.begin()
             await first.write(self._key)
@@ -125,8 +134,11 @@ class RestoredTransactions:
         late.begin()
         written = await late.write(self._key) is Step.DONE and await late.end(committed=True)
         late.close()
-        await self._read(late.values() if written is Step.DONE else set())
-        await self._look_at_offset()
+        seen = await self._read()
+        lost = late.values()[late.transaction] - seen if written is Step.DONE else set[int]()
+        if lost:
+            self._complain("lost after a restore", f"{lost}")
+        await self._look_at_offset(is_committed=self._check(seen))
         self._workload.world.strikes.count(FENCED)
 
     async def _rise_again(self) -> None:
@@ -139,7 +151,7 @@ class RestoredTransactions:
             self._complain("zombie after a restore", text)
         first.close()
 
-    async def _read(self, expected: set[int]) -> None:
+    async def _read(self) -> set[int]:
         reader = _Reader(self._workload, self._key)
         end = -1
         while reader.positions[self._key] != end:
@@ -147,12 +159,18 @@ class RestoredTransactions:
             end = reader.ends.get(self._key, -1)
             await reader.client.pause(0.2)
         reader.client.close()
-        if visible := reader.seen & self._first.values():
-            self._complain("half a transaction", f"{visible} of {self._first.values()}")
-        if lacking := expected - reader.seen:
-            self._complain("lost after a restore", f"{lacking} of {expected}")
+        return reader.seen
 
-    async def _look_at_offset(self) -> None:
+    def _check(self, seen: set[int]) -> bool:
+        """Check the first client's transactions; return whether the committed one is visible."""
+        for name, values in self._first.values().items():
+            is_whole = name == self._committed and values <= seen
+            if values & seen and not is_whole:
+                self._complain("half a transaction", f"{name}: {values & seen} of {values}")
+        committed = self._first.values().get(self._committed, set())
+        return bool(committed & seen)
+
+    async def _look_at_offset(self, *, is_committed: bool) -> None:
         client = Client(self._workload.world, "offset reader over the restore")
         key = self._key
         topic = offset_fetch.OffsetFetchRequestTopics(key.topic, partition_indexes=[key.partition])
@@ -165,7 +183,8 @@ class RestoredTransactions:
         finally:
             client.close()
         part = answer.groups[0].topics[0].partitions[0]
-        if part.error_code or part.committed_offset != _NO_OFFSET:
+        expected = _OFFSET if is_committed and self._has_staged else _NO_OFFSET
+        if part.error_code or part.committed_offset != expected:
             self._complain("staged over a restore", f"{part}")
 
     def _complain(self, kind: str, text: str) -> None:

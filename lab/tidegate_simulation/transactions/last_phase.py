@@ -28,18 +28,21 @@ async def finish_transactions(workload: Workload) -> None:
 
 async def _list_all(workload: Workload) -> None:
     """Ask all gateways, as tools do: together they list each id once (KIP-664)."""
-    client = Client(workload.world, "lister")
+    client, state = Client(workload.world, "lister"), workload.world.watch.state
     listed: Counter[str] = Counter()
-    brokers = workload.world.watch.state.gateways.brokers()
-    for node_id in sorted(each.node_id for each in brokers):
+    before, brokers = set(state.transactions.names()), _incarnations(workload)
+    for node_id in sorted(each.node_id for each in state.gateways.brokers()):
         listed.update(await _listed_at(client, node_id))
     client.close()
-    expected = Counter(workload.world.watch.state.transactions.names())
-    now = workload.world.watch.state.gateways.brokers()
-    is_same = {each.incarnation for each in now} == {each.incarnation for each in brokers}
-    if listed != expected and is_same:
-        text = f"{dict(listed - expected)} too often, {dict(expected - listed)} not at all"
+    lacking = before.intersection(state.transactions.names()) - listed.keys()  # some may expire
+    repeated = {name for name, count in listed.items() if count > 1}
+    if (lacking or repeated) and brokers == _incarnations(workload):
+        text = f"{sorted(repeated)} are listed twice, {sorted(lacking)} not at all"
         workload.world.complain("wrong list of transactions", text)
+
+
+def _incarnations(workload: Workload) -> set[int]:
+    return {each.incarnation for each in workload.world.watch.state.gateways.brokers()}
 
 
 async def _listed_at(client: Client, node_id: int) -> list[str]:

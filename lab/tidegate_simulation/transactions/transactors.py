@@ -133,7 +133,7 @@ class Transactor(TransactionalProducer):
         step = await self.stage(self._group, self._key, self.ledger.next_offset())
         if self.rng.random() < _SLOW_SHARE:
             lease_seconds = int(self.workload.world.settings["lease.ms"]) / 1000
-            await self.client.pause(_SLOW_LEASES * lease_seconds)
+            await trio.sleep(self.rng.random() * _SLOW_LEASES * lease_seconds)
             await self._commit_elsewhere()
         if step is Step.DONE and self.rng.random() < _PLAIN_SHARE:
             await self._commit_plainly()
