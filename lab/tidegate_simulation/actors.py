@@ -19,12 +19,13 @@ from .members.contenders import Contender, GroupDeleter, Resumer
 from .members.groups import Committer, CommitterOfAll, Pauser
 from .members.members import GroupMember
 from .plans.expiry_plan import PRODUCERS
-from .plans.transaction_plan import draws_transactions
 from .probers.auditor import Auditor
 from .probers.probers import GroupProber, WakeProber
 from .transactions.cast import transactional_clients
 
 LATE_SHARE: Final = 0.3
+_LEISURE: Final = 4.0
+_FEW: Final = frozenset({"producer 1", "plain producer", "reader 1", "admin", "auditor"})
 
 
 class Actor(Protocol):
@@ -57,8 +58,8 @@ def make_actors(workload: Workload, rng: Random) -> list[Actor]:
     # These seeds draw apart, so that the draws before them stay the same.
     if workload.world.rng("late admins").random() < LATE_SHARE:
         actors += _late_admins(workload)
-    if draws_transactions(workload.world.seed):
-        actors += transactional_clients(workload)
+    if workload.world.plan.transactions.is_on:
+        actors = _with_transactions(workload, actors)
     if PRODUCERS in workload.world.settings:
         actors += [Newcomer(workload, f"newcomer {number}") for number in range(1, 4)]
         actors.append(Pauser(workload, "pauser", "paused"))
@@ -68,6 +69,20 @@ def make_actors(workload: Workload, rng: Random) -> list[Actor]:
         actors.append(HastyEmptier(workload, "hasty emptier", "emptied-in-haste"))
         actors.append(CommitterOfAll(workload, "committer of all", "all"))
     return actors
+
+
+def _with_transactions(workload: Workload, others: list[Actor]) -> list[Actor]:
+    """Return the others, or a few of them, and transactional clients."""
+    if workload.world.plan.transactions.is_focused:
+        others = [each for each in others if each.client.name in _FEW or _uses_lives(each)]
+        for each in others:
+            each.client.leisure = _LEISURE
+    owners = [each for each in others if isinstance(each, TopicOwner)]
+    return others + transactional_clients(workload, owners[0].lives if owners else None)
+
+
+def _uses_lives(actor: Actor) -> bool:
+    return isinstance(actor, TopicOwner | FleetingWriter | FleetingReader)
 
 
 def _late_admins(workload: Workload) -> list[Actor]:

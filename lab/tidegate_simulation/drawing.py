@@ -17,6 +17,7 @@ from .plans.losses import draw_losses
 from .plans.move_plan import draw_moves
 from .plans.pipeline_plan import draw_pipelines
 from .plans.settings_plan import draw_static
+from .plans.transaction_plan import draw_transaction_plan
 from .plans.version_plan import draw_versions
 from .plans.zone_plan import draw_zones
 
@@ -65,5 +66,12 @@ def draw_run(seed: int, rng: Random, asked_zones: int) -> tuple[dict[str, str], 
     may_begin_high = not (versions.is_rolling or draws_restore(seed))
     beginnings = draw_beginnings(seed, may_begin_high=may_begin_high)
     settings |= draw_expiries(seed, may_draw=not plan.has_wrong_clocks)
-    plan = replace(plan.with_versions(versions), static=static, beginnings=beginnings)
+    transactions = draw_transaction_plan(seed, may_expire=not plan.has_wrong_clocks)
+    settings |= transactions.settings
+    plan = replace(
+        plan.with_versions(versions),
+        static=static,
+        beginnings=beginnings,
+        transactions=transactions,
+    )
     return settings, plan.with_events(*events)

@@ -40,12 +40,12 @@ from .plans.faults import FaultPlan, Landed
 from .plans.pipeline_plan import PREFIX
 from .plans.store_faults import StoreFaults
 from .plans.strikes import Strikes
-from .plans.transaction_plan import draws_transactions
 from .probers.collection import leaks, wait_for_collection
 from .probers.drain_probers import DrainProber
 from .probers.neighbourhood import wrongly_absent
 from .probers.zone_probers import ZoneProber
 from .transactions.committed_readers import FinalCommittedReader
+from .transactions.last_phase import finish_transactions
 from .world.host import Host
 from .world.livelock import LivelockGuard
 from .world.node import Node
@@ -97,7 +97,7 @@ def simulate(
     violations after which nothing more has to be known; of those that show before the end.
     """
     run = _Run(seed, operations, zones, stop_at)
-    with seeded_scheduling(seed), _captured_logs(run), run.plan.beginnings.hold():
+    with seeded_scheduling(seed), _captured_logs(run), run.plan.held():
         trio.run(
             run.main,
             clock=trio.testing.MockClock(autojump_threshold=0),
@@ -352,8 +352,12 @@ class _Run:
     async def _final_phase(self, workload: Workload, hosts: Sequence[Host]) -> None:
         """Everything acknowledged must be readable, now that nothing is wrong any more."""
         kinds: list[MakeReader] = [FinalReader]
-        if draws_transactions(self._seed):
+        if self.plan.transactions.is_on:
             kinds.append(FinalCommittedReader)
+            with trio.move_on_after(CALM_SECONDS) as waited:
+                await finish_transactions(workload)
+            if waited.cancelled_caught:
+                self.note("stuck", f"transactions did not finish in {CALM_SECONDS} s")
         if not await read_to_the_end(workload, CALM_SECONDS, kinds):
             self.note("stuck", f"the last readers got nothing for {CALM_SECONDS} s")
         watch = workload.world.watch

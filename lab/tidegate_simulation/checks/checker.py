@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
+from .checks_etl import processed_once
 from .checks_groups import commits, expired_early, generations, static_members
 from .checks_liveness import late_wakeups, unfinished
 from .checks_reads import (
@@ -54,6 +55,7 @@ _CHECKS: Final[tuple[Callable[[Facts], Iterator[Violation]], ...]] = (
     torn,
     stable_offsets,
     epochs_given,
+    processed_once,
 )
 
 

@@ -161,6 +161,7 @@ class Client:
         if self.zone and self.rng.random() < _FOLLOWS_SHARE:
             self.client_id = f"{name},zone={self.zone}"
         self.link = 0  # the number of the last connection
+        self.leisure = 1.0  # how much longer than others it pauses
         self._connection: ClientConnection | None = None
         self._node_id = 0
         self._wish: int | None = None
@@ -261,7 +262,7 @@ class Client:
 
     async def pause(self, seconds: float) -> None:
         """Wait for up to that many seconds; longer in a run that is prolonged only for a fault."""
-        leisure = _LATE_LEISURE if self.world.late.is_set() else 1.0
+        leisure = _LATE_LEISURE if self.world.late.is_set() else self.leisure
         await trio.sleep(self.rng.random() * seconds * leisure)
 
     def close(self) -> None:

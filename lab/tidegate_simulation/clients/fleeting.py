@@ -49,7 +49,7 @@ class TopicOwner:
         self._workload = workload
         self._lateness = workload.world.watch.lateness
         self._history = workload.world.history
-        self._lives = lives
+        self.lives = lives
 
     async def run(self) -> None:
         """Create and delete until no operation is left."""
@@ -62,11 +62,11 @@ class TopicOwner:
             await self._delete()
             self.client.close()
             await self.client.pause(self.client.rng.choice((0.0, 0.0, 2.0)))
-        self._workload.keys += self._lives.keys  # this life lasts: a final reader reads it
+        self._workload.keys += self.lives.keys  # this life lasts: a final reader reads it
         self.client.close()
 
     async def _create(self) -> None:
-        lives = self._lives
+        lives = self.lives
         known = {key.topic_id for key in lives.former}
         self._lateness.begins(NAME, CREATE)
         configs = own_retention(self.client.world)
@@ -78,7 +78,7 @@ class TopicOwner:
         self._history.note(self.client.name, "ok", "created", value)
 
     async def _delete(self) -> None:
-        lives = self._lives
+        lives = self.lives
         keys, lives.keys = lives.keys, []
         lives.former += keys
         lives.version += 1

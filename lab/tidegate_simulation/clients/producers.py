@@ -7,6 +7,7 @@ After any other error it continues with a new producer id, or raises its epoch (
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -80,9 +81,15 @@ class Producer:
         """Return whether the producer names topics by their ids."""
         return self._version >= _IDS_FROM
 
-    def make(self, key: Key, producer: tuple[int, int] | None, sequences: dict[int, int]) -> Batch:
-        """Make the next batch of a key."""
-        values = self.workload.values(self._record_count())
+    def make(
+        self,
+        key: Key,
+        producer: tuple[int, int] | None,
+        sequences: dict[int, int],
+        of: Sequence[int] = (),
+    ) -> Batch:
+        """Make the next batch of a key; of: the values that its own are made from, one by one."""
+        values = self.workload.values(len(of) or self._record_count())
         sequence = -1
         if producer is not None:
             sequence = sequences.get(key.number, 0)
@@ -107,6 +114,8 @@ class Producer:
             value["by_name"] = True
         if self.transaction:
             value["txn"] = self.transaction
+        if of:
+            value["of"] = list(of)
         return Batch(key, data, self.history.invoke(self.client.name, "send", value))
 
     def is_too_old(self, batch: Batch) -> bool:

@@ -213,6 +213,7 @@ class Reader:
         position = self.positions[key]
         records, following = self.records_of(part, position)
         self.positions[key] = following
+        self.took(key, records)
         self.ends[key] = part.high_watermark
         more = {"hw": part.high_watermark, "lso": part.last_stable_offset, "link": link}
         if self._version >= _STARTS_FROM:
@@ -224,6 +225,9 @@ class Reader:
     ) -> tuple[list[tuple[int, int]], int]:
         """Return (offset, value) of the records from position on, and the next position."""
         return _records(part.records or b"", position)
+
+    def took(self, key: Key, records: list[tuple[int, int]]) -> None:
+        """Take what was read, as (offset, value)."""
 
     def _move(self, key: Key, part: fetch.PartitionData, invoke: Event) -> None:
         """Connect to the gateway that the answer names; the answer itself carries no records."""

@@ -27,6 +27,21 @@ class Key(NamedTuple):
 
 
 @dataclass(slots=True)
+class Lane:
+    """What consume-process-produce clients read and write: see transactions/etl.py.
+
+    inputs, outputs: keys, of the same partitions; none before their feeder has made them.
+    """
+
+    inputs: list[Key] = field(default_factory=list[Key])
+    outputs: list[Key] = field(default_factory=list[Key])
+
+    def output_of(self, key: Key) -> Key:
+        """Return where the records of an input go."""
+        return self.outputs[key.partition]
+
+
+@dataclass(slots=True)
 class Workload:
     """operations_left: each operation of an actor takes one.
 
@@ -42,6 +57,7 @@ class Workload:
     keys: list[Key] = field(default_factory=list[Key])
     append_time: set[int] = field(default_factory=set[int])
     keyed: dict[int, Keyed] = field(default_factory=dict[int, Keyed])
+    lane: Lane = field(default_factory=Lane)
     _values: count[int] = field(default_factory=lambda: count(1))
     _numbers: count[int] = field(default_factory=count)
     _known: dict[tuple[bytes, int], int] = field(default_factory=dict[tuple[bytes, int], int])
@@ -74,15 +90,6 @@ class Workload:
     def is_known(self, topic_id: bytes, partition: int) -> bool:
         """Return whether a client knows a partition."""
         return (topic_id, partition) in self._known
-
-    def key_of(self, topic: str, topic_id: bytes, partition: int) -> Key:
-        """Return the key of a partition that an answer names, by name or by id."""
-        for key in self.keys:
-            if key.partition == partition and (
-                key.topic == topic if topic else key.topic_id == topic_id
-            ):
-                return key
-        raise ProtocolBroken(f"an answer names {topic or topic_id.hex()}-{partition}")
 
 
 def batch_bytes(

@@ -32,6 +32,7 @@ from .group_checks import GroupWatch
 from .replays import Replays
 from .settings_checks import SettingsWatch
 from .tiling_checks import TilingWatch
+from .transaction_checks import TransactionWatch
 
 Complain = Callable[[str, str], None]
 
@@ -52,6 +53,8 @@ class StateWatch:
       on_moved: called with the log that takes entries from now on.
       on_cleaned: called for each round of compaction.
       settings, groups: called with each removal.
+      id_retention_ms: for how long an idle transactional id is kept.
+      count: called with the kind of each end of a transaction.
     """
 
     def __init__(
@@ -67,12 +70,17 @@ class StateWatch:
         on_moved: Callable[[str], None],
         settings: SettingsWatch,
         groups: GroupWatch,
+        id_retention_ms: int = 0,
+        count: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.state = ClusterState()
         self.payloads: list[bytes] = []
         self.replays: Final = Replays(self.state, self.payloads, self._broken)
         self.sequences: Final = SequenceWatch(self._broken)
         self.lateness: Final = LatenessWatch(self.state, complain)
+        self.transactions: Final = TransactionWatch(
+            self.state, self._broken, body_of, id_retention_ms=id_retention_ms, count=count
+        )
         self._tiling: Final = TilingWatch(
             self.state, self._broken, complain, hurt=hurt, on_lost=on_lost
         )
@@ -167,7 +175,9 @@ class StateWatch:
         self._now_ms = self.state.log_time_after(entry.writer, entry.clock_ms)
         if entry.writer and not self._lives(entry.writer):
             self._broken(8, f"an entry of incarnation {entry.writer}, which ended")
+        self.transactions.begin(self.state.position + 1, self._now_ms)
         for author, event in authored(entry):
+            self.transactions.before(event)
             self._event(author, event)
             if isinstance(event, ev.GatewayExpired):
                 self._ended.add(event.incarnation)
@@ -212,6 +222,7 @@ class StateWatch:
                 self._tiling.rising(partition)
         self.state.touched.clear()
         self._after_segments(entry)
+        self.transactions.after(whole=position % _WHOLE_ENTRIES == 0)
         self._deletions.after_entry(self.state)
         self.lateness.after_entry(entry)
         self._versions[position] = self.state.metadata_version

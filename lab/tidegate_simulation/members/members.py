@@ -76,6 +76,10 @@ class GroupMember:
         self.client.close()
         self._reader.client.close()
 
+    def subscribed(self) -> list[Key]:
+        """Return the keys that the members share."""
+        return self._workload.keys
+
     async def _take_part(self) -> None:
         """Take part in one generation."""
         joined, keys = await self.join()
@@ -169,7 +173,7 @@ class GroupMember:
 
     async def _join(self) -> Joined:
         metadata = encode_subscription(
-            ConsumerProtocolSubscription(sorted({key.topic for key in self._workload.keys})), 0
+            ConsumerProtocolSubscription(sorted({key.topic for key in self.subscribed()})), 0
         )
         protocols = [join_group.JoinGroupRequestProtocol(_PROTOCOL, metadata)]
         while True:
@@ -206,11 +210,11 @@ class GroupMember:
         if not answer.assignment:
             return []
         dealt = decode_assignment(answer.assignment)
-        return sorted(
-            self._workload.key_of(each.topic, b"", index)
-            for each in dealt.assigned_partitions
-            for index in each.partitions
-        )
+        known = {(key.topic, key.partition): key for key in self.subscribed()}
+        places = [(each.topic, i) for each in dealt.assigned_partitions for i in each.partitions]
+        if strangers := [each for each in places if each not in known]:
+            raise ProtocolBroken(f"{self.client.name} is assigned {strangers}")
+        return sorted(known[each] for each in places)
 
     def _deal(self, members: tuple[str, ...]) -> list[sync_group.SyncGroupRequestAssignment]:
         """Assign each key to one member in turn."""
@@ -218,7 +222,7 @@ class GroupMember:
         for place, member_id in enumerate(members):
             parts = [
                 TopicPartition(key.topic, [key.partition])
-                for key in self._workload.keys
+                for key in self.subscribed()
                 if key.number % len(members) == place
             ]
             assignment = encode_assignment(ConsumerProtocolAssignment(parts), 0)

@@ -10,6 +10,8 @@ Kinds of violations:
     read across a restore   a consumer's record differs from the log's at its offset; no error
     wrong leader epoch      the epoch of a record's batch ends before the record
     not restored            a restore, or a gateway on the restored log, did not finish
+
+In runs with transactions there are more: see restored_transactions.py.
 """
 
 from __future__ import annotations
@@ -44,6 +46,7 @@ from ..clients.workload import Key, Workload, batch_bytes
 from ..world.dials import host_of
 from ..world.node import CLUSTER_ID, LISTENER
 from ..world.world import World
+from .restored_transactions import RestoredTransactions
 
 STRIKE: Final = "log.restored"
 TOLD: Final = "log.restored.told"
@@ -97,12 +100,17 @@ class RestoreTrial:
         self._readers: list[EpochReader] = []
         self._stored_since: list[str] = []
         self._names = iter(range(1 << 30))
+        self._transactions: RestoredTransactions | None = None
 
     async def before(self) -> None:
         """Write and read records that the restore can lose."""
         world = self._world
         plain = [each for each in self._workload.keys if each.number not in self._workload.keyed]
         keys = sorted(self._rng.sample(plain, min(len(plain), _MAX_KEYS)))
+        if world.plan.transactions.is_on:
+            self._transactions = RestoredTransactions(self._workload, keys[0], self._rng)
+            with trio.move_on_after(PATIENCE_SECONDS):
+                await self._transactions.before_the_copy()
         state = world.watch.state
         copier = Copier(
             world.log_at(world.homes[-1]), world.store, state.cluster_id, state.timeline
@@ -111,6 +119,8 @@ class RestoreTrial:
         stored = set(self._wal_objects())
         with trio.move_on_after(PATIENCE_SECONDS):
             await self._write(keys)
+            if self._transactions is not None:
+                await self._transactions.after_the_copy()
         self._stored_since = sorted(set(self._wal_objects()) - stored)
         for key in keys:
             reader = await self._read(EpochReader(self._client("consumer"), key))
@@ -209,6 +219,8 @@ class RestoreTrial:
     async def _go_on(self) -> None:
         with trio.move_on_after(PATIENCE_SECONDS):
             await self._write([each.key for each in self._readers])
+            if self._transactions is not None:
+                await self._transactions.after_the_restore()
         for reader in self._readers:
             reader.client.close()
             truth = await self._read(EpochReader(self._client("auditor"), reader.key))

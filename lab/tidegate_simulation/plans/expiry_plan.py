@@ -17,10 +17,12 @@ from typing import Final
 SHARE: Final = 0.1
 PRODUCERS: Final = "producer.id.expiration.ms"
 OFFSETS: Final = "offsets.retention.minutes"
+IDS: Final = "transactional.id.expiration.ms"
 OFFSETS_EXPIRED: Final = "expiry.offsets"
 RETENTION_SECONDS: Final = 60.0
 _SETTINGS: Final = {PRODUCERS: "60000", OFFSETS: "1"}
 _DEFAULT_RETENTION_MINUTES: Final = 7 * 24 * 60
+_DEFAULT_ID_RETENTION_MS: Final = 7 * 24 * 3_600_000
 _DELIVERY_SECONDS: Final = 20.0
 _MINUTE_MS: Final = 60_000
 
@@ -39,3 +41,8 @@ def delivery_seconds(settings: Mapping[str, str]) -> float:
 def retention_ms(settings: Mapping[str, str]) -> int:
     """Return for how long gateways keep offsets."""
     return int(settings.get(OFFSETS, _DEFAULT_RETENTION_MINUTES)) * _MINUTE_MS
+
+
+def id_retention_ms(settings: Mapping[str, str]) -> int:
+    """Return for how long gateways keep idle transactional ids."""
+    return int(settings.get(IDS, _DEFAULT_ID_RETENTION_MS))

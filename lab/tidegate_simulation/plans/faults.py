@@ -7,7 +7,8 @@ the run is prolonged until the kind has landed, and fails if it never lands.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from random import Random
 
@@ -22,6 +23,7 @@ from .pipeline_plan import EVENT_KINDS as PIPELINE_EVENT_KINDS
 from .pipeline_plan import PipelinePlan
 from .settings_plan import SettingsPlan
 from .store_faults import StoreFaults
+from .transaction_plan import TransactionPlan
 from .version_plan import VersionPlan
 from .zone_plan import ZonePlan
 
@@ -124,6 +126,7 @@ class FaultPlan:
     versions: VersionPlan = field(default_factory=VersionPlan)
     static: SettingsPlan = field(default_factory=SettingsPlan)
     beginnings: Beginnings = field(default_factory=Beginnings)
+    transactions: TransactionPlan = field(default_factory=TransactionPlan)
 
     def with_losses(self, losses: LossPlan) -> FaultPlan:
         """Return a plan with objects that are lost for good."""
@@ -173,6 +176,12 @@ class FaultPlan:
     def with_versions(self, versions: VersionPlan) -> FaultPlan:
         """Return a plan with gateways of an older release, or with damaged entries."""
         return replace(self, kinds=(*self.kinds, *versions.kinds), versions=versions)
+
+    @contextmanager
+    def held(self) -> Generator[None]:
+        """Apply the plan's replacements of the product inside the context."""
+        with self.beginnings.hold(), self.transactions.hold():
+            yield
 
     @property
     def has_wrong_clocks(self) -> bool:

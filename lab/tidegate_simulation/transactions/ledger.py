@@ -19,14 +19,19 @@ NOTHING: Final = -1
 class Ledger:
     """See the module's head.
 
-    key: whose offset the transactions commit.
-    possible: offsets of which one is committed; several while the end of a transaction is unknown.
-      Offsets are staged in their order, as each life of a client fences the one before.
+    key: whose offset the transactions commit.  are_twins: several clients share the id.
+
+    Offsets are numbers that rise in the order in which the log takes them: each life of a client
+    fences the one before, and a client does one step after the other.  A later one replaces all
+    earlier ones, however late a transaction with an earlier one ends.
     """
 
     transactional_id: str
     key: Key
-    possible: set[int] = field(default_factory=lambda: {NOTHING})
+    are_twins: bool = False
+    _floor: int = NOTHING  # the highest that certainly counts
+    _maybe: set[int] = field(default_factory=set[int])
+    _floating: set[int] = field(default_factory=set[int])  # they may take effect at any time
     _numbers: count[int] = field(default_factory=lambda: count(1))
     _offsets: count[int] = field(default_factory=lambda: count(1))
 
@@ -34,6 +39,11 @@ class Ledger:
     def group_id(self) -> str:
         """Return the group whose offsets the transactions commit."""
         return f"of {self.transactional_id}"
+
+    @property
+    def possible(self) -> set[int]:
+        """Return the offsets of which one is committed."""
+        return {self._floor, *self._maybe, *self._floating}
 
     def begin(self) -> str:
         """Begin a transaction; return its name in the history."""
@@ -44,15 +54,17 @@ class Ledger:
         return next(self._offsets)
 
     def tries(self, offset: int) -> None:
-        """Note that a commit of a staged offset is asked for."""
-        if offset != NOTHING:
-            self.possible.add(offset)
+        """Note that an offset may count from now on: its commit is asked for."""
+        if offset > self._floor:
+            self._maybe.add(offset)
 
     def ended(self, offset: int, *, committed: bool) -> None:
-        """Note the end of a transaction that had staged an offset."""
-        if offset == NOTHING:
-            return
-        if committed:
-            self.possible = {each for each in self.possible if each >= offset}
-        else:
-            self.possible.discard(offset)
+        """Note that an offset certainly counts, unless a later one does; or that it never will."""
+        self._maybe.discard(offset)
+        if committed and offset > self._floor:
+            self._floor = offset
+            self._maybe = {each for each in self._maybe if each > offset}
+
+    def lost_sight(self, offset: int) -> None:
+        """Note a plain commit without an answer: the network may deliver it at any time."""
+        self._floating.add(offset)

@@ -28,7 +28,7 @@ from ..invariants.deletion_checks import DeletionWatch
 from ..invariants.group_checks import GroupWatch
 from ..invariants.invariants import StateWatch
 from ..invariants.settings_checks import SettingsWatch
-from ..plans.expiry_plan import retention_ms
+from ..plans.expiry_plan import id_retention_ms, retention_ms
 from ..plans.faults import FaultPlan
 from ..plans.losses import Hurt
 from ..plans.move_plan import FIRST_LOG, MOVED
@@ -195,6 +195,8 @@ class World:
             on_moved=self._moved,
             settings=self.settings_watch,
             groups=self.groups_watch,
+            id_retention_ms=id_retention_ms(self.settings),
+            count=self.strikes.count,
         )
 
     def _zone_of(self, part: str) -> str:

@@ -13,6 +13,8 @@ from ..transaction_overlay import OverlaidId
 from .ending import EndAnswer, NextEpoch, bumped, end, refused
 from .refusals import TransactionRefusal, allows_transactions
 
+FIRST_EPOCH: Final = 0
+"""Of a new id."""
 _UNUSED: Final = -1
 
 
@@ -48,7 +50,7 @@ class InitialiseTransactionalId:
     def _make(self, view: View) -> Decided[EndAnswer]:
         if self.spare_id == NO_ID:
             return Decided((), refused(TransactionRefusal.NEEDS_PRODUCER_ID))
-        following = NextEpoch(0, self.spare_id, 0)
+        following = NextEpoch(FIRST_EPOCH, self.spare_id, FIRST_EPOCH)
         return self._decided(view, [], following, last_epoch=NO_EPOCH, previous_id=NO_ID)
 
     def _go_on(self, view: View, found: OverlaidId) -> Decided[EndAnswer]:

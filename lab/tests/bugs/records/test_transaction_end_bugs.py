@@ -1,0 +1,208 @@
+"""Planted bugs of ends: repeats, late requests, time-outs, and epochs that run out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.worlds.planted_bugs import Plant, must_be_found, untried
+from tidegate_coordination.events.transactions import TransactionalIdInitialised
+from tidegate_coordination.rules.proposal import Decided, View
+from tidegate_coordination.rules.records import transactional_batches
+from tidegate_coordination.rules.records.transactional_batches import TransactionJudge
+from tidegate_coordination.rules.transaction_overlay import OverlaidId
+from tidegate_coordination.rules.transactions import ending
+from tidegate_coordination.rules.transactions.ending import EndAnswer, EndTransaction, NextEpoch
+from tidegate_coordination.state.records.partitions import Partition
+from tidegate_coordination.state.transaction_folds import TransactionFolds
+from tidegate_coordination.state.transactions.rows import TransactionalId, TransactionState
+from tidegate_coordination.state.transactions.table import TransactionTable
+from tidegate_gateway.upkeep import transaction_upkeep
+from tidegate_simulation.nemesis.restore_trial import draws_restore
+from tidegate_simulation.plans.expiry_plan import draw_expiries
+from tidegate_simulation.plans.faults import FaultPlan
+
+_READS = {"aborted read", "torn transaction", "lost transaction", "skipped"}
+
+
+def bumps_at_a_repeat(patch: pytest.MonkeyPatch) -> None:
+    """A repeated end gives the client another epoch than the first answer (KAFKA-18660)."""
+    real = EndTransaction._bump
+
+    def bump(self: EndTransaction, view: View, found: OverlaidId) -> Decided[EndAnswer]:
+        row = found.row
+        is_complete = row.state not in (TransactionState.EMPTY, TransactionState.ONGOING)
+        if self.epoch != row.epoch - 1 or not is_complete or row.has_no_epoch_left:
+            return real(self, view, found)
+        name, producer_id, epoch = self.transactional_id, row.producer_id, row.epoch + 1
+        view.transactions.put(name, row._replace(epoch=epoch))
+        event = TransactionalIdInitialised(name, producer_id, epoch, -1, -1, row.timeout_ms)
+        return Decided((event,), EndAnswer(None, producer_id, epoch))
+
+    patch.setattr(EndTransaction, "_bump", bump)
+
+
+def takes_a_late_batch(patch: pytest.MonkeyPatch) -> None:
+    """A batch of the last transaction joins the next one, if it commits that late."""
+    real = TransactionJudge.fit
+
+    def fit(self: TransactionJudge, flags: int, producer_id: int, epoch: int, number: int) -> Any:
+        found = self._view.transactions.of_producer(producer_id)
+        is_late = found is not None and found.row.is_open and epoch == found.row.epoch - 1
+        return real(self, flags, producer_id, epoch + is_late, number)
+
+    patch.setattr(TransactionJudge, "fit", fit)
+
+
+def takes_a_late_batch_of_version_1(patch: pytest.MonkeyPatch) -> None:
+    """A batch that waited for the object store joins the next transaction of its epoch."""
+    patch.setattr(transactional_batches, "began_of", lambda flags: 0)
+
+
+def times_out_without_a_bump(patch: pytest.MonkeyPatch) -> None:
+    """After a time-out the client goes on, as if its transaction were still open."""
+
+    def abort(view: View, found: OverlaidId, spare_id: int, cause: int) -> Decided[EndAnswer]:
+        following = ending.kept(found.row)
+        event = ending.end(view, found, following, committed=False, cause=cause)
+        return Decided((event,), EndAnswer(None, following.producer_id, following.epoch))
+
+    patch.setattr(ending, "abort_fenced", abort)
+
+
+def times_out_early(patch: pytest.MonkeyPatch) -> None:
+    """Every open transaction is overdue."""
+    for module in (ending, transaction_upkeep):
+        patch.setattr(module, "is_overdue", lambda row, _: row.is_open)
+
+
+def never_rotates(patch: pytest.MonkeyPatch) -> None:
+    """An id goes on to epoch 32767, and then stands still (KAFKA-20090)."""
+
+    def bumped(row: TransactionalId, spare_id: int) -> NextEpoch:
+        epoch = min(row.epoch + 1, 32_767)
+        return NextEpoch(epoch, row.producer_id, epoch)
+
+    patch.setattr(ending, "bumped", bumped)
+    patch.setattr("tidegate_coordination.rules.transactions.initialising.bumped", bumped)
+
+
+def ends_whatever_is_open(patch: pytest.MonkeyPatch) -> None:
+    """An end of version 1 that waited ends the next transaction (KAFKA-17754)."""
+    real = EndTransaction._keep
+
+    def keep(self: EndTransaction, view: View, found: OverlaidId) -> Decided[EndAnswer]:
+        return real(replace(self, began=found.row.began), view, found)
+
+    patch.setattr(EndTransaction, "_keep", keep)
+
+
+def forwards_without_the_overlay(patch: pytest.MonkeyPatch) -> None:
+    """A forwarded step does not see those before it in its entry."""
+
+    def of_author(self: View, author: int) -> View:
+        return replace(self, writer=author, appender=self.writer, overlay=None)
+
+    patch.setattr(View, "of_author", of_author)
+
+
+def expires_open_producers(patch: pytest.MonkeyPatch) -> None:
+    """A producer that is silent for long is forgotten within its transaction."""
+
+    def expire(self: Partition, before_ms: int) -> None:
+        kept = self.producers.items()
+        self.producers = {key: each for key, each in kept if each.last_write_ms >= before_ms}
+
+    patch.setattr(Partition, "expire_producers", expire)
+
+
+def leaves_deleted_partitions_open(patch: pytest.MonkeyPatch) -> None:
+    """A transaction keeps the partitions of a topic that is deleted."""
+    patch.setattr(TransactionFolds, "topic_deleted", lambda *_: None)
+
+
+def keeps_ids_over_a_restore(patch: pytest.MonkeyPatch) -> None:
+    """A restored log goes on with the epochs that it knows."""
+    patch.setattr(TransactionTable, "fence_all", lambda self: None)
+
+
+def has_restore(seed: int) -> bool:
+    return draws_restore(seed)
+
+
+def has_expiries(seed: int) -> bool:
+    return bool(draw_expiries(seed, may_draw=True))
+
+
+def every_seed(seed: int) -> bool:
+    return True
+
+
+def has_deserters(plan: FaultPlan) -> bool:
+    return plan.transactions.has_deserters
+
+
+def has_forwarding(plan: FaultPlan) -> bool:
+    return plan.forwarding.is_on
+
+
+def every_plan(plan: FaultPlan) -> bool:
+    return True
+
+
+# first_seed: a seed that finds the bug, so that the test is short.
+@pytest.mark.parametrize(
+    ("plant", "expected", "first_seed", "is_concerned"),
+    [
+        (bumps_at_a_repeat, {"two ends", "epoch given twice"}, 1, every_plan),
+        (takes_a_late_batch, {"invariant 11"}, 1, every_plan),
+        (takes_a_late_batch_of_version_1, _READS, 1, every_plan),
+        (times_out_without_a_bump, _READS, 1, has_deserters),
+        (times_out_early, {"invariant 10"}, 1, every_plan),
+        (untried(never_rotates), {"invariant 14", "epoch given twice"}, 1, every_plan),
+        (ends_whatever_is_open, _READS, 1, every_plan),
+        (forwards_without_the_overlay, {"internal error", "invariant 11"}, 1, has_forwarding),
+        (leaves_deleted_partitions_open, {"invariant 9"}, 1, every_plan),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_planted_bugs_of_ends_are_found(
+    plant: Plant,
+    expected: set[str],
+    first_seed: int,
+    is_concerned: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    must_be_found(plant, expected, first_seed, monkeypatch, is_concerned, transactions=True)
+
+
+@pytest.mark.parametrize(
+    ("plant", "expected", "first_seed", "is_concerned_seed"),
+    [
+        (expires_open_producers, {"refused send", "invariant 6"}, 1, has_expiries),
+        (
+            keeps_ids_over_a_restore,
+            {"id kept over a restore", "zombie after a restore"},
+            1,
+            has_restore,
+        ),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_planted_bugs_of_rare_runs_are_found(
+    plant: Plant,
+    expected: set[str],
+    first_seed: int,
+    is_concerned_seed: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    must_be_found(
+        plant,
+        expected,
+        first_seed,
+        monkeypatch,
+        is_concerned_seed=is_concerned_seed,
+        transactions=True,
+    )
