@@ -236,6 +236,8 @@ class Mover(Transactor):
 
     def step(self) -> None:
         """See Transactor."""
+        # First of all: a transaction of an earlier life makes the group's offsets unstable.
+        self.ready()
         if self._must_rewind:
             self._rewind()
         messages = self._consumer.consume(MOST_ORDERS, 0.2)
@@ -262,8 +264,7 @@ class Mover(Transactor):
         self._must_rewind = not self.transact(records, commits, send_offsets)
 
     def _rewind(self) -> None:
-        """Go back to the committed offsets, once what is open of this id has ended."""
-        self.ready()
+        """Go back to the committed offsets; nothing is open of this id."""
         assigned = self._consumer.assignment()
         if assigned:
             for each in self._consumer.committed(assigned, TRY_SECONDS):
