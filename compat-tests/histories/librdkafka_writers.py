@@ -152,7 +152,6 @@ class Transactor(ABC):
     def _commit(self, producer: Producer, name: str, places: list[str]) -> bool:
         say("T", name, "commit", len(places))
         error = self._insist(producer.commit_transaction)
-        producer.poll(0)
         if error is None:
             say("K", name, "commit", ",".join(places))
         elif error.txn_requires_abort():
@@ -165,7 +164,6 @@ class Transactor(ABC):
     def _abort(self, producer: Producer, name: str, places: list[str]) -> None:
         say("T", name, "abort", len(places))
         error = self._insist(producer.abort_transaction)
-        producer.poll(0)
         if error is None:
             say("K", name, "abort", ",".join(places))
         else:
