@@ -65,9 +65,10 @@ class TransactionFolds:
         transaction = transaction or OpenTransaction()
         given = transaction.partitions.has_keys(numbers)
         expect(given, f"transactional id {name}: markers for other partitions than it has")
-        self._state.keep_partitions(numbers)
-        self._state.keep_groups(list(transaction.groups))
-        self._state.keep_transactions({name}.union(*self._sharing(transaction)))
+        if self._state.frozen_states:
+            self._state.keep_partitions(numbers)
+            self._state.keep_groups(list(transaction.groups))
+            self._state.keep_transactions({name}.union(*self._sharing(transaction)))
         self._table.fold_ended(event, self._state.log_time_ms)
         if event.committed:
             for group_id, staged in transaction.to_commit():

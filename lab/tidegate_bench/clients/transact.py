@@ -213,8 +213,9 @@ def _run(producers: list[_Producer]) -> None:
             if not found and not waiting:
                 raise BenchError(f"no answer for {PATIENCE_SECONDS:g} s")
             for key, _ in found:
-                for answer in producers[key.data].receive():
-                    left -= go_on(key.data, answer)
+                number = int(key.data)
+                for answer in producers[number].receive():
+                    left -= go_on(number, answer)
             while waiting and waiting[0][0] <= time.perf_counter():
                 left -= go_on(heapq.heappop(waiting)[1], _NOTHING)
 
