@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Final
@@ -32,6 +33,12 @@ class Driver:
         """Raise if it ended by itself."""
         if self._process is not None and self._process.popen.poll() is not None:
             raise RuntimeError(f"the driver ended by itself\n{tail(self.log)}")
+
+    @property
+    def segments(self) -> int:
+        """How many segments it has published, as its log says."""
+        lines = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
+        return sum(json.loads(each)["units"] for each in lines if '"event":"merged"' in each)
 
     def stop(self) -> None:
         """SIGTERM, and wait."""

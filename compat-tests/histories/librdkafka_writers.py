@@ -152,7 +152,6 @@ class Transactor(ABC):
     def _commit(self, producer: Producer, name: str, places: list[str]) -> bool:
         say("T", name, "commit", len(places))
         error = self._insist(producer.commit_transaction)
-        producer.poll(0)
         if error is None:
             say("K", name, "commit", ",".join(places))
         elif error.txn_requires_abort():
@@ -165,7 +164,6 @@ class Transactor(ABC):
     def _abort(self, producer: Producer, name: str, places: list[str]) -> None:
         say("T", name, "abort", len(places))
         error = self._insist(producer.abort_transaction)
-        producer.poll(0)
         if error is None:
             say("K", name, "abort", ",".join(places))
         else:
@@ -236,6 +234,8 @@ class Mover(Transactor):
 
     def step(self) -> None:
         """See Transactor."""
+        # First of all: a transaction of an earlier life makes the group's offsets unstable.
+        self.ready()
         if self._must_rewind:
             self._rewind()
         messages = self._consumer.consume(MOST_ORDERS, 0.2)
@@ -262,8 +262,7 @@ class Mover(Transactor):
         self._must_rewind = not self.transact(records, commits, send_offsets)
 
     def _rewind(self) -> None:
-        """Go back to the committed offsets, once what is open of this id has ended."""
-        self.ready()
+        """Go back to the committed offsets; nothing is open of this id."""
         assigned = self._consumer.assignment()
         if assigned:
             for each in self._consumer.committed(assigned, TRY_SECONDS):

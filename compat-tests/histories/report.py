@@ -50,7 +50,7 @@ def summary(judged: Judged) -> list[str]:
     return [
         *lines,
         f"{judged.records['committed']} of {judged.records['all']} records committed,"
-        f" {judged.read} read, {judged.orders} orders;"
+        f" {judged.read} read, {judged.orders} orders, {judged.segments} segments;"
         f" longest calm wait {judged.longest_wait_ms} ms",
         f"anomalies: {anomalies or 'none'}; apart, of version 1: {apart or 'none'};"
         f" promises {'kept' if judged.is_clean else 'BROKEN'}",

@@ -51,6 +51,7 @@ class Options:
     clients: Sequence[str]
     kinds: Sequence[str] = ALL_KINDS
     rate: int = 4
+    most_faults: int | None = None
 
 
 class HistoryRun(FaultRun):
@@ -88,9 +89,18 @@ def history_run(options: Options, folder: Path, say: Say) -> Figures:
 
 def _figures(world: World, watch: HistoryWatch, options: Options) -> Figures:
     began = time.monotonic()
-    wanted = FaultOptions(options.minutes, options.seed, options.clients, options.kinds)
-    happened = HistoryRun(world, watch, wanted).run() if options.kinds else []
-    watch.wait(max(0.0, began + options.minutes * 60 - time.monotonic()))
+    wanted = FaultOptions(
+        options.minutes,
+        options.seed,
+        options.clients,
+        options.kinds,
+        most_faults=options.most_faults,
+    )
+    if options.kinds:
+        happened = HistoryRun(world, watch, wanted).run()
+    else:
+        happened = []
+        watch.wait(options.minutes * 60)
     minutes = round((time.monotonic() - began) / 60, 1)
     watch.problems += errors_inside(world)
     judged = watch.finish(happened)

@@ -44,7 +44,7 @@ class Judged:
     """What all clients did, and what is wrong with it.
 
     records: that lie in the topics, by isolation level.  read: by all readers.  longest_wait_ms:
-    for a committed value, while no fault was on.
+    for a committed value, while no fault was on.  segments: that the pipeline published.
     """
 
     ends: dict[str, Ends] = field(default_factory=dict)
@@ -52,6 +52,7 @@ class Judged:
     orders: int = 0
     read: int = 0
     longest_wait_ms: int = 0
+    segments: int = 0
     verdict: Verdict = field(default_factory=Verdict)
     problems: list[str] = field(default_factory=list)
 
@@ -151,6 +152,7 @@ class HistoryWatch(Attendance):
             records={"committed": _count(committed.values()), "all": _count(everything.values())},
             orders=_count(orders.values()),
             read=sum(each.read for each in histories),
+            segments=self._driver.segments,
             longest_wait_ms=max((ms for ms, _, _ in waits(evidence)), default=0),
             verdict=judge(evidence, orders, clients.VERSION_1),
             problems=self.problems,

@@ -50,6 +50,8 @@ final class Mover extends Transactor implements ConsumerRebalanceListener {
 
     @Override
     void step() {
+        // First of all: a transaction of an earlier life makes the group's offsets unstable.
+        ready();
         if (mustRewind) {
             rewind();
         }
@@ -75,9 +77,8 @@ final class Mover extends Transactor implements ConsumerRebalanceListener {
             mine -> mine.sendOffsetsToTransaction(ends, consumer.groupMetadata()));
     }
 
-    /** Goes back to the committed offsets, once what is open of this id has ended. */
+    /** Goes back to the committed offsets; nothing is open of this id. */
     private void rewind() {
-        ready();
         Set<TopicPartition> assigned = consumer.assignment();
         Map<TopicPartition, OffsetAndMetadata> committed =
             consumer.committed(assigned, Duration.ofSeconds(10));

@@ -215,6 +215,10 @@ func (r *run) move(name string, timeout time.Duration) {
 			)...)
 			must(err)
 			session = made
+			// A transaction of an earlier life makes the group's offsets unstable.
+			if _, _, err := session.Client().ProducerID(context.Background()); err != nil {
+				say("E", "%s begin %s", w.name, short(err))
+			}
 		}
 		if !w.moveOnce(session) {
 			session.Close()
