@@ -13,6 +13,7 @@ from typing import Final
 
 from ...events.transactions import TransactionGrew, TransactionWritten
 from ...state.transactions.open import NOTHING_WRITTEN
+from ...state.transactions.rows import TransactionState
 from ..proposal import View
 from ..transaction_overlay import OverlaidId
 from ..transactions.growing import is_too_large
@@ -68,15 +69,17 @@ class TransactionJudge:
         """Return why a transactional batch is no part of a transaction.
 
         The first one of version 2 adds its partition, whatever becomes of the batch then.
+        It runs once for every transactional batch, so it must be fast.
         """
-        found = self._of_producer(producer_id)
+        found = self._found.get(producer_id) or self._of_producer(producer_id)
         if found is None:
             return Misfit.UNKNOWN_ID
-        if not found.row.has_epoch(epoch):
+        row = found.row
+        if not row.has_epoch(epoch):
             return Misfit.STALE_EPOCH
-        if found.row.is_open and number in found.partitions:
-            is_of_another = began_of(flags) not in (0, found.row.began)
-            return Misfit.LATE if is_of_another else None
+        if row.state is TransactionState.ONGOING and number in found.partitions:
+            began = began_of(flags)
+            return Misfit.LATE if began and began != row.began else None
         if not flags & MAY_ADD:
             return Misfit.NOT_ADDED
         if is_too_large(found, 1, 0):
@@ -88,9 +91,9 @@ class TransactionJudge:
 
     def accept(self, producer_id: int, number: int, offset: int) -> None:
         """Note a batch; the first of its transaction in the partition sets where that begins."""
-        found = self._of_producer(producer_id)
+        found = self._found[producer_id]
         assert found is not None, "a batch without its transactional id is no part of a transaction"
-        if not found.has_written(number):
+        if found.partitions[number] == NOTHING_WRITTEN:
             found.partitions[number] = offset
             self._first_offsets.setdefault(producer_id, {})[number] = offset
 
