@@ -5,8 +5,8 @@ What the state and the indexes of segments name must be the aborted set of a nai
 - Everything named is in the naive set, with the same first and last offset.
 - An aborted transaction that reaches above the merged runs is named by the state.
 - A segment that holds records of an aborted transaction names it.
-- Of a transaction that an index names, the marker can still be read: a reader without the marker
-  would drop later records of its producer.
+- Of a transaction that an index names, the marker can still be read, or an operator skipped it: a
+  reader without the marker would drop later records of its producer, but answers end at a hole.
 """
 
 from __future__ import annotations
@@ -42,6 +42,13 @@ class _SegmentFacts:
         """Return whether records of an aborted transaction are in the segment."""
         producer_id, first, last = transaction
         return any(pid == producer_id and first <= offset < last for offset, pid in self.data)
+
+
+def _lacks(offset: int, markers: set[int], rows: list[RunRow]) -> bool:
+    """Return whether a marker is gone, and not in a hole."""
+    return offset not in markers and any(
+        row.base_offset <= offset < row.next_offset for row in rows
+    )
 
 
 class AbortedWatch:
@@ -94,7 +101,8 @@ class AbortedWatch:
             at = f"{where}, segment {row.base_offset} to {row.next_offset}"
             if strangers := found.named - known:
                 self._broken(12, f"{at} names {set(strangers)} as aborted")
-            unended = {each for each in found.named & live if each.last not in readable}
+            ends = {each: each.last for each in found.named & live}
+            unended = {each for each, last in ends.items() if _lacks(last, readable, rows)}
             if is_whole and unended:
                 self._broken(12, f"{at} names {unended}, whose markers are gone")
             for each in live - found.named:

@@ -133,6 +133,10 @@ class TransactionalProducer(Producer):
                 # Perhaps the next topic of that name has it, and there its sequence numbers.
                 self.history.info(batch.invoke)
                 return Step.MUST_ABORT
+            if code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and self.may_vanish(key):
+                # The topic was made anew and knows no sequence number: the client raises its epoch.
+                self.history.info(batch.invoke)
+                return Step.OVER
             if code not in RETRIABLE:
                 self.history.info(batch.invoke, error=code.name)
                 return self._step_of(code, "Produce", key)

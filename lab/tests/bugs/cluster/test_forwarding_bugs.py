@@ -9,7 +9,7 @@ import pytest
 from tests.worlds.planted_bugs import Plant, must_be_found
 from tidegate_coordination.coordinator.coordinator import ProposalFailed
 from tidegate_coordination.forwarding.asking import Asker
-from tidegate_coordination.rules import numbered
+from tidegate_coordination.rules.proposal import View
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.proposals import ProposalTable
 from tidegate_simulation.plans.faults import FaultPlan
@@ -34,7 +34,7 @@ def decides_what_was_acknowledged(patch: pytest.MonkeyPatch) -> None:
 
 
 def decides_in_its_own_name(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(numbered, "replace", lambda view, **changes: view)
+    patch.setattr(View, "of_author", lambda self, author: self)
 
 
 def asks_again_under_another_number(patch: pytest.MonkeyPatch) -> None:
@@ -80,7 +80,7 @@ def forwards(plan: FaultPlan) -> bool:
     [
         (forgets_first_answers, {"no offset"}, 162),
         (decides_what_was_acknowledged, {"gateway died", "state broken"}, 117),
-        (decides_in_its_own_name, {"invariant 7"}, 92),
+        (decides_in_its_own_name, {"invariant 7"}, 30),
         (asks_again_under_another_number, {"no offset"}, 162),
         (takes_silence_for_a_refusal, {"failed write"}, 162),
         (does_not_count_as_alive, {"expired too soon"}, 83),

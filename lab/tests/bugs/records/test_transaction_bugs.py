@@ -7,10 +7,8 @@ from typing import Any
 import pytest
 
 from tests.worlds.planted_bugs import Plant, must_be_found, untried
-from tidegate_coordination.events.groups import GroupDeleted
 from tidegate_coordination.events.transactions import TransactionEnded
-from tidegate_coordination.rules.consumer_groups import groups as group_rules
-from tidegate_coordination.rules.proposal import Decided, View
+from tidegate_coordination.rules.proposal import View
 from tidegate_coordination.rules.records.transactional_batches import TransactionJudge
 from tidegate_coordination.rules.transaction_overlay import OverlaidId, TransactionOverlay
 from tidegate_coordination.rules.transactions import ending
@@ -68,14 +66,14 @@ def says_done_to_a_retry(patch: pytest.MonkeyPatch) -> None:
 
 def leaves_a_marker_out(patch: pytest.MonkeyPatch) -> None:
     """The end of a transaction forgets its last partition."""
-    real = OverlaidId.begin
+    real = ending.end
 
-    def begin(self: OverlaidId, log_time_ms: int, position: int) -> None:
-        if len(self.partitions) > 1:
-            self.partitions.popitem()
-        real(self, log_time_ms, position)
+    def end(view: View, found: OverlaidId, *args: Any, **more: Any) -> TransactionEnded:
+        if len(found.partitions) > 1:
+            found.partitions.popitem()
+        return real(view, found, *args, **more)
 
-    patch.setattr(OverlaidId, "begin", begin)
+    patch.setattr(ending, "end", end)
 
 
 def commits_what_is_aborted(patch: pytest.MonkeyPatch) -> None:
@@ -118,25 +116,26 @@ def keeps_it_open_after_an_abort(patch: pytest.MonkeyPatch) -> None:
 
 def lists_nothing(patch: pytest.MonkeyPatch) -> None:
     """Readers hear of no aborted transaction."""
-    patch.setattr(Aborted, "between", lambda self, start, end: [])
+    patch.setattr(Aborted, "named", lambda self, start, end: [])
 
 
 def lists_what_has_ended_before(patch: pytest.MonkeyPatch) -> None:
     """Readers hear of transactions that ended below their position."""
-    patch.setattr(
-        Aborted,
-        "between",
-        lambda self, start, end: [self[at] for at in range(len(self)) if self[at].first < end],
-    )
+
+    def named(self: Aborted, start: int, end: int) -> list[tuple[int, int]]:
+        rows = [self[at] for at in range(len(self))]
+        return [(row.first, row.producer_id) for row in rows if row.first < end]
+
+    patch.setattr(Aborted, "named", named)
 
 
 def lists_what_begins_in_the_answer(patch: pytest.MonkeyPatch) -> None:
     """Readers hear of no transaction that began below their position."""
-    real = Aborted.between
+    real = Aborted.named
     patch.setattr(
         Aborted,
-        "between",
-        lambda self, start, end: [row for row in real(self, start, end) if row.first >= start],
+        "named",
+        lambda self, start, end: [row for row in real(self, start, end) if row[0] >= start],
     )
 
 
@@ -185,19 +184,6 @@ def shows_staged_offsets(patch: pytest.MonkeyPatch) -> None:
         state.groups.fold_offsets_committed(event, state.log_time_ms)
 
     patch.setattr(TransactionFolds, "fold_staged", fold)
-
-
-def loses_staged_offsets(patch: pytest.MonkeyPatch) -> None:
-    """A group that only has staged offsets is forgotten."""
-
-    def decide(self: Any, view: View) -> Any:
-        claim = view.state.claims.get(group_rules.group_claim(self.group_id))
-        held = claim is not None and claim.incarnation == view.writer
-        if not held or view.state.groups.get(self.group_id) is not None:
-            return Decided((), None)
-        return Decided((GroupDeleted(self.group_id),), None)
-
-    patch.setattr(group_rules.ForgetGroup, "decide", decide)
 
 
 def publishes_after_an_abort(patch: pytest.MonkeyPatch) -> None:
@@ -278,7 +264,6 @@ def has_losses(plan: FaultPlan) -> bool:
         (lists_what_has_ended_before, _READS, 1),
         (lists_what_begins_in_the_answer, _READS, 1),
         (shows_staged_offsets, {"wrong staged offset"}, 1),
-        (loses_staged_offsets, {"wrong staged offset"}, 1),
         (publishes_after_an_abort, {"wrong staged offset"}, 1),
         (
             untried(overlay_misses_ends),
