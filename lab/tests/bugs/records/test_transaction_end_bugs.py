@@ -10,7 +10,6 @@ import pytest
 from tests.worlds.planted_bugs import Plant, must_be_found, untried
 from tidegate_coordination.events.transactions import TransactionalIdInitialised
 from tidegate_coordination.rules.proposal import Decided, View
-from tidegate_coordination.rules.records import transactional_batches
 from tidegate_coordination.rules.records.transactional_batches import TransactionJudge
 from tidegate_coordination.rules.transaction_overlay import OverlaidId
 from tidegate_coordination.rules.transactions import ending
@@ -19,7 +18,6 @@ from tidegate_coordination.state.records.partitions import Partition
 from tidegate_coordination.state.transaction_folds import TransactionFolds
 from tidegate_coordination.state.transactions.rows import TransactionalId, TransactionState
 from tidegate_coordination.state.transactions.table import TransactionTable
-from tidegate_gateway.network.connection import Connection
 from tidegate_gateway.upkeep import transaction_upkeep
 from tidegate_simulation.nemesis.restore_trial import draws_restore
 from tidegate_simulation.plans.expiry_plan import draw_expiries
@@ -57,16 +55,6 @@ def takes_a_late_batch(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(TransactionJudge, "fit", fit)
 
 
-def takes_a_late_batch_of_version_1(patch: pytest.MonkeyPatch) -> None:
-    """A batch that waited for the object store joins the next transaction of its epoch.
-
-    The plant removes both guards: gateways drop what a client sent that has closed its connection,
-    and a batch carries where its transaction began.
-    """
-    patch.setattr(Connection, "is_gone", lambda self: False)
-    patch.setattr(transactional_batches, "began_of", lambda flags: 0)
-
-
 def times_out_without_a_bump(patch: pytest.MonkeyPatch) -> None:
     """After a time-out the client goes on, as if its transaction were still open."""
 
@@ -93,20 +81,6 @@ def never_rotates(patch: pytest.MonkeyPatch) -> None:
 
     patch.setattr(ending, "bumped", bumped)
     patch.setattr("tidegate_coordination.rules.transactions.initialising.bumped", bumped)
-
-
-def ends_whatever_is_open(patch: pytest.MonkeyPatch) -> None:
-    """An end of version 1 that waited ends the next transaction (KAFKA-17754).
-
-    The plant removes both guards, as above.
-    """
-    patch.setattr(Connection, "is_gone", lambda self: False)
-    real = EndTransaction._keep
-
-    def keep(self: EndTransaction, view: View, found: OverlaidId) -> Decided[EndAnswer]:
-        return real(replace(self, began=found.row.began), view, found)
-
-    patch.setattr(EndTransaction, "_keep", keep)
 
 
 def forwards_without_the_overlay(patch: pytest.MonkeyPatch) -> None:
@@ -168,11 +142,9 @@ def every_plan(plan: FaultPlan) -> bool:
     [
         (bumps_at_a_repeat, {"two ends", "epoch given twice"}, 1, every_plan),
         (takes_a_late_batch, {"invariant 11"}, 1, every_plan),
-        (takes_a_late_batch_of_version_1, _READS, 1, every_plan),
         (times_out_without_a_bump, _READS, 1, has_deserters),
         (times_out_early, {"invariant 10"}, 1, every_plan),
         (untried(never_rotates), {"invariant 14", "epoch given twice"}, 1, every_plan),
-        (ends_whatever_is_open, _READS, 1, every_plan),
         (
             untried(forwards_without_the_overlay),
             {"invariant 10", "invariant 14", "state broken"},
