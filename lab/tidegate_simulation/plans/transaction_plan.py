@@ -76,5 +76,6 @@ def draw_transaction_plan(seed: int, *, may_expire: bool) -> TransactionPlan:
         first_epoch=LAST_EPOCH - left if begins_high else initialising.FIRST_EPOCH,
         has_deserters=rng.random() < _DESERTER_SHARE,
         has_aborter=rng.random() < _ABORTER_SHARE,
-        has_etl=rng.random() < _ETL_SHARE,
+        # Its id must live as long as it reads, at the end all that is left.
+        has_etl=rng.random() < _ETL_SHARE and IDS not in settings,
     )
