@@ -9,7 +9,7 @@ import pytest
 from tests.worlds.planted_bugs import Plant, must_be_found, untried
 from tidegate_coordination.events.transactions import TransactionEnded
 from tidegate_coordination.rules.proposal import View
-from tidegate_coordination.rules.records.transactional_batches import TransactionJudge
+from tidegate_coordination.rules.records.transactional_batches import Misfit, TransactionJudge
 from tidegate_coordination.rules.transaction_overlay import OverlaidId, TransactionOverlay
 from tidegate_coordination.rules.transactions import ending
 from tidegate_coordination.rules.transactions.ending import EndAnswer, EndTransaction
@@ -18,7 +18,7 @@ from tidegate_coordination.state.records.open_spans import OpenSpans
 from tidegate_coordination.state.records.partitions import Partition
 from tidegate_coordination.state.records.producers import with_marker
 from tidegate_coordination.state.transaction_folds import TransactionFolds
-from tidegate_coordination.state.transactions.open import OpenTransaction
+from tidegate_coordination.state.transactions.open import NOTHING_WRITTEN, OpenTransaction
 from tidegate_coordination.state.transactions.rows import TransactionalId
 from tidegate_gateway.fetch import aborted_list, prepared_runs
 from tidegate_gateway.tools.readability import ReadabilityCheck
@@ -33,9 +33,13 @@ def takes_a_stale_epoch(patch: pytest.MonkeyPatch) -> None:
     """Neither the transactional id nor the partition fences an old client."""
     real = TransactionJudge.fit
 
-    def fit(self: TransactionJudge, *args: Any) -> Any:
-        misfit = real(self, *args)
-        return None if misfit is not None and misfit.name == "STALE_EPOCH" else misfit
+    def fit(self: TransactionJudge, flags: int, producer_id: int, epoch: int, number: int) -> Any:
+        misfit = real(self, flags, producer_id, epoch, number)
+        found = self._found.get(producer_id)
+        if misfit is not Misfit.STALE_EPOCH or found is None:
+            return misfit
+        found.partitions.setdefault(number, NOTHING_WRITTEN)
+        return None
 
     patch.setattr(TransactionJudge, "fit", fit)
     patch.setattr(
