@@ -21,7 +21,7 @@ def aborted_between(
 ) -> list[AbortedProducer]:
     """Return the transactions that concern records in [start, end), by first offset.
 
-    Of segments only those with an index in memory count: records of no other are in the answer.
+    index_of: knows the index of every segment there, since records of no other are in the answer.
     A transaction that ended below `start`, or in a hole there, must not be named: the reader would
     drop later records of its producer.
     """
@@ -46,7 +46,8 @@ def _of_segments(
         if row.base_offset >= end or not row.flags & RUN_SEGMENT:
             break  # segments come before all other runs, or the state still knows theirs
         index = index_of(row)
-        if index is not None and index.aborted:
+        assert index is not None, "the answer has records of a segment, so its index was read"
+        if index.aborted:
             concerned = index.aborted_between(start, end)
             found |= {(each.first_offset, each.producer_id) for each in concerned}
     return found

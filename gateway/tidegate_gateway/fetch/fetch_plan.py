@@ -92,6 +92,8 @@ class ReadPass:
       were loaded for this fetch, or their problems.  remaining_bytes: of the reply.  bytes_read: of
       records, so far.  read_to: where the records end that the last read() returned.
       behind: the first offset of each partition that is left for the next fetch.
+      indexes: of the segments that were looked at. The chunks of an answer may push them out of the
+      cache, and its aborted list needs them afterwards.
       unread: the runs with a problem.
     """
 
@@ -107,6 +109,7 @@ class ReadPass:
     unfinished: list[Miss] = field(default_factory=list[Miss])
     behind: list[tuple[Partition, int]] = field(default_factory=list[tuple[Partition, int]])
     unread: list[Unread] = field(default_factory=list[Unread])
+    indexes: dict[RunKey, SegmentIndex] = field(default_factory=dict[RunKey, SegmentIndex])
 
     def read(
         self, partition: Partition, offset: int, end_offset: int, max_bytes: int
@@ -174,9 +177,16 @@ class ReadPass:
         return self.starved
 
     def index(self, row: RunRow) -> SegmentIndex | None:
-        """Return the index of a segment that is in memory."""
-        found = self.known.get((row.object_number, row.position)) if self.known else None
-        return found if isinstance(found, SegmentIndex) else self.index_of(row)
+        """Return the index of a segment that is in memory, or was in this look."""
+        key = (row.object_number, row.position)
+        kept = self.indexes.get(key)
+        if kept is not None:
+            return kept
+        known = self.known.get(key) if self.known else None
+        found = known if isinstance(known, SegmentIndex) else self.index_of(row)
+        if found is not None:
+            self.indexes[key] = found
+        return found
 
     def _run(self, partition: Partition, row: RunRow) -> Run | ReadProblem | None:
         if self.known and not row.is_marker:

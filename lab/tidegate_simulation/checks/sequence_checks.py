@@ -23,20 +23,15 @@ class SequenceWatch:
         """Record a batch as the last one of a producer whose state the cluster has forgotten."""
         self._last[batch.partition, batch.producer_id] = batch
 
-    def committed(self, batch: ProducerBatch, *, is_young: bool) -> None:
-        """6: sequences follow each other, in the order of offsets.
-
-        is_young: whether the state of the producer id cannot have expired.  An older producer
-        without a state may begin with any sequence, as in Kafka.
-        """
+    def committed(self, batch: ProducerBatch) -> None:
+        """6: sequences follow each other, in the order of offsets."""
         who = (batch.partition, batch.producer_id)
         last = self._last.get(who)
         self._last[who] = batch
         expected = 0
         if last is not None and last.producer_epoch == batch.producer_epoch:
             expected = (last.last_sequence + 1) % _SEQUENCE_LIMIT
-        may_begin_anywhere = last is None and not is_young
-        if batch.first_sequence != expected and not may_begin_anywhere:
+        if batch.first_sequence != expected:
             self._broken(6, f"{batch} where sequence {expected} was next")
         if last is not None and batch.base_offset <= last.base_offset:
             self._broken(6, f"{batch} after {last}")

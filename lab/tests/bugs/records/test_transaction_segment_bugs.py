@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -40,7 +41,7 @@ def cuts_the_list_at_a_segment(patch: pytest.MonkeyPatch) -> None:
         first = partition.runs.find(start)
 
         def of_first(row: RunRow) -> Any:
-            return index_of(row) if row == partition.runs[first] else None
+            return index_of(row) if row == partition.runs[first] else SimpleNamespace(aborted=())
 
         return real(partition, start, end, of_first)
 
