@@ -16,9 +16,11 @@ from tidegate_coordination.events.cluster import (
     GatewayRegistered,
     LogStartsMoved,
     ObjectsCollected,
+    RunsSkipped,
     Segment,
     SegmentsOfPartition,
     SegmentsPublished,
+    SkippedStretch,
     TopicDeleted,
 )
 from tidegate_coordination.events.metadata_versions import FIRST, NEWEST
@@ -197,6 +199,16 @@ def test_something_always_takes_the_place_of_parents() -> None:
     for parents in (rows(world)[:2], rows(world)[1:2]):
         nothing = SegmentUnit(0, tuple(parents), (), 0, 0)
         assert publish(world, nothing) == (Publication.INVALID,)
+
+
+def test_no_segment_takes_the_place_of_a_hole() -> None:
+    """A reader of committed records must notice it: it may have held the marker of an abort."""
+    world = world_with(3)
+    before = rows(world)
+    stretch = SkippedStretch(0, before[1].base_offset, before[1].next_offset)
+    world.apply(RunsSkipped(1, (stretch,)))
+    assert publish(world, unit(rows(world))) == (Publication.INVALID,)
+    assert publish(world, unit(rows(world)[1:])) == (Publication.PUBLISHED,)
 
 
 @pytest.mark.parametrize("field", ["digest", "records", "removed"])

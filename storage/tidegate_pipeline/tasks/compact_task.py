@@ -24,7 +24,7 @@ from tidegate_storage.objects.segments import FinalBatch
 from tidegate_storage.stores.object_store import ObjectStore
 
 from .compaction import AbortedSet, Cleaner, LatestOffsets, Removed
-from .rewriting import CleanedSource, NewStretch, Rewriting
+from .rewriting import CleanedSource, NewStretch, Rewriting, follows_hole
 from .segment_writing import final_batch, prove, put_segment
 from .sources import SourceReader, Stored, UnitFailed, aborted_of, place, runs_of
 from .work import Compacted, CompactionRules, MergeTask, MergeUnit, Source, Stretch, UnitResult
@@ -96,7 +96,8 @@ async def compact_unit(
     # The round knows no record after its end, so it knows no newer one for the records there.
     within = [source for source in unit.sources if source.base_offset < latest.end_offset]
     for at, source in enumerate(within):
-        is_last = source is within[-1] or source.base_offset < rules.alone_below
+        is_end = source is within[-1] or follows_hole(within, at + 1)
+        is_last = is_end or source.base_offset < rules.alone_below
         held = await sources.read(source)
         aborted.add(held.aborted)
         cleaned = await _clean(held, cleaner, is_last=is_last)

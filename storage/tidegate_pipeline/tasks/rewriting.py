@@ -3,6 +3,9 @@
 Sources come in offset order, each with its remaining batches.  Neighbours become one segment until
 it is full; a large source that lost nothing stays as it is.  If a source lost everything, the
 segment of the sources after it covers its offsets, so each offset belongs to some segment.
+
+No segment covers a hole: it may hold the marker of a transaction that an index names as aborted,
+and an answer to a reader of committed records ends there.
 """
 
 from __future__ import annotations
@@ -43,6 +46,11 @@ class NewStretch:
     removed: int
 
 
+def follows_hole(sources: Sequence[Source], at: int) -> bool:
+    """Return whether a source does not begin where the one before it ends."""
+    return at > 0 and sources[at].base_offset != sources[at - 1].next_offset
+
+
 @dataclass(slots=True)
 class _Open:
     """The segment being filled."""
@@ -68,7 +76,8 @@ class Rewriting:
     def take(self, at: int, cleaned: CleanedSource) -> NewStretch | None:
         """Take source number `at`; return the segment that ends before it, if one does."""
         source = self._unit.sources[at]
-        ended = self._end(at) if self._is_over(source, cleaned) else None
+        is_over = follows_hole(self._unit.sources, at) or self._is_over(source, cleaned)
+        ended = self._end(at) if is_over else None
         if self._open is None and self._may_stay(source, cleaned):
             return ended
         self._add(at, source, cleaned)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import pairwise
 
 from ...events.cluster import (
     CleanedPartition,
@@ -171,6 +172,8 @@ def _judge(view: View, unit: SegmentUnit, taken: set[tuple[int, int]]) -> Public
 
 def _is_sound(unit: SegmentUnit) -> bool:
     """Return whether the fold can take the segments: results of executors are not trusted."""
+    if any(right.base_offset != left.next_offset for left, right in pairwise(unit.parents)):
+        return False  # readers of committed records must notice a hole
     numbers = (unit.digest, unit.records, unit.removed)
     if not all(0 <= number < 1 << 64 for number in numbers):
         return False
