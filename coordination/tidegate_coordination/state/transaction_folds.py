@@ -141,9 +141,9 @@ class TransactionFolds:
     def topic_deleted(self, topic_id: bytes, numbers: Sequence[int]) -> None:
         """Open transactions lose the partitions and the offsets of the topic."""
         table = self._table
-        names = table.with_partitions(numbers)
-        self._state.keep_transactions(names)
-        table.drop_partitions(names, numbers)
+        gone = table.with_partitions(numbers)
+        self._state.keep_transactions(gone)
+        table.drop_partitions(gone)
         for group_id, keys in table.staged_of(topic_id):
             self._state.keep_transactions(table.staging(group_id, keys))
             table.drop_offsets(group_id, keys)

@@ -6,7 +6,7 @@ ids need not sort them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from ...events import transactions as tev
@@ -82,9 +82,16 @@ class TransactionTable:
         idle = self._order.idle(before_ms, lambda name: updated_ms_of(rows[name]))
         return (name for name in idle if name not in self._open)
 
-    def with_partitions(self, numbers: Sequence[int]) -> list[str]:
-        """Return the ids whose open transactions have one of these partitions."""
-        return [name for name, each in self._open.items() if any(map(each.is_in, numbers))]
+    def with_partitions(self, numbers: Iterable[int]) -> dict[str, list[int]]:
+        """Return which of these partitions open transactions have, by id; those with none are left
+        out.
+        """
+        wanted = frozenset(numbers)
+        found: dict[str, list[int]] = {}
+        for name, each in self._open.items():
+            if not wanted.isdisjoint(each.partitions):
+                found[name] = [number for number in each.partitions if number in wanted]
+        return found
 
     def is_staging(self, group_id: str) -> bool:
         """Return whether an open transaction has staged offsets of a group."""
@@ -217,12 +224,12 @@ class TransactionTable:
                 if found.order < order:
                     found.is_overtaken = True
 
-    def drop_partitions(self, names: Iterable[str], numbers: Iterable[int]) -> None:
-        """Take partitions that are deleted out of open transactions."""
-        gone = list(numbers)
-        for name in names:
-            for number in gone:
-                self._open[name].partitions.pop(number, None)
+    def drop_partitions(self, gone: Mapping[str, Iterable[int]]) -> None:
+        """Take partitions that are deleted out of open transactions; gone: see with_partitions."""
+        for name, numbers in gone.items():
+            partitions = self._open[name].partitions
+            for number in numbers:
+                del partitions[number]
 
     def drop_offsets(self, group_id: str, keys: Iterable[OffsetKey]) -> None:
         """Forget staged offsets of a group."""

@@ -86,7 +86,7 @@ def rows_of(state: ClusterState, filters: Filters) -> list[Row]:
     only_open = filters.longer_than_ms is not None or filters.numbers is not None
     names = table.open_ids() if only_open else table.names()
     if filters.numbers is not None:
-        names = table.with_partitions(filters.numbers)
+        names = list(table.with_partitions(filters.numbers))
     found = (_row(state, name) for name in names)
     return sorted((each for each in found if _passes(each, filters)), key=_order)
 
