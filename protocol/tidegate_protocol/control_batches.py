@@ -19,7 +19,6 @@ from .batches import (
     HEADER,
     HEADER_BYTES,
     LENGTH_OVERHEAD,
-    LOG_APPEND_TIME,
     MAGIC,
     TRANSACTIONAL,
 )
@@ -51,10 +50,9 @@ def control_batch(
     producer_id: int,
     producer_epoch: int,
     committed: bool,
-    is_append_time: bool = False,
 ) -> bytes:
     """Return the batch that ends a producer's transaction, as Kafka writes it."""
-    attributes = TRANSACTIONAL | CONTROL | (LOG_APPEND_TIME if is_append_time else 0)
+    attributes = TRANSACTIONAL | CONTROL
     batch = bytearray(CONTROL_BATCH_BYTES)
     HEADER.pack_into(
         batch,

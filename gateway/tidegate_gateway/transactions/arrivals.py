@@ -6,7 +6,7 @@ store or the log while its client gives up would count as one of the next transa
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Iterable
 
 from tidegate_coordination.state.cluster import ClusterState
 
@@ -20,7 +20,7 @@ def began_at(state: ClusterState, transactional_id: str) -> int:
     return row.began if row is not None and row.is_open else state.position
 
 
-def is_known(state: ClusterState, transactional_id: str, partitions: Collection[int]) -> bool:
+def is_known(state: ClusterState, transactional_id: str, partitions: Iterable[int]) -> bool:
     """Return whether the replica has an open transaction with all of the partitions."""
     transaction = state.transactions.open_of(transactional_id)
-    return transaction is not None and transaction.partitions.keys() >= set(partitions)
+    return transaction is not None and all(map(transaction.is_in, partitions))
