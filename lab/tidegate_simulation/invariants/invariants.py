@@ -243,8 +243,7 @@ class StateWatch:
         if self._body_of(self._key(name)) is None:
             self._complain("not stored", f"{name} was committed before it was stored")
         for batch in event.producers:
-            is_young = self.state.producer_ids.is_young(batch.producer_id)
-            self.sequences.committed(batch, is_young=is_young)
+            self.sequences.committed(batch)
 
     def _settle(self, name: WalName, status: str) -> None:
         """3: a WAL id is settled once."""
