@@ -1,4 +1,8 @@
-"""Finds a broker's coordinators, since Kafka makes their topics when a client asks first."""
+"""What a broker needs before a script: its coordinators, and producer ids above 0.
+
+Kafka makes the coordinators' topics when a client asks first.  Its first producer id is 0, which
+answers with an error contain, too.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ from typing import Final
 import trio
 
 from tidegate_protocol.messages.find_coordinator import FindCoordinatorRequest
+from tidegate_protocol.messages.init_producer_id import InitProducerIdRequest
 
 from .wire import Request, connect
 
@@ -26,4 +31,12 @@ async def find_coordinators(bootstrap: str) -> None:
                 if not answer.error_code:
                     break
                 await trio.sleep(_PAUSE_SECONDS)
+    await connection.close()
+
+
+async def take_first_producer_id(bootstrap: str) -> None:
+    """Let a broker give out the producer id that it gives out first."""
+    connection = await connect(bootstrap)
+    with trio.fail_after(_SECONDS):
+        await connection.call(Request("InitProducerId", 4, InitProducerIdRequest(None, 60_000)))
     await connection.close()

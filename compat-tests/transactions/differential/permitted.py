@@ -25,6 +25,11 @@ _MARKER: Final = re.compile(r"uncommitted.*\.records@\d+$")
 _STABLE: Final = re.compile(r".*last_stable_offset$|stable end.*\.offset$")
 _BUMPS_SINCE: Final = 5
 _NOT_ADDED: Final = {E.TRANSACTION_ABORTABLE, E.INVALID_TXN_STATE}
+# By the version of the request.
+_FENCED: Final = {E.PRODUCER_FENCED, E.INVALID_PRODUCER_EPOCH}
+_PRODUCED_TOPIC: Final = re.compile(
+    r"Produce\.responses/.*-([a-z])\.partition_responses/\d+\.error_code$"
+)
 
 
 class Permission(NamedTuple):
@@ -112,8 +117,8 @@ def _unknown_group(difference: Difference) -> bool:
 def _zombie_aborts(difference: Difference) -> bool:
     is_step = isinstance(difference.step, st.Initialise) and difference.step.keeps
     values = (difference.kafka, difference.gateway)
-    fenced = {difference.kafka, difference.gateway} == {E.PRODUCER_FENCED, E.NONE}
-    return is_step and (fenced or values == ("CompleteAbort", "Ongoing"))
+    is_fenced = E.NONE in values and bool(_FENCED.intersection(values))
+    return is_step and (is_fenced or values == ("CompleteAbort", "Ongoing"))
 
 
 def _is_mark(difference: Difference) -> bool:
@@ -137,9 +142,13 @@ def _is_deleted_topic(difference: Difference) -> bool:
 
 
 def _is_topic_again(difference: Difference) -> bool:
-    was_made = any(isinstance(each, st.CreateTopic) for each in difference.steps)
+    made = {each.topic for each in difference.steps if isinstance(each, st.CreateTopic)}
+    if isinstance(difference.step, st.Write):
+        produced = _PRODUCED_TOPIC.match(difference.path)
+        is_refused = difference.kafka == E.NONE and difference.gateway in _NOT_ADDED
+        return is_refused and produced is not None and ord(produced[1]) - ord("a") in made
     ends = isinstance(difference.step, st.End | st.Initialise | st.TimeOut)
-    return was_made and ends and _MARKER.match(difference.path) is not None
+    return bool(made) and ends and _MARKER.match(difference.path) is not None
 
 
 def _other_bump(difference: Difference) -> bool:
@@ -252,7 +261,7 @@ PERMITTED: Final = (
     Permission(
         "topic of a transaction made again",
         "A topic that is deleted and made again has no part in a transaction that was open before."
-        "  Kafka writes a marker into the new one.",
+        "  Kafka writes a marker into the new one, and before Produce v12 takes batches for it.",
         True,
         _is_topic_again,
     ),

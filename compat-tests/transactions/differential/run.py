@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 import trio
 from harness.broker import running
 
-from transactions.differential.coordinators import find_coordinators
+from transactions.differential.coordinators import find_coordinators, take_first_producer_id
 from transactions.differential.drawing import draw
 from transactions.differential.playing import Brokers, Outcome, play
 from transactions.differential.steps import Script
@@ -53,6 +53,7 @@ class Run:
         """Play scripts."""
         for each in self.brokers:
             await find_coordinators(each)
+            await take_first_producer_id(each)
         left = iter(scripts)
         async with trio.open_nursery() as nursery:
             for _ in range(at_once):
