@@ -22,21 +22,21 @@ _TYPES: Final = (0, 1)
 
 async def find_coordinators(bootstrap: str) -> None:
     """Wait until both coordinators of a broker can be found."""
-    connection = await connect(bootstrap)
-    with trio.fail_after(_SECONDS):
-        for kind in _TYPES:
-            request = Request("FindCoordinator", 3, FindCoordinatorRequest("any", kind))
-            while True:
-                answer = await connection.call(request)
-                if not answer.error_code:
-                    break
-                await trio.sleep(_PAUSE_SECONDS)
-    await connection.close()
+    for kind in _TYPES:
+        await _succeed(
+            bootstrap, Request("FindCoordinator", 3, FindCoordinatorRequest("any", kind))
+        )
 
 
 async def take_first_producer_id(bootstrap: str) -> None:
     """Let a broker give out the producer id that it gives out first."""
+    await _succeed(bootstrap, Request("InitProducerId", 4, InitProducerIdRequest(None, 60_000)))
+
+
+async def _succeed(bootstrap: str, request: Request) -> None:
+    """Repeat a request until its answer has no error."""
     connection = await connect(bootstrap)
     with trio.fail_after(_SECONDS):
-        await connection.call(Request("InitProducerId", 4, InitProducerIdRequest(None, 60_000)))
+        while (await connection.call(request)).error_code:  # noqa: ASYNC110 - a broker starts
+            await trio.sleep(_PAUSE_SECONDS)
     await connection.close()
