@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from random import Random
 
@@ -13,7 +14,7 @@ from trio.testing import MockClock
 from tests.worlds.app_world import pages_of
 from tests.worlds.peer_network import Network
 from tests.worlds.several_gateways import Clock, Cluster, Member, Running, cluster, joined
-from tests.worlds.wire_client import WireClient, records_batch
+from tests.worlds.wire_client import Closed, WireClient, records_batch
 from tidegate_coordination.log.metadata_log import LogCapabilities
 from tidegate_coordination.log_contract.faulty import FaultyLog, LogFaults
 from tidegate_gateway.peers.name_lookups import NameLookups
@@ -92,6 +93,12 @@ async def coordinator(client: WireClient) -> tuple[int, int]:
     return found.error_code, found.node_id
 
 
+async def becomes(holds: Callable[[], bool]) -> None:
+    with trio.fail_after(5 * LEASE_SECONDS):
+        while not holds():  # noqa: ASYNC110 - time makes it true
+            await trio.sleep(0.1)
+
+
 async def ready(running: Running) -> int:
     return (await pages_of(running.gateway).answer("GET", "/readyz")).status
 
@@ -154,6 +161,28 @@ async def test_nothing_is_written(autojump_clock: MockClock) -> None:
         assert (await cut.new.world.connect().produce("t", 0, records_batch(b"c"))).error_code == 0
         await trio.sleep(60)
         assert await cut.new.world.connect().fetch_values("t", 0, 0) == [b"a", b"c"]
+
+
+@pytest.mark.parametrize("sent_before", [0, 1])
+async def test_no_batch_is_written_after_refused_ones_of_its_connection(
+    autojump_clock: MockClock, sent_before: int
+) -> None:
+    async with cluster(SETTINGS) as world:
+        cut = await two(world)
+        client = cut.old.world.connect()
+        for _ in range(sent_before):  # so that the plain path knows what requests begin with
+            assert (await client.produce("t", 0, records_batch(b"a"))).error_code == E.NONE
+        world.log.is_away = True  # for both, so neither ends the other
+        await becomes(lambda: cut.old.gateway.is_cut_off)
+        answer = await client.produce("t", 0, records_batch(b"b"))
+        assert answer.error_code == E.NOT_LEADER_OR_FOLLOWER
+        world.log.is_away = False
+        await becomes(lambda: not cut.old.gateway.is_cut_off)
+        with pytest.raises(Closed):
+            await client.produce("t", 0, records_batch(b"c"))
+        await cut.old.world.connect().produce("t", 0, records_batch(b"b"))
+        values = await cut.new.world.connect().fetch_values("t", 0, 0)
+        assert values == [b"a"] * sent_before + [b"b"]
 
 
 async def test_a_producer_that_waits_may_ask_another_gateway(autojump_clock: MockClock) -> None:

@@ -22,6 +22,8 @@ class Peer:
     produced_bytes, fetched_bytes: see zone_traffic.py.
     plain_prefix_end: the length of the prefix that its produce requests share; see
       produce_fast_path.py.
+    was_sent_away: whether a produce request of it was refused because clients should turn to other
+      gateways; see produce.py.
     """
 
     host: str
@@ -33,6 +35,7 @@ class Peer:
     produced_bytes: int = 0
     fetched_bytes: int = 0
     plain_prefix_end: int = 0
+    was_sent_away: bool = False
 
 
 def _tell_nobody(refusal: Refusal) -> None:

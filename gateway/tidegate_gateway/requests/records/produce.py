@@ -128,7 +128,7 @@ class Produce:
         slot = None if request.acks == NO_ANSWER else connection.open_slot()
         pending = Pending(connection, header, slot, self.flusher, self.deadlines)
         room_by = trio.current_time() + ROOM_SECONDS
-        whole = request_error(request.acks) or self._error_here()
+        whole = request_error(request.acks) or self._error_here(connection.peer)
         whole = whole or self._unnamed_error(connection.peer, request)
         misfit = None if whole else await self._misfit(request)
         flags = 0 if whole else await self._flags(connection, request, header.api_version)
@@ -149,14 +149,24 @@ class Produce:
                 await turns.count(ROWS_A_BATCH)
         pending.stage_one_done(request.timeout_ms)
 
-    def _error_here(self) -> tuple[ErrorCode, str] | None:
+    def _error_here(self, peer: Peer) -> tuple[ErrorCode, str] | None:
         """Return why clients should turn to other gateways.  The error is retriable; clients look
         for the leader again, and metadata then names another.
+
+        Raises:
+          CloseConnection: the gateway takes batches again, but refused earlier ones of this
+            connection.  The client may have sent this one before it learned that.  If the log knows
+            nothing of the producer, only the order of batches on a connection tells that some are
+            missing.  On a new connection the client sends them all again, in order.
         """
         if self.is_leaving:
+            peer.was_sent_away = True
             return ErrorCode.NOT_LEADER_OR_FOLLOWER, "this gateway is about to stop"
         if self.coordinator.is_cut_off:
+            peer.was_sent_away = True
             return ErrorCode.NOT_LEADER_OR_FOLLOWER, "this gateway does not reach its metadata log"
+        if peer.was_sent_away:
+            raise CloseConnection()
         return None
 
     def _unnamed_error(self, peer: Peer, request: ProduceRequest) -> tuple[ErrorCode, str] | None:

@@ -279,9 +279,9 @@ class PlainProducePath:
             return False
         coordinator = self._produce.coordinator
         me = self._live_gateways.get(coordinator.incarnation)
-        if me is None or me.draining or coordinator.is_cut_off:
-            return False
         peer = connection.peer
+        if me is None or me.draining or coordinator.is_cut_off or peer.was_sent_away:
+            return False
         position = peer.plain_prefix_end
         route = self._routes.get(bytes(frame[_HEAD.size : position])) if position else None
         if route is None or self._routes_as_of != (self._topics.version, self._configs.version):
