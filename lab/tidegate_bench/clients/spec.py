@@ -59,7 +59,8 @@ class OneByOne:
 
 @dataclass(frozen=True, slots=True)
 class Transact:
-    """Each of `producers` writes transactions of `batches`, one after the other, for max_seconds.
+    """Each of `producers` writes transactions of `batches`, one after the other, for max_seconds,
+    or until all have written 1.5 GB.
 
     version: of transactions, 1 or 2; 0: the same batches of an idempotent producer.
     in_flight: batches at a time; the first one of a transaction goes alone.

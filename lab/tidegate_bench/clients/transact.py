@@ -25,6 +25,10 @@ AGAIN: Final = frozenset({CONCURRENT, NOT_ENOUGH_REPLICAS})
 AGAIN_SECONDS: Final = 0.02
 """As the clients of Apache Kafka wait."""
 PATIENCE_SECONDS: Final = 60.0
+MAX_BYTES: Final = 1_500_000_000
+"""Of a run.  Brokers delete nothing between runs, and batches of 1 MB would fill a disk of 80 GB:
+then no PUT succeeds, and the gateway refuses batches (NOT_ENOUGH_REPLICAS).
+"""
 _RECEIVE_BYTES: Final = 65_536
 _LENGTH_BYTES: Final = 4
 
@@ -100,7 +104,7 @@ class _Producer:
 
     def _live(self) -> Life:
         spec, counts = self._spec, self._counts
-        while time.perf_counter() < counts.ends_at:
+        while time.perf_counter() < counts.ends_at and counts.payload_bytes < MAX_BYTES:
             if spec.version == 1:
                 yield from self._ask(self._add, add_error_of)
             yield from self._write()
