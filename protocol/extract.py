@@ -27,7 +27,8 @@ APIS = """
     ListConfigResources DescribeTopicPartitions AlterReplicaLogDirs ElectLeaders
     AlterPartitionReassignments ListPartitionReassignments DescribeQuorum UpdateFeatures
     DescribeAcls CreateAcls DeleteAcls DescribeProducers AddPartitionsToTxn AddOffsetsToTxn EndTxn
-    TxnOffsetCommit WriteTxnMarkers DescribeTransactions ListTransactions
+    TxnOffsetCommit WriteTxnMarkers DescribeTransactions ListTransactions SaslHandshake
+    SaslAuthenticate
 """
 PLAIN = "RequestHeader ResponseHeader ConsumerProtocolSubscription ConsumerProtocolAssignment"
 

@@ -29,7 +29,7 @@ from .requests.records.produce import Produce
 from .requests.records.produce_fast_path import PlainProducePath
 from .requests.refused_features import RefusedFeatures
 from .topics.client_acts import note_acts
-from .unserved import Refusal, unserved_api, unserved_version
+from .unserved import Refusal, is_unserved, unserved_api, unserved_version
 
 _log = structlog.get_logger("tidegate.dispatch")
 
@@ -206,7 +206,7 @@ class Dispatcher:
 
     def _facts(self, connection: Connection, header: RequestHeader) -> ApiFacts:
         facts = APIS.get(header.api_key)
-        if facts is None:
+        if facts is None or is_unserved(header.api_key):
             raise self._unserved(connection, unserved_api(header.api_key))
         if not _is_served(facts, header.api_version) and facts.key != ApiKey.API_VERSIONS:
             raise self._unserved(connection, unserved_version(facts, header.api_version))

@@ -48,6 +48,11 @@ _BY_KEY: Final = {
 }
 
 
+def is_unserved(key: int) -> bool:
+    """Return whether no handler serves the API, though the protocol package may know it."""
+    return key in _BY_KEY
+
+
 def unserved_api(key: int) -> Refusal:
     """Return the refusal of an API that no handler serves."""
     found = _BY_KEY.get(key)

@@ -25,6 +25,7 @@ class ApiKey(IntEnum):
     SYNC_GROUP = 14
     DESCRIBE_GROUPS = 15
     LIST_GROUPS = 16
+    SASL_HANDSHAKE = 17
     API_VERSIONS = 18
     CREATE_TOPICS = 19
     DELETE_TOPICS = 20
@@ -43,6 +44,7 @@ class ApiKey(IntEnum):
     ALTER_CONFIGS = 33
     ALTER_REPLICA_LOG_DIRS = 34
     DESCRIBE_LOG_DIRS = 35
+    SASL_AUTHENTICATE = 36
     CREATE_PARTITIONS = 37
     DELETE_GROUPS = 42
     ELECT_LEADERS = 43
@@ -89,6 +91,7 @@ APIS: dict[int, ApiFacts] = {
     14: ApiFacts(14, "SyncGroup", 0, 5, 4, 0),
     15: ApiFacts(15, "DescribeGroups", 0, 6, 5, 0),
     16: ApiFacts(16, "ListGroups", 0, 5, 3, 0),
+    17: ApiFacts(17, "SaslHandshake", 0, 1, NEVER_FLEXIBLE, 0),
     18: ApiFacts(18, "ApiVersions", 0, 4, 3, 0),
     19: ApiFacts(19, "CreateTopics", 2, 7, 5, 2),
     20: ApiFacts(20, "DeleteTopics", 1, 6, 4, 1),
@@ -107,6 +110,7 @@ APIS: dict[int, ApiFacts] = {
     33: ApiFacts(33, "AlterConfigs", 0, 2, 2, 0),
     34: ApiFacts(34, "AlterReplicaLogDirs", 1, 2, 2, 1),
     35: ApiFacts(35, "DescribeLogDirs", 1, 5, 2, 1),
+    36: ApiFacts(36, "SaslAuthenticate", 0, 2, 2, 0),
     37: ApiFacts(37, "CreatePartitions", 0, 3, 2, 0),
     42: ApiFacts(42, "DeleteGroups", 0, 2, 2, 0),
     43: ApiFacts(43, "ElectLeaders", 0, 2, 2, 0),

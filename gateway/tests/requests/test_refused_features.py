@@ -87,6 +87,8 @@ def test_a_client_with_random_names_fills_neither_memory_nor_log() -> None:
     [
         (0, 2, "Produce version 2 is not served", "served is Produce 3 to 13"),
         (17, 1, "SASL is not served yet", "security.protocol=PLAINTEXT"),
+        (17, 99, "SASL is not served yet", "security.protocol=PLAINTEXT"),
+        (36, 1, "SASL is not served yet", "security.protocol=PLAINTEXT"),
         (68, 0, "KIP-848 are not served yet", "group.protocol=classic"),
         (999, 0, "unknown API key 999", "ApiVersions"),
     ],
