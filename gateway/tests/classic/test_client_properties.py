@@ -1,0 +1,191 @@
+"""Properties files of Kafka clients."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidegate_gateway.classic.errors import BadProperties
+from tidegate_gateway.classic.jaas import SaslCredentials, read_credentials
+from tidegate_gateway.classic.properties import (
+    Address,
+    ClientProperties,
+    Pem,
+    TlsProperties,
+    read_client_properties,
+)
+
+BOOTSTRAP = "bootstrap.servers=one:9092\n"
+SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+SECRET = "hunter2"
+
+
+def read(text: str) -> ClientProperties:
+    return read_client_properties(BOOTSTRAP + text, "client.properties")
+
+
+def test_a_file_with_brokers_alone_has_kafkas_defaults() -> None:
+    assert read("") == ClientProperties(
+        bootstrap_servers=(Address("one", 9092),),
+        client_id="tidegate-link",
+        sasl=None,
+        tls=None,
+        request_timeout_seconds=30.0,
+        connection_setup_timeout_seconds=10.0,
+    )
+
+
+def test_the_notation_is_that_of_java() -> None:
+    found = read_client_properties(
+        "# a comment\n! another\n"
+        "bootstrap.servers : one:9092,\\\n      [::1]:9093 , two:9094,\n"
+        "client.id=l\\u0069nk\\:1\n"
+        "request.timeout.ms   5000\n"
+        "socket.connection.setup.timeout.ms=250\n",
+        "f",
+    )
+    assert [str(each) for each in found.bootstrap_servers] == ["one:9092", "[::1]:9093", "two:9094"]
+    assert found.client_id == "link:1"
+    assert found.request_timeout_seconds == 5.0
+    assert found.connection_setup_timeout_seconds == 0.25
+
+
+def test_unknown_names_are_listed_and_have_no_effect() -> None:
+    found = read("group.id=g\nacks=all\nssl.cipher.suites=X\nsecurity.protocol=ssl\n")
+    assert found.unknown == ("acks", "group.id", "ssl.cipher.suites")
+    assert read("group.id=g\n").bootstrap_servers == found.bootstrap_servers
+
+
+def test_tls_and_sasl_are_read() -> None:
+    found = read(
+        "security.protocol=SASL_SSL\n"
+        "sasl.mechanism=SCRAM-SHA-512\n"
+        f'sasl.jaas.config={SCRAM} required username="alice" password="{SECRET}";\n'
+        "ssl.truststore.type=PEM\nssl.truststore.location=/etc/ca.pem\n"
+        "ssl.keystore.type=PEM\nssl.keystore.key=KEY\nssl.keystore.certificate.chain=CHAIN\n"
+        f"ssl.key.password={SECRET}\nssl.endpoint.identification.algorithm=\n"
+    )
+    assert found.sasl == SaslCredentials("SCRAM-SHA-512", "alice", SECRET)
+    assert found.tls == TlsProperties(
+        Pem("/etc/ca.pem"), Pem("", "CHAIN", "KEY"), SECRET, is_host_checked=False
+    )
+    assert found.unknown == ()
+    for secret in (SECRET, "KEY", "CHAIN"):
+        assert secret not in repr(found)
+
+
+def test_tls_without_stores_trusts_the_system_and_checks_hosts() -> None:
+    assert read("security.protocol=SSL\n").tls == TlsProperties(None, None, "", True)
+
+
+def test_inline_certificates_keep_their_lines() -> None:
+    found = read(
+        "security.protocol=SSL\nssl.truststore.type=PEM\n"
+        "ssl.truststore.certificates=-----BEGIN CERTIFICATE-----\\nAAAA\\n"
+        "-----END CERTIFICATE-----\n"
+    )
+    assert found.tls is not None
+    assert found.tls.truststore == Pem(
+        "", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----"
+    )
+
+
+def test_what_the_protocol_does_not_use_is_not_checked() -> None:
+    found = read(
+        "ssl.truststore.location=a.jks\nssl.truststore.password=x\nsasl.mechanism=GSSAPI\n"
+        "sasl.jaas.config=nonsense\n"
+    )
+    assert (found.tls, found.sasl, found.unknown) == (None, None, ())
+
+
+SASL = f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.jaas.config={PLAIN} required"
+TLS = "security.protocol=SSL\n"
+BAD = {
+    "protocol": ("security.protocol=TLS\n", "PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL"),
+    "no mechanism": ("security.protocol=SASL_SSL\n", "sasl.mechanism is missing"),
+    "GSSAPI": ("security.protocol=SASL_SSL\nsasl.mechanism=GSSAPI\n", "PLAIN, SCRAM-SHA-256 or"),
+    "OAUTHBEARER": ("security.protocol=SASL_SSL\nsasl.mechanism=OAUTHBEARER\n", "is not supported"),
+    "no jaas": (
+        "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\n",
+        "sasl.jaas.config is missing",
+    ),
+    "no end": (SASL + f' username="a" password="{SECRET}"\n', 'does not end with ";"'),
+    "no name": (SASL + f' password="{SECRET}";\n', "lacks username or password"),
+    "no quote": (SASL + f' username="a" password="{SECRET};\n', "quote that does not end"),
+    "two": (SASL + f" username=a password={SECRET}; {PLAIN} required;\n", "more than one entry"),
+    "token": (SASL + " username=a password=b tokenauth=true;\n", "tokenauth"),
+    "other module": (
+        "security.protocol=SASL_SSL\nsasl.mechanism=SCRAM-SHA-256\n"
+        f"sasl.jaas.config={PLAIN} required username=a password={SECRET};\n",
+        "another login module",
+    ),
+    "JKS": (TLS + "ssl.truststore.location=a.jks\n", "ssl.truststore.type=PEM"),
+    "PKCS12": (
+        TLS + "ssl.keystore.type=PKCS12\nssl.keystore.location=a\n",
+        "ssl.keystore.type=PEM",
+    ),
+    "store password": (
+        TLS
+        + f"ssl.truststore.type=PEM\nssl.truststore.location=a\nssl.truststore.password={SECRET}\n",
+        "ssl.truststore.password has no meaning",
+    ),
+    "key alone": (TLS + f"ssl.keystore.type=PEM\nssl.keystore.key={SECRET}\n", "belong together"),
+    "both": (
+        TLS + "ssl.truststore.type=PEM\nssl.truststore.location=a\nssl.truststore.certificates=b\n",
+        "set one of them",
+    ),
+    "identification": (TLS + "ssl.endpoint.identification.algorithm=LDAPS\n", "set it to https"),
+    "timeout": ("request.timeout.ms=5s\n", "request.timeout.ms=5s"),
+    "no time": ("request.timeout.ms=0\n", "above 0"),
+    "provider": ("config.providers=file\n", "write the values into the file"),
+    "escape": (f"sasl.jaas.config=\\u12{SECRET}\n", "write \\\\ for a backslash"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_an_error_is_one_sentence_that_says_what_to_do(name: str) -> None:
+    text, said = BAD[name]
+    with pytest.raises(BadProperties) as caught:
+        read(text)
+    message = str(caught.value)
+    assert message.startswith("client.properties")
+    assert said in message
+    assert SECRET not in message
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize(
+    "servers", ["", " , ", "one", "one:", ":9092", "one:0", "one:99999", "a:b"]
+)
+def test_bad_bootstrap_servers_are_refused(servers: str) -> None:
+    with pytest.raises(BadProperties, match=r"bootstrap\.servers.* such as broker-1:9092\."):
+        read_client_properties(f"bootstrap.servers={servers}\n", "f")
+
+
+JAAS = {
+    "words": "username=alice password=secret;",
+    "quotes": """username='alice' password="secret";""",
+    "comments": '/* who */ username="alice" // name\n password="secret" ;',
+    "blanks": '\n\tusername = "alice"   password= "secret";',
+    "other options": 'username="alice" debug=true password="secret" x="1;2";',
+    "escapes": r'username="al\151ce" password="\163ecret";',
+}
+
+
+@pytest.mark.parametrize("name", JAAS)
+def test_jaas_entries_are_read(name: str) -> None:
+    text = f"{SCRAM} Required {JAAS[name]}"
+    found = read_credentials("SCRAM-SHA-256", text)
+    assert found == SaslCredentials("SCRAM-SHA-256", "alice", "secret")
+
+
+def test_a_quoted_password_may_hold_anything() -> None:
+    found = read_credentials("PLAIN", PLAIN + r""" required username="a" password="p\"w;='/ \\";""")
+    assert found.password == "p\"w;='/ \\"
+    assert read_credentials("PLAIN", PLAIN + r' required username=a password="\8";').password == "8"
+
+
+@pytest.mark.parametrize("rest", ["", ";", " required", " maybe;", " required x;", " required =;"])
+def test_what_is_no_jaas_entry_is_refused(rest: str) -> None:
+    with pytest.raises(BadProperties, match="PlainLoginModule required"):
+        read_credentials("PLAIN", PLAIN + rest)

@@ -1,0 +1,1 @@
+"""A client of classic Kafka clusters, for links: mirroring, the proxy and the switch."""

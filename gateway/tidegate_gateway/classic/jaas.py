@@ -1,0 +1,114 @@
+"""The user and password in sasl.jaas.config.  Pure.
+
+The value is one entry, `LOGIN_MODULE FLAG name=value ... ;`, with comments and quotes as
+java.io.StreamTokenizer reads them.  No error quotes the value, since it holds the password.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from .errors import BadProperties
+
+SASL_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+
+_TOKEN: Final = re.compile(
+    r"""
+      (?P<skipped> [\0-\x20]+ | /\*.*?(?:\*/|\Z) | /[^\r\n]* )
+    | "(?P<double> (?:[^"\\\r\n]|\\.)* )"
+    | '(?P<single> (?:[^'\\\r\n]|\\.)* )'
+    | (?P<sign> [=;] )
+    | (?P<word> [^\0-\x20=;"'/]+ )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_ESCAPE: Final = re.compile(r"\\([0-3]?[0-7]{1,2}|.)", re.DOTALL)
+_ESCAPED: Final = {
+    "a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v",
+}  # fmt: skip
+_FLAGS: Final = ("required", "requisite", "sufficient", "optional")
+
+
+@dataclass(frozen=True, slots=True)
+class SaslCredentials:
+    """A user of the cluster."""
+
+    mechanism: str
+    username: str
+    password: str = field(repr=False)
+
+
+def read_credentials(mechanism: str, jaas: str) -> SaslCredentials:
+    """Read the value of sasl.jaas.config.
+
+    Raises:
+      BadProperties: it is missing, or is not an entry for the mechanism.
+    """
+    module = f"org.apache.kafka.common.security.{_package(mechanism)}LoginModule"
+    example = f'{module} required username="NAME" password="PASSWORD";'
+    if not jaas:
+        raise BadProperties(f"sasl.jaas.config is missing: set it to {example}")
+    try:
+        found, options = _entry(list(_tokens(jaas)))
+    except _NoEntry as error:
+        raise BadProperties(f"sasl.jaas.config {error}: write {example}") from None
+    if found != module:
+        raise BadProperties(
+            f"sasl.jaas.config names another login module than sasl.mechanism={mechanism} needs:"
+            f" write {example}"
+        )
+    if options.get("tokenauth", "").lower() == "true":
+        raise BadProperties("sasl.jaas.config has tokenauth, which is not supported: use a user.")
+    if not options.get("username") or "password" not in options:
+        raise BadProperties(f"sasl.jaas.config lacks username or password: write {example}")
+    return SaslCredentials(mechanism, options["username"], options["password"])
+
+
+def _package(mechanism: str) -> str:
+    return "plain.Plain" if mechanism == "PLAIN" else "scram.Scram"
+
+
+class _NoEntry(Exception):
+    """The text says what is wrong, and quotes nothing."""
+
+
+# (Whether it is a sign, the text.)
+_Token = tuple[bool, str]
+
+
+def _tokens(text: str) -> Iterator[_Token]:
+    position = 0
+    while position < len(text):
+        found = _TOKEN.match(text, position)
+        if found is None:
+            raise _NoEntry("has a quote that does not end")
+        position = found.end()
+        kind = found.lastgroup
+        if kind != "skipped":
+            value = str(found[str(kind)])
+            yield kind == "sign", _unescaped(value) if kind in ("double", "single") else value
+
+
+def _unescaped(text: str) -> str:
+    def replace(found: re.Match[str]) -> str:
+        escaped = found[1]
+        return chr(int(escaped, 8)) if escaped[0] in "01234567" else _ESCAPED.get(escaped, escaped)
+
+    return _ESCAPE.sub(replace, text)
+
+
+def _entry(tokens: list[_Token]) -> tuple[str, dict[str, str]]:
+    """Return the login module and the options of the only entry."""
+    if not tokens or tokens[-1] != (True, ";"):
+        raise _NoEntry('does not end with ";"')
+    words, signs = [text for _, text in tokens[:-1]], [is_sign for is_sign, _ in tokens[:-1]]
+    if len(words) < 2 or signs[:2] != [False, False] or words[1].lower() not in _FLAGS:
+        raise _NoEntry("has no login module with the flag required")
+    if (True, ";") in tokens[:-1]:
+        raise _NoEntry("has more than one entry")
+    if len(words) % 3 != 2 or signs[2:] != [False, True, False] * (len(words) // 3):
+        raise _NoEntry("has an option that is not name=value")
+    return words[0], dict(zip(words[2::3], words[4::3], strict=True))

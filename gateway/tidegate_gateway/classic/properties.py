@@ -1,0 +1,244 @@
+"""The properties file of a Kafka client, as a link reads it.  Pure: no file is opened.
+
+The notation is that of java.util.Properties; names, defaults and meanings are Kafka's.  The Java
+client ignores a name that it does not know, and warns; so `unknown` lists those names.  A property
+that this client knows and cannot obey is an error, since a connection without it would be another
+one than the operator described.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from tidegate_runtime.addresses import host_port, url_host
+from tidegate_runtime.settings_texts import BadSource, SettingsError, read_properties
+
+from .errors import BadProperties
+from .jaas import SASL_MECHANISMS, SaslCredentials, read_credentials
+
+SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+DEFAULT_CLIENT_ID: Final = "tidegate-link"
+_INT_MAX: Final = (1 << 31) - 1
+
+_JKS: Final = (
+    "is not supported: export the store to PEM (keytool -exportcert -rfc, openssl pkcs12) and set"
+)
+# Properties that would change how connections are made, and that this client cannot obey.
+_CANNOT: Final = {
+    "config.providers": "write the values into the file",
+    "ssl.engine.factory.class": "name PEM files in ssl.truststore.location and"
+    " ssl.keystore.location",
+    "security.providers": "use PEM files and SCRAM or PLAIN, which need no provider",
+    "sasl.client.callback.handler.class": "use SCRAM or PLAIN with a user of the cluster",
+    "sasl.login.callback.handler.class": "use SCRAM or PLAIN with a user of the cluster",
+    "sasl.login.class": "use SCRAM or PLAIN with a user of the cluster",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A broker's host and port.  host: without [] for IPv6."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{url_host(self.host)}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Pem:
+    """Certificates or keys: a path, or the text itself.
+
+    key and text may be secret.  key: "" if the certificates' text or file holds the key, too.
+    """
+
+    path: str = ""
+    text: str = field(default="", repr=False)
+    key: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TlsProperties:
+    """How TLS connections are made.
+
+    Attributes:
+      truststore: the trusted certificates; None for those of the system.
+      keystore: the client's certificate and key; None for a client without.
+      is_host_checked: whether the broker's certificate must name its host.
+    """
+
+    truststore: Pem | None = None
+    keystore: Pem | None = None
+    key_password: str = field(default="", repr=False)
+    is_host_checked: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ClientProperties:
+    """All that is needed to connect to a cluster.
+
+    Attributes:
+      sasl: None without SASL.
+      tls: None without TLS.
+      unknown: names of properties that have no effect, for a warning.
+    """
+
+    bootstrap_servers: tuple[Address, ...]
+    client_id: str = DEFAULT_CLIENT_ID
+    sasl: SaslCredentials | None = None
+    tls: TlsProperties | None = None
+    request_timeout_seconds: float = 30.0
+    connection_setup_timeout_seconds: float = 10.0
+    unknown: tuple[str, ...] = ()
+
+
+def read_client_properties(content: str, source: str) -> ClientProperties:
+    r"""Read the text of a properties file.
+
+    Args:
+      source: the file's name, for errors.
+
+    Raises:
+      BadProperties: a property is wrong, missing or not supported.
+    """
+    try:
+        texts = read_properties(content, source)
+    except BadSource:  # its text quotes the file, maybe a password
+        raise BadProperties(
+            rf"{source} has an incomplete \u escape: write \\ for a backslash."
+        ) from None
+    return _Reading(texts, source).client_properties()
+
+
+class _Reading:
+    """The properties that are not yet used."""
+
+    def __init__(self, texts: Mapping[str, str], source: str) -> None:
+        self._texts = dict(texts)
+        self._source = source
+
+    def client_properties(self) -> ClientProperties:
+        for name, advice in _CANNOT.items():
+            if self._take(name):
+                raise self._bad(f"{name} is not supported: {advice}.")
+        protocol = self._security_protocol()
+        sasl = self._sasl(is_used=protocol.startswith("SASL"))
+        tls = self._tls(is_used=protocol.endswith("SSL"))
+        return ClientProperties(
+            self._bootstrap_servers(),
+            self._take("client.id") or DEFAULT_CLIENT_ID,
+            sasl,
+            tls,
+            self._seconds("request.timeout.ms", 30_000),
+            self._seconds("socket.connection.setup.timeout.ms", 10_000),
+            tuple(sorted(self._texts)),
+        )
+
+    def _take(self, name: str) -> str:
+        return self._texts.pop(name, "")
+
+    def _bad(self, text: str) -> BadProperties:
+        return BadProperties(f"{self._source}: {text}")
+
+    def _bootstrap_servers(self) -> tuple[Address, ...]:
+        items = [each.strip() for each in self._take("bootstrap.servers").split(",")]
+        if not any(items):
+            raise self._bad("bootstrap.servers is missing: name brokers, such as broker-1:9092.")
+        return tuple(self._address(each) for each in items if each)
+
+    def _address(self, text: str) -> Address:
+        try:
+            host, port = host_port("bootstrap.servers", text)
+        except SettingsError:
+            host, port = "", 0
+        if not host or not port:
+            raise self._bad(f"bootstrap.servers={text} is not host:port, such as broker-1:9092.")
+        return Address(host, port)
+
+    def _security_protocol(self) -> str:
+        found = self._take("security.protocol") or "PLAINTEXT"
+        if found.upper() not in SECURITY_PROTOCOLS:
+            raise self._bad(
+                f"security.protocol={found} is unknown: set it to {_one_of(SECURITY_PROTOCOLS)}."
+            )
+        return found.upper()
+
+    def _seconds(self, name: str, default_ms: int) -> float:
+        text = self._take(name)
+        if not text:
+            return default_ms / 1000
+        if not text.isdecimal() or not 0 < int(text) <= _INT_MAX:
+            raise self._bad(f"{name}={text} is not a number of milliseconds above 0.")
+        return int(text) / 1000
+
+    # -- SASL -------------------------------------------------------------------------------------
+
+    def _sasl(self, *, is_used: bool) -> SaslCredentials | None:
+        mechanism, jaas = self._take("sasl.mechanism"), self._take("sasl.jaas.config")
+        if not is_used:
+            return None
+        if mechanism not in SASL_MECHANISMS:
+            shown = f"sasl.mechanism={mechanism} is not supported" if mechanism else ""
+            raise self._bad(
+                f"{shown or 'sasl.mechanism is missing (Kafka takes GSSAPI, not supported here)'}:"
+                f" set it to {_one_of(SASL_MECHANISMS)}, with a user of the cluster."
+            )
+        try:
+            return read_credentials(mechanism, jaas)
+        except BadProperties as error:
+            raise self._bad(str(error)) from None
+
+    # -- TLS --------------------------------------------------------------------------------------
+
+    def _tls(self, *, is_used: bool) -> TlsProperties | None:
+        if not is_used:
+            for name in [each for each in self._texts if each.startswith("ssl.")]:
+                del self._texts[name]
+            return None
+        algorithm = self._texts.pop("ssl.endpoint.identification.algorithm", "https")
+        if algorithm.lower() not in ("https", ""):
+            raise self._bad(
+                f"ssl.endpoint.identification.algorithm={algorithm} is not supported: set it to"
+                " https, or to nothing to accept a certificate of any host."
+            )
+        truststore, keystore = self._truststore(), self._keystore()
+        return TlsProperties(truststore, keystore, self._take("ssl.key.password"), bool(algorithm))
+
+    def _truststore(self) -> Pem | None:
+        pem = Pem(self._take("ssl.truststore.location"), self._take("ssl.truststore.certificates"))
+        self._check_store("ssl.truststore", pem, "certificates")
+        return pem if pem.path or pem.text else None
+
+    def _keystore(self) -> Pem | None:
+        pem = Pem(
+            self._take("ssl.keystore.location"),
+            self._take("ssl.keystore.certificate.chain"),
+            self._take("ssl.keystore.key"),
+        )
+        self._check_store("ssl.keystore", pem, "key")
+        if bool(pem.text) != bool(pem.key):
+            raise self._bad(
+                "ssl.keystore.key and ssl.keystore.certificate.chain belong together: set both, or"
+                " ssl.keystore.location."
+            )
+        return pem if pem.path or pem.text else None
+
+    def _check_store(self, store: str, pem: Pem, inline: str) -> None:
+        kind, password = self._take(f"{store}.type"), self._take(f"{store}.password")
+        if (pem.path or pem.text or pem.key) and kind != "PEM":
+            raise self._bad(f"{store}.type={kind or 'JKS'} {_JKS} {store}.type=PEM.")
+        if pem.path and (pem.text or pem.key):
+            raise self._bad(f"{store}.location excludes {store}.{inline}: set one of them.")
+        if password:
+            raise self._bad(
+                f"{store}.password has no meaning for PEM: remove it; the password of a key is"
+                " ssl.key.password."
+            )
+
+
+def _one_of(names: tuple[str, ...]) -> str:
+    *others, last = names
+    return f"{', '.join(others)} or {last}"
