@@ -1,0 +1,74 @@
+"""Conversations of SASL mechanisms; scramp's server stands for the broker's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from scramp import ScramMechanism
+
+from tidegate_gateway.classic.errors import AuthenticationFailed
+from tidegate_gateway.classic.jaas import SaslCredentials
+from tidegate_gateway.classic.sasl import MAX_ITERATIONS, conversation
+
+SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+
+
+def scram_server(mechanism: str, password: str, iterations: int = 4096) -> Any:
+    known = ScramMechanism(mechanism)
+    info = known.make_auth_info(password, iteration_count=iterations)
+    return known.make_server(lambda user: info if user == "a,b=c" else None)
+
+
+def test_plain_sends_user_and_password_at_once() -> None:
+    tokens = conversation(SaslCredentials("PLAIN", "alice", "sécret"))
+    assert next(tokens) == b"\0alice\0s\xc3\xa9cret"
+    with pytest.raises(StopIteration):
+        tokens.send(b"")
+
+
+@pytest.mark.parametrize("mechanism", SCRAM)
+def test_scram_proves_the_password_to_a_server(mechanism: str) -> None:
+    server = scram_server(mechanism, "secret")
+    tokens = conversation(SaslCredentials(mechanism, "a,b=c", "secret"))
+    first = next(tokens).decode()
+    assert "n=a=2Cb=3Dc" in first
+    server.set_client_first(first)
+    server.set_client_final(tokens.send(server.get_server_first().encode()).decode())
+    with pytest.raises(StopIteration):
+        tokens.send(server.get_server_final().encode())
+
+
+@pytest.mark.parametrize("mechanism", SCRAM)
+def test_a_server_that_does_not_know_the_password_is_refused(mechanism: str) -> None:
+    server = scram_server(mechanism, "other")
+    tokens = conversation(SaslCredentials(mechanism, "a,b=c", "secret"))
+    server.set_client_first(next(tokens).decode())
+    tokens.send(server.get_server_first().encode())
+    with pytest.raises(AuthenticationFailed, match="do not trust it"):
+        tokens.send(b"v=" + b"A" * 86 + b"==")
+
+
+@pytest.mark.parametrize("challenge", [b"", b"nonsense", b"\xff", b"r=x,s=YWJj,i=1", b"v=abc"])
+def test_a_challenge_that_is_none_is_refused(challenge: bytes) -> None:
+    tokens = conversation(SaslCredentials("SCRAM-SHA-256", "alice", "secret"))
+    next(tokens)
+    with pytest.raises(AuthenticationFailed, match="does not prove"):
+        tokens.send(challenge)
+
+
+def test_a_server_cannot_make_us_compute_for_long() -> None:
+    tokens = conversation(SaslCredentials("SCRAM-SHA-256", "alice", "secret"))
+    nonce = next(tokens).decode().partition("r=")[2]
+    salt = "c2FsdHNhbHRzYWx0"
+    with pytest.raises(AuthenticationFailed, match="iterations"):
+        tokens.send(f"r={nonce}more,s={salt},i={MAX_ITERATIONS + 1}".encode())
+
+
+@pytest.mark.parametrize(
+    ("name", "password"), [("alice", "ﬁsh"), ("a\u00adb", "x"), ("a", "\u0007")]
+)
+def test_what_clients_write_differently_is_refused(name: str, password: str) -> None:
+    with pytest.raises(AuthenticationFailed, match="ASCII") as caught:
+        next(conversation(SaslCredentials("SCRAM-SHA-256", name, password)))
+    assert password not in str(caught.value) or password == "x"
