@@ -1,0 +1,370 @@
+"""Our client authenticates itself at a classic broker, and the broker to itself."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+import trustme
+from cryptography.hazmat.primitives import serialization as se
+from scramp import ScramException, ScramMechanism
+from trio.testing import MockClock
+
+from tests.worlds.scripted_broker import ADDRESS, PROPERTIES, Asked, HangUp, ScriptedBroker
+from tidegate_gateway.classic.connection import BrokerConnection, open_connection
+from tidegate_gateway.classic.dialling import tls_dial
+from tidegate_gateway.classic.errors import (
+    AuthenticationFailed,
+    BadProperties,
+    BrokerUnreachable,
+    ClassicError,
+    Refused,
+    Unsupported,
+)
+from tidegate_gateway.classic.jaas import SaslCredentials
+from tidegate_gateway.classic.properties import Pem, TlsProperties
+from tidegate_gateway.classic.tls import make_tls_context
+from tidegate_protocol.messages import metadata as me
+from tidegate_protocol.messages import sasl_authenticate as sa
+from tidegate_protocol.messages import sasl_handshake as sh
+
+SECRET = "hunter2"
+WRONG = "Authentication failed during authentication due to invalid credentials."
+PLAIN = SaslCredentials("PLAIN", "alice", SECRET)
+SCRAM = SaslCredentials("SCRAM-SHA-512", "alice", SECRET)
+
+
+class SaslListener:
+    """The broker's side of SASL, with one user."""
+
+    def __init__(self, *, password: str = SECRET, mechanisms: tuple[str, ...] = ("PLAIN",)) -> None:
+        self.mechanisms = list(mechanisms)
+        self.lifetime_ms = 0
+        self._password = password
+        self._scram: dict[int, Any] = {}
+
+    def handshake(self, asked: Asked) -> sh.SaslHandshakeResponse:
+        wanted = asked.request.mechanism
+        if wanted not in self.mechanisms:
+            return sh.SaslHandshakeResponse(33, self.mechanisms)
+        if wanted != "PLAIN":
+            known = ScramMechanism(wanted)
+            info = known.make_auth_info(self._password)
+            self._scram[asked.connection] = known.make_server(lambda _: info)
+        return sh.SaslHandshakeResponse(0, self.mechanisms)
+
+    def authenticate(self, asked: Asked) -> sa.SaslAuthenticateResponse:
+        token, server = asked.request.auth_bytes, self._scram.get(asked.connection)
+        try:
+            answer = b"" if server is None else self._next(server, token.decode())
+        except ScramException:
+            return sa.SaslAuthenticateResponse(58, WRONG)
+        if server is None and token != f"\0alice\0{self._password}".encode():
+            return sa.SaslAuthenticateResponse(58, WRONG)
+        return sa.SaslAuthenticateResponse(0, None, answer, self.lifetime_ms)
+
+    def _next(self, server: Any, text: str) -> bytes:
+        if server.stage is None:
+            server.set_client_first(text)
+            return str(server.get_server_first()).encode()
+        server.set_client_final(text)
+        return str(server.get_server_final()).encode()
+
+
+def sasl_broker(nursery: trio.Nursery, listener: SaslListener, **more: Any) -> ScriptedBroker:
+    answers = {
+        "SaslHandshake": listener.handshake,
+        "SaslAuthenticate": listener.authenticate,
+        "Metadata": lambda _: me.MetadataResponse(cluster_id="c"),
+        **more,
+    }
+    return ScriptedBroker(nursery, answers)
+
+
+@asynccontextmanager
+async def listening(
+    credentials: SaslCredentials, listener: SaslListener
+) -> AsyncIterator[tuple[ScriptedBroker, BrokerConnection]]:
+    async with trio.open_nursery() as nursery:
+        broker = sasl_broker(nursery, listener)
+        properties = replace(PROPERTIES, sasl=credentials)
+        yield broker, await open_connection(nursery, broker.dial, ADDRESS, properties)
+        nursery.cancel_scope.cancel()
+
+
+async def refusal(
+    credentials: SaslCredentials, listener: SaslListener, **more: Any
+) -> ClassicError:
+    """Return why no connection was opened."""
+    async with trio.open_nursery() as nursery:
+        broker = sasl_broker(nursery, listener, **more)
+        properties = replace(PROPERTIES, sasl=credentials)
+        with pytest.raises(ClassicError) as caught:
+            await open_connection(nursery, broker.dial, ADDRESS, properties)
+    assert SECRET not in str(caught.value)
+    return caught.value
+
+
+# -- SASL -----------------------------------------------------------------------------------------
+
+
+async def test_plain_authenticates(autojump_clock: MockClock) -> None:
+    async with listening(PLAIN, SaslListener()) as (broker, connection):
+        assert broker.names_asked() == ["ApiVersions", "SaslHandshake", "SaslAuthenticate"]
+        assert broker.asked[1].version == 1
+        assert (await connection.call("Metadata", me.MetadataRequest())).cluster_id == "c"
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
+async def test_scram_authenticates(mechanism: str, autojump_clock: MockClock) -> None:
+    credentials = SaslCredentials(mechanism, "alice", SECRET)
+    async with listening(credentials, SaslListener(mechanisms=(mechanism,))) as (broker, found):
+        assert broker.names_asked()[1:] == ["SaslHandshake"] + ["SaslAuthenticate"] * 2
+        assert found.is_open
+        assert not any(SECRET.encode() in each.request.auth_bytes for each in broker.asked[2:])
+
+
+@pytest.mark.parametrize("credentials", [PLAIN, SCRAM])
+async def test_a_wrong_password_is_one_sentence_with_the_brokers_text(
+    credentials: SaslCredentials, autojump_clock: MockClock
+) -> None:
+    listener = SaslListener(password="other", mechanisms=("PLAIN", "SCRAM-SHA-512"))
+    error = await refusal(credentials, listener)
+    assert isinstance(error, AuthenticationFailed)
+    assert str(error) == f"broker-1:9092 does not authenticate user alice: {WRONG}"
+
+
+async def test_a_false_broker_is_refused(autojump_clock: MockClock) -> None:
+    """It accepts each proof, but cannot sign for a password that it does not know."""
+    listener = SaslListener(mechanisms=("SCRAM-SHA-512",))
+
+    def authenticate(asked: Asked) -> sa.SaslAuthenticateResponse:
+        if b"p=" in asked.request.auth_bytes:
+            return sa.SaslAuthenticateResponse(0, None, b"v=" + b"A" * 86 + b"==")
+        return listener.authenticate(asked)
+
+    error = await refusal(SCRAM, listener, SaslAuthenticate=authenticate)
+    assert isinstance(error, AuthenticationFailed)
+    assert "do not trust it" in str(error)
+
+
+async def test_a_mechanism_that_is_not_offered_names_those_that_are(
+    autojump_clock: MockClock,
+) -> None:
+    error = await refusal(SCRAM, SaslListener(mechanisms=("PLAIN", "OAUTHBEARER")))
+    assert isinstance(error, AuthenticationFailed)
+    assert "set sasl.mechanism to one that it offers (PLAIN, OAUTHBEARER)." in str(error)
+
+
+async def test_a_listener_without_sasl_is_named(autojump_clock: MockClock) -> None:
+    def handshake(asked: Asked) -> sh.SaslHandshakeResponse:
+        return sh.SaslHandshakeResponse(34)
+
+    error = await refusal(PLAIN, SaslListener(), SaslHandshake=handshake)
+    assert isinstance(error, AuthenticationFailed)
+    assert "expects no SASL at this port" in str(error)
+
+
+async def test_another_code_of_the_handshake_is_passed_on(autojump_clock: MockClock) -> None:
+    def handshake(asked: Asked) -> sh.SaslHandshakeResponse:
+        return sh.SaslHandshakeResponse(-1)
+
+    error = await refusal(PLAIN, SaslListener(), SaslHandshake=handshake)
+    assert isinstance(error, Refused)
+    assert error.code == -1
+
+
+@pytest.mark.parametrize("name", ["SaslHandshake", "SaslAuthenticate"])
+async def test_a_broker_that_hangs_up_in_the_middle_is_unreachable(
+    name: str, autojump_clock: MockClock
+) -> None:
+    def hang_up(asked: Asked) -> None:
+        raise HangUp
+
+    error = await refusal(PLAIN, SaslListener(), **{name: hang_up})
+    assert isinstance(error, BrokerUnreachable)
+    assert "closed the connection" in str(error)
+
+
+async def test_a_broker_that_falls_silent_in_the_middle_is_unreachable(
+    autojump_clock: MockClock,
+) -> None:
+    error = await refusal(PLAIN, SaslListener(), SaslAuthenticate=lambda _: None)
+    assert isinstance(error, BrokerUnreachable)
+    assert trio.current_time() == 10
+
+
+async def test_a_broker_without_framed_tokens_is_not_supported(autojump_clock: MockClock) -> None:
+    async with trio.open_nursery() as nursery:
+        versions = {"ApiVersions": (0, 0), "SaslHandshake": (0, 0)}
+        broker = ScriptedBroker(nursery, versions=versions)
+        properties = replace(PROPERTIES, sasl=PLAIN)
+        with pytest.raises(Unsupported, match="SaslHandshake 0 to 0, and 1 to 1 is needed"):
+            await open_connection(nursery, broker.dial, ADDRESS, properties)
+
+
+async def test_a_session_that_will_end_is_expiring_in_time(autojump_clock: MockClock) -> None:
+    listener = SaslListener()
+    listener.lifetime_ms = 100_000
+    async with listening(PLAIN, listener) as (_, connection):
+        await trio.sleep(84)
+        assert not connection.is_expiring
+        await trio.sleep(2)
+        assert connection.is_expiring
+        assert connection.is_open
+
+
+# -- TLS ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def ca() -> trustme.CA:
+    return trustme.CA()
+
+
+@pytest.fixture
+def server(ca: trustme.CA) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    ca.issue_cert("broker-1").configure_cert(context)
+    return context
+
+
+@pytest.fixture
+def ca_file(ca: trustme.CA, tmp_path: Path) -> str:
+    path = tmp_path / "ca.pem"
+    ca.cert_pem.write_to_path(path)
+    return str(path)
+
+
+async def connected_with(tls: TlsProperties, server: ssl.SSLContext) -> str | ClassicError:
+    """Return the cluster id that a TLS broker says, or why there is no connection."""
+    async with trio.open_nursery() as nursery:
+        answers = {"Metadata": lambda _: me.MetadataResponse(cluster_id="c")}
+        broker = ScriptedBroker(nursery, answers, tls=server)
+        dial = tls_dial(broker.dial, make_tls_context(tls))
+        try:
+            properties = replace(PROPERTIES, tls=tls)
+            connection = await open_connection(nursery, dial, ADDRESS, properties)
+            answer: me.MetadataResponse = await connection.call("Metadata", me.MetadataRequest())
+        except ClassicError as error:
+            return error
+        await connection.aclose()
+    return answer.cluster_id or ""
+
+
+async def test_a_trusted_broker_is_connected(
+    server: ssl.SSLContext, ca: trustme.CA, ca_file: str, autojump_clock: MockClock
+) -> None:
+    assert await connected_with(TlsProperties(Pem(ca_file)), server) == "c"
+    text = f"a comment\n{ca.cert_pem.bytes().decode()}"
+    assert await connected_with(TlsProperties(Pem(text=text)), server) == "c"
+
+
+async def test_a_certificate_that_is_not_trusted_is_refused(
+    server: ssl.SSLContext, autojump_clock: MockClock
+) -> None:
+    stranger = trustme.CA().cert_pem.bytes().decode()
+    for tls in (TlsProperties(Pem(text=stranger)), TlsProperties()):
+        error = await connected_with(tls, server)
+        assert isinstance(error, AuthenticationFailed)
+        assert "broker-1:9092 has a certificate that is not trusted" in str(error)
+
+
+async def test_the_brokers_own_certificate_may_be_the_trusted_one(
+    ca: trustme.CA, autojump_clock: MockClock
+) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    issued = ca.issue_cert("broker-1")
+    issued.configure_cert(context)
+    own = issued.cert_chain_pems[0].bytes().decode()
+    assert await connected_with(TlsProperties(Pem(text=own)), context) == "c"
+
+
+async def test_the_host_must_be_in_the_certificate_unless_that_is_off(
+    ca: trustme.CA, ca_file: str, autojump_clock: MockClock
+) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    ca.issue_cert("other-broker").configure_cert(context)
+    error = await connected_with(TlsProperties(Pem(ca_file)), context)
+    assert "Hostname mismatch" in str(error)
+    tls = TlsProperties(Pem(ca_file), is_host_checked=False)
+    assert await connected_with(tls, context) == "c"
+
+
+async def test_a_client_certificate_is_presented(
+    server: ssl.SSLContext, ca: trustme.CA, ca_file: str, tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    server.verify_mode = ssl.CERT_REQUIRED
+    ca.configure_trust(server)
+    issued = ca.issue_cert("client")
+    path = tmp_path / "client.pem"
+    issued.private_key_and_cert_chain_pem.write_to_path(path)
+    key = issued.private_key_pem.bytes().decode()
+    chain = issued.cert_chain_pems[0].bytes().decode()
+    for store in (Pem(str(path)), Pem(text=chain, key=key)):
+        assert await connected_with(TlsProperties(Pem(ca_file), store), server) == "c"
+    # Trio's server closes without an alert; Kafka's alert is in compat-tests.
+    error = await connected_with(TlsProperties(Pem(ca_file)), server)
+    assert "check ssl.keystore.location" in str(error)
+
+
+async def test_a_port_without_tls_is_named(ca_file: str, autojump_clock: MockClock) -> None:
+    async def dial(host: str, port: int) -> trio.abc.Stream:
+        client, server = trio.testing.memory_stream_pair()
+        await server.send_all(b"\0\0\0\4nope")
+        return client
+
+    secured = tls_dial(dial, make_tls_context(TlsProperties(Pem(ca_file))))
+    async with trio.open_nursery() as nursery:
+        with pytest.raises(AuthenticationFailed, match=r"agree on no TLS.*security\.protocol"):
+            await open_connection(nursery, secured, ADDRESS, PROPERTIES)
+
+
+async def test_a_broker_that_hangs_up_in_the_handshake_is_unreachable(
+    ca_file: str, autojump_clock: MockClock
+) -> None:
+    async def dial(host: str, port: int) -> trio.abc.Stream:
+        client, server = trio.testing.memory_stream_pair()
+        await server.aclose()
+        return client
+
+    secured = tls_dial(dial, make_tls_context(TlsProperties(Pem(ca_file))))
+    async with trio.open_nursery() as nursery:
+        with pytest.raises((BrokerUnreachable, AuthenticationFailed)):
+            await open_connection(nursery, secured, ADDRESS, PROPERTIES)
+
+
+BAD_STORES = {
+    "no file": TlsProperties(Pem("/nowhere/ca.pem")),
+    "no certificate": TlsProperties(Pem(text="nothing")),
+    "damaged": TlsProperties(
+        Pem(text="-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----")
+    ),
+    "no key file": TlsProperties(keystore=Pem("/nowhere/key.pem")),
+    "no key": TlsProperties(keystore=Pem(text="nothing", key=SECRET), key_password=SECRET),
+}
+
+
+@pytest.mark.parametrize("name", BAD_STORES)
+def test_a_store_that_cannot_be_used_is_one_sentence(name: str) -> None:
+    with pytest.raises(BadProperties, match=r"^ssl\.(trust|key)store.*cannot be used") as caught:
+        make_tls_context(BAD_STORES[name])
+    assert SECRET not in str(caught.value)
+
+
+def test_an_encrypted_key_needs_its_password(ca: trustme.CA) -> None:
+    issued = ca.issue_cert("client")
+    plain = se.load_pem_private_key(issued.private_key_pem.bytes(), None)
+    best = se.BestAvailableEncryption(SECRET.encode())
+    key = plain.private_bytes(se.Encoding.PEM, se.PrivateFormat.PKCS8, best).decode()
+    store = Pem(text=issued.cert_chain_pems[0].bytes().decode(), key=key)
+    make_tls_context(TlsProperties(keystore=store, key_password=SECRET))
+    for wrong in ("", "wrong"):
+        with pytest.raises(BadProperties, match=r"ssl\.key\.password must fit"):
+            make_tls_context(TlsProperties(keystore=store, key_password=wrong))
