@@ -79,10 +79,12 @@ def prepare(
 
 def _properties(folder: Path, port: int, controller_port: int, settings: Mapping[str, str]) -> str:
     values = {**PROPERTIES, **settings}
+    # A setting "listeners" names more listeners for clients, beside the one on the port.
+    listeners = ",".join(filter(None, [f"PLAINTEXT://127.0.0.1:{port}", settings.get("listeners")]))
     values |= {
         "controller.quorum.voters": f"{values['node.id']}@127.0.0.1:{controller_port}",
-        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
-        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+        "listeners": f"{listeners},CONTROLLER://127.0.0.1:{controller_port}",
+        "advertised.listeners": listeners,
         "log.dirs": str(folder / "data"),
     }
     return "".join(f"{name}={value}\n" for name, value in values.items())

@@ -497,7 +497,12 @@ async def test_requests_in_flight_are_bounded(autojump_clock: MockClock) -> None
 
 
 async def test_waiting_calls_are_sent_when_answers_make_room(autojump_clock: MockClock) -> None:
-    async with scripted(ListOffsets=echoed) as (_, connection):
+    async def late(asked: Asked) -> lo.ListOffsetsResponse:
+        if len(broker.asked) == 2:
+            await trio.sleep(1)  # until the bound is reached
+        return echoed(asked)
+
+    async with scripted(ListOffsets=late) as (broker, connection):
         count = 3 * MAX_IN_FLIGHT
         assert await outcomes(connection, count) == list(range(count))
 

@@ -23,12 +23,15 @@ from tidegate_gateway.classic.errors import (
     Refused,
     Unsupported,
 )
+from tidegate_gateway.classic.jaas import SaslCredentials
 from tidegate_gateway.classic.properties import Address, ClientProperties
 from tidegate_protocol.error_codes import ErrorCode as E
 from tidegate_protocol.messages import create_topics as ct
 from tidegate_protocol.messages import describe_configs as dc
 from tidegate_protocol.messages import list_offsets as lo
 from tidegate_protocol.messages import produce as pr
+from tidegate_protocol.messages import sasl_authenticate as sa
+from tidegate_protocol.messages import sasl_handshake as sh
 
 BOOTSTRAP = replace(
     PROPERTIES, bootstrap_servers=(Address("broker-1", 9092), Address("broker-9", 9092))
@@ -181,6 +184,47 @@ async def test_a_broker_gets_one_connection_for_all_calls(autojump_clock: MockCl
         assert answered_by(brokers, "ListOffsets") == [2] * 10
 
 
+async def test_callers_share_a_connection_that_cannot_be_opened(
+    autojump_clock: MockClock,
+) -> None:
+    async with clustered() as (brokers, cluster):
+        await cluster.refresh()
+        brokers.brokers[2].answers["ApiVersions"] = lambda _: None
+
+        async def fail() -> None:
+            with pytest.raises(BrokerUnreachable, match="within 10 s"):
+                await cluster.connection(2)
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(10):
+                nursery.start_soon(fail)
+        assert trio.current_time() == 10
+        assert brokers.brokers[2].connections == 1
+
+
+async def test_a_caller_that_is_cancelled_leaves_the_opening_to_others(
+    autojump_clock: MockClock,
+) -> None:
+    async with clustered() as (brokers, cluster), trio.open_nursery() as nursery:
+        await cluster.refresh()
+
+        async def late_once(asked: Asked) -> Any:
+            if asked.connection == 1:
+                await trio.sleep(5)
+            return brokers.brokers[2].announced()
+
+        brokers.brokers[2].answers["ApiVersions"] = late_once
+
+        async def cancelled() -> None:
+            with trio.move_on_after(1):
+                await cluster.connection(2)
+
+        nursery.start_soon(cancelled)
+        await trio.testing.wait_all_tasks_blocked()
+        assert (await cluster.connection(2)).is_open
+        assert trio.current_time() == 1
+
+
 async def test_a_name_gets_a_connection_of_its_own(autojump_clock: MockClock) -> None:
     async with clustered() as (brokers, cluster):
         await cluster.refresh()
@@ -222,6 +266,55 @@ async def test_a_closed_client_opens_no_connection(autojump_clock: MockClock) ->
         with pytest.raises(BrokerUnreachable):
             await cluster.refresh()
         assert trio.current_time() == 0
+
+
+async def test_a_connection_that_opens_while_the_client_closes_is_closed(
+    autojump_clock: MockClock,
+) -> None:
+    async with clustered() as (brokers, cluster), trio.open_nursery() as nursery:
+        await cluster.refresh()
+
+        async def greeted_late(asked: Asked) -> Any:
+            await trio.sleep(2)
+            return brokers.brokers[2].announced()
+
+        async def close() -> None:
+            await trio.sleep(1)
+            await cluster.aclose()
+
+        brokers.brokers[2].answers["ApiVersions"] = greeted_late
+        nursery.start_soon(close)
+        assert not (await cluster.connection(2)).is_open
+
+
+async def test_a_session_that_will_end_gets_a_new_connection(autojump_clock: MockClock) -> None:
+    def authenticate(asked: Asked) -> sa.SaslAuthenticateResponse:
+        return sa.SaslAuthenticateResponse(0, None, b"", session_lifetime_ms=100_000)
+
+    properties = replace(BOOTSTRAP, sasl=SaslCredentials("PLAIN", "alice", "secret"))
+    async with clustered(properties) as (brokers, cluster):
+        for each in brokers.brokers.values():
+            each.answers["SaslHandshake"] = lambda _: sh.SaslHandshakeResponse()
+            each.answers["SaslAuthenticate"] = authenticate
+        await cluster.refresh()
+        first = await cluster.connection(2)
+        await trio.sleep(80)
+        assert await cluster.connection(2) is first
+        await trio.sleep(10)
+        assert await cluster.connection(2) is not first
+        assert not first.is_open
+
+
+async def test_calls_to_any_broker_use_a_connection_that_is_open(
+    autojump_clock: MockClock,
+) -> None:
+    async with clustered() as (brokers, cluster):
+        await cluster.refresh()
+        for each in brokers.brokers.values():
+            each.answers["DescribeConfigs"] = lambda _: dc.DescribeConfigsResponse()
+        for _ in range(10):
+            await cluster.call_any("DescribeConfigs", dc.DescribeConfigsRequest())
+        assert [each.connections for each in brokers.brokers.values()] == [1, 0, 0]
 
 
 async def test_calls_under_way_end_when_the_client_closes(autojump_clock: MockClock) -> None:
@@ -301,6 +394,21 @@ async def test_a_produce_of_unknown_outcome_is_not_repeated(autojump_clock: Mock
         brokers.brokers[2].answers["Produce"] = hang_up
         with pytest.raises(Disconnected, match="the outcome of Produce is unknown"):
             await cluster.call_leader("orders", 1, "Produce", produce())
+        assert answered_by(brokers, "Produce") == [2]
+
+
+async def test_a_lost_answer_to_metadata_does_not_end_a_produce(
+    autojump_clock: MockClock,
+) -> None:
+    def hang_up_once(asked: Asked) -> Any:
+        if asked.connection == 1:
+            raise HangUp
+        return brokers.metadata(asked)
+
+    async with clustered(PROPERTIES) as (brokers, cluster):
+        brokers.brokers[1].answers["Metadata"] = hang_up_once
+        brokers.brokers[2].answers["Produce"] = lambda _: produced()
+        await cluster.call_leader("orders", 1, "Produce", produce())
         assert answered_by(brokers, "Produce") == [2]
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Callable
+from functools import cache
 from importlib.metadata import version
 from itertools import count
 from typing import Any, Final, TypeAlias
@@ -23,7 +24,7 @@ import trio
 from tidegate_protocol.apis import APIS, ApiKey
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.errors import RemoteProtocolError
-from tidegate_protocol.frames import frame
+from tidegate_protocol.frames import LENGTH_BYTES
 from tidegate_protocol.headers import encode_request_header
 from tidegate_protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
@@ -193,7 +194,9 @@ class BrokerConnection:
         head = encode_request_header(
             key_of(name), chosen, slot.number, client_id=self._properties.client_id
         )
-        data = frame(head + messages_of(name).encode_request(request, chosen))
+        body = messages_of(name).encode_request(request, chosen)
+        size = len(head) + len(body)
+        data = b"".join((size.to_bytes(LENGTH_BYTES, "big"), head, body))
         muted = max(0.0, self._throttled_until - trio.current_time())
         seconds = self._properties.request_timeout_seconds + wait_seconds + muted
         with trio.move_on_after(seconds):
@@ -239,7 +242,7 @@ class BrokerConnection:
             self._session_ends_at = trio.current_time() + SESSION_SHARE * lifetime_seconds
 
     async def _greeting(self) -> ApiVersionsResponse:
-        request = ApiVersionsRequest(_SOFTWARE, version(_SOFTWARE))
+        request = ApiVersionsRequest(_SOFTWARE, _software_version())
         newest = APIS[ApiKey.API_VERSIONS].max_version
         response: ApiVersionsResponse = await self._call("ApiVersions", newest, request)
         if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
@@ -333,3 +336,9 @@ def _words(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return str(error) or type(error).__name__
+
+
+@cache
+def _software_version() -> str:
+    """Read from a file, once."""
+    return version(_SOFTWARE)

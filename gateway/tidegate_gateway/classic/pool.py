@@ -9,13 +9,21 @@ import trio
 
 from .connection import DEFAULT_MAX_ANSWER_BYTES, BrokerConnection, open_connection
 from .dialling import Dial
-from .errors import BrokerUnreachable
+from .errors import BrokerUnreachable, ClassicError
 from .properties import Address, ClientProperties
 
 # All names together; a link needs a few for each broker.
 MAX_CONNECTIONS: Final = 1000
 
 _Key = tuple[Address, str]
+
+
+class _Opening:
+    """A connection that one caller opens, and others wait for."""
+
+    def __init__(self) -> None:
+        self.is_over = trio.Event()
+        self.failure: ClassicError | None = None
 
 
 class ConnectionPool:
@@ -38,7 +46,7 @@ class ConnectionPool:
         self._properties = properties
         self._max_answer_bytes = max_answer_bytes
         self._connections: dict[_Key, BrokerConnection] = {}
-        self._opening: dict[_Key, trio.Lock] = {}
+        self._opening: dict[_Key, _Opening] = {}
 
     def is_connected(self, address: Address) -> bool:
         """Return whether the broker's connection without a name is open."""
@@ -52,13 +60,17 @@ class ConnectionPool:
           ClassicError: see open_connection.
         """
         key = (address, name)
-        lock = self._opening.setdefault(key, trio.Lock())
-        try:
-            async with lock:  # else two callers would open two
-                return self._usable(key) or await self._open(key)
-        finally:
-            if not lock.locked():
-                self._opening.pop(key, None)
+        while True:
+            found = self._usable(key)
+            if found is not None:
+                return found
+            opening = self._opening.get(key)
+            if opening is None:
+                return await self._open(key)
+            await opening.is_over.wait()
+            # Else each waiting caller would wait for a set-up timeout of its own, in turn.
+            if opening.failure is not None:
+                raise opening.failure
 
     def _usable(self, key: _Key) -> BrokerConnection | None:
         found = self._connections.get(key)
@@ -70,13 +82,21 @@ class ConnectionPool:
 
     async def _open(self, key: _Key) -> BrokerConnection:
         self._make_room()
-        opened = await open_connection(
-            self._nursery,
-            self._dial,
-            key[0],
-            self._properties,
-            max_answer_bytes=self._max_answer_bytes,
-        )
+        opening = self._opening[key] = _Opening()
+        try:
+            opened = await open_connection(
+                self._nursery,
+                self._dial,
+                key[0],
+                self._properties,
+                max_answer_bytes=self._max_answer_bytes,
+            )
+        except ClassicError as error:
+            opening.failure = error
+            raise
+        finally:
+            del self._opening[key]
+            opening.is_over.set()
         if self.is_closed:
             opened.close()
         self._connections[key] = opened
@@ -85,11 +105,11 @@ class ConnectionPool:
     def _make_room(self) -> None:
         if self.is_closed:
             raise BrokerUnreachable("the client of this cluster is closed.")
-        if len(self._connections) + len(self._opening) <= MAX_CONNECTIONS:
+        if len(self._connections) + len(self._opening) < MAX_CONNECTIONS:
             return
         for key in [key for key, each in self._connections.items() if not each.is_open]:
             del self._connections[key]
-        if len(self._connections) + len(self._opening) > MAX_CONNECTIONS:
+        if len(self._connections) + len(self._opening) >= MAX_CONNECTIONS:
             raise BrokerUnreachable(f"{MAX_CONNECTIONS} connections to the cluster are open.")
 
     def retire_all_but(self, addresses: Collection[Address]) -> None:
