@@ -1,0 +1,101 @@
+"""Topics, partitions, groups and brokers of the model: plain data.  Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from .config_history import ConfigHistory
+from .model_log import ModelLog
+
+NO_LEADER: Final = -1
+
+
+class PartitionKey(NamedTuple):
+    """A partition by its topic's name."""
+
+    topic: str
+    partition: int
+
+
+@dataclass(slots=True, eq=False)
+class ModelPartition:
+    """A partition: one log for all replicas, of which the high watermark shows what all have.
+
+    replication_seconds: how long followers need for a batch; 0 moves the high watermark at once.
+    is_held: the high watermark stays until release_watermark().
+    """
+
+    key: PartitionKey
+    replicas: list[int]
+    isr: list[int]
+    leader: int
+    log: ModelLog = field(default_factory=ModelLog)
+    replication_seconds: float = 0.0
+    is_held: bool = False
+
+    @property
+    def leader_epoch(self) -> int:
+        """The epoch in metadata."""
+        return self.log.leader_epoch
+
+    def set_leader(self, node_id: int) -> None:
+        """Begin a new leader epoch."""
+        self.leader = node_id
+        self.log.begin_epoch(self.leader_epoch + 1)
+
+
+@dataclass(slots=True, eq=False)
+class ModelTopic:
+    """A topic.  A topic of the same name that is made later has another id."""
+
+    name: str
+    topic_id: bytes
+    configs: ConfigHistory
+    partitions: list[ModelPartition] = field(default_factory=list[ModelPartition])
+    is_internal: bool = False
+
+    def partition(self, index: int) -> ModelPartition | None:
+        """Return a partition, or None if there is none of this number."""
+        return self.partitions[index] if 0 <= index < len(self.partitions) else None
+
+
+@dataclass(slots=True, eq=False)
+class ModelNode:
+    """A broker's place.  config_delay_seconds: how late it sees the change of a config."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None = None
+    is_up: bool = True
+    config_delay_seconds: float = 0.0
+
+
+class CommittedOffset(NamedTuple):
+    """What a group committed for a partition."""
+
+    offset: int
+    leader_epoch: int
+    metadata: str
+
+
+@dataclass(slots=True, eq=False)
+class ModelGroup:
+    """A group without members: only committed offsets.  is_loading: its coordinator just moved."""
+
+    group_id: str
+    offsets: dict[PartitionKey, CommittedOffset] = field(
+        default_factory=dict[PartitionKey, CommittedOffset]
+    )
+    is_loading: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class ModelTransaction:
+    """A transactional id, and the partitions of its open transaction."""
+
+    transactional_id: str
+    producer_id: int
+    epoch: int = 0
+    partitions: dict[PartitionKey, None] = field(default_factory=dict[PartitionKey, None])

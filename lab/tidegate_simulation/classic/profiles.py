@@ -1,0 +1,93 @@
+"""What a release of Kafka announces: API versions and features.  Pure.
+
+A broker answers the APIs that the model serves, in the versions that both the release and our
+codecs know.  It announces what the release announces, so that clients choose as they would there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from tidegate_protocol.apis import APIS, ApiKey
+
+Versions = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """A release.  versions: first and last version of each API that it announces."""
+
+    release: str
+    versions: Mapping[int, Versions]
+    features: Mapping[str, Versions] = field(default_factory=dict[str, Versions])
+    finalized: Mapping[str, int] = field(default_factory=dict[str, int])
+
+    def speaks(self, api_key: int, version: int) -> bool:
+        """Return whether the broker reads this version of an API."""
+        first, last = self.versions.get(api_key, (0, -1))
+        facts = APIS.get(api_key)
+        return facts is not None and max(first, facts.min_version) <= version <= last
+
+
+SERVED: Final = (
+    ApiKey.PRODUCE,
+    ApiKey.FETCH,
+    ApiKey.LIST_OFFSETS,
+    ApiKey.METADATA,
+    ApiKey.OFFSET_COMMIT,
+    ApiKey.OFFSET_FETCH,
+    ApiKey.FIND_COORDINATOR,
+    ApiKey.API_VERSIONS,
+    ApiKey.INIT_PRODUCER_ID,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH,
+    ApiKey.DESCRIBE_CONFIGS,
+    ApiKey.ALTER_CONFIGS,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS,
+    ApiKey.DESCRIBE_CLUSTER,
+    ApiKey.DESCRIBE_PRODUCERS,
+)
+
+KAFKA_4_3: Final = Profile(
+    "4.3.1",
+    {key: (APIS[key].announced_min_version, APIS[key].max_version) for key in SERVED},
+)
+KAFKA_3_9: Final = Profile(
+    "3.9",
+    {
+        ApiKey.PRODUCE: (0, 11),
+        ApiKey.FETCH: (0, 17),
+        ApiKey.LIST_OFFSETS: (0, 9),
+        ApiKey.METADATA: (0, 12),
+        ApiKey.OFFSET_COMMIT: (0, 9),
+        ApiKey.OFFSET_FETCH: (0, 9),
+        ApiKey.FIND_COORDINATOR: (0, 6),
+        ApiKey.API_VERSIONS: (0, 4),
+        ApiKey.INIT_PRODUCER_ID: (0, 5),
+        ApiKey.OFFSET_FOR_LEADER_EPOCH: (0, 4),
+        ApiKey.DESCRIBE_CONFIGS: (0, 4),
+        ApiKey.ALTER_CONFIGS: (0, 2),
+        ApiKey.INCREMENTAL_ALTER_CONFIGS: (0, 1),
+        ApiKey.DESCRIBE_CLUSTER: (0, 1),
+        ApiKey.DESCRIBE_PRODUCERS: (0, 0),
+    },
+)
+KAFKA_2_1: Final = Profile(
+    "2.1",
+    {
+        ApiKey.PRODUCE: (0, 7),
+        ApiKey.FETCH: (0, 10),
+        ApiKey.LIST_OFFSETS: (0, 4),
+        ApiKey.METADATA: (0, 7),
+        ApiKey.OFFSET_COMMIT: (0, 6),
+        ApiKey.OFFSET_FETCH: (0, 5),
+        ApiKey.FIND_COORDINATOR: (0, 2),
+        ApiKey.API_VERSIONS: (0, 2),
+        ApiKey.INIT_PRODUCER_ID: (0, 1),
+        ApiKey.OFFSET_FOR_LEADER_EPOCH: (0, 2),
+        ApiKey.DESCRIBE_CONFIGS: (0, 2),
+        ApiKey.ALTER_CONFIGS: (0, 1),
+    },
+)
+PROFILES: Final = {each.release: each for each in (KAFKA_4_3, KAFKA_3_9, KAFKA_2_1)}
