@@ -1,0 +1,230 @@
+"""OffsetCommit, OffsetFetch and InitProducerId: as of Kafka 4.3, for groups without members.
+
+Differs from Kafka: a transactional id that starts anew has its open transaction aborted at once.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import trio
+
+from tidegate_protocol.error_codes import ErrorCode
+from tidegate_protocol.messages import init_producer_id as ip
+from tidegate_protocol.messages import offset_commit as oc
+from tidegate_protocol.messages import offset_fetch as of
+from tidegate_protocol.primitives import ZERO_UUID
+
+from . import rights
+from .broker_state import Asked
+from .model_topics import CommittedOffset, ModelGroup, ModelTransaction, PartitionKey
+
+_FIRST_VERSION_WITH_GROUPS: Final = 8
+_FIRST_VERSION_WITH_IDS: Final = 10
+_FIRST_VERSION_WITH_ERROR: Final = 2
+_MAX_TIMEOUT_MS: Final = 900_000
+_MAX_EPOCH: Final = 32_766
+_UNKNOWN: Final = CommittedOffset(-1, -1, "")
+
+
+async def answer_offset_commit(
+    asked: Asked, request: oc.OffsetCommitRequest
+) -> oc.OffsetCommitResponse:
+    """Store offsets, for a member of no generation only."""
+    await trio.lowlevel.checkpoint()
+    group_code = _group_error(asked, request.group_id, rights.READ)
+    if not group_code and request.generation_id_or_member_epoch >= 0:
+        is_known = request.group_id in asked.broker.cluster.groups
+        group_code = ErrorCode.UNKNOWN_MEMBER_ID if is_known else ErrorCode.ILLEGAL_GENERATION
+    response = oc.OffsetCommitResponse()
+    for topic in request.topics:
+        name = _name(asked, topic.name, topic.topic_id)
+        answers = oc.OffsetCommitResponseTopic(topic.name, topic.topic_id)
+        for each in topic.partitions:
+            code = _commit(asked, request.group_id, name, each, group_code)
+            answers.partitions.append(oc.OffsetCommitResponsePartition(each.partition_index, code))
+        response.topics.append(answers)
+    return response
+
+
+def _commit(
+    asked: Asked,
+    group_id: str,
+    name: str | None,
+    wanted: oc.OffsetCommitRequestPartition,
+    group_code: ErrorCode,
+) -> ErrorCode:
+    cluster = asked.broker.cluster
+    if group_code == ErrorCode.GROUP_AUTHORIZATION_FAILED:
+        return group_code
+    if name is None:
+        return ErrorCode.UNKNOWN_TOPIC_ID
+    if not asked.may(rights.READ, rights.TOPIC, name):
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    topic = cluster.topics.get(name)
+    if topic is None or topic.partition(wanted.partition_index) is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if not group_code:
+        cluster.commit_offset(
+            group_id,
+            PartitionKey(name, wanted.partition_index),
+            CommittedOffset(
+                wanted.committed_offset,
+                wanted.committed_leader_epoch,
+                wanted.committed_metadata or "",
+            ),
+        )
+    return group_code
+
+
+def _group_error(asked: Asked, group_id: str, operation: str) -> ErrorCode:
+    cluster = asked.broker.cluster
+    if not asked.may(operation, rights.GROUP, group_id):
+        return ErrorCode.GROUP_AUTHORIZATION_FAILED
+    if cluster.coordinator_of(group_id) != asked.broker.node_id:
+        return ErrorCode.NOT_COORDINATOR
+    group = cluster.groups.get(group_id)
+    if group is not None and group.is_loading:
+        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    return ErrorCode.NONE
+
+
+def _name(asked: Asked, name: str, topic_id: bytes) -> str | None:
+    """Return a topic's name; None for an unknown id."""
+    if asked.version < _FIRST_VERSION_WITH_IDS or topic_id == ZERO_UUID:
+        return name
+    topic = asked.broker.cluster.topic_named(topic_id)
+    return topic.name if topic is not None else None
+
+
+async def answer_offset_fetch(
+    asked: Asked, request: of.OffsetFetchRequest
+) -> of.OffsetFetchResponse:
+    """Return committed offsets: of several groups, or before version 8 of one."""
+    await trio.lowlevel.checkpoint()
+    if asked.version >= _FIRST_VERSION_WITH_GROUPS:
+        return of.OffsetFetchResponse(groups=[_group(asked, each) for each in request.groups])
+    topics = request.topics
+    wanted = of.OffsetFetchRequestGroup(request.group_id, topics=None)
+    if topics is not None:
+        wanted.topics = [
+            of.OffsetFetchRequestTopics(each.name, partition_indexes=each.partition_indexes)
+            for each in topics
+        ]
+    found = _group(asked, wanted)
+    if found.error_code and asked.version < _FIRST_VERSION_WITH_ERROR:
+        found.topics = [
+            of.OffsetFetchResponseTopics(
+                each.name,
+                partitions=[
+                    of.OffsetFetchResponsePartitions(index, -1, error_code=found.error_code)
+                    for index in each.partition_indexes
+                ],
+            )
+            for each in wanted.topics or ()
+        ]
+    return of.OffsetFetchResponse(
+        error_code=found.error_code, topics=[_in_old_form(each) for each in found.topics]
+    )
+
+
+def _in_old_form(topic: of.OffsetFetchResponseTopics) -> of.OffsetFetchResponseTopic:
+    return of.OffsetFetchResponseTopic(
+        topic.name,
+        [
+            of.OffsetFetchResponsePartition(
+                each.partition_index,
+                each.committed_offset,
+                each.committed_leader_epoch,
+                each.metadata,
+                each.error_code,
+            )
+            for each in topic.partitions
+        ],
+    )
+
+
+def _group(asked: Asked, wanted: of.OffsetFetchRequestGroup) -> of.OffsetFetchResponseGroup:
+    cluster = asked.broker.cluster
+    answer = of.OffsetFetchResponseGroup(wanted.group_id)
+    answer.error_code = _group_error(asked, wanted.group_id, rights.DESCRIBE)
+    if answer.error_code:
+        return answer
+    group = cluster.groups.get(wanted.group_id) or ModelGroup(wanted.group_id)
+    topics = wanted.topics
+    if topics is None:
+        topics = _all_topics(asked, group)
+    answer.topics = [_topic(asked, group, each) for each in topics]
+    return answer
+
+
+def _all_topics(asked: Asked, group: ModelGroup) -> list[of.OffsetFetchRequestTopics]:
+    by_name: dict[str, list[int]] = {}
+    for key in group.offsets:
+        if asked.may(rights.DESCRIBE, rights.TOPIC, key.topic):
+            by_name.setdefault(key.topic, []).append(key.partition)
+    topics = asked.broker.cluster.topics
+    return [
+        of.OffsetFetchRequestTopics(name, topics[name].topic_id, sorted(indexes))
+        for name, indexes in by_name.items()
+    ]
+
+
+def _topic(
+    asked: Asked, group: ModelGroup, wanted: of.OffsetFetchRequestTopics
+) -> of.OffsetFetchResponseTopics:
+    name, code = _name(asked, wanted.name, wanted.topic_id), ErrorCode.NONE
+    if name is None:
+        code = ErrorCode.UNKNOWN_TOPIC_ID
+    elif not asked.may(rights.DESCRIBE, rights.TOPIC, name):
+        code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    answer = of.OffsetFetchResponseTopics(wanted.name, wanted.topic_id)
+    for index in wanted.partition_indexes:
+        found = _UNKNOWN if code else group.offsets.get(PartitionKey(name or "", index), _UNKNOWN)
+        answer.partitions.append(of.OffsetFetchResponsePartitions(index, *found, error_code=code))
+    return answer
+
+
+async def answer_init_producer_id(
+    asked: Asked, request: ip.InitProducerIdRequest
+) -> ip.InitProducerIdResponse:
+    """Give a new id, or raise the epoch of a transactional id's one."""
+    await trio.lowlevel.checkpoint()
+    cluster, name = asked.broker.cluster, request.transactional_id
+    code = _producer_error(asked, request)
+    if code:
+        return ip.InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1)
+    if name is None:
+        new_id = cluster.next_producer_id(asked.broker.node_id)
+        return ip.InitProducerIdResponse(producer_id=new_id, producer_epoch=0)
+    known = cluster.transactions.get(name)
+    if known is None or known.epoch >= _MAX_EPOCH:
+        known = ModelTransaction(name, cluster.next_producer_id(asked.broker.node_id))
+        cluster.transactions[name] = known
+    else:
+        known.epoch += 1
+        cluster.end_transaction(name, committed=False, now_ms=asked.broker.now_ms())
+    return ip.InitProducerIdResponse(producer_id=known.producer_id, producer_epoch=known.epoch)
+
+
+def _producer_error(asked: Asked, request: ip.InitProducerIdRequest) -> ErrorCode:
+    name = request.transactional_id
+    if name is None:
+        may_write = asked.may(rights.IDEMPOTENT_WRITE, rights.CLUSTER) or asked.may(
+            rights.WRITE, rights.TOPIC
+        )
+        if not may_write:
+            return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    elif not asked.may(rights.WRITE, rights.TRANSACTIONAL_ID, name):
+        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    if (request.producer_id == -1) != (request.producer_epoch == -1):
+        return ErrorCode.INVALID_REQUEST
+    if name is None:
+        return ErrorCode.NONE
+    if not name:
+        return ErrorCode.INVALID_REQUEST
+    if asked.broker.cluster.coordinator_of(name) != asked.broker.node_id:
+        return ErrorCode.NOT_COORDINATOR
+    if not 0 < request.transaction_timeout_ms <= _MAX_TIMEOUT_MS:
+        return ErrorCode.INVALID_TRANSACTION_TIMEOUT
+    return ErrorCode.NONE

@@ -1,0 +1,216 @@
+"""Produce: as of Kafka 4.3, with the rights, checks and waits of a leader.
+
+Differs from Kafka: compressed records are opaque, compression.type has no effect, and a
+transactional batch needs only a transactional id with its producer id and epoch: it takes part in
+the transaction at once, without AddPartitionsToTxn.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import trio
+
+from tidegate_protocol.error_codes import ErrorCode
+from tidegate_protocol.messages import produce as pr
+from tidegate_protocol.primitives import Buffer
+from tidegate_protocol.records import BatchHeader, read_header
+
+from . import rights
+from .batch_checks import check_client_batch, one_batch
+from .broker_state import Asked, BrokerState, ConnectionClosed
+from .endpoints import endpoint
+from .model_topics import ModelPartition, PartitionKey
+from .refusals import Refused
+
+_ALL: Final = -1
+_FIRST_VERSION_WITH_IDS: Final = 13
+_FIRST_VERSION_WITH_LEADERS: Final = 10
+
+
+@dataclass(slots=True, eq=False)
+class _Placed:
+    """A partition of the request.  end_offset: what an answer to acks=all waits for, or None."""
+
+    answer: pr.PartitionProduceResponse
+    partition: ModelPartition | None = None
+    end_offset: int | None = None
+    min_insync_replicas: int = 1
+
+
+async def answer_produce(asked: Asked, request: pr.ProduceRequest) -> pr.ProduceResponse | None:
+    """Append the batches; None for acks=0.
+
+    Raises:
+      ConnectionClosed: acks=0, and a partition failed.
+    """
+    is_denied = _lacks_transactional_right(asked, request)
+    response, placed = pr.ProduceResponse(), list[_Placed]()
+    for topic in request.topic_data:
+        answers = pr.TopicProduceResponse(topic.name, topic.topic_id)
+        for each in topic.partition_data:
+            if is_denied:
+                one = _failed(each.index, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+            else:
+                one = await _produce(asked, request, topic, each)
+            placed.append(one)
+            answers.partition_responses.append(one.answer)
+        response.responses.append(answers)
+    if request.acks == _ALL:
+        await _wait(asked.broker, placed, request.timeout_ms)
+    if asked.version >= _FIRST_VERSION_WITH_LEADERS:
+        _name_leaders(asked.broker, response, placed)
+    if request.acks:
+        return response
+    if any(each.answer.error_code for each in placed):
+        raise ConnectionClosed
+    return None
+
+
+def _lacks_transactional_right(asked: Asked, request: pr.ProduceRequest) -> bool:
+    if not any(
+        _is_transactional(each.records)
+        for topic in request.topic_data
+        for each in topic.partition_data
+    ):
+        return False
+    name = request.transactional_id
+    return name is None or not asked.may(rights.WRITE, rights.TRANSACTIONAL_ID, name)
+
+
+def _is_transactional(records: Buffer | None) -> bool:
+    try:
+        return read_header(one_batch(records, _FIRST_VERSION_WITH_IDS)).is_transactional
+    except Refused:
+        return False
+
+
+async def _produce(
+    asked: Asked,
+    request: pr.ProduceRequest,
+    topic: pr.TopicProduceData,
+    data: pr.PartitionProduceData,
+) -> _Placed:
+    cluster = asked.broker.cluster
+    name = topic.name
+    if asked.version >= _FIRST_VERSION_WITH_IDS:
+        found = cluster.topic_named(topic.topic_id)
+        if found is None:
+            return _failed(data.index, ErrorCode.UNKNOWN_TOPIC_ID)
+        name = found.name
+    if not asked.may(rights.WRITE, rights.TOPIC, name):
+        return _failed(data.index, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    key = PartitionKey(name, data.index)
+    try:
+        partition = asked.broker.partition(*key)
+        raw = one_batch(data.records, asked.version)
+    except Refused as refused:
+        return _failed(data.index, refused.code)
+    if request.acks not in (_ALL, 0, 1):
+        return _failed(data.index, ErrorCode.INVALID_REQUIRED_ACKS)
+    try:
+        return await _append(asked.broker, key, raw, request)
+    except Refused as refused:
+        return _refused(data.index, refused, partition.log.log_start, partition)
+
+
+async def _append(
+    broker: BrokerState, key: PartitionKey, raw: bytes, request: pr.ProduceRequest
+) -> _Placed:
+    """Check the batch, and append it a moment later: the settings may have changed meanwhile."""
+    topic = broker.topic(key.topic)
+    if topic.is_internal:
+        raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, "internal", tells_log_start=False)
+    partition, settings = broker.hosted(*key), broker.settings(topic)
+    needed = settings.min_insync_replicas
+    if request.acks == _ALL and len(partition.isr) < needed:
+        raise Refused(ErrorCode.NOT_ENOUGH_REPLICAS, f"{len(partition.isr)} of {needed}")
+    batch = check_client_batch(raw, settings, broker.now_ms())
+    pause = broker.append_pause()
+    if pause > 0:
+        await trio.sleep(pause)
+        partition = broker.hosted(*key)
+    if batch.header.is_transactional:
+        _join_transaction(broker, request.transactional_id, batch.header, key)
+    appended = partition.log.append(batch, settings, broker.now_ms())
+    if not appended.is_repeat:
+        broker.appended(partition)
+    answer = pr.PartitionProduceResponse(
+        key.partition,
+        base_offset=appended.first_offset,
+        log_append_time_ms=appended.timestamp_ms,
+        log_start_offset=partition.log.log_start,
+    )
+    return _Placed(answer, partition, appended.last_offset + 1, needed)
+
+
+def _join_transaction(
+    broker: BrokerState, transactional_id: str | None, header: BatchHeader, key: PartitionKey
+) -> None:
+    transaction = broker.cluster.transactions.get(transactional_id or "")
+    if transaction is None or transaction.producer_id != header.producer_id:
+        raise Refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING, "another producer's transactional id")
+    if transaction.epoch != header.producer_epoch:
+        raise Refused(ErrorCode.INVALID_PRODUCER_EPOCH, "fenced")
+    transaction.partitions[key] = None
+
+
+async def _wait(broker: BrokerState, placed: list[_Placed], timeout_ms: int) -> None:
+    """Wait until all replicas in sync have the batches; the rest is REQUEST_TIMED_OUT."""
+    waiting = [each for each in placed if each.end_offset is not None]
+    with trio.move_on_after(max(timeout_ms, 0) / 1000):
+        while waiting := [each for each in waiting if not _is_settled(broker, each)]:
+            keys = [each.partition.key for each in waiting if each.partition is not None]
+            with broker.signals.watch(keys) as changed:
+                await changed.wait()
+    for each in waiting:
+        if not _is_settled(broker, each):
+            each.answer.error_code = ErrorCode.REQUEST_TIMED_OUT
+
+
+def _is_settled(broker: BrokerState, placed: _Placed) -> bool:
+    partition, end_offset = placed.partition, placed.end_offset
+    if partition is None or end_offset is None:
+        return True
+    if partition.leader != broker.node_id:
+        placed.answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return True
+    if partition.log.high_watermark < end_offset:
+        return False
+    if len(partition.isr) < placed.min_insync_replicas:
+        placed.answer.error_code = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+    return True
+
+
+def _failed(index: int, code: ErrorCode) -> _Placed:
+    return _Placed(pr.PartitionProduceResponse(index, code, base_offset=-1))
+
+
+def _refused(index: int, refused: Refused, log_start: int, partition: ModelPartition) -> _Placed:
+    answer = pr.PartitionProduceResponse(index, refused.code, base_offset=-1)
+    if refused.tells_log_start:
+        answer.log_start_offset = log_start
+    if refused.bad_records:
+        answer.error_message = str(refused)
+        answer.record_errors = [
+            pr.BatchIndexAndErrorMessage(place, str(refused)) for place in refused.bad_records
+        ]
+    return _Placed(answer, partition)
+
+
+def _name_leaders(broker: BrokerState, response: pr.ProduceResponse, placed: list[_Placed]) -> None:
+    """Tell who leads beside NOT_LEADER_OR_FOLLOWER (KIP-951)."""
+    leaders: dict[int, None] = {}
+    for each in placed:
+        partition = each.partition
+        if each.answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER and partition is not None:
+            each.answer.current_leader = pr.LeaderIdAndEpoch(
+                partition.leader, partition.leader_epoch
+            )
+            leaders[partition.leader] = None
+    response.node_endpoints = [
+        pr.NodeEndpoint(*found)
+        for node_id in leaders
+        if (found := endpoint(broker.cluster, node_id)) is not None
+    ]

@@ -1,0 +1,149 @@
+"""One broker of the model: bytes of requests in, bytes of answers out.
+
+Requests of a connection are answered one after another, as Kafka does.  A request that the profile
+does not speak closes the connection; only ApiVersions has an answer for that (KIP-511).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from types import ModuleType
+from typing import Any, Final, NamedTuple
+
+import trio
+
+from tidegate_protocol.apis import ApiKey
+from tidegate_protocol.errors import RemoteProtocolError
+from tidegate_protocol.frames import frame, split_frames
+from tidegate_protocol.headers import (
+    RequestHeader,
+    decode_request_header,
+    response_header,
+)
+from tidegate_protocol.messages import (
+    alter_configs,
+    api_versions,
+    describe_cluster,
+    describe_configs,
+    describe_producers,
+    fetch,
+    find_coordinator,
+    incremental_alter_configs,
+    init_producer_id,
+    list_offsets,
+    metadata,
+    offset_commit,
+    offset_fetch,
+    offset_for_leader_epoch,
+    produce,
+)
+from tidegate_protocol.primitives import Buffer
+
+from .answer_cluster import (
+    answer_api_versions,
+    answer_describe_cluster,
+    answer_find_coordinator,
+    answer_metadata,
+    unknown_api_versions,
+)
+from .answer_configs import (
+    answer_alter_configs,
+    answer_describe_configs,
+    answer_incremental_alter_configs,
+)
+from .answer_fetch import answer_fetch
+from .answer_groups import answer_init_producer_id, answer_offset_commit, answer_offset_fetch
+from .answer_offsets import answer_epochs, answer_list_offsets, answer_producers
+from .answer_produce import answer_produce
+from .broker_state import Asked, BrokerState, ConnectionClosed
+from .rights import ANONYMOUS
+
+_MAX_FRAME_BYTES: Final = 104_857_600  # socket.request.max.bytes
+_RECEIVE_BYTES: Final = 1 << 16
+
+
+class _Api(NamedTuple):
+    messages: ModuleType
+    answer: Callable[[Asked, Any], Awaitable[Any]]
+
+
+_APIS: Final = {
+    ApiKey.PRODUCE: _Api(produce, answer_produce),
+    ApiKey.FETCH: _Api(fetch, answer_fetch),
+    ApiKey.LIST_OFFSETS: _Api(list_offsets, answer_list_offsets),
+    ApiKey.METADATA: _Api(metadata, answer_metadata),
+    ApiKey.OFFSET_COMMIT: _Api(offset_commit, answer_offset_commit),
+    ApiKey.OFFSET_FETCH: _Api(offset_fetch, answer_offset_fetch),
+    ApiKey.FIND_COORDINATOR: _Api(find_coordinator, answer_find_coordinator),
+    ApiKey.API_VERSIONS: _Api(api_versions, answer_api_versions),
+    ApiKey.INIT_PRODUCER_ID: _Api(init_producer_id, answer_init_producer_id),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: _Api(offset_for_leader_epoch, answer_epochs),
+    ApiKey.DESCRIBE_CONFIGS: _Api(describe_configs, answer_describe_configs),
+    ApiKey.ALTER_CONFIGS: _Api(alter_configs, answer_alter_configs),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: _Api(
+        incremental_alter_configs, answer_incremental_alter_configs
+    ),
+    ApiKey.DESCRIBE_CLUSTER: _Api(describe_cluster, answer_describe_cluster),
+    ApiKey.DESCRIBE_PRODUCERS: _Api(describe_producers, answer_producers),
+}
+
+
+class ModelBroker:
+    """One life of a broker; see the module's head."""
+
+    def __init__(self, state: BrokerState) -> None:
+        self.state = state
+
+    async def serve(self, stream: trio.abc.Stream, principal: str = ANONYMOUS) -> None:
+        """Answer the requests of one connection until either side closes it."""
+        received = bytearray()
+        try:
+            async with stream:
+                while chunk := await stream.receive_some(_RECEIVE_BYTES):
+                    received += chunk
+                    await self._answer_frames(stream, received, principal)
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            pass
+        except (ConnectionClosed, RemoteProtocolError):
+            pass  # the stream is closed, which is the answer
+
+    async def _answer_frames(
+        self, stream: trio.abc.Stream, received: bytearray, principal: str
+    ) -> None:
+        data = memoryview(bytes(received))
+        frames = split_frames(data, max_frame_bytes=_MAX_FRAME_BYTES)
+        del received[: frames.rest_position]
+        for start, end in frames.whole:
+            answer = await self.answer(data[start:end], principal)
+            if answer is not None:
+                await stream.send_all(frame(answer))
+
+    async def answer(self, request: memoryview, principal: str = ANONYMOUS) -> bytes | None:
+        """Answer one request, header and all; None for a Produce with acks=0.
+
+        Raises:
+          ConnectionClosed: Kafka gives no answer but closes the connection.
+          RemoteProtocolError: the request cannot be read; close the connection.
+        """
+        header = decode_request_header(request)
+        profile = self.state.cluster.profile
+        if not profile.speaks(header.api_key, header.api_version):
+            if header.api_key != ApiKey.API_VERSIONS:
+                raise ConnectionClosed
+            body: Any = api_versions.encode_response(unknown_api_versions(profile), 0)
+            return response_header(header.correlation_id, header.api_key, 0) + bytes(body)
+        return await self._answered(header, request, principal)
+
+    async def _answered(
+        self, header: RequestHeader, request: memoryview, principal: str
+    ) -> bytes | None:
+        api, version = _APIS[ApiKey(header.api_key)], header.api_version
+        decoded = api.messages.decode_request(request[header.body_position :], version)
+        asked = Asked(self.state, version, principal, header.client_id)
+        response = await api.answer(asked, decoded)
+        if response is None:
+            return None
+        body: Any = api.messages.encode_response(response, version)
+        parts: list[Buffer] = body if isinstance(body, list) else [body]
+        head = response_header(header.correlation_id, header.api_key, version)
+        return b"".join([head, *parts])
