@@ -232,7 +232,8 @@ async def test_configs_are_checked(
 async def test_configs_of_unknown_topics_and_without_rights(autojump_clock: MockClock) -> None:
     async with classic_world() as world:
         client = await world.client()
-        assert await client.alter("no", "retention.ms", "1") == 3
+        values = ("1", "-2", None)
+        assert [await client.alter("no", "retention.ms", each) for each in values] == [3, 40, 42]
         change = [ac.AlterConfigsResource(2, "t", [ac.AlterableConfig("retention.ms", "7")])]
         [answer] = (await client.call("AlterConfigs", 2, ac.AlterConfigsRequest(change))).responses
         assert (answer.error_code, (await described(client))["retention.ms"]) == (0, ("7", 1))
@@ -256,14 +257,15 @@ async def test_committed_offsets(autojump_clock: MockClock) -> None:
     async with classic_world() as world:
         client = await world.client()
 
-        async def commit(generation: int, name: str = "t") -> int:
+        async def commit(generation: int, name: str = "t", version: int = 8) -> int:
             wanted = oc.OffsetCommitRequestTopic(name)
             wanted.partitions = [oc.OffsetCommitRequestPartition(0, 7, 3, "m")]
             request = oc.OffsetCommitRequest("g", generation, topics=[wanted])
-            [topic] = (await client.call("OffsetCommit", 8, request)).topics
+            [topic] = (await client.call("OffsetCommit", version, request)).topics
             code: int = topic.partitions[0].error_code
             return code
 
+        assert await commit(4, version=9) == 69
         assert [await commit(4), await commit(-1), await commit(4), await commit(-1, "no")] == [
             22,
             0,

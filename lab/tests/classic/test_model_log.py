@@ -241,16 +241,19 @@ def aborted(log: ModelLog, offset: int) -> list[tuple[int, int]] | None:
 def test_a_marker_ends_a_transaction_once_it_is_replicated() -> None:
     log = ModelLog()
     put(log, idempotent(0, attributes=TRANSACTIONAL))
-    assert log.append_marker(7, 0, committed=False, now_ms=NOW_MS) == 1
+    assert log.append_marker(7, 0, committed=False, now_ms=NOW_MS, settings=OPEN) == 1
     assert log.last_stable_offset == 0
     log.raise_high_watermark(2)
     assert log.last_stable_offset == 2
     assert (aborted(log, 0), aborted(log, 1), aborted(log, 2)) == ([(7, 0)], [(7, 0)], [])
     put(log, idempotent(1, attributes=TRANSACTIONAL))
-    log.append_marker(7, 0, committed=True, now_ms=NOW_MS)
+    log.append_marker(7, 0, committed=True, now_ms=NOW_MS, settings=OPEN)
     log.raise_high_watermark(4)
     assert aborted(log, 2) == []
-    assert code_of(lambda: log.append_marker(7, -1, committed=True, now_ms=NOW_MS)) == 47
+    assert (
+        code_of(lambda: log.append_marker(7, -1, committed=True, now_ms=NOW_MS, settings=OPEN))
+        == 47
+    )
 
 
 def test_compaction_keeps_offsets_and_leaves_gaps() -> None:
@@ -348,6 +351,15 @@ def test_the_latest_time_is_not_always_the_last_record() -> None:
     found = log.find_latest_time()
     assert found is not None
     assert (found.offset, found.timestamp_ms) == (9, NOW_MS + 4003)
+
+
+def test_the_latest_time_may_be_that_of_an_expired_record() -> None:
+    log = ModelLog()
+    put(log, batch(time_ms=NOW_MS))
+    put(log, batch(time_ms=5))
+    raise_log_start(log, 1, deletes=False)
+    assert log.find_latest_time() == (0, NOW_MS, 0)
+    assert log.find_time(6) is None
 
 
 def test_a_wrong_largest_time_is_mended() -> None:

@@ -64,6 +64,54 @@ async def test_a_fence_is_seen_by_a_probe_that_writes_nothing(autojump_clock: Mo
         assert (await client.produce("t", SOUND)).base_offset == 0
 
 
+async def test_a_fence_keeps_markers_out(autojump_clock: MockClock) -> None:
+    async with classic_world() as world:
+        client = await world.client()
+        request = ip.InitProducerIdRequest("tx", 60_000)
+        made = await client.call("InitProducerId", 4, request)
+        await client.call("Produce", 12, transactional(made.producer_id, 0))
+        await client.alter("t", "max.message.bytes", "0")
+        assert not world.cluster.end_transaction("tx", committed=True, now=0.0, now_ms=1)
+        assert (await client.call("InitProducerId", 4, request)).error_code == 51
+        await client.alter("t", "max.message.bytes", "100000")
+        assert (await client.call("InitProducerId", 4, request)).error_code == 0
+        assert await client.offset("t", -1, isolation_level=1) == (0, 2)
+
+
+def transactional(producer_id: int, sequence: int) -> pr.ProduceRequest:
+    """A Produce of the transactional id "tx" to t-0."""
+    raw = batch_of(
+        b"v",
+        attributes=TRANSACTIONAL,
+        producer_id=producer_id,
+        producer_epoch=0,
+        base_sequence=sequence,
+    )
+    data = pr.TopicProduceData("t", partition_data=[pr.PartitionProduceData(0, raw)])
+    return pr.ProduceRequest("tx", -1, 9000, [data])
+
+
+@pytest.mark.parametrize(("version", "code"), [(11, 0), (12, 45)])
+async def test_a_transaction_begins_with_sequence_0_since_version_12(
+    version: int, code: int, autojump_clock: MockClock
+) -> None:
+    async with classic_world() as world:
+        client = await world.client()
+        made = await client.call("InitProducerId", 4, ip.InitProducerIdRequest("tx", 60_000))
+        response = await client.call("Produce", version, transactional(made.producer_id, 3))
+        assert response.responses[0].partition_responses[0].error_code == code
+
+
+async def test_a_torn_batch_fails_the_whole_request(autojump_clock: MockClock) -> None:
+    async with classic_world() as world:
+        client = await world.client()
+        request = producing(SOUND)
+        torn = pr.PartitionProduceData(1, SOUND[:16] + b"\x03" + SOUND[17:])
+        request.topic_data[0].partition_data.append(torn)
+        [topic] = (await client.call("Produce", 11, request)).responses
+        assert [each.error_code for each in topic.partition_responses] == [2, 2]
+
+
 async def test_a_leader_may_append_what_it_checked_before_a_fence(
     autojump_clock: MockClock,
 ) -> None:
@@ -118,6 +166,8 @@ async def test_too_few_replicas(autojump_clock: MockClock) -> None:
         client = await world.client()
         await client.alter("t", "min.insync.replicas", "2")
         world.cluster.set_isr("t", 0, [1])
+        world.cluster.create_topic("lone", 1, configs={"min.insync.replicas": "2"})
+        assert (await client.produce("lone", SOUND)).error_code == 0  # no more than it can have
         assert (await client.produce("t", SOUND)).error_code == 19
         assert (await client.produce("t", SOUND, acks=1)).error_code == 0
 
@@ -265,15 +315,12 @@ async def test_readers_of_committed_records(autojump_clock: MockClock) -> None:
     async with classic_world() as world:
         client = await world.client()
         made = await client.call("InitProducerId", 4, ip.InitProducerIdRequest("tx", 60_000))
-        head = {"producer_id": made.producer_id, "producer_epoch": 0, "attributes": TRANSACTIONAL}
-        data = pr.TopicProduceData("t")
-        data.partition_data = [pr.PartitionProduceData(0, batch_of(b"v", base_sequence=0, **head))]
-        await client.call("Produce", 11, pr.ProduceRequest("tx", -1, 9000, [data]))
+        await client.call("Produce", 11, transactional(made.producer_id, 0))
         assert await client.offset("t", -1, isolation_level=1) == (0, 0)
         found = await client.fetch("t", 0, isolation_level=1)
         assert (found.last_stable_offset, raw_of(found)) == (0, b"")
         now_ms = world.servers.now_ms()
-        world.cluster.end_transaction("tx", committed=False, now_ms=now_ms)
+        world.cluster.end_transaction("tx", committed=False, now=0.0, now_ms=now_ms)
         found = await client.fetch("t", 0, isolation_level=1)
         assert found.aborted_transactions == [fe.AbortedTransaction(made.producer_id, 0)]
         assert (await client.fetch("t", 0)).aborted_transactions is None

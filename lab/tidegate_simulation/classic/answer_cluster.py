@@ -29,7 +29,6 @@ _TOPIC_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _CLIENT_NAME: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.\-]*[a-zA-Z0-9])?")
 _FIRST_VERSION_WITH_CLIENT_NAME: Final = 3
 _FIRST_VERSION_WITH_KEYS: Final = 4
-_FIRST_FLEXIBLE_METADATA: Final = 9
 _NOBODY: Final = Endpoint(-1, "", -1, None)
 _GROUP_KEY: Final = 0
 _TRANSACTION_KEY: Final = 1

@@ -96,6 +96,7 @@ async def answer_incremental_alter_configs(
         try:
             _authorize(asked, rights.ALTER_CONFIGS, kind, name)
             configs = _changed(_now(asked, kind, name), each.configs)
+            _check(asked, kind, name, configs)
             _alter(asked, kind, name, configs, dry=request.validate_only)
         except Refused as refused:
             answer.error_code, answer.error_message = refused.code, str(refused)
@@ -119,6 +120,7 @@ async def answer_alter_configs(
             if None in configs.values():
                 raise Refused(ErrorCode.INVALID_REQUEST, "a null value")
             known = {key: value for key, value in configs.items() if value is not None}
+            _check(asked, kind, name, known)
             _alter(asked, kind, name, known, dry=request.validate_only)
         except Refused as refused:
             answer.error_code, answer.error_message = refused.code, str(refused)
@@ -135,9 +137,10 @@ def _authorize(asked: Asked, operation: str, kind: int, name: str) -> None:
 
 
 def _now(asked: Asked, kind: int, name: str) -> dict[str, str]:
-    """Return the controller's configs of a resource."""
+    """Return the controller's configs of a resource; none of an unknown topic."""
     if kind == _TOPIC:
-        return asked.broker.topic(name).configs.latest
+        topic = asked.broker.cluster.topics.get(name)
+        return topic.configs.latest if topic is not None else {}
     if kind == _BROKER:
         return dict(asked.broker.cluster.broker_configs)
     raise Refused(ErrorCode.INVALID_REQUEST, f"unexpected resource type {kind}")
@@ -171,16 +174,23 @@ def _listed(configs: Mapping[str, str], name: str, value: str, operation: int) -
     return ",".join(each for each in now if each not in given)
 
 
-def _alter(asked: Asked, kind: int, name: str, configs: dict[str, str], *, dry: bool) -> None:
-    cluster = asked.broker.cluster
-    if kind == _BROKER:
-        if not dry:
-            cluster.broker_configs = configs
+def _check(asked: Asked, kind: int, name: str, configs: Mapping[str, str]) -> None:
+    """Check the values, then whether there is such a topic."""
+    if kind != _TOPIC:
         return
     try:
         for each, value in configs.items():
             check_config(each, value)
     except InvalidConfig as error:
         raise Refused(ErrorCode.INVALID_CONFIG, str(error)) from error
-    if not dry:
+    asked.broker.topic(name)
+
+
+def _alter(asked: Asked, kind: int, name: str, configs: dict[str, str], *, dry: bool) -> None:
+    cluster = asked.broker.cluster
+    if dry:
+        return
+    if kind == _BROKER:
+        cluster.broker_configs = configs
+    else:
         cluster.set_configs(name, configs, asked.broker.now())

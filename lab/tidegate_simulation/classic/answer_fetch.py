@@ -53,9 +53,7 @@ class _Found(NamedTuple):
 async def answer_fetch(asked: Asked, request: fe.FetchRequest) -> fe.FetchResponse:
     """Answer at once if there is enough or an error, else when there is, or after max_wait_ms."""
     broker, sessions = asked.broker, asked.broker.sessions
-    names: dict[bytes, str] = {}
-    if asked.version >= _FIRST_VERSION_WITH_IDS:
-        names = {each.topic_id: each.name for each in broker.cluster.topics.values()}
+    names = broker.cluster.names if asked.version >= _FIRST_VERSION_WITH_IDS else {}
     context = sessions.begin(request, asked.version, names, broker.now())
     bounds = _bounds(asked, request)
     interesting, erroneous = _sorted_out(asked, context, bounds)
@@ -82,13 +80,18 @@ def _sorted_out(
 ) -> tuple[list[Wanted], list[Result]]:
     interesting: list[Wanted] = []
     erroneous: list[Result] = []
-    for each in context.wanted:
+    # Kafka finds the unknown ids first.
+    for each in sorted(context.wanted, key=_has_name):
         code = _first_error(asked, each, bounds)
         if code is None:
             interesting.append(each)
         else:
             erroneous.append((each, _failed(each, code, sends_null=False)))
     return interesting, erroneous
+
+
+def _has_name(wanted: Wanted) -> bool:
+    return wanted.topic is not None
 
 
 def _first_error(asked: Asked, wanted: Wanted, bounds: _Bounds) -> ErrorCode | None:

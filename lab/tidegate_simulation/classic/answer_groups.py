@@ -20,6 +20,7 @@ from .broker_state import Asked
 from .model_topics import CommittedOffset, ModelGroup, ModelTransaction, PartitionKey
 
 _FIRST_VERSION_WITH_GROUPS: Final = 8
+_FIRST_VERSION_WITH_NOT_FOUND: Final = 9
 _FIRST_VERSION_WITH_IDS: Final = 10
 _FIRST_VERSION_WITH_ERROR: Final = 2
 _MAX_TIMEOUT_MS: Final = 900_000
@@ -34,8 +35,7 @@ async def answer_offset_commit(
     await trio.lowlevel.checkpoint()
     group_code = _group_error(asked, request.group_id, rights.READ)
     if not group_code and request.generation_id_or_member_epoch >= 0:
-        is_known = request.group_id in asked.broker.cluster.groups
-        group_code = ErrorCode.UNKNOWN_MEMBER_ID if is_known else ErrorCode.ILLEGAL_GENERATION
+        group_code = _generation_error(asked, request.group_id)
     response = oc.OffsetCommitResponse()
     for topic in request.topics:
         name = _name(asked, topic.name, topic.topic_id)
@@ -45,6 +45,15 @@ async def answer_offset_commit(
             answers.partitions.append(oc.OffsetCommitResponsePartition(each.partition_index, code))
         response.topics.append(answers)
     return response
+
+
+def _generation_error(asked: Asked, group_id: str) -> ErrorCode:
+    """Return the error of a member: the group has none, or does not exist."""
+    if group_id in asked.broker.cluster.groups:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    if asked.version >= _FIRST_VERSION_WITH_NOT_FOUND:
+        return ErrorCode.GROUP_ID_NOT_FOUND
+    return ErrorCode.ILLEGAL_GENERATION
 
 
 def _commit(
@@ -203,7 +212,10 @@ async def answer_init_producer_id(
         cluster.transactions[name] = known
     else:
         known.epoch += 1
-        cluster.end_transaction(name, committed=False, now_ms=asked.broker.now_ms())
+        now, now_ms = asked.broker.now(), asked.broker.now_ms()
+        if not cluster.end_transaction(name, committed=False, now=now, now_ms=now_ms):
+            code = ErrorCode.CONCURRENT_TRANSACTIONS
+            return ip.InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1)
     return ip.InitProducerIdResponse(producer_id=known.producer_id, producer_epoch=known.epoch)
 
 

@@ -1,8 +1,8 @@
 """Produce: as of Kafka 4.3, with the rights, checks and waits of a leader.
 
-Differs from Kafka: compressed records are opaque, compression.type has no effect, and a
-transactional batch needs only a transactional id with its producer id and epoch: it takes part in
-the transaction at once, without AddPartitionsToTxn.
+Differs from Kafka: compression.type has no effect, and a transactional batch needs only a
+transactional id with its producer id and epoch: it takes part in the transaction at once, without
+AddPartitionsToTxn.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ import trio
 
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import produce as pr
-from tidegate_protocol.primitives import Buffer
-from tidegate_protocol.records import BatchHeader, read_header
+from tidegate_protocol.records import BatchHeader
 
 from . import rights
-from .batch_checks import check_client_batch, one_batch
+from .batch_checks import check_client_batch, is_transactional, one_batch
 from .broker_state import Asked, BrokerState, ConnectionClosed
 from .endpoints import endpoint
 from .model_topics import ModelPartition, PartitionKey
 from .refusals import Refused
 
 _ALL: Final = -1
+_FIRST_VERSION_OF_TRANSACTIONS_2: Final = 12
 _FIRST_VERSION_WITH_IDS: Final = 13
 _FIRST_VERSION_WITH_LEADERS: Final = 10
 
@@ -45,13 +45,13 @@ async def answer_produce(asked: Asked, request: pr.ProduceRequest) -> pr.Produce
     Raises:
       ConnectionClosed: acks=0, and a partition failed.
     """
-    is_denied = _lacks_transactional_right(asked, request)
+    code = _whole_error(asked, request)
     response, placed = pr.ProduceResponse(), list[_Placed]()
     for topic in request.topic_data:
         answers = pr.TopicProduceResponse(topic.name, topic.topic_id)
         for each in topic.partition_data:
-            if is_denied:
-                one = _failed(each.index, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+            if code:
+                one = _failed(each.index, code)
             else:
                 one = await _produce(asked, request, topic, each)
             placed.append(one)
@@ -68,22 +68,18 @@ async def answer_produce(asked: Asked, request: pr.ProduceRequest) -> pr.Produce
     return None
 
 
-def _lacks_transactional_right(asked: Asked, request: pr.ProduceRequest) -> bool:
-    if not any(
-        _is_transactional(each.records)
-        for topic in request.topic_data
-        for each in topic.partition_data
-    ):
-        return False
-    name = request.transactional_id
-    return name is None or not asked.may(rights.WRITE, rights.TRANSACTIONAL_ID, name)
-
-
-def _is_transactional(records: Buffer | None) -> bool:
+def _whole_error(asked: Asked, request: pr.ProduceRequest) -> ErrorCode:
+    """Return the error of all partitions: no right to the transactional id, or a torn batch."""
+    batches = [each.records for topic in request.topic_data for each in topic.partition_data]
     try:
-        return read_header(one_batch(records, _FIRST_VERSION_WITH_IDS)).is_transactional
-    except Refused:
-        return False
+        if not any([is_transactional(each) for each in batches]):
+            return ErrorCode.NONE
+    except Refused as refused:
+        return refused.code
+    name = request.transactional_id
+    if name is not None and asked.may(rights.WRITE, rights.TRANSACTIONAL_ID, name):
+        return ErrorCode.NONE
+    return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
 async def _produce(
@@ -110,20 +106,21 @@ async def _produce(
     if request.acks not in (_ALL, 0, 1):
         return _failed(data.index, ErrorCode.INVALID_REQUIRED_ACKS)
     try:
-        return await _append(asked.broker, key, raw, request)
+        return await _append(asked, key, raw, request)
     except Refused as refused:
         return _refused(data.index, refused, partition.log.log_start, partition)
 
 
 async def _append(
-    broker: BrokerState, key: PartitionKey, raw: bytes, request: pr.ProduceRequest
+    asked: Asked, key: PartitionKey, raw: bytes, request: pr.ProduceRequest
 ) -> _Placed:
     """Check the batch, and append it a moment later: the settings may have changed meanwhile."""
+    broker = asked.broker
     topic = broker.topic(key.topic)
     if topic.is_internal:
         raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, "internal", tells_log_start=False)
     partition, settings = broker.hosted(*key), broker.settings(topic)
-    needed = settings.min_insync_replicas
+    needed = min(settings.min_insync_replicas, len(partition.replicas))
     if request.acks == _ALL and len(partition.isr) < needed:
         raise Refused(ErrorCode.NOT_ENOUGH_REPLICAS, f"{len(partition.isr)} of {needed}")
     batch = check_client_batch(raw, settings, broker.now_ms())
@@ -133,7 +130,12 @@ async def _append(
         partition = broker.hosted(*key)
     if batch.header.is_transactional:
         _join_transaction(broker, request.transactional_id, batch.header, key)
-    appended = partition.log.append(batch, settings, broker.now_ms())
+    appended = partition.log.append(
+        batch,
+        settings,
+        broker.now_ms(),
+        starts_at_zero=asked.version >= _FIRST_VERSION_OF_TRANSACTIONS_2,
+    )
     if not appended.is_repeat:
         broker.appended(partition)
     answer = pr.PartitionProduceResponse(

@@ -3,7 +3,7 @@
 The order can be seen from outside: a batch with a wrong CRC is CORRUPT_MESSAGE on an open topic
 and MESSAGE_TOO_LARGE on one with max.message.bytes=0.  That is how a fence is probed.
 
-Compressed records stay opaque, so errors inside them are not found.
+Compressed records that cannot be read are taken as they are: the simulator may invent them.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from .topic_settings import TopicSettings
 _SMALLEST_LENGTH: Final = 14  # of a record of magic 0 without key and value
 _FIRST_VERSION_WITH_ZSTD: Final = 7
 _NO_TIMESTAMP: Final = -1
+_MAX_DECOMPRESSED_BYTES: Final = 1 << 28
 
 
 class SoundBatch(NamedTuple):
@@ -40,6 +41,16 @@ class SoundBatch(NamedTuple):
     raw: bytes
     header: BatchHeader
     max_timestamp: int
+
+
+def is_transactional(records: Buffer | None) -> bool:
+    """Return whether the first batch of a partition is transactional.
+
+    Raises:
+      Refused: CORRUPT_MESSAGE; Kafka fails the whole request, since it looks for this first.
+    """
+    first = next(_batches(bytes(records or b"")), b"")
+    return len(first) >= HEADER_BYTES and read_header(first).is_transactional
 
 
 def one_batch(records: Buffer | None, version: int) -> bytes:
@@ -118,11 +129,11 @@ def _check_header(header: BatchHeader) -> None:
 
 def _check_records(raw: bytes, header: BatchHeader, settings: TopicSettings, now_ms: int) -> int:
     """Check each record, and return the largest time stamp."""
-    if header.codec:
-        return header.max_timestamp
     try:
-        records = list(decode_records(raw, max_decompressed_bytes=len(raw)))
+        records = list(decode_records(raw, max_decompressed_bytes=_MAX_DECOMPRESSED_BYTES))
     except InvalidBatch as error:
+        if header.codec:
+            return header.max_timestamp
         raise _invalid(str(error)) from error
     if settings.is_compacted:
         without_key = [place for place, each in enumerate(records) if each.key is None]

@@ -11,7 +11,7 @@ from tidegate_protocol.error_codes import ErrorCode
 
 from .fetch_sessions import FetchSessions
 from .model_cluster import ModelCluster
-from .model_topics import ModelNode, ModelPartition, ModelTopic, PartitionKey
+from .model_topics import ModelNode, ModelPartition, ModelTopic
 from .refusals import Refused
 from .signals import Signals
 from .topic_settings import TopicSettings
@@ -125,11 +125,6 @@ class Asked:
     def may(self, operation: str, resource: str, name: str = "*") -> bool:
         """Return whether the principal may do it."""
         return self.broker.cluster.rights.allows(self.principal, operation, resource, name)
-
-
-def key_of(name: str, index: int) -> PartitionKey:
-    """Return the name of a partition."""
-    return PartitionKey(name, index)
 
 
 def _expected(code: ErrorCode) -> Refused:

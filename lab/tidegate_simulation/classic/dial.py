@@ -158,6 +158,12 @@ class ClassicServers:
         self._nursery.start_soon(self._serve, life, link, principal)
         return TransportStream(link.client)
 
+    async def serve(
+        self, node_id: int, stream: trio.abc.Stream, *, principal: str = ANONYMOUS
+    ) -> None:
+        """Serve a stream that was opened in another way, such as a socket, until it closes."""
+        await self._life(node_id).broker.serve(stream, principal)
+
     def _node_at(self, host: str, port: int) -> int:
         for node in self.cluster.running:
             if (node.host, node.port) == (host, port):

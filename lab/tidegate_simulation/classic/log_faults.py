@@ -78,16 +78,18 @@ def set_delete_horizon(log: ModelLog, base_offset: int, horizon_ms: int) -> None
             log.batches[place] = _stored(raw)
 
 
-def raise_log_start(log: ModelLog, offset: int) -> None:
+def raise_log_start(log: ModelLog, offset: int, *, deletes: bool = True) -> None:
     """Expire what lies before an offset, which may lie inside a batch.
 
     Nothing above the high watermark expires.  Producers stay known, as in Kafka.
+    deletes: False keeps the bytes, as DeleteRecords does until a whole segment has expired.
     """
     offset = min(offset, log.high_watermark)
     if offset <= log.log_start:
         return
     log.log_start = offset
-    log.batches = [each for each in log.batches if each.header.last_offset >= offset]
+    if deletes:
+        log.batches = [each for each in log.batches if each.header.last_offset >= offset]
     log.epochs.truncate_start(offset)
 
 

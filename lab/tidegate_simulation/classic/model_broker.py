@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from types import ModuleType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 import trio
 
@@ -144,6 +144,6 @@ class ModelBroker:
         if response is None:
             return None
         body: Any = api.messages.encode_response(response, version)
-        parts: list[Buffer] = body if isinstance(body, list) else [body]
+        parts = cast("list[Buffer]", body) if isinstance(body, list) else [body]
         head = response_header(header.correlation_id, header.api_key, version)
         return b"".join([head, *parts])

@@ -23,6 +23,7 @@ from .model_topics import (
     PartitionKey,
 )
 from .profiles import KAFKA_4_3, Profile
+from .refusals import Refused
 from .rights import Rights
 from .topic_settings import check_config
 
@@ -38,7 +39,8 @@ class ModelCluster:
     """See the module's head.
 
     changed: gets the partition that changed, or None if many did.
-    broker_configs: what DescribeConfigs answers for a broker, beside nothing else.
+    names: the topics' names by their ids.
+    broker_configs: what DescribeConfigs answers for a broker.
     creates_topics: Metadata creates the topics that it is asked for (auto.create.topics.enable).
     """
 
@@ -50,6 +52,7 @@ class ModelCluster:
         self.profile = profile
         self.nodes: dict[int, ModelNode] = {}
         self.topics: dict[str, ModelTopic] = {}
+        self.names: dict[bytes, str] = {}
         self.groups: dict[str, ModelGroup] = {}
         self.transactions: dict[str, ModelTransaction] = {}
         self.rights = Rights()
@@ -131,6 +134,7 @@ class ModelCluster:
             check_config(each, value)
         topic = ModelTopic(name, self.rng.randbytes(_UUID_BYTES), ConfigHistory(configs or {}))
         self.topics[name] = topic
+        self.names[topic.topic_id] = name
         self._add_partitions(topic, partitions, replication_factor)
         return topic
 
@@ -152,7 +156,7 @@ class ModelCluster:
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic and what groups committed for it."""
-        del self.topics[name]
+        del self.names[self.topics.pop(name).topic_id]
         for group in self.groups.values():
             group.offsets = {key: each for key, each in group.offsets.items() if key.topic != name}
         self.changed(None)
@@ -168,7 +172,8 @@ class ModelCluster:
 
     def topic_named(self, topic_id: bytes) -> ModelTopic | None:
         """Return the topic with an id."""
-        return next((each for each in self.topics.values() if each.topic_id == topic_id), None)
+        name = self.names.get(topic_id)
+        return self.topics[name] if name is not None else None
 
     def partition(self, topic: str, index: int) -> ModelPartition:
         """Return a partition that exists.
@@ -258,16 +263,29 @@ class ModelCluster:
         self._blocks[node_id] = block[1:]
         return block[0]
 
-    def end_transaction(self, transactional_id: str, *, committed: bool, now_ms: int) -> None:
-        """Write the markers of an open transaction, as its coordinator would."""
+    def end_transaction(
+        self, transactional_id: str, *, committed: bool, now: float, now_ms: int
+    ) -> bool:
+        """Write the markers of an open transaction, as its coordinator would.
+
+        Returns whether all were taken; a fenced partition refuses its marker until it is open.
+        """
         transaction = self.transactions[transactional_id]
-        for key in transaction.partitions:
+        for key in list(transaction.partitions):
             partition = self.partition(*key)
-            partition.log.append_marker(
-                transaction.producer_id, transaction.epoch, committed=committed, now_ms=now_ms
-            )
+            try:
+                partition.log.append_marker(
+                    transaction.producer_id,
+                    transaction.epoch,
+                    committed=committed,
+                    settings=self.topics[key.topic].configs.settings(partition.leader, now),
+                    now_ms=now_ms,
+                )
+            except Refused:
+                continue
+            del transaction.partitions[key]
             self.replicated(partition, partition.log.end_offset)
-        transaction.partitions.clear()
+        return not transaction.partitions
 
     def coordinator_of(self, key: str) -> int:
         """Return the broker that coordinates a group or a transactional id; NO_LEADER for none."""

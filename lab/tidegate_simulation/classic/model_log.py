@@ -31,7 +31,7 @@ from tidegate_protocol.control_batches import control_batch
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.records import decode_records
 
-from .batch_checks import SoundBatch
+from .batch_checks import SoundBatch, check_size_and_crc
 from .epoch_history import EpochHistory
 from .producer_states import AbortedTransaction, ProducerStates
 from .refusals import Refused
@@ -125,8 +125,11 @@ class ModelLog:
         now_ms: int,
         *,
         is_verified: bool = True,
+        starts_at_zero: bool = False,
     ) -> Appended:
         """Append a client's batch; the high watermark stays.
+
+        is_verified, starts_at_zero: of a transactional batch; see ProducerStates.check().
 
         A repeat of one of a producer's last five batches is not stored: its first offset is
         returned.
@@ -142,35 +145,63 @@ class ModelLog:
             if repeated is not None:
                 _, _, first, last, timestamp_ms = repeated
                 return Appended(first, last, timestamp_ms, is_repeat=True)
-            self.producers.check(batch.header, is_verified=is_verified)
-        header = self._store(_placed(batch, self.end_offset, self._leader_epoch, settings, now_ms))
+            self.producers.check(
+                batch.header, is_verified=is_verified, starts_at_zero=starts_at_zero
+            )
+        header = self._store(self._placed(batch, settings, now_ms))
         if header.producer_id >= 0:
             self.producers.add(header)
         timestamp_ms = now_ms if settings.uses_append_time else -1
         return Appended(header.base_offset, header.last_offset, timestamp_ms)
 
     def append_marker(
-        self, producer_id: int, producer_epoch: int, *, committed: bool, now_ms: int
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        *,
+        committed: bool,
+        settings: TopicSettings,
+        now_ms: int,
     ) -> int:
         """End a producer's transaction, and return the marker's offset.
 
         A producer without an open transaction gets a marker, too, as in Kafka.
 
         Raises:
-          Refused: INVALID_PRODUCER_EPOCH.
+          Refused: INVALID_PRODUCER_EPOCH, or MESSAGE_TOO_LARGE: a fence keeps markers out, too.
         """
-        self.producers.check_marker(producer_id, producer_epoch)
         raw = control_batch(
-            base_offset=self.end_offset,
-            leader_epoch=self._leader_epoch,
+            base_offset=0,
+            leader_epoch=-1,
             timestamp_ms=now_ms,
             producer_id=producer_id,
             producer_epoch=producer_epoch,
             committed=committed,
         )
-        header = self._store(raw)
+        check_size_and_crc(raw, settings)
+        self.producers.check_marker(producer_id, producer_epoch)
+        sound = SoundBatch(raw, read_header(raw), now_ms)
+        header = self._store(self._placed(sound, settings, now_ms))
         self.producers.add_marker(header, committed=committed)
         return header.base_offset
+
+    def _placed(self, batch: SoundBatch, settings: TopicSettings, now_ms: int) -> bytes:
+        """Return the batch's bytes as the log keeps them."""
+        raw = bytearray(batch.raw)
+        set_base_offset(raw, 0, base_offset=self.end_offset, leader_epoch=self._leader_epoch)
+        if settings.uses_append_time:
+            set_log_append_time(raw, 0, size=len(raw), timestamp_ms=now_ms)
+            return bytes(raw)
+        header = read_header(raw)
+        right = header._replace(
+            attributes=header.attributes & ~LOG_APPEND_TIME, max_timestamp=batch.max_timestamp
+        )
+        if right != header:  # Kafka mends the head, with a new CRC
+            HEADER.pack_into(raw, 0, *right)
+            with memoryview(raw) as view:
+                crc = crc32c(view[CRC_START:])
+            raw[CRC_POSITION:CRC_START] = crc.to_bytes(4, "big")
+        return bytes(raw)
 
     def _store(self, raw: bytes) -> BatchHeader:
         header = read_header(raw)
@@ -217,11 +248,6 @@ class ModelLog:
         end_offset = self._index_end(first, len(records))
         return Read(records, tuple(self.producers.aborted_between(offset, end_offset)))
 
-    def readable_bytes(self, offset: int, isolation: str) -> int:
-        """Return how many bytes a consumer at an offset could read without a bound."""
-        first, end = self._index_of(offset), self._index_of(self.limit(isolation))
-        return sum(len(each.raw) for each in self.batches[first:end])
-
     def _index_of(self, offset: int) -> int:
         """Return the place of the first batch that ends at the offset or after it."""
         return bisect_left(self.batches, offset, key=_last_offset)
@@ -252,14 +278,26 @@ class ModelLog:
         return None
 
     def find_latest_time(self) -> FoundTime | None:
-        """Return the first record with the largest time stamp."""
+        """Return the first record with the largest time stamp.
+
+        It may lie before the log's start: Kafka looks into what it has not deleted yet.
+        """
         if not self.batches:
             return None
-        return self.find_time(max(each.header.max_timestamp for each in self.batches))
+        newest = max(self.batches, key=_max_timestamp)
+        time_ms = newest.header.max_timestamp
+        for record in decode_records(newest.raw, max_decompressed_bytes=_MAX_DECOMPRESSED_BYTES):
+            if record.timestamp == time_ms:
+                return FoundTime(record.offset, time_ms, newest.header.leader_epoch)
+        return None
 
 
 def _last_offset(batch: StoredBatch) -> int:
     return batch.header.last_offset
+
+
+def _max_timestamp(batch: StoredBatch) -> int:
+    return batch.header.max_timestamp
 
 
 def _joined(batches: list[StoredBatch], max_bytes: int) -> bytes:
@@ -269,24 +307,3 @@ def _joined(batches: list[StoredBatch], max_bytes: int) -> bytes:
             break
         out += each.raw
     return bytes(out[:max_bytes])
-
-
-def _placed(
-    batch: SoundBatch, base_offset: int, leader_epoch: int, settings: TopicSettings, now_ms: int
-) -> bytes:
-    """Return the batch's bytes as the log keeps them."""
-    raw = bytearray(batch.raw)
-    set_base_offset(raw, 0, base_offset=base_offset, leader_epoch=leader_epoch)
-    if settings.uses_append_time:
-        set_log_append_time(raw, 0, size=len(raw), timestamp_ms=now_ms)
-        return bytes(raw)
-    header = read_header(raw)
-    right = header._replace(
-        attributes=header.attributes & ~LOG_APPEND_TIME, max_timestamp=batch.max_timestamp
-    )
-    if right != header:  # Kafka mends the head, with a new CRC
-        HEADER.pack_into(raw, 0, *right)
-        with memoryview(raw) as view:
-            crc = crc32c(view[CRC_START:])
-        raw[CRC_POSITION:CRC_START] = crc.to_bytes(4, "big")
-    return bytes(raw)

@@ -107,25 +107,26 @@ class ProducerStates:
         wanted = header.base_sequence, _last_sequence(header)
         return next((each for each in state.batches if each[:2] == wanted), None)
 
-    def check(self, header: BatchHeader, *, is_verified: bool) -> None:
+    def check(self, header: BatchHeader, *, is_verified: bool, starts_at_zero: bool) -> None:
         """Check a client's batch that is no repeat.
 
         is_verified: the transaction's coordinator knows that this partition takes part.
+        starts_at_zero: a transactional producer without batches here must begin with sequence 0,
+        as since Produce 12; else it may begin anywhere, like an idempotent one.
 
         Raises:
           Refused: INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE or OUT_OF_ORDER_SEQUENCE_NUMBER.
         """
-        state = self.by_id.get(header.producer_id)
-        if state is None:
-            if header.is_transactional and not is_verified:
-                raise _not_in_transaction()
-            return
+        state = self.by_id.get(header.producer_id) or ProducerState(header.producer_id)
         if header.producer_epoch < state.epoch:
             message = f"epoch {header.producer_epoch} is below {state.epoch}"
             raise Refused(ErrorCode.INVALID_PRODUCER_EPOCH, message)
         is_open = state.transaction_start is not None and state.epoch == header.producer_epoch
-        if header.is_transactional and not is_open and not is_verified:
-            raise _not_in_transaction()
+        if header.is_transactional and not is_open:
+            if not is_verified:
+                raise Refused(ErrorCode.INVALID_TXN_STATE, "not part of an ongoing transaction")
+            if starts_at_zero and not state.batches and header.base_sequence:
+                raise _out_of_order(header.base_sequence, "nothing")
         _check_sequence(state, header)
         if state.transaction_start is not None and not header.is_transactional:
             message = "a batch outside the producer's open transaction"
@@ -204,9 +205,8 @@ def _check_sequence(state: ProducerState, header: BatchHeader) -> None:
         last = state.last_sequence
         is_next = first == last + 1 or (first == 0 and last == _MAX_SEQUENCE)
     if not is_next:
-        message = f"sequence {first} after {state.last_sequence}"
-        raise Refused(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, message)
+        raise _out_of_order(first, state.last_sequence)
 
 
-def _not_in_transaction() -> Refused:
-    return Refused(ErrorCode.INVALID_TXN_STATE, "not part of an ongoing transaction")
+def _out_of_order(sequence: int, after: object) -> Refused:
+    return Refused(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, f"sequence {sequence} after {after}")

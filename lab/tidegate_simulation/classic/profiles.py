@@ -52,6 +52,22 @@ SERVED: Final = (
 KAFKA_4_3: Final = Profile(
     "4.3.1",
     {key: (APIS[key].announced_min_version, APIS[key].max_version) for key in SERVED},
+    features={
+        "eligible.leader.replicas.version": (0, 1),
+        "group.version": (0, 1),
+        "kraft.version": (0, 1),
+        "metadata.version": (7, 30),
+        "share.version": (0, 1),
+        "streams.version": (0, 1),
+        "transaction.version": (0, 2),
+    },
+    finalized={
+        "group.version": 1,
+        "metadata.version": 30,
+        "share.version": 1,
+        "streams.version": 1,
+        "transaction.version": 2,
+    },
 )
 KAFKA_3_9: Final = Profile(
     "3.9",
