@@ -29,6 +29,8 @@ FIRST_SEED = int(os.environ.get("TIDEGATE_SCRIPT_SEED", "1"))
 STEPS = 30
 SHOWN = 60
 CLOCKS_MS = 100_000
+TICK_SECONDS = 0.002
+"""Between steps, so that no two of them get the same millisecond on one side only."""
 SETTINGS = {
     "auto.create.topics.enable": "false",
     "log.retention.check.interval.ms": "3600000",
@@ -71,6 +73,7 @@ async def play(seed: int, real: KafkaSide, model: ModelSide) -> list[str]:
     for number, step in enumerate(Drawer(seed, int(time.time() * 1000)).script(STEPS)):
         theirs = await real.carry_out(step)
         ours = await model.carry_out(step)
+        await trio.sleep(TICK_SECONDS)
         found = differences(step, theirs, ours)
         if found:
             lines += [f"script {seed}, step {number}, {shown(step)}:", *found]

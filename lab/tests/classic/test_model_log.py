@@ -256,6 +256,14 @@ def test_a_marker_ends_a_transaction_once_it_is_replicated() -> None:
     )
 
 
+def test_the_last_stable_offset_may_lie_before_the_log_start() -> None:
+    log = ModelLog()
+    put(log, idempotent(0, attributes=TRANSACTIONAL))
+    put(log, batch(5))
+    raise_log_start(log, 3)
+    assert (log.last_stable_offset, log.log_start) == (1, 3)
+
+
 def test_compaction_keeps_offsets_and_leaves_gaps() -> None:
     log = filled()
     remove_records(log, {1, 2, 4, 6, 7, 8, 9})

@@ -4,7 +4,7 @@ Batches are stored as bytes with their final base offset and leader epoch.  An a
 as in Kafka: batch_checks.py looks at the batch and at the settings of that moment, then append()
 gives it a place.  Time may pass between the two, and the settings may change meanwhile.
 
-    log start <= last stable offset <= high watermark <= end offset
+    log start <= high watermark <= end offset; last stable offset <= high watermark
 
 The end may lie beyond the last batch, and batches need not touch: compaction leaves gaps.
 log_faults.py makes them.
@@ -105,11 +105,18 @@ class ModelLog:
 
     @property
     def last_stable_offset(self) -> int:
-        """Where readers of committed records stop."""
+        """Where readers of committed records stop.
+
+        If the log start passed the first open transaction, it is where the batch begins that holds
+        the log start: a little before it.
+        """
         unstable = self.producers.first_unstable_offset()
         if unstable is None or unstable >= self.high_watermark:
             return self.high_watermark
-        return max(unstable, self.log_start)
+        if unstable >= self.log_start:
+            return unstable
+        first = self._index_of(self.log_start)
+        return self.batches[first].header.base_offset if self.batches[first:] else self.log_start
 
     def raise_high_watermark(self, offset: int) -> None:
         """Let consumers read up to an offset; it never falls here."""
