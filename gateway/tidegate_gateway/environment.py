@@ -15,6 +15,9 @@ from tidegate_storage.stores.files.steps import Disk
 from tidegate_storage.stores.object_store import ObjectStore
 
 from .blocking import Blocking
+from .classic.dialling import Dial as SourceDial
+from .classic.dialling import dial_of
+from .classic.properties import ClientProperties
 from .fetch.fetch_plan import MIN_FILE_BYTES
 from .fetch.segment_disk import MAX_OPEN_FILES
 from .peers.peers import Dial, GatewayPeers
@@ -47,7 +50,7 @@ class Environment:
     dial: probes whether other gateways accept clients; None for no probes.  cache_disk: keeps parts
     of segments, at most max_open_files of them open; None for no disk cache.  min_file_bytes: the
     smallest part that the kernel sends from its file.  after_lost_races: after so many lost appends
-    in a row another gateway appends for this one.
+    in a row another gateway appends for this one.  source_dial: see links.py.
     """
 
     store: ObjectStore
@@ -62,6 +65,7 @@ class Environment:
     min_file_bytes: int = MIN_FILE_BYTES
     after_lost_races: int = ENOUGH
     leadership_hooks: Sequence[Hook] = ()
+    source_dial: Callable[[ClientProperties], SourceDial] = dial_of
 
     def now_ms(self) -> int:
         """Return the wall clock in ms since 1970."""

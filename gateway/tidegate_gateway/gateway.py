@@ -33,6 +33,7 @@ from .fetch.zone_reads import ZoneReads
 from .gateway_counters import GatewayCounters
 from .groups.group_manager import GroupManager
 from .handlers import make_handlers
+from .links.links import Links
 from .network.arenas import ArenaPool
 from .network.call import Peer
 from .network.connection import Connection, ReplyFlusher
@@ -46,6 +47,7 @@ from .part_settings import (
     connection_limits,
     group_settings,
     housekeeper_settings,
+    link_settings,
     transaction_intervals,
     wal_settings,
 )
@@ -141,6 +143,7 @@ class Gateway:
         yield "heed operators", self.draining.run
         yield "keep house", self.housekeeper.run
         yield "time transactions out", self.transaction_upkeep.run
+        yield "mirror topics", self.links.run
         if self.neighbours is not None:
             yield "look whether gateways answer", self.neighbours.run
         yield "back the metadata log up", self.backup.run
@@ -212,6 +215,15 @@ class Gateway:
         self.transactions = TransactionSteps(self.coordinator, ProducerIds(self.coordinator, hold))
         self.transaction_upkeep = self._make_transaction_upkeep()
         self.transaction_watch = TransactionWatch(self.coordinator)
+        self.links = Links(
+            self.coordinator,
+            self.writer,
+            link_settings(settings),
+            self._environment.source_dial,
+            blocking=self._environment.blocking,
+            rng=self._environment.rng,
+            upkeep=self.upkeep,
+        )
 
     def _build_view(self) -> None:
         """Make the parts that show clients the cluster."""

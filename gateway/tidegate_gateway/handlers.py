@@ -17,6 +17,7 @@ from .fetch.fetch_waiters import FetchWaiters
 from .fetch.log_reader import LogReader
 from .fetch.read_ahead import ReadAhead
 from .groups.group_manager import GroupManager
+from .links.linked_names import LinkedNames
 from .network.call import Handler
 from .network.reply_memory import ReplyMemory
 from .requests.cluster.acls import CreateAclsHandler, DeleteAclsHandler, DescribeAclsHandler
@@ -171,7 +172,9 @@ def _admin_handlers(
         return rng.randbytes(16)
 
     return [
-        MetadataHandler(coordinator, settings, view, new_topic_id),
+        MetadataHandler(
+            coordinator, settings, view, new_topic_id, LinkedNames(coordinator.state.links)
+        ),
         DescribeTopicPartitionsHandler(coordinator, settings, view),
         DescribeClusterHandler(coordinator, view),
         CreateTopicsHandler(coordinator, settings, new_topic_id, cluster),

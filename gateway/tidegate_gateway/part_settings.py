@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
 from tidegate_coordination.events.cluster import Endpoint
 from tidegate_coordination.groups.settings import GroupSettings
+from tidegate_runtime.settings_texts import SettingsError
 
+from .links.links import LinkSettings
 from .network.receiver import ConnectionLimits
 from .produce.wal_writer import WalSettings
 from .settings.broker_settings import BrokerSettings
@@ -36,6 +39,26 @@ def housekeeper_settings(settings: BrokerSettings) -> HousekeeperSettings:
         orphan_scan_seconds=settings.int("orphan.scan.interval.ms") / 1000,
         snapshot_entries=settings.int("snapshot.interval.entries"),
         kept_entries=min(MAX_KEPT_ENTRIES, settings.int("snapshot.interval.entries")),
+    )
+
+
+def link_settings(settings: BrokerSettings) -> LinkSettings:
+    """Return the settings of links.
+
+    Raises:
+      SettingsError: link.client.properties is not NAME=FILE,...
+    """
+    files: dict[str, Path] = {}
+    for item in settings.items("link.client.properties"):
+        name, equals, path = item.partition("=")
+        if not equals or not name.strip() or not path.strip():
+            raise SettingsError(f"link.client.properties: {item!r} is not NAME=FILE")
+        files[name.strip()] = Path(path.strip())
+    return LinkSettings(
+        files,
+        held_bytes=settings.int("link.held.bytes.max"),
+        wait_seconds=settings.int("link.fetch.wait.ms") / 1000,
+        sync_seconds=settings.int("link.topics.interval.ms") / 1000,
     )
 
 

@@ -18,6 +18,10 @@ from .clients.workload import Workload
 from .members.contenders import Contender, GroupDeleter, Resumer
 from .members.groups import Committer, CommitterOfAll, Pauser
 from .members.members import GroupMember
+from .mirrors.linker import Linker
+from .mirrors.mirror_readers import MirrorReader
+from .mirrors.source import Source
+from .mirrors.source_clients import SourceKeeper, SourceWriter
 from .plans.expiry_plan import PRODUCERS
 from .probers.auditor import Auditor
 from .probers.probers import GroupProber, WakeProber
@@ -25,7 +29,16 @@ from .transactions.cast import transactional_clients
 
 LATE_SHARE: Final = 0.3
 _LEISURE: Final = 4.0
-_FEW: Final = frozenset({"producer 1", "plain producer", "reader 1", "admin", "auditor"})
+_OF_LINKS: Final = (
+    "linker",
+    "source writer 1",
+    "source writer 2",
+    "source keeper",
+    "mirror reader",
+)
+_FEW: Final = frozenset(
+    {"producer 1", "plain producer", "reader 1", "admin", "auditor", *_OF_LINKS}
+)
 
 
 class Actor(Protocol):
@@ -38,8 +51,11 @@ class Actor(Protocol):
         ...
 
 
-def make_actors(workload: Workload, rng: Random) -> list[Actor]:
-    """Return all clients of a run: some in every run, others in groups that the seed draws."""
+def make_actors(workload: Workload, rng: Random, source: Source | None) -> list[Actor]:
+    """Return all clients of a run: some in every run, others in groups that the seed draws.
+
+    source: of the run's link, if there is one.
+    """
     actors: list[Actor] = [
         IdempotentProducer(workload, "producer 1"),
         IdempotentProducer(workload, "producer 2"),
@@ -58,6 +74,8 @@ def make_actors(workload: Workload, rng: Random) -> list[Actor]:
     # These seeds draw apart, so that the draws before them stay the same.
     if workload.world.rng("late admins").random() < LATE_SHARE:
         actors += _late_admins(workload)
+    if source is not None:
+        actors = _with_mirrors(workload, actors, source)
     if workload.world.plan.transactions.is_on:
         actors = _with_transactions(workload, actors)
     if PRODUCERS in workload.world.settings:
@@ -83,6 +101,23 @@ def _with_transactions(workload: Workload, others: list[Actor]) -> list[Actor]:
 
 def _uses_lives(actor: Actor) -> bool:
     return isinstance(actor, TopicOwner | FleetingWriter | FleetingReader)
+
+
+def _with_mirrors(workload: Workload, others: list[Actor], source: Source) -> list[Actor]:
+    """Return the others, or a few of them, and those that write to the source of the link."""
+    if workload.world.plan.links.is_focused:
+        others = [each for each in others if each.client.name in _FEW or _uses_lives(each)]
+        for each in others:
+            each.client.leisure = _LEISURE
+    makers: tuple[Callable[[Workload, str, Source], Actor], ...] = (
+        Linker,
+        SourceWriter,
+        SourceWriter,
+        SourceKeeper,
+        MirrorReader,
+    )
+    named = zip(_OF_LINKS, makers, strict=True)
+    return [*others, *(make(workload, name, source) for name, make in named)]
 
 
 def _late_admins(workload: Workload) -> list[Actor]:

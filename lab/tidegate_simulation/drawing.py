@@ -13,6 +13,7 @@ from .plans.drain_plan import DRAIN_KIND, draws_drains
 from .plans.expiry_plan import draw_expiries
 from .plans.faults import FaultPlan, draw_plan, draw_settings
 from .plans.forwarding_plan import draw_forwarding
+from .plans.link_plan import draw_links
 from .plans.losses import draw_losses
 from .plans.move_plan import draw_moves
 from .plans.pipeline_plan import draw_pipelines
@@ -68,10 +69,13 @@ def draw_run(seed: int, rng: Random, asked_zones: int) -> tuple[dict[str, str], 
     settings |= draw_expiries(seed, may_draw=not plan.has_wrong_clocks)
     transactions = draw_transaction_plan(seed, may_expire=not plan.has_wrong_clocks)
     settings |= transactions.settings
+    may_link = not (versions.is_rolling or beginnings.begins_high or draws_restore(seed))
+    links = draw_links(seed, may_draw=may_link, is_calm=not plan.kinds)
+    settings |= links.settings
     plan = replace(
         plan.with_versions(versions),
         static=static,
         beginnings=beginnings,
         transactions=transactions,
-    )
+    ).with_links(links)
     return settings, plan.with_events(*events)

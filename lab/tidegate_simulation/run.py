@@ -29,6 +29,9 @@ from .clients.static_keepers import DefaultsChanger, StaticKeeper
 from .clients.workload import Workload, create_topics_and_keys
 from .drawing import draw_run
 from .members.steady import steady_members
+from .mirrors.linker import incomplete, wait_for_copies
+from .mirrors.mirror_readers import MirrorReader
+from .mirrors.source import Source
 from .nemesis.movers import Mover, wait_for_moves
 from .nemesis.nemesis import Nemesis
 from .nemesis.operators import Operator, wait_for_repair
@@ -127,6 +130,7 @@ class _Run:
         self._seed = seed
         self._operations = operations
         self._rng = Random(f"{seed}/run")
+        self._source: Source | None = None
         self._settings, self.plan = draw_run(seed, self._rng, zones)
         promised = [each for each in self.plan.kinds if each not in self.plan.disks.kinds]
         self._strikes = Strikes(promised, self._rng)
@@ -188,6 +192,14 @@ class _Run:
 
     async def _phases(self, nursery: trio.Nursery) -> None:
         world = World(self._seed, self.plan, self._settings, nursery, self._strikes)
+        if not self.plan.links.is_on:
+            return await self._live(world, nursery)
+        self._source = source = Source(self.plan.links.brokers, world.rng("source"))
+        async with source.run() as source.servers:
+            world.source_dial, world.watch.mirrors.source = source.dial_of, source
+            await self._live(world, nursery)
+
+    async def _live(self, world: World, nursery: trio.Nursery) -> None:
         world.stop_at = self._stop_at
         self._world = world
         nodes = self._make_nodes(world)
@@ -219,6 +231,7 @@ class _Run:
         self._note_if("absent though it lives", await wrongly_absent(nodes))
         await self._await_repair(world)
         await self._await_moves(world)
+        await self._await_copies(world)
         await self._merge_all(world, pipelines)
         await self._await_collection(world)
         await self._final_phase(workload, [*nodes, *pipelines])
@@ -294,7 +307,7 @@ class _Run:
 
     def _actors(self, workload: Workload) -> list[Actor]:
         """Return all clients, those that the plan's faults ask for among them."""
-        actors = make_actors(workload, self._rng)
+        actors = make_actors(workload, self._rng, self._source)
         if self.plan.pipelines.compacts:
             actors.append(Compacter(workload, "compacter", "compacted"))
         if self.plan.static.static:
@@ -349,6 +362,17 @@ class _Run:
             moves = world.plan.moves.moves
             self.note("not moved", f"{len(world.homes) - 1} of {moves} after {CALM_SECONDS} s")
 
+    async def _await_copies(self, world: World) -> None:
+        """All that the source has must be mirrored."""
+        source = self._source
+        if source is None:
+            return
+        with trio.move_on_after(CALM_SECONDS) as waited:
+            await wait_for_copies(world, source)
+        if waited.cancelled_caught:
+            text = "; ".join(incomplete(world.watch.state, source))
+            self.note("not mirrored", f"after {CALM_SECONDS} s: {text}")
+
     async def _final_phase(self, workload: Workload, hosts: Sequence[Host]) -> None:
         """Everything acknowledged must be readable, now that nothing is wrong any more."""
         kinds: list[MakeReader] = [FinalReader]
@@ -358,6 +382,11 @@ class _Run:
                 await finish_transactions(workload)
             if waited.cancelled_caught:
                 self.note("stuck", f"transactions did not finish in {CALM_SECONDS} s")
+        if self._source is not None:
+            with trio.move_on_after(CALM_SECONDS) as waited:
+                await MirrorReader(workload, "last of mirrors", self._source).read_all()
+            if waited.cancelled_caught:
+                self.note("stuck", f"copies were not read in {CALM_SECONDS} s")
         if not await read_to_the_end(workload, CALM_SECONDS, kinds):
             self.note("stuck", f"the last readers got nothing for {CALM_SECONDS} s")
         watch = workload.world.watch

@@ -182,7 +182,7 @@ class Salvage:
         before = _next_offsets(self._state, found.batches)
         stamped = append_time_topics(self._state, found.batches, self._is_append_time)
         outcomes = await self._coordinator.propose(
-            SalvageWal(found.name, found.size_bytes, found.batches, stamped, gaps.bridges)
+            SalvageWal(found.name, found.size_bytes, found.batches, stamped, bridges=gaps.bridges)
         )
         self._count(found.batches, outcomes, before)
 

@@ -62,9 +62,11 @@ def batch_facts(contents: WalContents) -> list[BatchFacts]:
 
 
 def partition_of(state: ClusterState, batch: BatchFacts) -> Partition | None:
-    """Return the partition a batch is for; None: the restored state does not know it."""
+    """Return the partition a batch is for; None: the restored state does not know it, or a link
+    mirrors it, and brings its batches again.
+    """
     topic = state.topics.by_id.get(batch.topic_id)
-    if topic is None or not 0 <= batch.partition < len(topic.partition_numbers):
+    if topic is None or topic.link or not 0 <= batch.partition < len(topic.partition_numbers):
         return None
     return state.partitions[topic.partition_numbers[batch.partition]]
 

@@ -5,7 +5,7 @@ Byte sizes are powers of two.  Addresses can hold credentials, so they are never
 
 from __future__ import annotations
 
-from .definition import Check, ConfigType, Definition, Update, at_least, one_of
+from .definition import Check, ConfigType, Definition, Update, at_least, between, one_of
 
 _MIB = 1 << 20
 
@@ -52,6 +52,17 @@ OWN_SETTINGS = (
     _own("lease.ms", _LONG, 30_000, at_least(3000),
          "If a gateway writes no entry for so long, its lease expires; fixed when the cluster is"
          " created."),
+    _own("link.client.properties", _LIST, "", None,
+         "Files with the client properties of links to classic Kafka clusters: NAME=FILE,...  Not"
+         " given for a link: PLAINTEXT."),
+    _own("link.fetch.wait.ms", _INT, 1000, between(1, 60_000),
+         "How long the source of a link waits for 256 KiB of new records before it answers a fetch;"
+         " so far may mirrored topics be behind."),
+    _own("link.held.bytes.max", _LONG, 32 * _MIB, at_least(_MIB),
+         "Bytes of mirrored batches that are not committed yet; above it, the gateway fetches no"
+         " more from any source."),
+    _own("link.topics.interval.ms", _LONG, 10_000, at_least(1000),
+         "How often topics, partitions and configs of a link's source are looked at."),
     _own("log.backup.interval.ms", _LONG, 60_000, at_least(0),
          "How often new entries of the metadata log are copied to the object store; 0: never."),
     _own("metadata.log", _ADDRESS, "sqlite:data/metadata.db", None,

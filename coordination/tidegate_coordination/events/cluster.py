@@ -250,6 +250,10 @@ RUN_SEGMENT = 2
 RUN_MARKER = 4
 """The end of a transaction; only in the state, see state/records/runs.py."""
 RUN_COMMIT = 8
+RUN_FINAL = 16
+"""Batches of a mirrored partition: they have their offsets, with gaps, and their leader epochs.
+record_count is the number of offsets from the run before it to its own end.
+"""
 
 
 class SegmentsOfPartition(msgspec.Struct, array_like=True, frozen=True, gc=False):

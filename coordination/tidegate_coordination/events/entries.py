@@ -19,6 +19,7 @@ import msgspec
 
 from . import cluster as ev
 from . import groups as gev
+from . import links as kev
 from . import log_moves as lev
 from . import restores as rev
 from . import transactions as tev
@@ -76,6 +77,11 @@ AnyEvent = Union[  # noqa: UP007 - msgspec reads the union at run time
     tev.OffsetsStaged,
     tev.TransactionEnded,
     tev.TransactionalIdsExpired,
+    kev.LinkSet,
+    kev.LinkRemoved,
+    kev.TopicsLinked,
+    kev.MirrorsPlaced,
+    kev.RunsMirrored,
 ]
 
 

@@ -19,6 +19,7 @@ import msgspec
 
 from . import cluster as ev
 from . import groups as gev
+from . import links as kev
 from . import transactions as tev
 from .cluster import Event, MetadataVersionSet, StaticSettingsTold
 from .level_gates import LevelGates
@@ -52,6 +53,7 @@ LEVELS: Final = {
         " static settings are the cluster's",
     ),
     4: Level(2, 7, "transactions"),
+    5: Level(2, 8, "links to a classic Kafka cluster"),
 }
 FIRST: Final = 1
 NEWEST: Final = max(LEVELS)
@@ -75,9 +77,14 @@ WITH_TENANT: Final[tuple[type[Event], ...]] = (
     tev.TransactionalIdInitialised,
     tev.OffsetsStaged,
     tev.TransactionalIdsExpired,
+    kev.LinkSet,
+    kev.LinkRemoved,
+    kev.TopicsLinked,
 )
 TRANSACTIONS: Final = 4
 """From here on the cluster has transactions, and gateways tell clients transaction.version 2."""
+LINKS: Final = 5
+"""From here on the cluster can mirror topics of another one."""
 DUPLICATES_TOLD: Final = 2
 """From here on an old repeat is answered as one; see decision 17."""
 SETTINGS_TOLD: Final = 3
@@ -90,6 +97,11 @@ EVENT_LEVELS: Final[dict[type[Event], int]] = {
     tev.OffsetsStaged: TRANSACTIONS,
     tev.TransactionEnded: TRANSACTIONS,
     tev.TransactionalIdsExpired: TRANSACTIONS,
+    kev.LinkSet: LINKS,
+    kev.LinkRemoved: LINKS,
+    kev.TopicsLinked: LINKS,
+    kev.MirrorsPlaced: LINKS,
+    kev.RunsMirrored: LINKS,
 }
 """Types of events that need more than FIRST; a rule must check the level before it decides one."""
 FIELD_LEVELS: Final[dict[tuple[type[msgspec.Struct], str], int]] = {

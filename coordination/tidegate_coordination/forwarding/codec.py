@@ -20,6 +20,7 @@ from ..rules import (
     housekeeping,
     log_moves,
     metadata_versions,
+    mirrors,
     pipeline_reports,
     topics,
 )
@@ -52,6 +53,10 @@ KINDS: Final[tuple[type[Any], ...]] = (
     log_moves.SealLog,
     log_moves.CancelLogMove,
     metadata_versions.SetMetadataVersion,
+    mirrors.SetLink,
+    mirrors.RemoveLink,
+    mirrors.MirrorTopics,
+    mirrors.PlaceMirrors,
     offset_expiry.ExpireOffsets,
     offsets.CommitOffsets,
     offsets.DeleteOffsets,

@@ -19,7 +19,7 @@ from ..configs.group_configs import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS
 from ..configs.topic_configs import TOPIC_CONFIGS
 from ..configs.validation import InvalidConfig, parse, split_list, validate_all
 from ..events.cluster import ConfigsSet, Event
-from .looked_up import found_topic
+from .looked_up import found_topic, mirrored_text
 from .proposal import GATEWAYS, TOPICS, Decided, View
 
 MAX_CONFIG_BYTES = 64 * 1024
@@ -61,6 +61,7 @@ class ConfigRefusal(Enum):
     INVALID_CONFIG = "a config is wrong"
     INVALID_REQUEST = "the request makes no sense"
     CHANGED = "it was changed since it was looked at"
+    MIRRORED = "a link mirrors the topic from another cluster"
 
 
 class ConfigRefused(NamedTuple):
@@ -186,6 +187,8 @@ def _present(
     topic = found_topic(view, name, topic_ids)
     if topic is None:
         raise _Refusal(ConfigRefusal.UNKNOWN_TOPIC, f"The topic '{name}' does not exist.")
+    if topic.link:
+        raise _Refusal(ConfigRefusal.MIRRORED, mirrored_text(topic))
     return topic.configs
 
 

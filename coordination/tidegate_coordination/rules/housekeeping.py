@@ -29,13 +29,13 @@ def plan_retention(
 ) -> list[tuple[int, int]]:
     """Return (partition number, new log start) as retention.ms and retention.bytes demand.
 
-    A topic that is only compacted, or whose settings are None, is never cut.  The oldest run is
-    deleted first; the first run that is still needed ends the search, so no run is deleted early.
-    At most MAX_MOVES at once.  topics: None for all.
+    A topic that is only compacted, is mirrored, or whose settings are None, is never cut.  The
+    oldest run is deleted first; the first run that is still needed ends the search, so no run is
+    deleted early.  At most MAX_MOVES at once.  topics: None for all.
     """
     moves: list[tuple[int, int]] = []
     for topic in state.topics.by_id.values() if topics is None else topics:
-        settings = settings_of(topic)
+        settings = None if topic.link else settings_of(topic)
         if settings is None or not settings.is_deleted_by_policy:
             continue
         for number in topic.partition_numbers:
@@ -87,7 +87,9 @@ class MoveLogStarts:
     def _valid(self, view: View) -> Iterator[tuple[int, int]]:
         for number, offset in self.moves:
             partition = view.state.partitions.get(number)
-            if partition is not None and partition.log_start < offset <= partition.next_offset:
+            if partition is None or view.state.topics.get(partition.topic_id).link:
+                continue
+            if partition.log_start < offset <= partition.next_offset:
                 yield number, offset
 
 

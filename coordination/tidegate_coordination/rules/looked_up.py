@@ -8,6 +8,11 @@ from ..state.topics import Topic
 from .proposal import View
 
 
+def mirrored_text(topic: Topic) -> str:
+    """Return why a client may not change a mirrored topic."""
+    return f"Topic '{topic.name}' is mirrored by link {topic.link}: only its source can change it."
+
+
 def found_topic(view: View, name: str, topic_ids: Mapping[str, bytes]) -> Topic | None:
     """Return the topic that a name meant when it was looked up, if it still does.
 

@@ -24,7 +24,7 @@ from ..events.cluster import Event, LogStartsMoved, PartitionsAdded, TopicCreate
 from ..state.topics import Topic, collision_key
 from .assignments import wrong_assignments, wrong_indexes
 from .configs import checked_topic_configs
-from .looked_up import found_topic
+from .looked_up import found_topic, mirrored_text
 from .proposal import GATEWAYS, HEADS, TOPICS, Decided, View
 from .topic_names import illegal_topic_name
 
@@ -50,6 +50,7 @@ class TopicRefusal(Enum):
     UNKNOWN_NAME = "no topic has the name"
     UNKNOWN_ID = "no topic has the id"
     CHANGED = "it was changed since it was looked up"
+    MIRRORED = "a link mirrors it from another cluster"
 
 
 class Refused(NamedTuple):
@@ -238,6 +239,8 @@ class DeleteTopics:
             return Refused(reason, "")
         if view.state.name_changes.is_topic_since(topic.name, self.seen):
             return Refused(TopicRefusal.CHANGED, "")
+        if topic.link:
+            return Refused(TopicRefusal.MIRRORED, mirrored_text(topic))
         gone.add(topic.topic_id)
         return Deleted(topic.topic_id, topic.name)
 
@@ -296,6 +299,8 @@ class CreatePartitions:
 
 
 def _refused_growth(view: View, topic: Topic, growth: Growth, room: int) -> Refused | None:
+    if topic.link:
+        return Refused(TopicRefusal.MIRRORED, mirrored_text(topic))
     present, added = len(topic.partition_numbers), growth.partition_count
     if added == present:
         return Refused(TopicRefusal.PARTITION_COUNT, f"Topic already has {present} partition(s).")
@@ -330,6 +335,7 @@ class DeletionRefusal(Enum):
     UNKNOWN_PARTITION = "there is no such partition"
     OUT_OF_RANGE = "the offset is not one of the partition's"
     POLICY = "the topic is compacted, not deleted from"
+    MIRRORED = "a link mirrors the topic from another cluster"
 
 
 class Deletion(NamedTuple):
@@ -372,6 +378,8 @@ class DeleteRecords:
         topic = found_topic(view, deletion.topic, self.topic_ids)
         if topic is None or not 0 <= deletion.partition < len(topic.partition_numbers):
             return DeletionRefusal.UNKNOWN_PARTITION
+        if topic.link:
+            return DeletionRefusal.MIRRORED
         if self._is_compact_only(topic):
             return DeletionRefusal.POLICY
         partition = view.state.partitions[topic.partition_numbers[deletion.partition]]

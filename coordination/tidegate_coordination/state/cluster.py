@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from ..events import cluster as ev
 from ..events import groups as gev
+from ..events import links as kev
 from ..events import log_moves as lev
 from ..events import restores as rev
 from ..events import transactions as tev
@@ -24,6 +25,7 @@ from ..events.entries import Entry
 from ..events.metadata_versions import EPOCHS, FIRST, NEWEST, entry_formats, too_old
 from .broken import StateBroken, expect
 from .frozen import FrozenState, split
+from .mirror_folds import MirrorFolds
 from .name_changes import TOPIC_RESOURCE
 from .run_folds import RunFolds
 from .snapshot_head import decode_head, encode_head, is_wide
@@ -91,6 +93,7 @@ class ClusterState(StateTables):
         """Return the fold of each type of event."""
         runs = RunFolds(self)
         transactions = self._transaction_folds
+        mirrors = MirrorFolds(self)
         return {
             ev.ClusterCreated: self._fold_cluster_created,
             ev.GatewayRegistered: self._fold_registered,
@@ -136,6 +139,11 @@ class ClusterState(StateTables):
             tev.OffsetsStaged: transactions.fold_staged,
             tev.TransactionEnded: transactions.fold_ended,
             tev.TransactionalIdsExpired: transactions.fold_expired,
+            kev.LinkSet: self.links.fold_set,
+            kev.LinkRemoved: self.links.fold_removed,
+            kev.TopicsLinked: mirrors.fold_linked,
+            kev.MirrorsPlaced: mirrors.fold_placed,
+            kev.RunsMirrored: mirrors.fold_mirrored,
         }
 
     def _fold_version_set(self, event: ev.MetadataVersionSet) -> None:
@@ -189,7 +197,13 @@ class ClusterState(StateTables):
         know.  No two timelines share an epoch, even if an older release opened some without one.
         """
         self.keep_partitions([each.number for each in self.partitions.values()])
-        self.partitions.fold_epochs_opened(timeline - self.timeline, at_least=timeline - 1)
+        mirrored = {
+            number
+            for topic in self.topics.by_id.values()
+            if topic.link
+            for number in topic.partition_numbers
+        }
+        self.partitions.fold_epochs_opened(timeline - self.timeline, timeline - 1, mirrored)
 
     def _fold_settings_told(self, event: ev.StaticSettingsTold) -> None:
         gateway = self.gateways.live.get(event.incarnation)
@@ -247,9 +261,11 @@ class ClusterState(StateTables):
         self._note_change(TOPIC_RESOURCE, event.name)
 
     def _fold_partitions_added(self, event: ev.PartitionsAdded) -> None:
-        present = len(self.topics.get(event.topic_id).partition_numbers)
+        topic = self.topics.get(event.topic_id)
+        present = len(topic.partition_numbers)
         expect(event.partition_count > present, f"{event.partition_count} is not more partitions")
-        added = self.partitions.add(event.topic_id, present, event.partition_count - present)
+        add = self.partitions.add_without_epochs if topic.link else self.partitions.add
+        added = add(event.topic_id, present, event.partition_count - present)
         self.topics.fold_grown(event.topic_id, added)
         self._note_change(TOPIC_RESOURCE, self.topics.get(event.topic_id).name)
 

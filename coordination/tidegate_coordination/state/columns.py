@@ -14,6 +14,7 @@ from typing import Any, Final, get_args, get_origin, get_type_hints
 import msgspec
 
 from ..events import cluster as ev
+from ..events import links as kev
 from ..events import restores as rev
 from ..events import transactions as tev
 from .broken import StateBroken
@@ -44,6 +45,7 @@ _OTHERS: Final[dict[tuple[type[msgspec.Struct], str], range]] = {
     (rev.TimelineOpened, "timeline"): range(1, 1 << 31),  # because leader epochs rise with it
     (rev.TimelineOpened, "first_incarnation"): _UINT32,
     (ev.TopicCreated, "partition_count"): range(1, MAX_UINT32),
+    (kev.LinkedTopic, "partition_count"): range(1, MAX_UINT32),
     (ev.SegmentsOfPartition, "digest"): range(1 << 64),
     (tev.TransactionalIdInitialised, "producer_id"): _ID,
     (tev.TransactionalIdInitialised, "producer_epoch"): _EPOCH,

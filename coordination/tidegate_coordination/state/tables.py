@@ -15,6 +15,7 @@ from .configs import ConfigTable
 from .frozen import FrozenState
 from .gateways import GatewayTable
 from .groups import GroupTable
+from .links import LinkTable
 from .log_moves import LogMoveTable
 from .name_changes import NameChanges
 from .pipeline_reports import ReportTable
@@ -49,6 +50,7 @@ class StateTables:
         self.gateways: Final = GatewayTable()
         self.claims: Final = ClaimTable()
         self.topics: Final = TopicTable()
+        self.links: Final = LinkTable(self.topics)
         self.partitions: Final = PartitionTable()
         self.objects: Final = ObjectTable()
         self.producer_ids: Final = ProducerIdTable()

@@ -14,7 +14,8 @@ from .broken import expect
 class Topic:
     """A topic.  partition_numbers[i] is the dense number of partition i.
 
-    configs: only those that were set.  version: rises with every change, for caches.
+    configs: only those that were set.  version: rises with every change, for caches.  link: that
+      mirrors it from another cluster; "" for none.
     """
 
     topic_id: bytes
@@ -23,6 +24,7 @@ class Topic:
     replication_factor: int
     configs: dict[str, str]
     version: int = 0
+    link: str = ""
 
 
 def collision_key(name: str) -> str:
@@ -41,7 +43,9 @@ class TopicTable:
         self.by_collision_key: dict[str, Topic] = {}
         self.version = 0
 
-    def fold_created(self, event: TopicCreated, partition_numbers: list[int]) -> None:
+    def fold_created(
+        self, event: TopicCreated, partition_numbers: list[int], link: str = ""
+    ) -> None:
         """Add a topic."""
         key = collision_key(event.name)
         expect(event.topic_id not in self.by_id, f"topic id of {event.name} is taken")
@@ -52,6 +56,7 @@ class TopicTable:
             partition_numbers,
             event.replication_factor,
             dict(event.configs),
+            link=link,
         )
         self._put(topic)
         self.version += 1
@@ -105,6 +110,7 @@ class TopicTable:
                 topic.partition_numbers,
                 topic.replication_factor,
                 dict(sorted(topic.configs.items())),
+                *((topic.link,) if topic.link else ()),
             ]
             for _, topic in sorted(self.by_id.items())
         ]
@@ -112,4 +118,6 @@ class TopicTable:
     def decode(self, rows: Iterable[Any]) -> None:
         """Fill an empty table from encode()'s answer."""
         for row in rows:
-            self._put(Topic(*row))
+            topic = Topic(*row[:5])
+            topic.link = row[5] if row[5:] else ""
+            self._put(topic)

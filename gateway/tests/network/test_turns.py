@@ -14,6 +14,7 @@ from tests.worlds.wire_client import NOW_MS, WireWorld, wire_world
 from tidegate_coordination.events.cluster import GatewayRegistered, TopicCreated, TopicDeleted
 from tidegate_coordination.events.groups import CommittedOffset, GroupDeleted, OffsetsCommitted
 from tidegate_gateway.gateway import Gateway
+from tidegate_gateway.links.linked_names import LinkedNames
 from tidegate_gateway.network.call import Call, Handler, Peer
 from tidegate_gateway.network.turns import ROWS_AT_ONCE
 from tidegate_gateway.requests.cluster.metadata import MetadataHandler
@@ -61,7 +62,9 @@ def handlers(gateway: Gateway) -> Iterator[Handler]:
     yield OffsetFetch(gateway.coordinator)
     yield DescribeTopicPartitionsHandler(*both, gateway.cluster_view)
     yield DescribeLogDirsHandler(gateway.coordinator, gateway.cluster_view, 1)
-    yield MetadataHandler(*both, gateway.cluster_view, new_id)
+    yield MetadataHandler(
+        *both, gateway.cluster_view, new_id, LinkedNames(gateway.coordinator.state.links)
+    )
 
 
 async def asked(

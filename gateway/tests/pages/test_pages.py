@@ -47,6 +47,10 @@ OF_CLIENTS = {
     "client.id",
     "client.rack",
     "isolation.level",
+    "sasl.jaas.config",
+    "sasl.mechanism",
+    "security.protocol",
+    "ssl.truststore.location",
     "transaction.timeout.ms",
     "transactional.id",
 }

@@ -17,6 +17,7 @@ from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.rules.cluster_settings import ClusterSettings, Own
 from tidegate_coordination.rules.gateways import Register
 from tidegate_coordination.state.cluster import ClusterState
+from tidegate_gateway.links.linked_names import LinkedNames
 from tidegate_gateway.network.call import Call, Peer
 from tidegate_gateway.requests.cluster.acls import (
     CreateAclsHandler,
@@ -88,7 +89,9 @@ class AdminGateway:
         cluster = ClusterSettings(coordinator.state, Own(settings.int("node.id"), settings.static))
         self.cluster = cluster
         handlers: list[Any] = [
-            MetadataHandler(coordinator, settings, view, new_topic_id),
+            MetadataHandler(
+                coordinator, settings, view, new_topic_id, LinkedNames(coordinator.state.links)
+            ),
             DescribeClusterHandler(coordinator, view),
             DescribeTopicPartitionsHandler(coordinator, settings, view),
             DescribeLogDirsHandler(coordinator, view, settings.int("node.id")),

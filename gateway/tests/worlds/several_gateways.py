@@ -24,6 +24,8 @@ from tidegate_coordination.log.metadata_log import (
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_gateway.blocking import Inline
 from tidegate_gateway.builder import GatewayBuilder
+from tidegate_gateway.classic.dialling import Dial, dial_of
+from tidegate_gateway.classic.properties import ClientProperties
 from tidegate_gateway.environment import Environment, Identity
 from tidegate_gateway.gateway import Gateway
 from tidegate_gateway.peers.peers import HttpPeers
@@ -91,13 +93,17 @@ class Running:
 
 @dataclass(slots=True)
 class Cluster:
-    """The shared parts of the gateways.  network: None if they do not ask each other."""
+    """The shared parts of the gateways.
+
+    network: None if they do not ask each other.  source_dial: the way to the brokers of links.
+    """
 
     nursery: trio.Nursery
     settings: dict[str, str]
     log: OutageLog = field(default_factory=OutageLog)
     store: MemoryObjectStore = field(default_factory=MemoryObjectStore)
     network: Network | None = None
+    source_dial: Dial | None = None
 
     async def start(
         self,
@@ -129,10 +135,14 @@ class Cluster:
                 wall_clock=clock,
                 blocking=Inline(),
                 peers=HttpPeers(self.network.dial, "") if self.network else None,
+                source_dial=self._source_dial,
             ),
         )
         running: Running = await self.nursery.start(self._live, builder, clock)
         return running
+
+    def _source_dial(self, properties: ClientProperties) -> Dial:
+        return self.source_dial or dial_of(properties)
 
     async def _live(
         self, builder: GatewayBuilder, clock: Clock, task_status: trio.TaskStatus[Running]

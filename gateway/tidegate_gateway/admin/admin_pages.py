@@ -6,6 +6,7 @@
 /metrics          Prometheus text
 /version          JSON
 /v1/status        JSON: facts about this gateway and its cluster
+/v1/links         JSON: links to classic clusters, and what of them this gateway mirrors
 /v1/zones         JSON: bytes within and across zones, by client; see zone_report.py
 """
 
@@ -21,6 +22,7 @@ from tidegate_runtime.prometheus import CONTENT_TYPE, render
 
 from ..environment import Identity
 from ..gateway import Gateway
+from ..links.link_report import links_report
 from ..zones.zone_report import zone_report
 from .metrics import render_metrics, starting_metrics
 from .transaction_metrics import oldest_seconds, totals_of
@@ -46,6 +48,7 @@ class AdminPages:
             "/metrics": self._metrics,
             "/version": self._show_version,
             "/v1/status": self._status,
+            "/v1/links": self._links,
             "/v1/zones": self._zones,
         }
 
@@ -82,6 +85,12 @@ class AdminPages:
         if gateway is None:
             return json_answer(starting_status(self._identity))
         return json_answer(status_of(gateway))
+
+    async def _links(self) -> Answer:
+        gateway = self._started()
+        if gateway is None:
+            return Answer(503, "starting\n")
+        return json_answer(links_report(gateway.links, gateway.coordinator.state))
 
     async def _zones(self) -> Answer:
         gateway = self._started()

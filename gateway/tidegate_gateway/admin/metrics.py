@@ -30,6 +30,7 @@ from ..gateway_counters import GatewayCounters
 from ..network.connection import Connection
 from ..produce.wal_counters import WalCounters
 from .families import counter, gauge
+from .link_metrics import link_metrics
 from .transaction_metrics import transaction_metrics
 
 # 1000 partitions are 3000 series: a few ms in the loop, and about 40 ms in the thread.
@@ -56,6 +57,7 @@ def gateway_metrics(gateway: Gateway) -> Iterator[Metric]:
     yield from _zones(gateway)
     yield from _cluster(gateway)
     yield from transaction_metrics(gateway)
+    yield from link_metrics(gateway)
     yield from _forwarding(gateway)
     yield from _zone_reads(gateway)
     yield from _partitions(gateway)

@@ -14,6 +14,7 @@ from typing import Annotated, Final
 import typer
 
 from . import gateway_command
+from .link import command as link_command
 from .log import command as log_command
 from .options import DEV_DATA, SERVE_DATA, Json, LogThatExists, StoreThatExists
 from .topic import command as topic_command
@@ -30,6 +31,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.add_typer(log_command.app, name="log")
+app.add_typer(link_command.app, name="link")
 app.add_typer(topic_command.app, name="topic")
 app.add_typer(gateway_command.app, name="gateway")
 app.add_typer(transaction_command.app, name="transaction")
@@ -237,6 +239,7 @@ def run() -> None:
         "doctor",
         "gateway",
         "inspect",
+        "link",
         "log",
         "topic",
         "transaction",

@@ -7,13 +7,14 @@ be collected.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Protocol, TypeAlias, cast
 
 import structlog
 import trio
 
 from tidegate_coordination.coordinator.coordinator import Coordinator, Failure, ProposalFailed
+from tidegate_coordination.rules.records.mirrored_batches import MirroredBatch
 from tidegate_coordination.rules.records.wal import (
     AbandonWal,
     BatchFacts,
@@ -44,6 +45,15 @@ class BatchToken(Protocol):
 
     def abort(self) -> None:
         """Close the connection: the outcome is unknown, and later answers must not overtake it."""
+        ...
+
+
+class MirroredToken(BatchToken, Protocol):
+    """The mirror that waits for the commit of a batch with offsets of its own."""
+
+    @property
+    def mirrored(self) -> MirroredBatch:
+        """What the batch brings besides its facts."""
         ...
 
 
@@ -83,10 +93,13 @@ class WalCommits:
         self._on_stored = on_stored
         self._on_end = on_end
 
-    def commit(self, wal: SealedWal) -> None:
-        """Propose to commit a stored object; the answer settles its batches."""
+    def commit(self, wal: SealedWal, mirrored: Collection[BatchToken]) -> None:
+        """Propose to commit a stored object; the answer settles its batches.
+
+        mirrored: the tokens of its mirrored batches, each a MirroredToken.
+        """
         try:
-            proposal = self._proposal(wal)
+            proposal = self._proposal(wal, mirrored)
             # If another gateway decides, waiting fetches may wake before the answer arrives.
             self._on_stored(proposal.name, wal.body)
         except Exception as error:
@@ -102,6 +115,8 @@ class WalCommits:
             if not isinstance(failure, ProposalFailed):
                 # The outcome is unknown: waiting producers get REQUEST_TIMED_OUT at their deadline.
                 _log.error("it is not known whether a WAL object is committed", error=str(failure))
+                for token in mirrored:
+                    token.abort()
                 return self._on_end(wal)
             # The object is not committed; once its id is abandoned it can be collected.
             _log.error("a WAL object could not be committed", error=str(failure))
@@ -112,10 +127,11 @@ class WalCommits:
         self._counters.batches += len(wal.batches)
         self._coordinator.submit(proposal, deliver, fail)
 
-    def _proposal(self, wal: SealedWal) -> CommitWal:
+    def _proposal(self, wal: SealedWal, mirrored: Collection[BatchToken]) -> CommitWal:
         facts = [_facts(each) for each in wal.batches]
         stamped = append_time_topics(self._coordinator.state, facts, self._is_append_time)
-        return CommitWal(_name(wal), len(wal.body), facts, stamped)
+        placed = _mirrored(wal, mirrored) if mirrored else {}
+        return CommitWal(_name(wal), len(wal.body), facts, stamped, placed)
 
     def abandon(self, wal: SealedWal) -> None:
         """Propose that an object is never committed, and refuse its batches."""
@@ -146,6 +162,17 @@ class WalCommits:
 
 def _name(wal: SealedWal) -> WalName:
     return WalName(wal.identity.incarnation, wal.identity.counter)
+
+
+def _mirrored(wal: SealedWal, tokens: Collection[BatchToken]) -> dict[int, MirroredBatch]:
+    """Return the mirrored batches of an object by their first byte."""
+    theirs = {id(each) for each in tokens}
+    return {
+        each.start_byte: cast(MirroredToken, token).mirrored
+        for each in wal.batches
+        for token in [cast(Appended, each.token)[1]]
+        if id(token) in theirs
+    }
 
 
 def _facts(batch: PlacedBatch) -> BatchFacts:

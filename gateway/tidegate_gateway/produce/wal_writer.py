@@ -44,7 +44,7 @@ from ..network.transport import Buffer
 from ..upkeep.upkeep import Upkeep
 from .put_budget import PutBudget
 from .seal_pace import SealPace
-from .wal_commits import BatchToken, WalCommits, appended
+from .wal_commits import BatchToken, MirroredToken, WalCommits, appended
 from .wal_counters import WalCounters
 
 _log = structlog.get_logger("tidegate.wal")
@@ -85,9 +85,10 @@ class WalSettings:
 
 @dataclass(slots=True, eq=False)
 class _Sealed:
-    """A sealed object that is being stored or committed."""
+    """A sealed object that is being stored or committed.  mirrored: of its mirrored batches."""
 
     wal: SealedWal
+    mirrored: list[MirroredToken]
     stored: bool = False
     given_up: bool = False
 
@@ -135,6 +136,7 @@ class WalWriter:
         self._max_batches = coordinator.max_entry_bytes // 4 // EVENT_BYTES_PER_BATCH
         self._open = OpenWal()
         self._pinned: list[Arena] = []
+        self._mirrored: list[MirroredToken] = []
         self._wake_at_bytes = 1
         self._counter = 0
         self._in_flight: deque[_Sealed] = deque()
@@ -189,6 +191,26 @@ class WalWriter:
             header.max_timestamp,
             appended(header, token, flags),
         )
+        enough = self._open.size_bytes >= self._wake_at_bytes or not self.has_room
+        if enough and not self._work.is_set():
+            self._work.set()
+
+    def append_mirrored(
+        self,
+        topic_id: bytes,
+        partition: int,
+        batch: Buffer,
+        facts: tuple[int, ...],
+        token: MirroredToken,
+    ) -> None:
+        """Take a checked batch of a mirrored partition.  The bytes must not change.
+
+        facts: BatchFacts from record_count on.
+        """
+        if not self._open.size_bytes:
+            self._pace.opened(trio.current_time())
+        self._open.append(topic_id, partition, batch, facts[0], facts[1], (facts, token))
+        self._mirrored.append(token)
         enough = self._open.size_bytes >= self._wake_at_bytes or not self.has_room
         if enough and not self._work.is_set():
             self._work.set()
@@ -281,7 +303,8 @@ class WalWriter:
         for arena in pinned:
             arena.unpin()
         self._notify_room()
-        return _Sealed(sealed)
+        mirrored, self._mirrored = self._mirrored, []
+        return _Sealed(sealed, mirrored)
 
     def _notify_room(self) -> None:
         self._room.set()
@@ -344,7 +367,7 @@ class WalWriter:
         while self._in_flight and (self._in_flight[0].stored or self._in_flight[0].given_up):
             sealed = self._in_flight.popleft()
             if sealed.stored:
-                self._commits.commit(sealed.wal)
+                self._commits.commit(sealed.wal, sealed.mirrored)
             else:
                 self._commits.abandon(sealed.wal)
 

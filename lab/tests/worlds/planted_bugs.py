@@ -8,7 +8,7 @@ import pytest
 
 from tidegate_coordination.state.trial.events import Trial
 from tidegate_simulation.checks.checker import Violation
-from tidegate_simulation.plans import transaction_plan
+from tidegate_simulation.plans import link_plan, transaction_plan
 from tidegate_simulation.plans.faults import FaultPlan
 from tidegate_simulation.run import plan_of, simulate
 
@@ -47,15 +47,18 @@ def must_be_found(
     zones: int = 0,
     is_concerned_seed: Callable[[int], bool] = lambda _: True,
     transactions: bool = False,
+    links: bool = False,
 ) -> None:
     """Fail unless one of SEEDS seeds shows a violation of an expected kind.
 
     is_concerned: whether a plan has the part with the bug; other seeds are skipped.
     is_concerned_seed: the same, for facts that the plan does not show.  zones: see simulate().
-    transactions: whether all runs have transactional clients, or none, which makes them shorter.
+    transactions, links: whether all runs have transactional clients, or mirrored topics, or none,
+      which makes them shorter.
     """
     plant(monkeypatch)
     monkeypatch.setattr(transaction_plan, "SHARE", float(transactions))
+    monkeypatch.setattr(link_plan, "SHARE", float(links))
     broken = 0
     for seed in range(first_seed, first_seed + SEEDS):
         if not is_concerned_seed(seed) or not is_concerned(plan_of(seed, zones)):

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from crc32c import crc32c
 
 from tidegate_coordination.events.cluster import (
+    RUN_FINAL,
     RUN_LOG_APPEND_TIME,
     RUN_SEGMENT,
     CleanedPartition,
@@ -192,6 +193,8 @@ def _held(state: ClusterState, row: RunRow, body_of: BodyOf) -> list[Batch]:
     stamp = row.max_timestamp if row.flags & RUN_LOG_APPEND_TIME else -1
     data = body[row.position : row.position + row.length]
     batches, offset = list[Batch](), row.base_offset
+    if row.flags & RUN_FINAL:
+        return list(walk_batches(data))
     for stored in walk_batches(data):
         batches.append(_final(stored, offset, stamp))
         offset = batches[-1].next_offset

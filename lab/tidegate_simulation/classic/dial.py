@@ -17,8 +17,8 @@ from typing import Final
 
 import trio
 
-from ..world.dials import TransportStream
 from ..world.network import Link
+from ..world.transport_stream import TransportStream
 from .broker_state import BrokerState
 from .fetch_sessions import FetchSessions
 from .model_broker import ModelBroker

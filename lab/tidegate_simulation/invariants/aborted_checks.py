@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from struct import error as StructError
 
-from tidegate_coordination.events.cluster import RUN_SEGMENT
+from tidegate_coordination.events.cluster import RUN_FINAL, RUN_SEGMENT
 from tidegate_coordination.object_names.keys import object_key
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.records.partitions import Partition
@@ -45,9 +45,9 @@ class _SegmentFacts:
 
 
 def _lacks(offset: int, markers: set[int], rows: list[RunRow]) -> bool:
-    """Return whether a marker is gone, and not in a hole."""
+    """Return whether a marker is gone, and not in a hole; mirrored runs hold them as batches."""
     return offset not in markers and any(
-        row.base_offset <= offset < row.next_offset for row in rows
+        row.base_offset <= offset < row.next_offset and not row.flags & RUN_FINAL for row in rows
     )
 
 

@@ -13,6 +13,7 @@ from typing import Final
 
 from tidegate_coordination.events import cluster as ev
 from tidegate_coordination.events import groups as gev
+from tidegate_coordination.events import links as kev
 from tidegate_coordination.events.entries import AnyEvent, Entry, authored, decode_entry
 from tidegate_coordination.events.metadata_versions import LEVELS, allowed_to, needed_for
 from tidegate_coordination.object_names.keys import object_key
@@ -29,6 +30,7 @@ from ..plans.losses import Hurt
 from ..plans.move_plan import FIRST_LOG
 from .deletion_checks import DeletionWatch, live_objects
 from .group_checks import GroupWatch
+from .mirror_checks import MirrorWatch
 from .replays import Replays
 from .settings_checks import SettingsWatch
 from .tiling_checks import TilingWatch
@@ -81,6 +83,7 @@ class StateWatch:
         self.transactions: Final = TransactionWatch(
             self.state, self._broken, body_of, id_retention_ms=id_retention_ms, count=count
         )
+        self.mirrors: Final = MirrorWatch(self.state, complain, body_of)
         self._tiling: Final = TilingWatch(
             self.state, self._broken, complain, hurt=hurt, on_lost=on_lost
         )
@@ -178,6 +181,9 @@ class StateWatch:
         self.transactions.begin(self.state.position + 1, self._now_ms)
         for author, event in authored(entry):
             self.transactions.before(event)
+            self.mirrors.before(event)
+            if isinstance(event, kev.MirrorsPlaced):
+                self._tiling.placed(event)
             self._event(author, event)
             if isinstance(event, ev.GatewayExpired):
                 self._ended.add(event.incarnation)
@@ -222,6 +228,7 @@ class StateWatch:
                 self._tiling.rising(partition)
         self.state.touched.clear()
         self._after_segments(entry)
+        self.mirrors.after()
         self.transactions.after(whole=position % _WHOLE_ENTRIES == 0)
         self._deletions.after_entry(self.state)
         self.lateness.after_entry(entry)
@@ -242,8 +249,10 @@ class StateWatch:
         self._settle(name, "committed")
         if self._body_of(self._key(name)) is None:
             self._complain("not stored", f"{name} was committed before it was stored")
+        mirrored = {each.partition for each in event.runs if each.flags & ev.RUN_FINAL}
         for batch in event.producers:
-            self.sequences.committed(batch)
+            if batch.partition not in mirrored:  # the source decides about its own
+                self.sequences.committed(batch)
 
     def _settle(self, name: WalName, status: str) -> None:
         """3: a WAL id is settled once."""

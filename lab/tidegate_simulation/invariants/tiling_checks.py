@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tidegate_coordination.events import cluster as ev
+from tidegate_coordination.events import links as kev
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.records.partitions import Partition
 from tidegate_coordination.state.records.runs import RunRow
@@ -82,6 +83,13 @@ class TilingWatch:
             is_in = stretch.base_offset <= row.base_offset < stretch.next_offset
             if partition is not None and is_in:
                 self._give_up(partition, row)
+
+    def placed(self, event: kev.MirrorsPlaced) -> None:
+        """The source of a mirrored partition has nothing up to a later end."""
+        for place in event.places:
+            partition = self._state.partitions.get(place.partition)
+            if partition is not None and partition.next_offset < place.next_offset:
+                self._holes.add(place.partition, partition.next_offset, place.next_offset)
 
     def after_skips(self) -> bool:
         """1: the log start moved only over lost ranges; return whether there was one."""

@@ -19,6 +19,7 @@ from typing import Final, NamedTuple
 
 from tidegate_coordination.events import cluster as ev
 from tidegate_coordination.events import groups as gev
+from tidegate_coordination.events import links as kev
 from tidegate_coordination.events import transactions as tev
 from tidegate_coordination.events.entries import AnyEvent
 from tidegate_coordination.object_names.keys import object_key
@@ -120,6 +121,8 @@ class TransactionWatch:
                 self._topic_deleted(event)
             case ev.LogStartsMoved():
                 self._touched |= {number for number, _ in event.moves}
+            case kev.MirrorsPlaced():
+                self._placed(event)
             case ev.SegmentsPublished():
                 self._touched |= {each.partition for each in event.partitions}
             case gev.OffsetsCommitted() | gev.OffsetsDeleted() | gev.GroupDeleted():
@@ -153,6 +156,9 @@ class TransactionWatch:
             return  # the watch has complained
         for run in event.runs:
             own = self._partition(run.partition)
+            if run.flags & ev.RUN_FINAL:
+                self._mirrored(own, body, run)
+                continue
             offset = run.base_offset
             for batch in walk(body, run.position, run.position + run.length):
                 if batch.is_control:
@@ -164,6 +170,31 @@ class TransactionWatch:
                     self._broken(11, f"{text} in a transaction of producer {batch.producer_id}")
                 offset += batch.offsets
             own.next_offset = offset
+
+    @staticmethod
+    def _mirrored(own: PartitionTransactions, body: bytes, run: ev.Run) -> None:
+        """Batches of another cluster have its transactions, with their markers."""
+        for batch in walk(body, run.position, run.position + run.length):
+            if batch.is_control:
+                own.end(batch.producer_id, batch.offset, committed=bool(batch.kind))
+            elif batch.is_transactional:
+                own.write(batch.producer_id, batch.offset)
+        own.next_offset = run.base_offset + run.record_count
+
+    def _placed(self, event: kev.MirrorsPlaced) -> None:
+        """Where the source has nothing up to a later end, its transactions have ended."""
+        for place in event.places:
+            own, partition = (
+                self._partition(place.partition),
+                self._state.partitions[place.partition],
+            )
+            if place.next_offset <= partition.next_offset:
+                continue
+            if place.log_start >= partition.next_offset:
+                own.open.clear()
+            for producer_id in list(own.open):
+                own.end(producer_id, place.next_offset - 1, committed=False)
+            own.next_offset = place.next_offset
 
     def _batch(self, number: int, offset: int, producer_id: int, epoch: int) -> None:
         found = self.ids.of(producer_id, f"a batch at {offset} of partition {number}")

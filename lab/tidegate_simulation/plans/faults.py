@@ -17,6 +17,7 @@ from tidegate_coordination.log_contract.faulty import LogFaults
 from .beginnings import Beginnings
 from .disk_plan import DiskPlan
 from .forwarding_plan import ForwardingPlan
+from .link_plan import LinkPlan
 from .losses import LossPlan
 from .move_plan import LogMovePlan
 from .pipeline_plan import EVENT_KINDS as PIPELINE_EVENT_KINDS
@@ -127,6 +128,7 @@ class FaultPlan:
     static: SettingsPlan = field(default_factory=SettingsPlan)
     beginnings: Beginnings = field(default_factory=Beginnings)
     transactions: TransactionPlan = field(default_factory=TransactionPlan)
+    links: LinkPlan = field(default_factory=LinkPlan)
 
     def with_losses(self, losses: LossPlan) -> FaultPlan:
         """Return a plan with objects that are lost for good."""
@@ -176,6 +178,10 @@ class FaultPlan:
     def with_versions(self, versions: VersionPlan) -> FaultPlan:
         """Return a plan with gateways of an older release, or with damaged entries."""
         return replace(self, kinds=(*self.kinds, *versions.kinds), versions=versions)
+
+    def with_links(self, links: LinkPlan) -> FaultPlan:
+        """Return a plan with a link to a classic cluster, and its faults."""
+        return replace(self, kinds=(*self.kinds, *links.kinds), links=links)
 
     @contextmanager
     def held(self) -> Generator[None]:

@@ -240,6 +240,7 @@ class Node(Host):
             max_open_files=4,
             min_file_bytes=world.plan.disks.min_send_bytes,
             after_lost_races=world.plan.zones.after_lost_races,
+            source_dial=world.source_dial,
         )
         settings = BrokerSettings({**world.settings, **static, "node.id": str(self.node_id)})
         return GatewayBuilder(identity, settings, environment)

@@ -17,6 +17,8 @@ import trio
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.forwarding.service import ProposalService
 from tidegate_coordination.state.records.partitions import Partition
+from tidegate_gateway.classic.dialling import Dial, dial_of
+from tidegate_gateway.classic.properties import ClientProperties
 from tidegate_gateway.network.memory_transport import MemoryTransport
 from tidegate_runtime.http.values import HttpAnswer, HttpRequest
 from tidegate_storage.stores.memory_store import MemoryObjectStore
@@ -134,7 +136,7 @@ class World:
     and the current one.  next_log: the target of the next move, "" if no mover has named one.
     when_moved: called when the old log is sealed and the new one continues.  hurt: what the store
     lost for good.  number_of: returns a partition's number in histories.  unanswered_creates:
-    topics that an unanswered request may still create.
+    topics that an unanswered request may still create.  source_dial: see Environment.
     """
 
     seed: int
@@ -163,6 +165,7 @@ class World:
     nodes: dict[int, Machine] = field(default_factory=dict[int, Machine])
     peers: dict[int, AskedMachine] = field(default_factory=dict[int, AskedMachine])
     coordinators: dict[int, Coordinator] = field(default_factory=dict[int, Coordinator])
+    source_dial: Callable[[ClientProperties], Dial] = dial_of
     number_of: Callable[[bytes, int], int | None] = lambda topic_id, partition: None
 
     def __post_init__(self) -> None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from math import inf
 
 from tidegate_coordination.configs.topic_settings import TopicSettings
-from tidegate_coordination.events.cluster import RUN_LOG_APPEND_TIME, RUN_SEGMENT
+from tidegate_coordination.events.cluster import RUN_FINAL, RUN_LOG_APPEND_TIME, RUN_SEGMENT
 from tidegate_coordination.object_names.keys import object_key
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.records.cleanings import cleaned_to
@@ -133,9 +133,14 @@ class Plan:
         return found
 
     def add_compaction(self, number: int) -> bool:
-        """Plan a round of compaction of a partition, if it is due; returns as add_merges() does."""
+        """Plan a round of compaction of a partition, if it is due; returns as add_merges() does.
+
+        A mirrored topic is compacted by its source alone, so that its offsets can be compared.
+        """
         partition, topic = self._found(number)
         if partition is None or topic is None or not topic.is_compacted:
+            return False
+        if self._state.topics.get(partition.topic_id).link:
             return False
         found = compaction_of(
             self._state,
@@ -199,6 +204,7 @@ class Plan:
             objects.size_bytes(number) - row.position if row.flags & RUN_SEGMENT else 0,
             row.max_timestamp,
             partition.epoch_at(row.base_offset),
+            is_final=bool(row.flags & RUN_FINAL),
         )
 
 

@@ -216,4 +216,5 @@ def _committed(topic_id: bytes, partition: int, source: Source) -> CommittedRun:
         source.check,
         source.append_time,
         source.leader_epoch,
+        source.is_final,
     )

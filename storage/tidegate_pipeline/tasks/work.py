@@ -24,6 +24,7 @@ class Source(msgspec.Struct, array_like=True, frozen=True, gc=False):
     leader_epoch: of a run of a WAL object; a segment's batches hold their own.
     marker: (producer id, epoch, whether it commits) of a transaction's marker, which lies in no
       object.
+    is_final: of a run of a WAL object: its batches have their offsets and leader epochs.
     """
 
     key: str
@@ -37,6 +38,7 @@ class Source(msgspec.Struct, array_like=True, frozen=True, gc=False):
     max_timestamp: int = -1
     leader_epoch: int = 0
     marker: tuple[int, int, bool] | None = None
+    is_final: bool = False
 
 
 class CompactionRules(msgspec.Struct, array_like=True, frozen=True, gc=False):

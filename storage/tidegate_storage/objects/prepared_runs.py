@@ -8,6 +8,9 @@ All checks come before the first write: each batch's CRC-32C, that the batches f
 gaps, and the run's check, which holds only for the batches committed for this topic and partition
 (runs.py).  So a shared object's bytes of other partitions are never served.
 
+Batches that a mirror stored have their offsets and epochs, perhaps with gaps between them; only
+their CRCs and the run's check are verified.
+
 A chunk of a segment is final already, and one CRC covers all of it.
 """
 
@@ -55,6 +58,7 @@ class CommittedRun(NamedTuple):
     """The cluster state's facts about a run.
 
     append_time: ms, -1 where clients stamp records.  leader_epoch: that of all its offsets.
+    is_final: a mirror stored the batches, with their offsets and leader epochs.
     """
 
     topic_id: bytes
@@ -65,6 +69,7 @@ class CommittedRun(NamedTuple):
     check: int
     append_time: int
     leader_epoch: int = 0
+    is_final: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +154,9 @@ def prepare_wal_run(region: memoryview, run: CommittedRun) -> PreparedRun:
     """
     walk = _verify(region, run)
     starts = walk.starts
+    if run.is_final:
+        ends = run.next_offset, walk.end_offset
+        return PreparedRun(region.toreadonly(), walk.base_offsets, starts, *ends)
     for start, base_offset in zip(starts, walk.base_offsets, strict=False):
         set_base_offset(region, start, base_offset=base_offset, leader_epoch=run.leader_epoch)
     if run.append_time >= 0:
@@ -171,7 +179,7 @@ def prepare_chunk(region: memoryview, chunk: Chunk) -> PreparedRun:
     """
     if len(region) != chunk.length or crc32c(region) != chunk.crc32c:
         raise CorruptBatches(chunk.base_offset, "the CRC of a segment's chunk is wrong")
-    walk = _walk(region, chunk.base_offset, is_final=True)
+    walk = _walk(region, chunk.base_offset, is_final=True, is_verified=True)
     end_offset = walk.end_offset
     if end_offset > chunk.next_offset:
         reason = f"holds records up to {end_offset}, beyond {chunk.next_offset}"
@@ -186,8 +194,9 @@ def prepare_chunk(region: memoryview, chunk: Chunk) -> PreparedRun:
 
 
 def _verify(region: memoryview, run: CommittedRun) -> _Walk:
-    walk = _walk(region, run.base_offset, is_final=False)
-    if walk.end_offset != run.next_offset or len(region) != run.length:
+    walk = _walk(region, run.base_offset, is_final=run.is_final, is_verified=False)
+    is_whole = walk.end_offset == run.next_offset
+    if not is_whole or len(region) != run.length:
         reason = f"holds records up to {walk.end_offset}, {run.next_offset} were committed"
         raise CorruptBatches(run.base_offset, reason)
     if run_check(run.topic_id, run.partition, walk.crcs) != run.check:
@@ -196,11 +205,11 @@ def _verify(region: memoryview, run: CommittedRun) -> _Walk:
     return walk
 
 
-def _walk(region: memoryview, offset: int, *, is_final: bool) -> _Walk:
+def _walk(region: memoryview, offset: int, *, is_final: bool, is_verified: bool) -> _Walk:
     """Walk over all batches.  Once per batch that is read: it must be quick.
 
-    is_final: one CRC covered all, and the batches have their offsets, perhaps with gaps.  Else each
-    batch is verified, and they follow each other from offset on.
+    is_final: the batches have their offsets, perhaps with gaps; else they follow each other from
+    offset on.  is_verified: one CRC covered all; else each batch is verified.
     """
     base_offsets, starts, crcs = array("q"), array("I"), list[int]()
     start, size = 0, len(region)
@@ -212,10 +221,11 @@ def _walk(region: memoryview, offset: int, *, is_final: bool) -> _Walk:
         if magic != MAGIC or not start + HEADER_BYTES <= end <= size or last_delta < 0:
             reason = f"no batch of {length} bytes, magic {magic}, can lie here"
             raise CorruptBatches(offset, reason)
-        if not is_final:
+        if not is_verified:
             if crc32c(region[start + CRC_START : end]) != crc:
                 raise CorruptBatches(offset, "the CRC of the batch is wrong")
             crcs.append(crc)
+        if not is_final:
             base_offset = offset
         elif base_offset < offset:
             raise CorruptBatches(base_offset, f"a batch begins below {offset}, the end of the last")

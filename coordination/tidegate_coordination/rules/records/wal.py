@@ -10,14 +10,21 @@ partition.  A gap is out of order at once: a WAL id commits once, so nothing wai
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, NamedTuple
 
 from tidegate_storage.objects.runs import run_check
 
-from ...events.cluster import RUN_LOG_APPEND_TIME, ProducerBatch, Run, WalAbandoned, WalCommitted
+from ...events.cluster import (
+    RUN_FINAL,
+    RUN_LOG_APPEND_TIME,
+    ProducerBatch,
+    Run,
+    WalAbandoned,
+    WalCommitted,
+)
 from ...events.metadata_versions import DUPLICATES_TOLD, WIDE_NUMBERS
 from ...state.cluster import ClusterState
 from ...state.columns import MAX_INT64
@@ -26,6 +33,7 @@ from ...state.records.partitions import Partition
 from ...state.records.producers import KeptBatch, ProducerState, with_batch
 from ...state.topics import Topic
 from ..proposal import GATEWAYS, HEADS, NOTHING, TOPICS, Decided, View
+from .mirrored_batches import TRANSACTIONAL, MirroredBatch, MirrorJudge, last_batches
 from .transactional_batches import MAY_ADD, Misfit, TransactionJudge
 
 NO_PRODUCER_ID = -1
@@ -66,6 +74,8 @@ class Refusal(Enum):
     OPEN_TRANSACTION = "the producer has a transaction open in the partition"
     TRANSACTION_TOO_LARGE = "the transaction has too many partitions"
     LATE_IN_TRANSACTION = "another transaction has begun since the batch arrived"
+    MIRRORED = "the topic is mirrored from another cluster"
+    MISPLACED = "the mirrored batch does not follow the partition's end"
 
 
 class BatchOutcome(NamedTuple):
@@ -106,6 +116,7 @@ class CommitWal:
     """Make the batches of a stored object readable.
 
     batches: in object order.  append_time_topics: ids of those that have LogAppendTime.
+    mirrored: those that a mirror brings, by position in the object.
     Answer: one BatchOutcome per batch.
     """
 
@@ -113,6 +124,7 @@ class CommitWal:
     size_bytes: int
     batches: Sequence[BatchFacts]
     append_time_topics: frozenset[bytes] = frozenset()
+    mirrored: Mapping[int, MirroredBatch] = field(default_factory=dict[int, MirroredBatch])
     reads: frozenset[str] = field(default=frozenset({TOPICS, GATEWAYS}), init=False)
     writes: frozenset[str] = field(default=frozenset({HEADS}), init=False)
 
@@ -121,17 +133,17 @@ class CommitWal:
         refused = self._refused_as_a_whole(view)
         if refused is not None:
             return Decided((), [refused] * len(self.batches))
-        judge = _Judge(view, self.append_time_topics)
+        judge = _Judge(view, self.append_time_topics, self.mirrored)
         outcomes = [judge.judge(batch) for batch in self.batches]
         event = WalCommitted(
             self.name.incarnation,
             self.name.counter,
             self.size_bytes,
             tuple(judge.runs()),
-            tuple(judge.producer_batches),
+            tuple(judge.producers()),
         )
         judge.leave_in_overlay(self.name)
-        return Decided((event, *judge.transactions.events()), outcomes)
+        return Decided((event, *judge.transactions.events(), *judge.mirror.events()), outcomes)
 
     def _refused_as_a_whole(self, view: View) -> BatchOutcome | None:
         if not view.state.gateways.is_live(self.name.incarnation):
@@ -155,28 +167,36 @@ class _OpenRun:
     record_count: int
     max_timestamp: int
     crcs: list[int]
-    is_append_time: bool
+    flags: int
 
 
 class _Judge:
     """Judges the batches of one object in order."""
 
-    def __init__(self, view: View, append_time_topics: frozenset[bytes]) -> None:
+    def __init__(
+        self,
+        view: View,
+        append_time_topics: frozenset[bytes],
+        mirrored: Mapping[int, MirroredBatch],
+    ) -> None:
         self._view = view
         self._append_time_topics = append_time_topics
         self._append_time_ms = _append_time(view)
         self._next_offsets: dict[int, int] = {}
         self._producers: dict[tuple[int, int], ProducerState] = {}
         self._runs: list[_OpenRun] = []
-        # The partition whose batches are being judged; _partition is None for an unknown one.
+        # The partition whose batches are being judged; _partition is None for one that no client
+        # may write to, and so is _mirrored, unless a mirror may.
         self._topic_id = b""
         self._index = -1
         self._partition: Partition | None = None
+        self._mirrored: Partition | None = None
         self._stamp_ms = -1
         self._next_offset = 0
         self._run: _OpenRun | None = None
         self.producer_batches: list[ProducerBatch] = []
         self.transactions: Final = TransactionJudge(view)
+        self.mirror: Final = MirrorJudge(mirrored)
 
     def judge(self, batch: BatchFacts) -> BatchOutcome:
         """Return a batch's outcome.  It runs once for every produced batch, so it must be fast."""
@@ -185,7 +205,7 @@ class _Judge:
             self._turn_to(topic_id, index)
         partition = self._partition
         if partition is None:
-            return _REFUSED[Refusal.UNKNOWN_TOPIC]
+            return self._judge_apart(batch)
         if producer_id > NO_PRODUCER_ID:  # a negative id is none, too, as in Kafka
             settled = self._judge_producer(batch, partition)
             if settled is not None:
@@ -202,8 +222,9 @@ class _Judge:
             timestamp = stamp_ms
         run = self._run
         if run is None or run.end != position:
+            flags = RUN_LOG_APPEND_TIME if stamp_ms >= 0 else 0
             run = self._run = _OpenRun(
-                partition, position, position, base_offset, 0, timestamp, [], stamp_ms >= 0
+                partition, position, position, base_offset, 0, timestamp, [], flags
             )
             self._runs.append(run)
         run.end = position + length
@@ -213,25 +234,66 @@ class _Judge:
         run.crcs.append(crc)
         return BatchOutcome(None, base_offset, stamp_ms, partition.log_start)
 
+    def _judge_apart(self, batch: BatchFacts) -> BatchOutcome:
+        """Judge a batch of a partition that no client may write to."""
+        partition = self._mirrored
+        mirrored = self.mirror.find(batch.position)
+        if partition is None:
+            return _REFUSED[Refusal.UNKNOWN_TOPIC if mirrored is None else Refusal.MISPLACED]
+        if mirrored is None:
+            return _REFUSED[Refusal.MIRRORED]
+        is_older = 0 <= mirrored.leader_epoch < partition.leader_epoch
+        fits = mirrored.follows(self._next_offset) and mirrored.next_offset <= MAX_INT64
+        if is_older or not fits:
+            return _REFUSED[Refusal.MISPLACED]
+        self._accept_mirrored(batch, partition, mirrored)
+        return BatchOutcome(None, mirrored.base_offset, -1, partition.log_start)
+
+    def _accept_mirrored(
+        self, batch: BatchFacts, partition: Partition, mirrored: MirroredBatch
+    ) -> None:
+        start, position = self._next_offset, batch.position
+        run = self._run
+        if run is None or run.end != position:
+            run = self._run = _OpenRun(
+                partition, position, position, start, 0, batch.max_timestamp, [], RUN_FINAL
+            )
+            self._runs.append(run)
+        run.end = position + batch.length
+        run.record_count += mirrored.next_offset - start
+        run.max_timestamp = max(run.max_timestamp, batch.max_timestamp)
+        run.crcs.append(batch.crc)
+        producer = batch.producer_id, batch.producer_epoch
+        has_sequence = batch.producer_id > NO_PRODUCER_ID and batch.first_sequence >= 0
+        if has_sequence and mirrored.kind <= TRANSACTIONAL:
+            self._note_producer(batch, (partition.number, producer[0]), mirrored.base_offset, -1)
+        self.mirror.accept(partition.number, partition.leader_epoch, mirrored, producer)
+        self._next_offset = mirrored.next_offset
+
     def _turn_to(self, topic_id: bytes, index: int) -> None:
         """Turn to the batches of another partition: in an object they lie together."""
         self._leave_partition()
         self._topic_id = topic_id
         self._index = index
         self._run = None
-        self._partition = None
+        self._partition = self._mirrored = None
         topic = self._view.state.topics.by_id.get(topic_id)
         if topic is None or not 0 <= index < len(topic.partition_numbers):
             return
         number = topic.partition_numbers[index]
-        partition = self._partition = self._view.state.partitions[number]
+        partition = self._view.state.partitions[number]
+        if topic.link:
+            self._mirrored = partition
+        else:
+            self._partition = partition
         self._stamp_ms = self._append_time_ms if topic_id in self._append_time_topics else -1
         overlaid = self._next_offsets.get(number, self._view.next_offsets.get(number))
         self._next_offset = partition.next_offset if overlaid is None else overlaid
 
     def _leave_partition(self) -> None:
-        if self._partition is not None:
-            self._next_offsets[self._partition.number] = self._next_offset
+        left = self._partition or self._mirrored
+        if left is not None:
+            self._next_offsets[left.number] = self._next_offset
 
     def _out_of_offsets(self) -> BatchOutcome:
         """Refuse a batch whose last record would have no offset; a smaller one may have.
@@ -310,6 +372,11 @@ class _Judge:
         base_offset = self._next_offset
         if batch.flags:
             self.transactions.accept(batch.producer_id, key[0], base_offset)
+        self._note_producer(batch, key, base_offset, append_time_ms)
+
+    def _note_producer(
+        self, batch: BatchFacts, key: tuple[int, int], base_offset: int, append_time_ms: int
+    ) -> None:
         kept = KeptBatch(batch.first_sequence, batch.last_sequence, base_offset, append_time_ms)
         self._producers[key] = with_batch(
             self._producer(key), batch.producer_epoch, kept, self._view.log_time_ms
@@ -335,8 +402,11 @@ class _Judge:
                 run.record_count,
                 run.max_timestamp,
                 run_check(run.partition.topic_id, run.partition.index, run.crcs),
-                RUN_LOG_APPEND_TIME if run.is_append_time else 0,
+                run.flags,
             )
+
+    def producers(self) -> list[ProducerBatch]:
+        return last_batches(self.producer_batches) if self.mirror else self.producer_batches
 
     def leave_in_overlay(self, name: WalName) -> None:
         self._leave_partition()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from ...events.transactions import TransactionGrew
 from ...state.transactions.open import NOTHING_WRITTEN
@@ -33,6 +34,8 @@ class GrowTransaction:
         found = owned(view, self.transactional_id, self.producer_id, self.epoch)
         if isinstance(found, TransactionRefusal):
             return Decided((), found)
+        if any(map(partial(_is_mirrored, view), self.partitions)):
+            return Decided((), TransactionRefusal.MIRRORED)
         numbers = [_number(view, topic_id, index) for topic_id, index in self.partitions]
         if None in numbers:
             return Decided((), TransactionRefusal.UNKNOWN_TOPIC)
@@ -69,6 +72,11 @@ def _number(view: View, topic_id: bytes, index: int) -> int | None:
     if topic is None or not 0 <= index < len(topic.partition_numbers):
         return None
     return topic.partition_numbers[index]
+
+
+def _is_mirrored(view: View, partition: tuple[bytes, int]) -> bool:
+    topic = view.state.topics.by_id.get(partition[0])
+    return topic is not None and bool(topic.link)
 
 
 def _grow(

@@ -21,6 +21,7 @@ class TransactionRefusal(Enum):
     FENCED = "the transactional id has another producer epoch"
     INVALID_STATE = "the transaction is not in a state that allows it"
     CONCURRENT = "another transaction of the id began meanwhile"
+    MIRRORED = "a topic is mirrored from another cluster"
     UNKNOWN_TOPIC = "a topic or partition does not exist (any more)"
     NOT_ADDED = "the transaction does not have the partition or group"
     TOO_LARGE = "the transaction has too many partitions or groups"

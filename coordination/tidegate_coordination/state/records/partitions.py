@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
 from ...events.cluster import RUN_SEGMENT, ProducerBatch, Run
+from ...events.links import STEP_ABORTED, STEP_BEGAN, MirrorStep
 from ..broken import StateBroken, expect
 from ..frozen import FrozenRows
 from .aborted import Aborted
@@ -132,6 +133,64 @@ class Partition:
             if self.aborted is None:
                 self.aborted = Aborted()
             self.aborted.append(producer_id, first_offset, offset, self.last_stable_offset)
+
+    def fold_epoch(self, epoch: int, offset: int) -> None:
+        """Note the first offset of a leader epoch of the source.
+
+        Objects of one entry may all say so, and the first is right.
+        """
+        if epoch > self.leader_epoch:
+            self.epochs = with_epoch(self.epochs, epoch, offset)
+
+    def fold_step(self, step: MirrorStep, log_time_ms: int) -> None:
+        """Note a step of a transaction of the source."""
+        opened = self.open if self.open is not None else OpenSpans()
+        if step.kind == STEP_BEGAN:
+            if step.producer_id not in opened:
+                opened.begin(step.producer_id, step.offset)
+        else:
+            self._fold_mirrored_marker(opened, step, log_time_ms)
+        self.open = opened or None
+
+    def _fold_mirrored_marker(self, opened: OpenSpans, step: MirrorStep, log_time_ms: int) -> None:
+        producer_id, epoch = step.producer_id, step.producer_epoch
+        state = self.producers.get(producer_id)
+        if state is None or state.epoch < epoch:  # later batches may be noted already
+            self.producers[producer_id] = with_marker(None, epoch, log_time_ms)
+        first_offset = opened.end(producer_id)
+        if first_offset is None or step.kind != STEP_ABORTED:
+            return
+        if self.aborted is None:
+            self.aborted = Aborted()
+        # The partition's end may lie beyond later steps, so the end of this one counts.
+        stable = opened.lowest if opened else step.offset + 1
+        self.aborted.append(producer_id, first_offset, step.offset, stable)
+
+    def fold_place(self, log_start: int, next_offset: int) -> list[RunRow]:
+        """Move the bounds of a mirrored partition up; return the removed runs."""
+        expect(
+            self.log_start <= log_start <= next_offset and next_offset >= self.next_offset,
+            f"partition {self.number}: {log_start} to {next_offset} after {self.log_start}"
+            f" to {self.next_offset}",
+        )
+        if next_offset > self.next_offset:
+            self._end_transactions(next_offset, is_emptied=log_start >= self.next_offset)
+        self.next_offset = next_offset
+        return self.fold_log_start(log_start)
+
+    def _end_transactions(self, next_offset: int, *, is_emptied: bool) -> None:
+        """End the open transactions of the source: it has removed their markers.
+
+        Records of them that stay here are those that the source removed, so no reader of committed
+        records may get them.  is_emptied: none stay.
+        """
+        opened, self.open = self.open, None
+        if opened is None or is_emptied:
+            return
+        if self.aborted is None:
+            self.aborted = Aborted()
+        for producer_id, first_offset in opened.as_dict().items():
+            self.aborted.append(producer_id, first_offset, next_offset - 1, next_offset)
 
     def fold_log_start(self, offset: int) -> list[RunRow]:
         """Move the log start up; return the removed runs."""
@@ -303,9 +362,16 @@ class PartitionTable:
 
     def add(self, topic_id: bytes, first_index: int, count: int) -> list[int]:
         """Make partitions; return their numbers."""
-        numbers = list(range(self.next_number, self.next_number + count))
         epoch = self.first_epoch
         epochs = self._shared((EpochStart(epoch, 0),)) if epoch else NO_EPOCHS
+        return self._add(topic_id, first_index, count, epochs)
+
+    def add_without_epochs(self, topic_id: bytes, first_index: int, count: int) -> list[int]:
+        """Make mirrored partitions, which have the epochs of another cluster."""
+        return self._add(topic_id, first_index, count, NO_EPOCHS)
+
+    def _add(self, topic_id: bytes, first_index: int, count: int, epochs: Epochs) -> list[int]:
+        numbers = list(range(self.next_number, self.next_number + count))
         for place, number in enumerate(numbers):
             added = Partition(number, topic_id, first_index + place, epochs=epochs)
             self._partitions[number] = added
@@ -317,14 +383,21 @@ class PartitionTable:
         expect(number in self._partitions, f"partition {number} is unknown")
         return self._partitions.pop(number)
 
-    def fold_epochs_opened(self, step: int, at_least: int) -> None:
-        """Begin a new epoch in all partitions, each at its end; new ones begin in it, too.
+    def fold_epochs_opened(
+        self, step: int, at_least: int, mirrored: Set[int] = frozenset()
+    ) -> None:
+        """Begin a new epoch in all partitions but the mirrored ones, each at its end; new ones
+        begin in it, too.
+
+        The source of a mirrored one has lost nothing, and gives its offsets again.
 
         step: as many epochs may have been opened unseen, but for one.  at_least: epochs below it
         may have been opened where they left no trace.
         """
         self.first_epoch = max(self.first_epoch + step, at_least)
         for each in self._partitions.values():
+            if each.number in mirrored:
+                continue
             epoch = max(each.leader_epoch + step, at_least)
             each.epochs = self._shared(with_epoch(each.epochs, epoch, each.next_offset))
 

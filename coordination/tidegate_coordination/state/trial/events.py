@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from ...events import cluster as ev
 from ...events import groups as gev
+from ...events import links as kev
 from ...events import log_moves as lev
 from ...events import restores as rev
 from ...events import transactions as tev
@@ -119,6 +120,11 @@ class Trial:
             tev.OffsetsStaged: transactions.staged,
             tev.TransactionEnded: transactions.ended,
             tev.TransactionalIdsExpired: transactions.expired,
+            kev.LinkSet: None,
+            kev.LinkRemoved: self._link_removed,
+            kev.TopicsLinked: self._topics_linked,
+            kev.MirrorsPlaced: runs.mirrors_placed,
+            kev.RunsMirrored: runs.mirrored,
         }
 
     def _only_once(self, what: str, key: object) -> None:
@@ -228,12 +234,27 @@ class Trial:
     # -- topics, groups, log moves ---------------------------------------------------------------
 
     def _topic_created(self, event: ev.TopicCreated) -> None:
-        topics, key = self._state.topics, collision_key(event.name)
-        expect(event.topic_id not in topics.by_id, f"topic id of {event.name} is taken")
-        expect(key not in topics.by_collision_key, f"topic name {event.name} is taken")
-        self._only_once("topic id", event.topic_id)
+        self._topic_begins(event.topic_id, event.name, event.partition_count)
+
+    def _topic_begins(self, topic_id: bytes, name: str, partition_count: int) -> None:
+        topics, key = self._state.topics, collision_key(name)
+        expect(topic_id not in topics.by_id, f"topic id of {name} is taken")
+        expect(key not in topics.by_collision_key, f"topic name {name} is taken")
+        self._only_once("topic id", topic_id)
         self._only_once("topic name", key)
-        self._add_partitions(event.partition_count)
+        self._add_partitions(partition_count)
+
+    def _topics_linked(self, event: kev.TopicsLinked) -> None:
+        self._state.links.expect_link(event.link)
+        expect(("end of link", event.link) not in self._once, f"link {event.link} is removed")
+        for each in event.topics:
+            self._topic_begins(each.topic_id, each.name, each.partition_count)
+
+    def _link_removed(self, event: kev.LinkRemoved) -> None:
+        self._state.links.expect_link(event.name)
+        for topic in self._state.links.topics_of(event.name):
+            expect(("end of topic", topic.topic_id) in self._once, f"a link with {topic.name}")
+        self._only_once("end of link", event.name)
 
     def _partitions_added(self, event: ev.PartitionsAdded) -> None:
         present = len(self._topic(event.topic_id).partition_numbers)

@@ -10,6 +10,7 @@ from collections import defaultdict
 from typing import Final
 
 from ...events import cluster as ev
+from ...events import links as kev
 from ...events.metadata_versions import FEATURE_NAME, WIDE_NUMBERS
 from ..broken import StateBroken, expect, expect_left
 from ..cluster import ClusterState
@@ -87,6 +88,27 @@ class RunTrial:
         if offset != end or end >= MAX_INT64:
             raise StateBroken(f"partition {number}: marker at {offset}, next is {end}")
         self._next_offsets[number] = end + 1
+
+    def mirrors_placed(self, event: kev.MirrorsPlaced) -> None:
+        """Check that the bounds of a partition only rise, once in an entry."""
+        for each in event.places:
+            partition = self._partition(each.partition)
+            fresh = each.partition not in self._log_starts and each.partition not in self._skipped
+            end = self.end_of(each.partition)
+            in_order = partition.log_start <= each.log_start <= each.next_offset
+            expect(fresh and in_order and end <= each.next_offset, f"placed {each}, end {end}")
+            self._log_starts[each.partition] = each.log_start
+            self._next_offsets[each.partition] = each.next_offset
+
+    def mirrored(self, event: kev.RunsMirrored) -> None:
+        """Check that the partitions exist, and that the numbers fit their columns."""
+        for step in event.steps:
+            self._partition(step.partition)
+            check_producer_columns(step.producer_id, step.producer_epoch, 0, 0, step.offset)
+            expect(step.kind in (kev.STEP_BEGAN, kev.STEP_ABORTED, kev.STEP_COMMITTED), f"{step}")
+        for began in event.epochs:
+            self._partition(began.partition)
+            expect(0 <= began.epoch < 1 << 31 and began.offset >= 0, f"{began}")
 
     def end_of(self, number: int) -> int:
         """Return where a partition ends after the events so far."""

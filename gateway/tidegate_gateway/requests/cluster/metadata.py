@@ -47,6 +47,7 @@ from tidegate_protocol.messages.metadata import (
 )
 from tidegate_protocol.primitives import ZERO_UUID
 
+from ...links.linked_names import LinkedNames
 from ...network.call import Call
 from ...network.turns import Turns
 from ...settings.broker_settings import BrokerSettings
@@ -119,12 +120,16 @@ class PreparedTopics:
 
 @dataclass(frozen=True, slots=True)
 class MetadataHandler:
-    """new_topic_id: 16 random bytes, for topics created on the way."""
+    """new_topic_id: 16 random bytes, for topics created on the way.
+
+    linked: names that are a link's, so no topic is created on the way.
+    """
 
     coordinator: Coordinator
     settings: BrokerSettings
     cluster_view: ClusterView
     new_topic_id: Callable[[], bytes]
+    linked: LinkedNames
     _prepared: dict[_Seen, PreparedTopics] = field(default_factory=dict["_Seen", PreparedTopics])
     api_key: ClassVar[int] = ApiKey.METADATA
     messages: ClassVar[ModuleType] = wire
@@ -180,6 +185,10 @@ class MetadataHandler:
             response.cluster_authorized_operations = ALL_ON_CLUSTER
         return response
 
+    def _is_linked(self, asked: MetadataRequestTopic) -> bool:
+        """Return whether a link will bring the topic: a local one would take its name."""
+        return bool(asked.name) and self.linked.matches(asked.name or "")
+
     async def _find_or_create(
         self, asked: Sequence[MetadataRequestTopic], call: Call, *, may_create: bool
     ) -> set[str]:
@@ -200,6 +209,8 @@ class MetadataHandler:
         topics: dict[str, NewTopic] = {}
         too_many: set[str] = set()
         for each in asked:
+            if self._is_linked(each):
+                continue
             if each.name and each.topic_id == ZERO_UUID and self._is_unknown(each):
                 # Each topic has at least one partition, so names beyond the bound are refused in
                 # any case.

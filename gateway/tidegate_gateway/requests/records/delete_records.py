@@ -39,6 +39,7 @@ _CODES = {
     DeletionRefusal.UNKNOWN_PARTITION: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     DeletionRefusal.OUT_OF_RANGE: ErrorCode.OFFSET_OUT_OF_RANGE,
     DeletionRefusal.POLICY: ErrorCode.POLICY_VIOLATION,
+    DeletionRefusal.MIRRORED: ErrorCode.POLICY_VIOLATION,
 }
 
 

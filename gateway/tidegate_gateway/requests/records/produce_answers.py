@@ -31,6 +31,7 @@ _REFUSAL_CODES = {
     Refusal.OPEN_TRANSACTION: ErrorCode.INVALID_TXN_STATE,
     # Kafka has no such limit.  The client aborts the transaction.
     Refusal.TRANSACTION_TOO_LARGE: ErrorCode.TRANSACTION_ABORTABLE,
+    Refusal.MIRRORED: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     # The batch was not written and will not be: the client may send it again.
     Refusal.ABANDONED: ErrorCode.NOT_ENOUGH_REPLICAS,
     # Its client has given it up, or this gateway had not yet read that the transaction began.

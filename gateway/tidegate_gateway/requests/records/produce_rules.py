@@ -10,6 +10,7 @@ from typing import Final, cast
 
 from tidegate_coordination.configs.topic_settings import TopicSettings
 from tidegate_coordination.events.metadata_versions import TRANSACTIONS
+from tidegate_coordination.rules.looked_up import mirrored_text
 from tidegate_coordination.rules.records import transactional_batches as flags
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.topics import Topic, TopicTable
@@ -106,6 +107,8 @@ def writable_topic(topic: Topic | None, partition: int, version: int) -> Topic:
         raise BatchRefused(unknown, "")
     if topic.name in INTERNAL_TOPICS:
         raise BatchRefused(ErrorCode.INVALID_TOPIC_EXCEPTION, "the topic is internal")
+    if topic.link:
+        raise BatchRefused(ErrorCode.TOPIC_AUTHORIZATION_FAILED, mirrored_text(topic))
     return topic
 
 

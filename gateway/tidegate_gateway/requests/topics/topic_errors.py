@@ -19,6 +19,7 @@ _TOPIC_CODES = {
     TopicRefusal.UNKNOWN_NAME: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     TopicRefusal.UNKNOWN_ID: ErrorCode.UNKNOWN_TOPIC_ID,
     TopicRefusal.CHANGED: ErrorCode.REQUEST_TIMED_OUT,
+    TopicRefusal.MIRRORED: ErrorCode.POLICY_VIOLATION,
 }
 
 _CONFIG_CODES = {
@@ -26,6 +27,7 @@ _CONFIG_CODES = {
     ConfigRefusal.INVALID_CONFIG: ErrorCode.INVALID_CONFIG,
     ConfigRefusal.INVALID_REQUEST: ErrorCode.INVALID_REQUEST,
     ConfigRefusal.CHANGED: ErrorCode.REQUEST_TIMED_OUT,
+    ConfigRefusal.MIRRORED: ErrorCode.POLICY_VIOLATION,
 }
 
 

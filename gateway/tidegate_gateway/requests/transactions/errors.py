@@ -21,6 +21,7 @@ _CODES: Final = {
     TransactionRefusal.FENCED: ErrorCode.PRODUCER_FENCED,
     TransactionRefusal.INVALID_STATE: ErrorCode.INVALID_TXN_STATE,
     TransactionRefusal.CONCURRENT: ErrorCode.CONCURRENT_TRANSACTIONS,
+    TransactionRefusal.MIRRORED: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     TransactionRefusal.UNKNOWN_TOPIC: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     TransactionRefusal.NOT_ADDED: ErrorCode.TRANSACTION_ABORTABLE,
     # Kafka has no such limit.  Clients abort the transaction.

@@ -27,9 +27,9 @@ from tidegate_protocol.messages.list_transactions import (
 )
 
 from ...blocking import Blocking
+from ...name_patterns import LONG_STEPS, BadPattern, NamePattern
 from ...network.call import Call
 from ...network.turns import Turns
-from .id_patterns import LONG_STEPS, BadPattern, IdPattern
 
 # Kafka's names; some name states that no transaction has here.
 _STATES: Final = frozenset(
@@ -80,7 +80,9 @@ class ListTransactions:
     ) -> ListTransactionsResponse:
         """List this gateway's share of the ids that pass all filters."""
         try:
-            pattern = await self.blocking.run(partial(IdPattern, request.transactional_id_pattern))
+            pattern = await self.blocking.run(
+                partial(NamePattern, request.transactional_id_pattern)
+            )
         except BadPattern:
             return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
         await self.coordinator.catch_up()
@@ -97,7 +99,7 @@ class ListTransactions:
         unknown = [each for each in request.state_filters if each not in _STATES]
         return ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=found)
 
-    async def _matches(self, pattern: IdPattern, name: str) -> bool:
+    async def _matches(self, pattern: NamePattern, name: str) -> bool:
         if pattern.steps(name) < LONG_STEPS:
             return pattern.matches(name)
         return await self.blocking.run(partial(pattern.matches, name))

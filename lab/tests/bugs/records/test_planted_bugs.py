@@ -6,6 +6,7 @@ and topics.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -31,7 +32,7 @@ from tidegate_gateway.fetch.fetch_waiters import FetchWaiters
 from tidegate_gateway.fetch.prepared_runs import PreparedRun, prepare_run
 from tidegate_gateway.fetch.time_search import find_first
 from tidegate_gateway.produce import wal_commits, wal_writer
-from tidegate_gateway.produce.wal_commits import WalCommits
+from tidegate_gateway.produce.wal_commits import BatchToken, WalCommits
 from tidegate_gateway.produce.wal_writer import WalWriter
 from tidegate_gateway.requests.records import fetch
 from tidegate_gateway.requests.records.produce_answers import Token
@@ -45,11 +46,11 @@ from tidegate_storage.stores.object_store import StoreUnavailable, put_idempoten
 
 
 class AcknowledgesBeforeCommit(WalCommits):
-    def commit(self, wal: SealedWal) -> None:
+    def commit(self, wal: SealedWal, mirrored: Collection[BatchToken]) -> None:
         settle = self.settle
         settle(wal, [BatchOutcome(None, -1, -1, -1)] * len(wal.batches))
         self.settle = lambda wal, outcomes: None  # type: ignore[method-assign]
-        super().commit(wal)
+        super().commit(wal, mirrored)
         self.settle = settle  # type: ignore[method-assign]
 
 
@@ -86,7 +87,10 @@ class CommitsOutOfOrder(WalWriter):
     def _commit_in_order(self) -> None:
         for sealed in [each for each in self._in_flight if each.stored or each.given_up]:
             self._in_flight.remove(sealed)
-            (self._commits.commit if sealed.stored else self._commits.abandon)(sealed.wal)
+            if sealed.stored:
+                self._commits.commit(sealed.wal, sealed.mirrored)
+            else:
+                self._commits.abandon(sealed.wal)
 
 
 def in_gateway(part: type, name: str = "WalWriter") -> Plant:

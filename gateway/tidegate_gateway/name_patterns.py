@@ -1,6 +1,6 @@
-"""Patterns of transactional ids (KIP-1152), by RE2, as in Kafka.
+"""Patterns of names, by RE2: of transactional ids as in Kafka (KIP-1152), and of topics.
 
-RE2 needs time that grows with the length of the id times the size of the compiled pattern: with
+RE2 needs time that grows with the length of the name times the size of the compiled pattern: with
 32,000 characters and ten times `(a?b?){900}` thirteen seconds.  So the size is bounded, and the
 caller runs what takes long outside of the event loop.
 """
@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 import re2
 
 MAX_PROGRAM: Final = 5_000
-"""RE2's instructions: some 0.1 s for the longest id.  `.*` has 12, and `\\pL+` 1,201."""
+"""RE2's instructions: 0.1 s for the longest transactional id.  `.*` has 12, and `\\pL+` 1,201."""
 LONG_STEPS: Final = 1_000_000
 """Of one match: a millisecond or so."""
 _RE2: Any = re2  # it has no types
@@ -25,11 +25,11 @@ class _Compiled(Protocol):
 
 
 class BadPattern(Exception):
-    """The pattern is no regular expression, or too large: refuse the request."""
+    """The pattern is no regular expression, or too large: refuse it."""
 
 
-class IdPattern:
-    """A pattern that the whole id must match; an empty one matches all.
+class NamePattern:
+    """A pattern that the whole name must match; an empty one matches all.
 
     Raises:
       BadPattern: see there.
@@ -41,11 +41,11 @@ class IdPattern:
             self._compiled = _compiled(pattern)
 
     def steps(self, name: str) -> int:
-        """Return how long the match of an id takes at most; see LONG_STEPS."""
+        """Return how long the match of a name takes at most; see LONG_STEPS."""
         return len(name) * self._compiled.programsize if self._compiled is not None else 0
 
     def matches(self, name: str) -> bool:
-        """Return whether an id matches."""
+        """Return whether a name matches."""
         return self._compiled is None or bool(self._compiled.fullmatch(name))
 
 

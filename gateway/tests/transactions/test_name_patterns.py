@@ -11,13 +11,13 @@ from trio.testing import MockClock
 from tests.worlds.transaction_client import init
 from tests.worlds.wire_client import NOW_MS, wire_world
 from tidegate_gateway.blocking import Inline
-from tidegate_gateway.network.call import Call, Peer
-from tidegate_gateway.requests.transactions.id_patterns import (
+from tidegate_gateway.name_patterns import (
     LONG_STEPS,
     MAX_PROGRAM,
     BadPattern,
-    IdPattern,
+    NamePattern,
 )
+from tidegate_gateway.network.call import Call, Peer
 from tidegate_gateway.requests.transactions.list_transactions import ListTransactions
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import list_transactions as lt
@@ -38,7 +38,7 @@ SLOW = "(a?b?){400}"
     ],
 )
 def test_the_whole_id_must_match(pattern: str | None, matching: list[str]) -> None:
-    compiled = IdPattern(pattern)
+    compiled = NamePattern(pattern)
     assert [each for each in ("", "x-1", "y", "\n") if compiled.matches(each)] == matching
 
 
@@ -48,12 +48,12 @@ def test_the_whole_id_must_match(pattern: str | None, matching: list[str]) -> No
 )
 def test_patterns_that_are_wrong_or_too_large_are_refused(pattern: str) -> None:
     with pytest.raises(BadPattern):
-        IdPattern(pattern)
+        NamePattern(pattern)
 
 
 def test_an_alternative_of_a_hundred_ids_is_not_too_large() -> None:
     names = [f"application-{number:04}-of-the-shop-in-europe" for number in range(100)]
-    pattern = IdPattern("|".join(names))
+    pattern = NamePattern("|".join(names))
     assert all(map(pattern.matches, names))
     assert pattern.steps("x" * 100) < 100 * MAX_PROGRAM
 
@@ -85,7 +85,7 @@ async def test_a_match_that_takes_long_runs_outside_of_the_event_loop(
             answer = await handler.handle(call, request)
             assert len(answer.transaction_states) == count
             assert noted.count == runs, pattern
-        assert IdPattern(SLOW).steps("ab" * 16_000) > LONG_STEPS
+        assert NamePattern(SLOW).steps("ab" * 16_000) > LONG_STEPS
         request = lt.ListTransactionsRequest(transactional_id_pattern=SLOW * 10)
         answer = await client.call("ListTransactions", 2, request)
         assert answer.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION

@@ -1,0 +1,99 @@
+"""Events of links to a classic Kafka cluster, the source (tags 70 to 89).  tenant: see cluster.py.
+
+A mirrored topic has the source's topic id.  Its batches lie here as the source's leaders gave them:
+with their offsets, leader epochs, producers and markers.  Only the mirror writes to it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from .cluster import Event
+
+
+class LinkSet(Event, frozen=True, tag=70):
+    """A link is made, or its settings are replaced.
+
+    cluster_id: the source's.  bootstrap_servers: host:port, with commas between.  topics: patterns
+      of the topics to mirror; see rules/links.py.  Secrets stay in the gateways' settings.
+    """
+
+    name: str
+    cluster_id: str
+    bootstrap_servers: str
+    topics: tuple[str, ...]
+    tenant: int = 0
+
+
+class LinkRemoved(Event, frozen=True, tag=71):
+    """The link is gone; it has no topic any more."""
+
+    name: str
+    tenant: int = 0
+
+
+class LinkedTopic(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """A topic as the source has it; configs: only the set ones that are known here, too."""
+
+    topic_id: bytes
+    name: str
+    partition_count: int
+    replication_factor: int
+    configs: dict[str, str]
+
+
+class TopicsLinked(Event, frozen=True, tag=72):
+    """New topics that a link mirrors; their partitions are empty and begin at offset 0."""
+
+    link: str
+    topics: tuple[LinkedTopic, ...]
+    tenant: int = 0
+
+
+class MirrorPlace(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """The bounds of a mirrored partition.
+
+    There is no batch from its end so far up to next_offset, and none below log_start any more.
+    """
+
+    partition: int
+    log_start: int
+    next_offset: int
+
+
+class MirrorsPlaced(Event, frozen=True, tag=73):
+    """The source's log begins later, or its end is above the last batch."""
+
+    places: tuple[MirrorPlace, ...]
+
+
+STEP_BEGAN: Final = 0
+STEP_ABORTED: Final = 1
+STEP_COMMITTED: Final = 2
+
+
+class MirrorStep(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """A transactional batch, the first one after a marker, or a marker.  kind: STEP_*."""
+
+    partition: int
+    producer_id: int
+    producer_epoch: int
+    offset: int
+    kind: int
+
+
+class EpochBegan(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """The first batch of a leader epoch in a partition."""
+
+    partition: int
+    epoch: int
+    offset: int
+
+
+class RunsMirrored(Event, frozen=True, tag=74):
+    """What the mirrored batches of the WalCommitted before it say, in the order of offsets."""
+
+    steps: tuple[MirrorStep, ...]
+    epochs: tuple[EpochBegan, ...]

@@ -1,0 +1,269 @@
+"""Links, the topics that they mirror, and the bounds of mirrored partitions.
+
+Each proposal of a mirror says what its gateway has seen here; if that has changed meanwhile, it is
+refused, and the gateway looks again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final, NamedTuple
+
+from ..configs.topic_configs import TOPIC_CONFIGS
+from ..configs.validation import InvalidConfig
+from ..events.cluster import ConfigsSet, Event, PartitionsAdded, TopicDeleted
+from ..events.links import (
+    LinkedTopic,
+    LinkRemoved,
+    LinkSet,
+    MirrorPlace,
+    MirrorsPlaced,
+    TopicsLinked,
+)
+from ..events.metadata_versions import FEATURE_NAME, LINKS
+from ..state.links import Link
+from ..state.name_changes import TOPIC_RESOURCE
+from ..state.topics import Topic, collision_key
+from .configs import checked_topic_configs
+from .proposal import HEADS, OBJECTS, TOPICS, Decided, View
+from .topic_names import illegal_topic_name
+from .topics import MAX_PARTITIONS_PER_REQUEST
+
+MAX_LINKS: Final = 100
+MAX_PATTERNS: Final = 1_000
+_NAME: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+_TOPICS: Final = frozenset({TOPICS})
+_ALL: Final = frozenset({TOPICS, HEADS, OBJECTS})
+
+
+class LinkRefusal(Enum):
+    """Why a link or its topics were not changed."""
+
+    NOT_YET = (
+        f"the cluster's {FEATURE_NAME} is below {LINKS}: run this release on all gateways and"
+        f" drivers, then raise it with `kafka-features.sh upgrade --feature {FEATURE_NAME}={LINKS}`"
+    )
+    NAME = "a link's name has up to 63 small letters, digits and hyphens, and begins with no hyphen"
+    EXISTS = "there is such a link; give --replace to change it"
+    UNKNOWN = "there is no such link"
+    OTHER_SOURCE = "the link is to another cluster: its topics' offsets would make no sense there"
+    OWN_CLUSTER = "the source is this cluster itself"
+    TOO_MANY = f"a cluster has up to {MAX_LINKS} links, and a link up to {MAX_PATTERNS} patterns"
+    HAS_TOPICS = "it mirrors topics; give --delete-topics to delete their copies here"
+
+
+def _refusal(view: View) -> LinkRefusal | None:
+    return None if view.state.metadata_version >= LINKS else LinkRefusal.NOT_YET
+
+
+@dataclass(frozen=True, slots=True)
+class SetLink:
+    """Make a link, or replace the settings of one.  Answer: a refusal, or None.
+
+    replaces: whether there may be such a link; its source stays the same cluster.
+    """
+
+    name: str
+    cluster_id: str
+    bootstrap_servers: str
+    topics: tuple[str, ...]
+    replaces: bool = False
+    reads: frozenset[str] = field(default=_TOPICS, init=False)
+    writes: frozenset[str] = field(default=_TOPICS, init=False)
+
+    def decide(self, view: View) -> Decided[LinkRefusal | None]:
+        """See the class."""
+        refusal = _refusal(view) or self._refusal(view.state.links.by_name, view.state.cluster_id)
+        if refusal is not None:
+            return Decided((), refusal)
+        event = LinkSet(self.name, self.cluster_id, self.bootstrap_servers, self.topics)
+        return Decided((event,), None)
+
+    def _refusal(self, links: Mapping[str, Link], own_id: str) -> LinkRefusal | None:
+        present = links.get(self.name)
+        too_many = len(links) >= MAX_LINKS and present is None
+        if not _NAME.fullmatch(self.name):
+            return LinkRefusal.NAME
+        if self.cluster_id == own_id:
+            return LinkRefusal.OWN_CLUSTER
+        if too_many or len(self.topics) > MAX_PATTERNS:
+            return LinkRefusal.TOO_MANY
+        if present is not None and not self.replaces:
+            return LinkRefusal.EXISTS
+        if present is not None and present.cluster_id != self.cluster_id:
+            return LinkRefusal.OTHER_SOURCE
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveLink:
+    """Forget a link.  Answer: a refusal, or the names of the topics that go with it."""
+
+    name: str
+    deletes_topics: bool = False
+    reads: frozenset[str] = field(default=_TOPICS, init=False)
+    writes: frozenset[str] = field(default=_ALL, init=False)
+
+    def decide(self, view: View) -> Decided[LinkRefusal | list[str]]:
+        """See the class."""
+        if self.name not in view.state.links.by_name:
+            return Decided((), LinkRefusal.UNKNOWN)
+        topics = list(view.state.links.topics_of(self.name))
+        if topics and not self.deletes_topics:
+            return Decided((), LinkRefusal.HAS_TOPICS)
+        events: list[Event] = [TopicDeleted(each.topic_id) for each in topics]
+        return Decided((*events, LinkRemoved(self.name)), [each.name for each in topics])
+
+
+class TopicRefused(NamedTuple):
+    """Why a topic of the source is not mirrored, for a person."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorTopics:
+    """Make topics as a link's source has them, or have them follow their source.
+
+    topics: with the configs that are set at the source; those unknown here are left out.  They have
+      up to MAX_PARTITIONS_PER_REQUEST partitions together.  Answer: the topics that are not
+      mirrored, or whose change is not possible.
+    """
+
+    link: str
+    topics: tuple[LinkedTopic, ...]
+    reads: frozenset[str] = field(default=_TOPICS, init=False)
+    writes: frozenset[str] = field(default=_TOPICS, init=False)
+
+    def decide(self, view: View) -> Decided[list[TopicRefused]]:
+        """See the class."""
+        refused: list[TopicRefused] = []
+        made: list[LinkedTopic] = []
+        changes: list[Event] = []
+        if self.link not in view.state.links.by_name:
+            gone = "the link is gone"
+            return Decided((), [TopicRefused(each.name, gone) for each in self.topics])
+        taken: set[str] = set()
+        for each in self.topics:
+            present = view.state.topics.by_id.get(each.topic_id)
+            text = _wrong(view, self.link, each, present, taken)
+            if text:
+                refused.append(TopicRefused(each.name, text))
+            elif present is None:
+                taken.add(collision_key(each.name))
+                made.append(_known(each))
+            else:
+                changes += _changes(present, _known(each))
+        linked = (TopicsLinked(self.link, tuple(made)),) if made else ()
+        return Decided((*linked, *changes), refused)
+
+
+def _wrong(
+    view: View, link: str, wanted: LinkedTopic, present: Topic | None, taken: set[str]
+) -> str:
+    """Return why a topic cannot be mirrored; "" if it can."""
+    if not 1 <= wanted.partition_count <= MAX_PARTITIONS_PER_REQUEST:
+        return f"it has {wanted.partition_count} partitions"
+    try:
+        _known(wanted)
+    except InvalidConfig as error:
+        return str(error)
+    if present is not None:
+        if present.link != link:
+            return "its topic id is in use here"
+        fewer = wanted.partition_count < len(present.partition_numbers)
+        return "it has fewer partitions than here" if fewer else ""
+    text = illegal_topic_name(wanted.name)
+    if text is not None:
+        return text
+    key = collision_key(wanted.name)
+    other = view.state.topics.by_collision_key.get(key)
+    if other is not None or key in taken:
+        name = other.name if other is not None else wanted.name
+        return f"the name is taken here: by topic {name}"
+    return ""
+
+
+def known_configs(configs: Mapping[str, str]) -> dict[str, str]:
+    """Return the configs of a source's topic that have a meaning here."""
+    return {name: text for name, text in configs.items() if name in TOPIC_CONFIGS}
+
+
+def _known(topic: LinkedTopic) -> LinkedTopic:
+    """Return the topic with the configs that have a meaning here.
+
+    Raises:
+      InvalidConfig: a known one has a value that is not allowed here.
+    """
+    checked = checked_topic_configs(known_configs(topic.configs))
+    return LinkedTopic(
+        topic.topic_id, topic.name, topic.partition_count, topic.replication_factor, checked
+    )
+
+
+def _changes(present: Topic, wanted: LinkedTopic) -> Iterator[Event]:
+    if wanted.partition_count > len(present.partition_numbers):
+        yield PartitionsAdded(present.topic_id, wanted.partition_count)
+    if wanted.configs != present.configs:
+        yield ConfigsSet(TOPIC_RESOURCE, present.name, wanted.configs)
+
+
+ANY_END: Final = -1
+
+
+class Placing(NamedTuple):
+    """Move the bounds of a mirrored partition up; see MirrorPlace.
+
+    after: where the partition ends here now; ANY_END: wherever that is, and it stays there.
+    """
+
+    topic_id: bytes
+    partition: int
+    after: int
+    log_start: int
+    next_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceMirrors:
+    """Answer: for each placing, whether it was done."""
+
+    link: str
+    placings: Sequence[Placing]
+    reads: frozenset[str] = field(default=_ALL, init=False)
+    writes: frozenset[str] = field(default=frozenset({HEADS, OBJECTS}), init=False)
+
+    def decide(self, view: View) -> Decided[list[bool]]:
+        """It reads heads, so it never shares an entry with a commit that came before it."""
+        placed: dict[int, MirrorPlace] = {}
+        answers: list[bool] = []
+        for each in self.placings:
+            place = self._place(view, each)
+            is_new = place is not None and place.partition not in placed
+            if place is not None and is_new:
+                placed[place.partition] = place
+                view.next_offsets[place.partition] = place.next_offset
+            answers.append(is_new)
+        events = (MirrorsPlaced(tuple(placed.values())),) if placed else ()
+        return Decided(events, answers)
+
+    def _place(self, view: View, placing: Placing) -> MirrorPlace | None:
+        topic = view.state.topics.by_id.get(placing.topic_id)
+        if topic is None or topic.link != self.link:
+            return None
+        if not 0 <= placing.partition < len(topic.partition_numbers):
+            return None
+        partition = view.state.partitions[topic.partition_numbers[placing.partition]]
+        log_start, next_offset = placing.log_start, placing.next_offset
+        if placing.after == ANY_END:
+            next_offset = partition.next_offset
+            if log_start == partition.log_start:
+                return None
+        elif partition.next_offset != placing.after or next_offset < placing.after:
+            return None
+        in_order = partition.log_start <= log_start <= next_offset
+        return MirrorPlace(partition.number, log_start, next_offset) if in_order else None

@@ -1,0 +1,57 @@
+"""Folds of links and of the partitions that they mirror."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ..events import cluster as ev
+from ..events import links as kev
+from .name_changes import TOPIC_RESOURCE
+from .tables import StateTables
+
+
+class MirrorFolds:
+    """Folds the events of links, for ClusterState.apply()."""
+
+    def __init__(self, state: StateTables) -> None:
+        self._state: Final = state
+
+    def fold_linked(self, event: kev.TopicsLinked) -> None:
+        """Topics that a link mirrors begin, empty."""
+        state = self._state
+        state.links.expect_link(event.link)
+        for each in event.topics:
+            # No epoch: the source's come with its batches.
+            numbers = state.partitions.add_without_epochs(each.topic_id, 0, each.partition_count)
+            created = ev.TopicCreated(
+                each.topic_id,
+                each.name,
+                each.partition_count,
+                each.replication_factor,
+                each.configs,
+            )
+            state.topics.fold_created(created, numbers, event.link)
+            state.name_changes.note(TOPIC_RESOURCE, each.name, state.position + 1)
+
+    def fold_placed(self, event: kev.MirrorsPlaced) -> None:
+        """The bounds of mirrored partitions move up."""
+        state = self._state
+        numbers = [each.partition for each in event.places]
+        state.keep_partitions(numbers)
+        state.touched.update(numbers)
+        for place in event.places:
+            partition = state.partitions[place.partition]
+            for row in partition.fold_place(place.log_start, place.next_offset):
+                if not row.is_marker:
+                    state.objects.release(row.object_number, state.log_time_ms)
+
+    def fold_mirrored(self, event: kev.RunsMirrored) -> None:
+        """Note the leader epochs and transactions of the batches just committed.
+
+        The fold of their WalCommitted has kept and touched the partitions.
+        """
+        partitions = self._state.partitions
+        for each in event.epochs:
+            partitions[each.partition].fold_epoch(each.epoch, each.offset)
+        for step in event.steps:
+            partitions[step.partition].fold_step(step, self._state.log_time_ms)

@@ -1,0 +1,47 @@
+"""Metrics of links to classic clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+
+from ..gateway import Gateway
+from ..links.link_report import LinkFigures, figures
+from .families import counter, gauge
+
+_BY_LINK: Final = (
+    ("tidegate_link_up", "1 while this gateway reaches the link's source", "is_up"),
+    ("tidegate_link_partitions", "Partitions that this gateway mirrors", "partitions"),
+    ("tidegate_link_stuck_partitions", "Mirrored partitions that do not go on", "stuck"),
+    (
+        "tidegate_link_lag_records",
+        "Offsets of the source that are not here yet, of the partitions of this gateway",
+        "lag_records",
+    ),
+    (
+        "tidegate_link_refused_topics",
+        "Topics of the source that cannot be mirrored, at the gateway that looks",
+        "refused",
+    ),
+)
+
+
+def link_metrics(gateway: Gateway) -> Iterator[Metric]:
+    """Yield the metrics of links."""
+    found = list(figures(gateway.links, gateway.coordinator.state))
+    for name, help_text, attribute in _BY_LINK:
+        yield _of_links(name, help_text, attribute, found)
+    held = gateway.links.held
+    yield counter("tidegate_link_copied_bytes", "Bytes of mirrored batches", held.copied_bytes)
+    yield gauge(
+        "tidegate_link_held_bytes", "Bytes of mirrored batches not committed yet", held.held
+    )
+
+
+def _of_links(name: str, help_text: str, attribute: str, found: Sequence[LinkFigures]) -> Metric:
+    family = GaugeMetricFamily(name, help_text, labels=["link"])
+    for each in found:
+        family.add_metric([each.name], float(getattr(each, attribute)))
+    return family

@@ -1,0 +1,1 @@
+"""`tidegate link`: topics of a classic Kafka cluster, mirrored here."""

@@ -1,0 +1,196 @@
+"""The commands `tidegate link check`, `plan`, `add`, `status`, `verify` and `remove`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..options import DataOfCluster, Json, LogThatExists
+
+app = typer.Typer(
+    help="Topics of a classic Kafka cluster, mirrored here.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The link's name.")]
+Servers = Annotated[
+    str,
+    typer.Option(metavar="HOST:PORT,...", help="Brokers of the source; all of them are found."),
+]
+Properties = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Properties of Kafka's clients: security.protocol, sasl.mechanism and so on.",
+    ),
+]
+OneName = Annotated[str | None, typer.Argument(metavar="NAME", help="A link that exists.")]
+OtherServers = Annotated[
+    str | None,
+    typer.Option("--bootstrap-servers", metavar="HOST:PORT,...", help="Brokers of a source."),
+]
+Patterns = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--topics",
+        metavar="PATTERN",
+        help="Topics whose whole name matches; may be repeated.",
+    ),
+]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+
+
+@app.command("check")
+def check_source(
+    name: OneName = None,
+    bootstrap_servers: OtherServers = None,
+    topics: Patterns = None,
+    client_properties: Properties = None,
+    data: DataOfCluster = Path("tidegate-data"),
+    log: LogThatExists = None,
+    json: Json = False,
+) -> None:
+    """Check that a source can be reached and read; exit code 1 if something is missing.
+
+    It changes nothing. Run it where a gateway runs: what it reaches is what counts.
+    """
+    from ..existing_cluster import ClusterOptions
+    from .looks import LookOptions, run_check
+
+    options = LookOptions(name, bootstrap_servers, tuple(topics or ()), client_properties)
+    raise typer.Exit(run_check(ClusterOptions(data, log), options, as_json=json))
+
+
+@app.command("plan")
+def plan_link(
+    name: OneName = None,
+    bootstrap_servers: OtherServers = None,
+    topics: Patterns = None,
+    rate: Annotated[
+        float,
+        typer.Option(min=0.1, metavar="MIB", help="MiB a second, for the estimate of the time."),
+    ] = 50.0,
+    client_properties: Properties = None,
+    data: DataOfCluster = Path("tidegate-data"),
+    log: LogThatExists = None,
+    json: Json = False,
+) -> None:
+    """Show the topics that a link mirrors or would mirror, their sizes, and what stands in the way.
+
+    It changes nothing. The exit code is 1 if a topic cannot be mirrored.
+    """
+    from ..existing_cluster import ClusterOptions
+    from .looks import LookOptions, run_plan
+
+    options = LookOptions(name, bootstrap_servers, tuple(topics or ()), client_properties)
+    cluster = ClusterOptions(data, log)
+    raise typer.Exit(run_plan(cluster, options, mib_per_second=rate, as_json=json))
+
+
+@app.command("add")
+def add_link(
+    name: Name,
+    bootstrap_servers: Servers,
+    topics: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATTERN",
+            help="Mirror topics whose whole name matches, also later ones; may be repeated.",
+        ),
+    ] = None,
+    client_properties: Properties = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Change the link if there is one of this name.")
+    ] = False,
+    data: DataOfCluster = Path("tidegate-data"),
+    log: LogThatExists = None,
+    json: Json = False,
+) -> None:
+    """Link this cluster to another one, the source, and mirror topics of it.
+
+    Nothing is written at the source. The copies have the same names, topic ids, partitions,
+    configs and offsets; clients can read them here.
+    """
+    from ..existing_cluster import ClusterOptions
+    from .commands import NewLink, run_add
+
+    link = NewLink(name, bootstrap_servers, tuple(topics or ()), client_properties, replace)
+    raise typer.Exit(run_add(ClusterOptions(data, log), link, as_json=json))
+
+
+@app.command("status")
+def link_status(
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="One link; all.")] = None,
+    client_properties: Properties = None,
+    data: DataOfCluster = Path("tidegate-data"),
+    log: LogThatExists = None,
+    json: Json = False,
+) -> None:
+    """Show how far the copies of a link's topics are; the exit code is 1 if the source is silent.
+
+    With NAME it asks the source for its ends; without, it lists the links.
+    """
+    from ..existing_cluster import ClusterOptions
+    from .commands import run_list, run_status
+
+    cluster = ClusterOptions(data, log)
+    if name is None:
+        raise typer.Exit(run_list(cluster, as_json=json))
+    raise typer.Exit(run_status(cluster, name, client_properties, as_json=json))
+
+
+@app.command("verify")
+def verify_link(
+    name: Name,
+    topic: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Only this topic; may be repeated."),
+    ] = None,
+    records: Annotated[
+        bool,
+        typer.Option("--records", help="Compare records, not batches: slower."),
+    ] = False,
+    gateway: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="A gateway to read from; not given: any."),
+    ] = None,
+    client_properties: Properties = None,
+    data: DataOfCluster = Path("tidegate-data"),
+    log: LogThatExists = None,
+    json: Json = False,
+) -> None:
+    """Read the copies of a link's topics, and compare each batch with the source's.
+
+    Without --records by the CRC of each batch, which covers its records, keys, headers and time
+    stamps. The exit code is 1 if anything differs.
+    """
+    from ..existing_cluster import ClusterOptions
+    from .verify import VerifyOptions, run_verify
+
+    options = VerifyOptions(name, tuple(topic or ()), records, gateway, client_properties)
+    raise typer.Exit(run_verify(ClusterOptions(data, log), options, as_json=json))
+
+
+@app.command("remove")
+def remove_link(
+    name: Name,
+    delete_topics: Annotated[
+        bool, typer.Option("--delete-topics", help="Delete the copies of its topics here.")
+    ] = False,
+    yes: Yes = False,
+    data: DataOfCluster = Path("tidegate-data"),
+    log: LogThatExists = None,
+    json: Json = False,
+) -> None:
+    """Remove a link. Nothing changes at the source.
+
+    The exit code is 1 if it was not removed.
+    """
+    from ..existing_cluster import ClusterOptions
+    from .commands import run_remove
+
+    cluster = ClusterOptions(data, log)
+    raise typer.Exit(run_remove(cluster, name, deletes=delete_topics, yes=yes, as_json=json))

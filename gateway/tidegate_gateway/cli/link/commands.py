@@ -1,0 +1,193 @@
+"""Runs `tidegate link add`, `status` and `remove`, from any machine that reaches the log.
+
+A command appends its change to the metadata log itself; the gateways follow it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import trio
+
+from tidegate_coordination.rules.mirrors import LinkRefusal, RemoveLink, SetLink
+from tidegate_coordination.state.cluster import ClusterState
+from tidegate_coordination.state.links import Link
+from tidegate_runtime.settings_texts import BadSource
+
+from ...links.source_bounds import LATEST, Place, source_offsets
+from ...links.source_topics import TopicPatterns, wanted
+from ...name_patterns import BadPattern
+from ..asking import confirmed
+from ..existing_cluster import NOT_DONE, ClusterOptions, opened_cluster, run_told
+from .source import opened_source
+from .text import (
+    Added,
+    Copy,
+    added_json,
+    added_text,
+    list_json,
+    list_text,
+    removed_json,
+    removed_text,
+    status_json,
+    status_text,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NewLink:
+    """As it was typed."""
+
+    name: str
+    bootstrap_servers: str
+    topics: tuple[str, ...]
+    client_properties: Path | None
+    replaces: bool
+
+
+def run_add(cluster: ClusterOptions, new: NewLink, *, as_json: bool) -> int:
+    """Make or change a link; return the exit code."""
+
+    async def work() -> int:
+        try:
+            TopicPatterns(new.topics)
+        except BadPattern as error:
+            raise BadSource(f"--topics: {error}") from None
+        async with (
+            opened_source(new.bootstrap_servers, new.client_properties) as source,
+            opened_cluster(cluster) as coordinator,
+        ):
+            metadata = await source.refresh()
+            if metadata.cluster_id is None:
+                raise BadSource("the source has no cluster id: it is older than Kafka 0.10.1")
+            link = Link(new.name, metadata.cluster_id, new.bootstrap_servers, new.topics)
+            proposal = SetLink(
+                link.name, link.cluster_id, link.bootstrap_servers, link.topics, new.replaces
+            )
+            refusal = await coordinator.propose(proposal)
+            added = Added(link, [each.name for each in wanted(link, metadata)], refusal)
+        if refusal is not None and not as_json:
+            return _refused(new.name, refusal)
+        print(added_json(added) if as_json else added_text(added, new.client_properties))
+        return NOT_DONE if refusal is not None else 0
+
+    return run_told(work)
+
+
+def _refused(name: str, refusal: LinkRefusal) -> int:
+    print(f"tidegate: link {name}: {refusal.value}", file=sys.stderr)
+    return NOT_DONE
+
+
+def run_list(cluster: ClusterOptions, *, as_json: bool) -> int:
+    """Print the links; return the exit code."""
+
+    async def work() -> int:
+        async with opened_cluster(cluster) as coordinator:
+            state = coordinator.state
+            rows = [
+                (each, sum(1 for _ in state.links.topics_of(name)))
+                for name, each in sorted(state.links.by_name.items())
+            ]
+        print(list_json(rows) if as_json else list_text(rows))
+        return 0
+
+    return run_told(work)
+
+
+def run_status(cluster: ClusterOptions, name: str, file: Path | None, *, as_json: bool) -> int:
+    """Print how far each topic is; return the exit code."""
+
+    async def work() -> int:
+        async with opened_cluster(cluster) as coordinator:
+            link = known_link(coordinator.state, name)
+            ends: Mapping[Place, int | str] = {}
+            problem = ""
+            try:
+                async with opened_source(link.bootstrap_servers, file) as source:
+                    places = list(_places(coordinator.state, name))
+                    await source.refresh({topic for topic, _ in places})
+                    ends = await source_offsets(source, places, LATEST)
+            except BadSource as error:
+                problem = str(error)
+            await coordinator.catch_up()
+            copies = _copies(coordinator.state, name, ends)
+        print(status_json(link, copies, problem) if as_json else status_text(link, copies, problem))
+        return NOT_DONE if problem else 0
+
+    return run_told(work)
+
+
+def known_link(state: ClusterState, name: str) -> Link:
+    """Return a link by its name.
+
+    Raises:
+      BadSource: there is none.
+    """
+    link = state.links.by_name.get(name)
+    if link is None:
+        raise BadSource(f"there is no link {name!r}; see `tidegate link status`")
+    return link
+
+
+def _places(state: ClusterState, name: str) -> list[Place]:
+    return [
+        (topic.name, index)
+        for topic in state.links.topics_of(name)
+        for index in range(len(topic.partition_numbers))
+    ]
+
+
+def _copies(state: ClusterState, name: str, ends: Mapping[Place, int | str]) -> list[Copy]:
+    copies: list[Copy] = []
+    for topic in sorted(state.links.topics_of(name), key=lambda each: each.name):
+        partitions = [state.partitions[number] for number in topic.partition_numbers]
+        copied = sum(each.next_offset - each.log_start for each in partitions)
+        behind, problems = 0, set[str]()
+        for index, partition in enumerate(partitions):
+            end = ends.get((topic.name, index))
+            if isinstance(end, int):
+                behind += max(end - partition.next_offset, 0)
+            elif end is not None:
+                problems.add(end)
+        known = bool(ends) and not problems
+        size = sum(each.size_bytes for each in partitions)
+        copies.append(
+            Copy(
+                topic.name,
+                len(partitions),
+                size,
+                copied,
+                behind if known else None,
+                "; ".join(sorted(problems)),
+            )
+        )
+    return copies
+
+
+def run_remove(
+    cluster: ClusterOptions, name: str, *, deletes: bool, yes: bool, as_json: bool
+) -> int:
+    """Forget a link, and delete the copies if asked; return the exit code."""
+
+    async def work() -> int:
+        if as_json and not yes:
+            raise BadSource("--json cannot ask for a confirmation: give --yes, too")
+        async with opened_cluster(cluster) as coordinator:
+            known_link(coordinator.state, name)
+            count = sum(1 for _ in coordinator.state.links.topics_of(name))
+            question = f"Remove link {name}, and delete its {count} topics here?"
+            asks = partial(confirmed, question)
+            if not yes and not await trio.to_thread.run_sync(asks, abandon_on_cancel=True):
+                return NOT_DONE
+            answer = await coordinator.propose(RemoveLink(name, deletes))
+        if isinstance(answer, LinkRefusal):
+            return _refused(name, answer)
+        print(removed_json(name, answer) if as_json else removed_text(name, answer))
+        return 0
+
+    return run_told(work)

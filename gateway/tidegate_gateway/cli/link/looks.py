@@ -1,0 +1,135 @@
+"""Runs `tidegate link check` and `plan`: looks at a source, and changes nothing anywhere."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+from tidegate_coordination.state.cluster import ClusterState
+from tidegate_coordination.state.links import Link
+from tidegate_runtime.settings_texts import BadSource
+
+from ...classic.errors import ClassicError
+from ...links.source_topics import TopicPatterns
+from ...links.survey import Candidate, Finding, candidates_of, findings
+from ...name_patterns import BadPattern
+from ..existing_cluster import NOT_DONE, ClusterOptions, opened_cluster, run_told
+from ..table import aligned, mark, printable
+from .commands import known_link
+from .source import opened_source
+
+_MIB: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class LookOptions:
+    """As they were typed: a link by its name, or what a new one would have."""
+
+    name: str | None
+    bootstrap_servers: str | None
+    topics: tuple[str, ...]
+    client_properties: Path | None
+
+
+def _link(state: ClusterState, options: LookOptions) -> Link:
+    try:
+        TopicPatterns(options.topics)
+    except BadPattern as error:
+        raise BadSource(f"--topics: {error}") from None
+    if options.name is not None:
+        link = known_link(state, options.name)
+        servers = options.bootstrap_servers or link.bootstrap_servers
+        topics = options.topics or link.topics
+        return Link(link.name, link.cluster_id, servers, topics)
+    if options.bootstrap_servers is None:
+        raise BadSource("name a link, or give the --bootstrap-servers of a source")
+    return Link("", "", options.bootstrap_servers, options.topics or (".*",))
+
+
+def run_check(cluster: ClusterOptions, options: LookOptions, *, as_json: bool) -> int:
+    """Print what a link needs, and whether it is there; return the exit code."""
+
+    async def work() -> int:
+        async with opened_cluster(cluster) as coordinator:
+            link = _link(coordinator.state, options)
+            async with opened_source(link.bootstrap_servers, options.client_properties) as source:
+                found = await findings(source, link, coordinator.state)
+        print(_check_json(found) if as_json else _check_text(found))
+        return NOT_DONE if any(each.problem for each in found) else 0
+
+    return run_told(work)
+
+
+def _check_text(found: Sequence[Finding]) -> str:
+    return "\n".join(
+        f"{mark(not each.problem)} {printable(each.what)}"
+        + (f": {printable(each.problem)}" if each.problem else "")
+        for each in found
+    )
+
+
+def _check_json(found: Sequence[Finding]) -> str:
+    return json.dumps([{"what": each.what, "problem": each.problem or None} for each in found])
+
+
+def run_plan(
+    cluster: ClusterOptions, options: LookOptions, *, mib_per_second: float, as_json: bool
+) -> int:
+    """Print the topics, their sizes, and how long the copy may take; return the exit code."""
+
+    async def work() -> int:
+        async with opened_cluster(cluster) as coordinator:
+            link = _link(coordinator.state, options)
+            try:
+                async with opened_source(
+                    link.bootstrap_servers, options.client_properties
+                ) as source:
+                    found = await candidates_of(source, link, coordinator.state)
+            except ClassicError as error:
+                raise BadSource(str(error)) from None
+        print(_plan_json(found) if as_json else _plan_text(found, mib_per_second))
+        return NOT_DONE if any(each.obstacle for each in found) else 0
+
+    return run_told(work)
+
+
+def _plan_text(found: Sequence[Candidate], mib_per_second: float) -> str:
+    if not found:
+        return "No topic of the source matches."
+    cells = [("topic", "partitions", "offsets", "MiB", "")]
+    cells += [
+        (
+            printable(each.name),
+            str(each.partitions),
+            "?" if each.offsets is None else str(each.offsets),
+            "?" if each.size_bytes is None else f"{each.size_bytes / _MIB:.1f}",
+            _standing(each),
+        )
+        for each in found
+    ]
+    lines = aligned(cells)
+    sizes = [each.size_bytes for each in found if not each.is_mirrored and not each.obstacle]
+    known = [each for each in sizes if each is not None]
+    lines.append(f"{len(found)} topics, {sum(each.partitions for each in found)} partitions.")
+    if sizes and len(known) == len(sizes):
+        total = sum(known) / _MIB
+        minutes = total / mib_per_second / 60
+        lines.append(
+            f"New ones hold {total:.0f} MiB: about {minutes:.1f} min at {mib_per_second:g} MiB/s."
+        )
+    elif sizes:
+        lines.append("Their size needs the right to DESCRIBE the source's cluster.")
+    return "\n".join(lines)
+
+
+def _standing(candidate: Candidate) -> str:
+    if candidate.obstacle:
+        return f"PROBLEM: {candidate.obstacle}"
+    return "mirrored" if candidate.is_mirrored else "new"
+
+
+def _plan_json(found: Sequence[Candidate]) -> str:
+    return json.dumps([asdict(each) for each in found])

@@ -1,0 +1,76 @@
+"""The source of a link, as a command connects to it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Final
+
+import trio
+
+from tidegate_runtime.settings_texts import BadSource
+
+from ...classic.cluster import ClassicCluster
+from ...classic.dialling import dial_of
+from ...classic.errors import ClassicError
+from ...classic.properties import ClientProperties, read_client_properties
+from ...classic.retries import Backoff
+
+
+def properties_of(bootstrap_servers: str, file: Path | None) -> ClientProperties:
+    """Return a client's properties: those of the file, with these servers.
+
+    Raises:
+      BadSource: one is wrong, or the file cannot be read.
+    """
+    servers = f"bootstrap.servers={bootstrap_servers}\n"
+    try:
+        plain = read_client_properties(servers, "--bootstrap-servers")
+        if file is None:
+            return plain
+        text = file.read_text(encoding="utf-8")
+        found = read_client_properties(servers + text, str(file))
+    except (ClassicError, OSError, UnicodeError) as error:
+        raise BadSource(str(error)) from None
+    return replace(found, bootstrap_servers=plain.bootstrap_servers)
+
+
+CONNECT_SECONDS: Final = 15.0
+
+
+@asynccontextmanager
+async def opened_source(
+    bootstrap_servers: str, file: Path | None
+) -> AsyncGenerator[ClassicCluster, None]:
+    """Connect to the source; its metadata holds its brokers, and no topic.
+
+    Raises:
+      BadSource: the properties are wrong, no broker answers, or the block met a ClassicError.
+    """
+    properties = properties_of(bootstrap_servers, file)
+    # Errors are raised outside of the nursery, which would make groups of them.
+    failure: Exception | None = None
+    async with trio.open_nursery() as nursery:
+        try:
+            cluster = await _connected(nursery, properties)
+            yield cluster
+        except ClassicError as error:
+            failure = BadSource(str(error))
+        except Exception as error:
+            failure = error
+        nursery.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+
+
+async def _connected(nursery: trio.Nursery, properties: ClientProperties) -> ClassicCluster:
+    dial = dial_of(properties)
+    backoff = Backoff(total_seconds=CONNECT_SECONDS)
+    rng = Random(os.urandom(32))
+    cluster = ClassicCluster(nursery, dial, properties, rng=rng, backoff=backoff)
+    await cluster.refresh([])
+    return cluster

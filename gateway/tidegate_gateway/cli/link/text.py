@@ -1,0 +1,136 @@
+"""What `tidegate link` prints.  Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from tidegate_coordination.rules.mirrors import LinkRefusal
+from tidegate_coordination.state.links import Link
+
+from ..table import aligned, printable
+
+_SHOWN_TOPICS = 20
+
+
+class Added(NamedTuple):
+    """A link as it was asked for, the topics it will mirror, and why it was refused."""
+
+    link: Link
+    topics: list[str]
+    refusal: LinkRefusal | None
+
+
+class Copy(NamedTuple):
+    """A topic of a link.
+
+    records: of all offsets between start and end, here.  behind: offsets that are missing here;
+    None if the source did not say.  problem: its reason.
+    """
+
+    topic: str
+    partitions: int
+    size_bytes: int
+    records: int
+    behind: int | None
+    problem: str
+
+
+def added_text(added: Added, file: Path | None) -> str:
+    """Return what to do next."""
+    link = added.link
+    lines = [f"Link {link.name} to cluster {link.cluster_id} is set."]
+    if file is not None:
+        lines.append(
+            f"Gateways need the client properties, too: link.client.properties={link.name}={file}"
+        )
+    if not link.topics:
+        lines.append("It mirrors no topic yet: give --topics PATTERN, with --replace.")
+    elif not added.topics:
+        lines.append("No topic of the source matches its patterns yet.")
+    else:
+        shown = ", ".join(map(printable, added.topics[:_SHOWN_TOPICS]))
+        more = len(added.topics) - _SHOWN_TOPICS
+        lines.append(f"It mirrors {len(added.topics)} topics: {shown}")
+        lines += [f"  and {more} more"] if more > 0 else []
+    lines.append(f"To follow it: tidegate link status {link.name}")
+    return "\n".join(lines)
+
+
+def added_json(added: Added) -> str:
+    """Return the same for scripts."""
+    refusal = added.refusal.value if added.refusal is not None else None
+    return json.dumps({**_link(added.link), "matching_topics": added.topics, "refusal": refusal})
+
+
+def _link(link: Link) -> dict[str, object]:
+    return {
+        "name": link.name,
+        "cluster_id": link.cluster_id,
+        "bootstrap_servers": link.bootstrap_servers,
+        "topics": list(link.topics),
+    }
+
+
+def list_text(rows: Sequence[tuple[Link, int]]) -> str:
+    """Return a line for each link."""
+    if not rows:
+        return "There is no link. To make one: tidegate link add"
+    cells = [("link", "source", "bootstrap servers", "topics")]
+    cells += [
+        (link.name, link.cluster_id, link.bootstrap_servers, str(count)) for link, count in rows
+    ]
+    return "\n".join(aligned(cells))
+
+
+def list_json(rows: Sequence[tuple[Link, int]]) -> str:
+    """Return the same for scripts."""
+    return json.dumps([{**_link(link), "mirrored_topics": count} for link, count in rows])
+
+
+def status_text(link: Link, copies: Sequence[Copy], problem: str) -> str:
+    """Return a line for each topic, and their sum."""
+    lines = [f"Link {link.name} to cluster {link.cluster_id} at {link.bootstrap_servers}"]
+    if problem:
+        lines.append(f"PROBLEM: {problem}")
+    if not copies:
+        lines.append("It mirrors no topic yet.")
+        return "\n".join(lines)
+    cells = [("topic", "partitions", "MiB", "offsets", "behind", "")]
+    cells += [
+        (
+            printable(each.topic),
+            str(each.partitions),
+            f"{each.size_bytes / (1 << 20):.1f}",
+            str(each.records),
+            "?" if each.behind is None else str(each.behind),
+            each.problem,
+        )
+        for each in copies
+    ]
+    lines += aligned(cells)
+    if not problem and all(each.behind == 0 for each in copies):
+        lines.append("All copies are complete.")
+    return "\n".join(lines)
+
+
+def status_json(link: Link, copies: Sequence[Copy], problem: str) -> str:
+    """Return the same for scripts."""
+    topics = [each._asdict() for each in copies]
+    return json.dumps({**_link(link), "problem": problem or None, "copies": topics})
+
+
+def removed_text(name: str, topics: Sequence[str]) -> str:
+    """Return what was done."""
+    return (
+        f"Link {name} is removed, with {len(topics)} topics."
+        if topics
+        else (f"Link {name} is removed.")
+    )
+
+
+def removed_json(name: str, topics: Sequence[str]) -> str:
+    """Return the same for scripts."""
+    return json.dumps({"name": name, "deleted_topics": list(topics)})

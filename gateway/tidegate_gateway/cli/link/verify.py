@@ -1,0 +1,147 @@
+"""Runs `tidegate link verify`: reads copies and source, and compares them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from tidegate_coordination.state.cluster import ClusterState
+from tidegate_coordination.state.topics import Topic
+from tidegate_runtime.settings_texts import BadSource
+
+from ...classic.cluster import ClassicCluster
+from ...classic.errors import ClassicError
+from ...links.comparison import Comparison
+from ...links.verifying import compared
+from ..bar import BytesBar
+from ..existing_cluster import NOT_DONE, ClusterOptions, opened_cluster, run_told
+from ..table import aligned, printable
+from .commands import known_link
+from .source import opened_source
+
+_SHOWN: Final = 50
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyOptions:
+    """As they were typed."""
+
+    name: str
+    topics: tuple[str, ...]
+    by_record: bool
+    gateway: str | None
+    client_properties: Path | None
+
+
+class Verified(NamedTuple):
+    """A partition and its comparison."""
+
+    topic: str
+    partition: int
+    comparison: Comparison
+
+
+def run_verify(cluster: ClusterOptions, options: VerifyOptions, *, as_json: bool) -> int:
+    """Compare, and print what differs; return the exit code."""
+
+    async def work() -> int:
+        async with opened_cluster(cluster) as coordinator:
+            state = coordinator.state
+            link = known_link(state, options.name)
+            topics = _topics(state, options)
+            gateway = options.gateway or _any_gateway(state)
+            size = sum(state.partitions[n].size_bytes for t in topics for n in t.partition_numbers)
+        async with (
+            opened_source(link.bootstrap_servers, options.client_properties) as source,
+            opened_source(gateway, None) as copy,
+        ):
+            with BytesBar(f"comparing {len(topics)} topics", size, is_shown=not as_json) as bar:
+                seen = await _compare(source, copy, topics, options, bar)
+        print(_json(seen) if as_json else _text(seen, by_record=options.by_record))
+        return NOT_DONE if any(each.comparison.difference for each in seen) else 0
+
+    return run_told(work)
+
+
+def _topics(state: ClusterState, options: VerifyOptions) -> list[Topic]:
+    mirrored = {each.name: each for each in state.links.topics_of(options.name)}
+    for name in options.topics:
+        if name not in mirrored:
+            raise BadSource(f"link {options.name} mirrors no topic {name}")
+    return [mirrored[name] for name in sorted(options.topics or mirrored)]
+
+
+def _any_gateway(state: ClusterState) -> str:
+    for gateway in state.gateways.brokers():
+        for endpoint in gateway.endpoints:
+            return f"{endpoint.host}:{endpoint.port}"
+    raise BadSource("no gateway runs: the copies are read through one")
+
+
+async def _compare(
+    source: ClassicCluster,
+    copy: ClassicCluster,
+    topics: Sequence[Topic],
+    options: VerifyOptions,
+    bar: BytesBar,
+) -> list[Verified]:
+    names = {each.name for each in topics}
+    try:
+        for each in (source, copy):
+            if names:
+                await each.refresh(names)
+    except ClassicError as error:
+        raise BadSource(str(error)) from None
+    return [
+        Verified(
+            topic.name,
+            index,
+            await compared(
+                source,
+                copy,
+                topic.name,
+                index,
+                by_record=options.by_record,
+                on_bytes=bar.add,
+            ),
+        )
+        for topic in topics
+        for index in range(len(topic.partition_numbers))
+    ]
+
+
+def _text(seen: Sequence[Verified], *, by_record: bool) -> str:
+    different = [each for each in seen if each.comparison.difference]
+    items = sum(each.comparison.items for each in seen)
+    what = "records" if by_record else "batches"
+    lines = [f"{len(seen)} partitions compared: {items} {what} are equal."]
+    if not different:
+        return lines[0]
+    lines.append(f"{len(different)} partitions differ:")
+    cells = [
+        (f"  {printable(each.topic)}-{each.partition}", each.comparison.difference)
+        for each in different[:_SHOWN]
+    ]
+    lines += aligned(cells)
+    if len(different) > _SHOWN:
+        lines.append(f"  and {len(different) - _SHOWN} more")
+    return "\n".join(lines)
+
+
+def _json(seen: Sequence[Verified]) -> str:
+    return json.dumps(
+        [
+            {
+                "topic": each.topic,
+                "partition": each.partition,
+                "start": each.comparison.start,
+                "end": each.comparison.end,
+                "equal": each.comparison.items,
+                "difference": each.comparison.difference or None,
+            }
+            for each in seen
+        ]
+    )

@@ -1,0 +1,1 @@
+"""Mirrors topics of classic Kafka clusters."""

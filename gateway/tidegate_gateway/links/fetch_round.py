@@ -1,0 +1,79 @@
+"""One fetch from a broker of the source: its request, and its answer by partition.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from tidegate_protocol.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+)
+
+from .partition_mirror import PartitionMirror
+
+MAX_BYTES: Final = 8 << 20
+PARTITION_BYTES: Final = 1 << 20
+MIN_BYTES: Final = 256 << 10
+_NO_SESSION: Final = -1
+
+
+class Asked(NamedTuple):
+    """A partition in a fetch.  position: its mirror's then."""
+
+    mirror: PartitionMirror
+    position: int
+
+    @property
+    def is_stale(self) -> bool:
+        """Return whether the answer is of no use: the mirror is elsewhere by now."""
+        return self.mirror.is_lost or self.mirror.position != self.position
+
+
+def asked_now(mirrors: Sequence[PartitionMirror]) -> list[Asked]:
+    """Return the partitions with their present positions."""
+    return [Asked(each, each.position) for each in mirrors]
+
+
+def fetch_request(asked: Sequence[Asked], wait_seconds: float) -> FetchRequest:
+    """Return the request for these partitions, in their order.
+
+    The source answers once it has MIN_BYTES, or after wait_seconds: so a mirror of partitions that
+    trickle writes few runs.
+    """
+    topics: list[FetchTopic] = []
+    for mirror, position in asked:
+        if not topics or topics[-1].topic_id != mirror.topic.topic_id:
+            topics.append(FetchTopic(topic_id=mirror.topic.topic_id, topic=mirror.topic.name))
+        partition = FetchPartition(
+            mirror.index,
+            fetch_offset=position,
+            last_fetched_epoch=mirror.epoch,
+            partition_max_bytes=PARTITION_BYTES,
+        )
+        topics[-1].partitions.append(partition)
+    return FetchRequest(
+        max_wait_ms=int(wait_seconds * 1000),
+        min_bytes=MIN_BYTES,
+        max_bytes=MAX_BYTES,
+        session_epoch=_NO_SESSION,
+        topics=topics,
+    )
+
+
+def answers(
+    asked: Sequence[Asked], response: FetchResponse
+) -> Iterator[tuple[Asked, PartitionData]]:
+    """Yield each partition with its part of the answer; other parts are dropped."""
+    by_id = {(each.mirror.topic.topic_id, each.mirror.index): each for each in asked}
+    by_name = {(each.mirror.topic.name, each.mirror.index): each for each in asked}
+    for topic in response.responses:
+        for data in topic.partitions:
+            found = by_name.get((topic.topic, data.partition_index))
+            if not topic.topic:
+                found = by_id.get((topic.topic_id, data.partition_index))
+            if found is not None:
+                yield found, data

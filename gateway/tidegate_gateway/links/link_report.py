@@ -1,0 +1,73 @@
+"""The links of a gateway as its admin pages and metrics show them.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from tidegate_coordination.state.cluster import ClusterState
+
+from .links import Links, RunningLink
+
+MAX_PROBLEMS: Final = 100
+
+
+class LinkFigures(NamedTuple):
+    """A link's figures at this gateway.
+
+    partitions: that it mirrors.  stuck: those of them that do not go on.  lag_records: offsets of
+    the source that are missing here, as of its last answers.  refused: topics of the source that
+    cannot be mirrored; known to one gateway only.
+    """
+
+    name: str
+    is_up: bool
+    partitions: int
+    stuck: int
+    lag_records: int
+    refused: int
+
+
+def figures(links: Links, state: ClusterState) -> Iterator[LinkFigures]:
+    """Yield the figures of each link, by name."""
+    for name, running in sorted(links.running.items()):
+        mirrors = running.mirror.mirrors.values() if running.mirror is not None else ()
+        lag = sum(
+            each.lag_records(partition)
+            for each in mirrors
+            if (partition := state.partitions.get(each.number)) is not None
+        )
+        stuck = sum(1 for each in mirrors if each.problem)
+        refused = len(running.sync.refused) if running.sync is not None else 0
+        is_up = running.mirror is not None
+        yield LinkFigures(name, is_up, len(mirrors), stuck, lag, refused)
+
+
+def links_report(links: Links, state: ClusterState) -> list[dict[str, object]]:
+    """Return all links as builtins."""
+    return [
+        {
+            **each._asdict(),
+            "cluster_id": links.running[each.name].link.cluster_id,
+            "bootstrap_servers": links.running[each.name].link.bootstrap_servers,
+            "topics": list(links.running[each.name].link.topics),
+            "problem": links.running[each.name].problem or None,
+            "problems": _problems(links.running[each.name]),
+            "refused_topics": _refused(links.running[each.name]),
+        }
+        for each in figures(links, state)
+    ]
+
+
+def _problems(running: RunningLink) -> list[dict[str, object]]:
+    if running.mirror is None:
+        return []
+    stuck = [each for each in running.mirror.mirrors.values() if each.problem]
+    return [
+        {"topic": each.topic.name, "partition": each.index, "problem": each.problem}
+        for each in stuck[:MAX_PROBLEMS]
+    ]
+
+
+def _refused(running: RunningLink) -> dict[str, str]:
+    return dict(running.sync.refused) if running.sync is not None else {}

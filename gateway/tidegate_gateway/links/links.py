@@ -1,0 +1,181 @@
+"""All links of a gateway: one task for each, begun and ended as the cluster state has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Final, cast
+
+import structlog
+import trio
+
+from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_coordination.state.links import Link
+
+from ..blocking import Blocking
+from ..classic.cluster import ClassicCluster
+from ..classic.dialling import Dial
+from ..classic.errors import AnotherCluster, ClassicError
+from ..classic.properties import ClientProperties, read_client_properties
+from ..produce.wal_writer import WalWriter
+from ..upkeep.upkeep import Upkeep
+from .assignment import candidates, looks_after
+from .link_mirror import LinkMirror
+from .mirror_tokens import MirrorBytes
+from .topic_sync import TopicSync
+
+_log = structlog.get_logger("tidegate.links")
+
+LOOK_SECONDS: Final = 1.0
+AGAIN_SECONDS: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class LinkSettings:
+    """files: of client properties, by link.  sync_seconds: between two looks at the source's
+    topics.
+    """
+
+    files: Mapping[str, Path]
+    held_bytes: int = 32 << 20
+    wait_seconds: float = 1.0
+    sync_seconds: float = 10.0
+
+
+class RunningLink:
+    """A link as this gateway has it.  problem: why it does not run; "" if it does."""
+
+    def __init__(self, link: Link) -> None:
+        self.link = link
+        self.mirror: LinkMirror | None = None
+        self.sync: TopicSync | None = None
+        self.problem = ""
+        self.scope = trio.CancelScope()
+
+
+class Links:
+    """See the module's head.
+
+    Args:
+      dial: returns how to connect with the given properties.  It reads files.
+    """
+
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        writer: WalWriter,
+        settings: LinkSettings,
+        dial: Callable[[ClientProperties], Dial],
+        *,
+        blocking: Blocking,
+        rng: Random,
+        upkeep: Upkeep,
+    ) -> None:
+        self.running: dict[str, RunningLink] = {}
+        self.held = MirrorBytes(settings.held_bytes)
+        self._coordinator = coordinator
+        self._writer = writer
+        self._settings = settings
+        self._dial = dial
+        self._blocking = blocking
+        self._rng = rng
+        self._upkeep = upkeep
+
+    async def run(self) -> None:
+        """Run what the state says; forever."""
+        table = self._coordinator.state.links
+        self.running.clear()
+        async with trio.open_nursery() as nursery:
+            while True:
+                for name, running in list(self.running.items()):
+                    if table.by_name.get(name) is not running.link:
+                        running.scope.cancel()
+                        del self.running[name]
+                for name, link in table.by_name.items():
+                    if name not in self.running:
+                        running = self.running[name] = RunningLink(link)
+                        nursery.start_soon(self._keep, running)
+                await trio.sleep(LOOK_SECONDS)
+
+    async def _keep(self, running: RunningLink) -> None:
+        """Run a link, again each time it fails."""
+        with running.scope:
+            while True:
+                try:
+                    await self._serve(running)
+                except Exception as error:
+                    self._note(running, error)
+                running.mirror = running.sync = None
+                await trio.sleep(AGAIN_SECONDS)
+
+    def _note(self, running: RunningLink, error: Exception) -> None:
+        """Log and show why a link does not run.
+
+        Raises:
+          Exception: the gateway must stop; see Upkeep.
+        """
+        first = _first(error)
+        running.problem = str(first) or type(first).__name__
+        if isinstance(first, ClassicError | OSError | UnicodeError):
+            _log.warning("a link does not run", link=running.link.name, error=running.problem)
+        else:
+            self._upkeep.note("run a link", error, link=running.link.name)
+
+    async def _serve(self, running: RunningLink) -> None:
+        link = running.link
+        properties = await self._properties(link)
+        async with trio.open_nursery() as nursery:
+            dial = await self._blocking.run(partial(self._dial, properties))
+            cluster = ClassicCluster(nursery, dial, properties, rng=self._rng)
+            metadata = await cluster.refresh([])
+            if metadata.cluster_id != link.cluster_id:
+                raise AnotherCluster(
+                    f"the brokers at {link.bootstrap_servers} belong to cluster"
+                    f" {metadata.cluster_id}, and the link is to {link.cluster_id}."
+                )
+            running.problem = ""
+            running.sync = TopicSync(self._coordinator, link, cluster)
+            running.mirror = LinkMirror(
+                self._coordinator,
+                self._writer,
+                self.held,
+                link,
+                cluster,
+                wait_seconds=self._settings.wait_seconds,
+            )
+            nursery.start_soon(running.mirror.run)
+            await self._sync_forever(running.sync, link.name)
+
+    async def _sync_forever(self, sync: TopicSync, name: str) -> None:
+        while True:
+            if looks_after(
+                name, self._coordinator.incarnation, candidates(self._coordinator.state)
+            ):
+                await self._upkeep.attempt("compare topics with the source", sync.look, link=name)
+            await trio.sleep(self._settings.sync_seconds)
+
+    async def _properties(self, link: Link) -> ClientProperties:
+        """Return the client's properties, with the bootstrap servers of the link.
+
+        Raises:
+          BadProperties, OSError, UnicodeError: the gateway's file for the link is wrong.
+        """
+        servers = f"bootstrap.servers={link.bootstrap_servers}\n"
+        plain = read_client_properties(servers, f"link {link.name}")
+        path = self._settings.files.get(link.name)
+        if path is None:
+            return plain
+        text = await self._blocking.run(lambda: path.read_text(encoding="utf-8"))
+        found = read_client_properties(servers + text, str(path))
+        return replace(found, bootstrap_servers=plain.bootstrap_servers)
+
+
+def _first(error: Exception) -> Exception:
+    """Return the first error of a group, which may hold groups."""
+    found: object = error
+    while isinstance(found, ExceptionGroup):
+        found = cast("tuple[object, ...]", found.exceptions)[0]
+    return cast("Exception", found)

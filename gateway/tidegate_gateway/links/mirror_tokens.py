@@ -1,0 +1,85 @@
+"""The tokens of mirrored batches at the WAL writer, and the bytes that they hold."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import trio
+
+from tidegate_coordination.rules.records.mirrored_batches import MirroredBatch
+from tidegate_coordination.rules.records.wal import BatchOutcome
+
+from ..produce.wal_writer import WalWriter
+from .fetched_batches import FetchedBatch
+from .partition_mirror import PartitionMirror
+
+
+class MirrorBytes:
+    """Bounds the bytes of mirrored batches that are not committed yet, of all links together."""
+
+    def __init__(self, most: int) -> None:
+        self._most: Final = most
+        self._held = 0
+        self._room = trio.Event()
+        self.copied_bytes = 0
+
+    @property
+    def held(self) -> int:
+        """Return the bytes that are not committed yet."""
+        return self._held
+
+    async def wait_for_room(self) -> None:
+        """Wait until more may be taken; what is taken then may exceed the bound once."""
+        while self._held >= self._most:
+            await self._room.wait()
+
+    def take(self, size: int) -> None:
+        """Count the bytes of a batch."""
+        self._held += size
+
+    def release(self, size: int, *, is_copied: bool) -> None:
+        """The batch is settled."""
+        self._held -= size
+        self.copied_bytes += size if is_copied else 0
+        self._room.set()
+        self._room = trio.Event()
+
+
+class MirrorToken:
+    """Waits for the commit of one mirrored batch."""
+
+    __slots__ = ("_bytes", "_mirror", "_size", "mirrored")
+
+    def __init__(
+        self, mirror: PartitionMirror, held: MirrorBytes, size: int, mirrored: MirroredBatch
+    ) -> None:
+        self.mirrored = mirrored
+        self._mirror = mirror
+        self._bytes = held
+        self._size = size
+
+    def settle(self, outcome: BatchOutcome) -> None:
+        """Take the batch's outcome."""
+        self._bytes.release(self._size, is_copied=outcome.refusal is None)
+        self._mirror.settled(outcome, trio.current_time())
+
+    def abort(self) -> None:
+        """The outcome is unknown: look at the partition's end again."""
+        self._bytes.release(self._size, is_copied=False)
+        self._mirror.settled(None, trio.current_time())
+
+
+async def write(
+    writer: WalWriter, held: MirrorBytes, mirror: PartitionMirror, batches: list[FetchedBatch]
+) -> None:
+    """Give the batches of a partition to the WAL writer, in their order."""
+    for each in batches:
+        await held.wait_for_room()
+        await writer.wait_for_room()
+        if mirror.is_lost or mirror.end != each.mirrored.after:
+            return  # one before it was refused, or another fetch brought it
+        size = len(each.data)
+        token = MirrorToken(mirror, held, size, each.mirrored)
+        held.take(size)
+        mirror.given(each.mirrored.next_offset, each.mirrored.leader_epoch)
+        writer.append_mirrored(mirror.topic.topic_id, mirror.index, each.data, each.facts, token)

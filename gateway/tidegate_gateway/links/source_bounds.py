@@ -1,0 +1,90 @@
+"""Where partitions of the source begin and end: ListOffsets, one request for each leader."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Final, TypeAlias
+
+from tidegate_protocol.error_codes import ErrorCode
+from tidegate_protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+
+from ..classic.cluster import ClassicCluster
+from ..classic.errors import ClassicError, Refused
+
+EARLIEST: Final = -2
+LATEST: Final = -1
+EARLIEST_LOCAL: Final = -4
+"""Where the part on the leader's own disks begins (KIP-405)."""
+_CONSUMER: Final = -1
+# From version 1 on the answer is one offset.
+_MIN_VERSION: Final = 1
+_MIN_LOCAL_VERSION: Final = 8
+Place: TypeAlias = tuple[str, int]
+"""Topic and partition."""
+
+
+async def source_offset(cluster: ClassicCluster, topic: str, index: int, which: int) -> int:
+    """Return the first offset of a partition, or the one after the last.
+
+    which: EARLIEST, LATEST or EARLIEST_LOCAL.
+
+    Raises:
+      Unsupported: the source does not know EARLIEST_LOCAL.
+      ClassicError: the source does not say.
+    """
+    least = _MIN_LOCAL_VERSION if which == EARLIEST_LOCAL else _MIN_VERSION
+    answer: ListOffsetsResponse = await cluster.call_leader(
+        topic, index, "ListOffsets", _request([(topic, index)], which), min_version=least
+    )
+    parts = [each for found in answer.topics for each in found.partitions]
+    if not parts:
+        raise Refused(f"{topic}-{index}", ErrorCode.UNKNOWN_SERVER_ERROR)
+    data = parts[0]
+    if data.error_code:
+        raise Refused(f"{topic}-{index}", data.error_code)
+    return data.offset
+
+
+async def source_offsets(
+    cluster: ClassicCluster, places: Iterable[Place], which: int
+) -> Mapping[Place, int | str]:
+    """Return the offset of each partition, or why the source does not say.
+
+    The metadata must know the topics.
+    """
+    found: dict[Place, int | str] = {}
+    by_leader: defaultdict[int, list[Place]] = defaultdict(list)
+    for topic, index in places:
+        known = cluster.metadata.topics.get(topic)
+        partition = known.partitions.get(index) if known is not None else None
+        if partition is None or partition.leader_id not in cluster.metadata.brokers:
+            found[topic, index] = "it has no leader"
+        else:
+            by_leader[partition.leader_id].append((topic, index))
+    for node_id, theirs in by_leader.items():
+        try:
+            answer: ListOffsetsResponse = await cluster.call_broker(
+                node_id, "ListOffsets", _request(theirs, which), min_version=_MIN_VERSION
+            )
+        except ClassicError as error:
+            found |= dict.fromkeys(theirs, str(error))
+            continue
+        for topic_data in answer.topics:
+            for data in topic_data.partitions:
+                text = str(Refused("ListOffsets", data.error_code)) if data.error_code else ""
+                found[topic_data.name, data.partition_index] = text or data.offset
+    return found
+
+
+def _request(places: Iterable[Place], which: int) -> ListOffsetsRequest:
+    by_topic: defaultdict[str, list[ListOffsetsPartition]] = defaultdict(list)
+    for topic, index in places:
+        by_topic[topic].append(ListOffsetsPartition(index, timestamp=which))
+    topics = [ListOffsetsTopic(name, partitions) for name, partitions in by_topic.items()]
+    return ListOffsetsRequest(_CONSUMER, topics=topics)

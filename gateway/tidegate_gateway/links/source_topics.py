@@ -1,0 +1,89 @@
+"""Compares the topics of a link with those of its source.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from hashlib import sha256
+from typing import Final
+
+from tidegate_coordination.events.links import LinkedTopic
+from tidegate_coordination.state.links import Link
+from tidegate_protocol.messages.describe_configs import DescribeConfigsResponse
+
+from ..classic.metadata import ClusterMetadata
+from ..classic.metadata import Topic as SourceTopic
+from ..name_patterns import BadPattern, NamePattern
+from ..topics.internal_topics import INTERNAL_TOPICS
+
+DYNAMIC_TOPIC_CONFIG: Final = 1
+_UUID_BYTES: Final = 16
+
+
+class TopicPatterns:
+    """The patterns of a link; a topic is mirrored if one matches its whole name.
+
+    Topics of Kafka's own are never mirrored.
+
+    Raises:
+      BadPattern: names the pattern.
+    """
+
+    def __init__(self, texts: tuple[str, ...]) -> None:
+        self._patterns = [_pattern(each) for each in texts]
+
+    def matches(self, topic: str) -> bool:
+        """Return whether a topic of the source is to be mirrored."""
+        if topic in INTERNAL_TOPICS:
+            return False
+        return any(each.matches(topic) for each in self._patterns)
+
+
+def _pattern(text: str) -> NamePattern:
+    try:
+        return NamePattern(text)
+    except BadPattern as error:
+        raise BadPattern(f"{text!r} is no pattern of topics: {error}") from None
+
+
+def wanted(link: Link, metadata: ClusterMetadata) -> list[SourceTopic]:
+    """Return the topics of the source that the link mirrors, in the order of their names."""
+    patterns = TopicPatterns(link.topics)
+    found = (each for name, each in sorted(metadata.topics.items()) if patterns.matches(name))
+    return [each for each in found if not each.is_internal and not each.error_code]
+
+
+def topic_id_of(topic: SourceTopic, cluster_id: str) -> bytes:
+    """Return a topic's id; of a source before Kafka 2.8, which has none, one of its name."""
+    if topic.topic_id is not None:
+        return topic.topic_id
+    return sha256(f"{cluster_id}/{topic.name}".encode()).digest()[:_UUID_BYTES]
+
+
+def linked_topics(
+    link: Link, topics: Iterable[SourceTopic], configs: Mapping[str, dict[str, str]]
+) -> Iterator[LinkedTopic]:
+    """Return the topics as the rules want them.  configs: those that are set, by topic."""
+    for topic in topics:
+        if topic.name not in configs or not topic.partitions:
+            continue
+        replicas = max(len(each.replicas) for each in topic.partitions.values())
+        yield LinkedTopic(
+            topic_id_of(topic, link.cluster_id),
+            topic.name,
+            len(topic.partitions),
+            max(replicas, 1),
+            configs[topic.name],
+        )
+
+
+def set_configs(response: DescribeConfigsResponse) -> dict[str, dict[str, str]]:
+    """Return the configs that are set for each topic of an answer without an error."""
+    return {
+        result.resource_name: {
+            each.name: each.value
+            for each in result.configs
+            if each.config_source == DYNAMIC_TOPIC_CONFIG and each.value is not None
+        }
+        for result in response.results
+        if not result.error_code
+    }

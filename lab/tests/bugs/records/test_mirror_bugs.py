@@ -1,0 +1,101 @@
+"""Planted bugs of mirrored topics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.worlds.planted_bugs import Plant, must_be_found, untried
+from tidegate_coordination.rules.records import mirrored_batches
+from tidegate_coordination.rules.records.mirrored_batches import ABORT, COMMIT, MirroredBatch
+from tidegate_coordination.state.records.partitions import Partition
+from tidegate_gateway.links import fetch_round, fetched_batches, link_mirror
+from tidegate_gateway.links.fetch_round import Asked
+from tidegate_gateway.links.link_mirror import LinkMirror
+from tidegate_gateway.links.partition_mirror import PartitionMirror
+from tidegate_simulation.plans.faults import FaultPlan
+
+
+def takes_stale_answers(patch: pytest.MonkeyPatch) -> None:
+    """The answer to a fetch from ahead follows the end to which the mirror went back."""
+    patch.setattr(Asked, "is_stale", property(lambda self: self.mirror.is_lost))
+
+
+def follows_any_end(patch: pytest.MonkeyPatch) -> None:
+    """A batch is a gap above whatever end the partition has."""
+
+    def follows(self: MirroredBatch, end: int) -> bool:
+        return end <= self.base_offset < self.next_offset
+
+    patch.setattr(MirroredBatch, "follows", follows)
+
+
+def mixes_up_markers(patch: pytest.MonkeyPatch) -> None:
+    """An abort counts as a commit, and the other way round."""
+    real = fetched_batches._kind
+
+    def kind(*arguments: Any) -> int:
+        return {ABORT: COMMIT, COMMIT: ABORT}.get(real(*arguments), real(*arguments))
+
+    patch.setattr(fetched_batches, "_kind", kind)
+
+
+def forgets_markers(patch: pytest.MonkeyPatch) -> None:
+    """Transactions of the source never end."""
+    patch.setattr(Partition, "_fold_mirrored_marker", lambda self, *arguments: None)
+
+
+def begins_at_the_log_start(patch: pytest.MonkeyPatch) -> None:
+    """The batch that holds the log start of the source has no place."""
+
+    async def first_batch(self: LinkMirror, mirror: PartitionMirror, start: int) -> int:
+        return start
+
+    patch.setattr(LinkMirror, "_first_batch", first_batch)
+
+
+def believes_an_empty_answer(patch: pytest.MonkeyPatch) -> None:
+    """A partition without batches in an answer has none up to its end."""
+    patch.setattr(link_mirror, "ROUNDS_TO_BELIEVE", 1)
+    patch.setattr(fetch_round, "MIN_BYTES", 1)
+    patch.setattr(fetch_round, "MAX_BYTES", 1)
+    real = LinkMirror._take
+
+    async def take(self: LinkMirror, *arguments: Any, is_empty: bool) -> None:
+        return await real(self, *arguments, is_empty=True)
+
+    patch.setattr(LinkMirror, "_take", take)
+
+
+def follows_no_log_start(patch: pytest.MonkeyPatch) -> None:
+    """Records that the source deleted stay here."""
+    patch.setattr(LinkMirror, "_later_start", lambda self, mirror: [])
+
+
+def forgets_steps(patch: pytest.MonkeyPatch) -> None:
+    """The state hears nothing of transactions and epochs."""
+    patch.setattr(mirrored_batches.MirrorJudge, "events", lambda self: ())
+
+
+def has_links(plan: FaultPlan) -> bool:
+    return plan.links.is_on
+
+
+@pytest.mark.parametrize(
+    ("plant", "expected", "first_seed"),
+    [
+        (takes_stale_answers, {"mirror", "mirror read"}, 8),
+        (follows_any_end, {"mirror", "mirror read"}, 8),
+        (mixes_up_markers, {"invariant 9", "invariant 12"}, 1),
+        (forgets_markers, {"invariant 9", "not mirrored"}, 1),
+        (begins_at_the_log_start, {"not mirrored"}, 12),
+        (believes_an_empty_answer, {"mirror", "mirror read"}, 3),
+        (follows_no_log_start, {"not mirrored"}, 1),
+        (forgets_steps, {"invariant 9", "invariant 12"}, 1),
+    ],
+)
+def test_the_simulator_finds_it(
+    plant: Plant, expected: set[str], first_seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    must_be_found(untried(plant), expected, first_seed, monkeypatch, has_links, links=True)

@@ -1,0 +1,1 @@
+"""Links to a classic cluster in the simulated world: the source, its clients, and the checks."""

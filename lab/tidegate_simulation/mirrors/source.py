@@ -1,0 +1,85 @@
+"""The source of a run's link: a model of a classic cluster, and all that it ever stored."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager
+from random import Random
+from typing import Final
+
+import trio
+
+from tidegate_gateway.classic.dialling import Dial
+from tidegate_gateway.classic.properties import ClientProperties
+
+from ..classic.dial import ClassicServers, open_servers
+from ..classic.model_cluster import ModelCluster
+from ..classic.model_topics import ModelPartition
+
+HOST: Final = "broker-{}.source"
+PORT: Final = 9092
+LINK: Final = "src"
+TOPICS: Final = {"mirrored": 2, "mirrored-compact": 1}
+PATTERN: Final = "mirrored.*"
+MAX_TOPICS: Final = 4
+
+
+class Source:
+    """See the module's head.  servers: its brokers."""
+
+    def __init__(self, brokers: int, rng: Random) -> None:
+        self.cluster: Final = ModelCluster(rng, cluster_id="source-cluster")
+        self.rng: Final = rng
+        self.servers: ClassicServers
+        self._ever: Final[defaultdict[tuple[bytes, int], dict[int, set[bytes]]]] = defaultdict(dict)
+        for node_id in range(1, brokers + 1):
+            self.cluster.add_broker(node_id, HOST.format(node_id), PORT)
+        for name, partitions in TOPICS.items():
+            self.create_topic(name, partitions)
+
+    @property
+    def bootstrap(self) -> str:
+        """Return the addresses of all brokers, as the link has them."""
+        return ",".join(f"{HOST.format(each)}:{PORT}" for each in self.cluster.nodes)
+
+    def run(self) -> AbstractAsyncContextManager[ClassicServers]:
+        """Run the brokers; set `servers` to what it yields."""
+        return open_servers(self.cluster, self.rng)
+
+    def dial_of(self, _: ClientProperties) -> Dial:
+        """Return the way to the brokers."""
+        return self._dial
+
+    async def _dial(self, host: str, port: int) -> trio.abc.Stream:
+        return await self.servers.dial(host, port)
+
+    def create_topic(self, name: str, partitions: int) -> None:
+        """Create a topic that the link mirrors."""
+        factor = min(3, len(self.cluster.nodes))
+        self.cluster.create_topic(name, partitions, replication_factor=factor)
+
+    def partitions(self) -> Iterator[tuple[bytes, ModelPartition]]:
+        """Yield all partitions, each with its topic's id."""
+        for topic in self.cluster.topics.values():
+            for partition in topic.partitions:
+                yield topic.topic_id, partition
+
+    def remember(self, topic_id: bytes, partition: ModelPartition) -> None:
+        """Note all batches that a partition holds now; call it after each change."""
+        ever = self._ever[topic_id, partition.key.partition]
+        for batch in partition.log.batches:
+            ever.setdefault(batch.header.base_offset, set()).add(bytes(batch.raw))
+
+    def batches_between(self, topic_id: bytes, index: int, start: int, end: int) -> list[int]:
+        """Return where batches of the partition begin now, within [start, end)."""
+        topic = self.cluster.topic_named(topic_id)
+        partition = topic.partition(index) if topic is not None else None
+        if partition is None:
+            return []
+        bases = (each.header.base_offset for each in partition.log.batches)
+        return [base for base in bases if start <= base < end]
+
+    def ever_held(self, topic_id: bytes, index: int, offset: int, raw: bytes) -> bool:
+        """Return whether the partition ever held this batch at the offset."""
+        return raw in self._ever[topic_id, index].get(offset, ())

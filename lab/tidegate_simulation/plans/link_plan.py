@@ -1,0 +1,65 @@
+"""Runs with a link to a classic cluster, drawn apart from all else.
+
+source.broker_down    a broker of the source is down for a while
+source.leader_moved   another broker leads a partition
+source.connection     all connections to a broker of the source break
+source.retention      the source deletes its oldest records, perhaps before they are copied
+source.compaction     the source removes records between others
+source.slow_replicas  the source's followers fetch nothing for a while
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from random import Random
+from typing import Final
+
+PREFIX: Final = "source."
+KINDS: Final = (
+    f"{PREFIX}broker_down",
+    f"{PREFIX}leader_moved",
+    f"{PREFIX}connection",
+    f"{PREFIX}retention",
+    f"{PREFIX}compaction",
+    f"{PREFIX}slow_replicas",
+)
+SHARE: Final = 0.2
+_KIND_SHARE: Final = 0.5
+_FOCUS_SHARE: Final = 0.7
+
+
+@dataclass(frozen=True, slots=True)
+class LinkPlan:
+    """brokers: of the source, 0 without a link.  settings: of all gateways.
+
+    is_focused: few other clients, so that most operations are at the source.
+    """
+
+    brokers: int = 0
+    is_focused: bool = False
+    kinds: tuple[str, ...] = ()
+    settings: dict[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def is_on(self) -> bool:
+        """Return whether there is a link."""
+        return self.brokers > 0
+
+
+def draw_links(seed: int, *, may_draw: bool, is_calm: bool) -> LinkPlan:
+    """Draw the source of a run.  may_draw: gateways read the level of links, and offsets begin at
+    0.
+    """
+    rng = Random(f"{seed}/links")
+    if rng.random() >= SHARE or not may_draw:
+        return LinkPlan()
+    brokers = rng.choice((1, 3))
+    kinds = tuple(each for each in KINDS if rng.random() < _KIND_SHARE)
+    if brokers == 1:
+        kinds = tuple(each for each in kinds if each != f"{PREFIX}leader_moved")
+    settings = {
+        "link.fetch.wait.ms": rng.choice(("10", "500", "2000")),
+        "link.topics.interval.ms": rng.choice(("1000", "5000")),
+    }
+    is_focused = rng.random() < _FOCUS_SHARE
+    return LinkPlan(brokers, is_focused, () if is_calm else kinds, settings)
