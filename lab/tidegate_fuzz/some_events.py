@@ -6,6 +6,7 @@ from typing import Final
 
 from tidegate_coordination.events import cluster as ev
 from tidegate_coordination.events import groups as gev
+from tidegate_coordination.events import links as kev
 from tidegate_coordination.events import log_moves as lev
 from tidegate_coordination.events import restores as rev
 from tidegate_coordination.events import transactions as tev
@@ -16,6 +17,9 @@ from .record_targets import NOW_MS
 TOPIC_ID: Final = bytes(range(16))
 _PRODUCER: Final = 5
 _TRANSACTIONAL: Final = 6
+_MIRRORED_ID: Final = bytes(range(16, 32))
+_MIRRORED: Final = 4  # the number of its partition
+_FOREIGN: Final = 5 << 40
 
 
 def some_events() -> list[ev.Event]:
@@ -32,6 +36,7 @@ def some_events() -> list[ev.Event]:
         *_of_transactions(),
         *_of_segments(),
         *_of_groups(),
+        *_of_links(),
         ev.TopicDeleted(TOPIC_ID),
         ev.GatewayDraining(1),
         ev.GatewayDrained(1),
@@ -125,6 +130,27 @@ def _of_groups() -> list[ev.Event]:
         gev.GroupChanged("g", 1, "consumer", 2, None, None, ()),
         ev.ClaimReleased("group/g"),
         gev.GroupDeleted("g"),
+    ]
+
+
+def _of_links() -> list[ev.Event]:
+    linked = kev.LinkedTopic(_MIRRORED_ID, "mirrored", 1, 3, {"retention.ms": "1"})
+    began = kev.MirrorStep(_MIRRORED, _FOREIGN, 0, 0, kev.STEP_BEGAN)
+    ended = kev.MirrorStep(_MIRRORED, _FOREIGN, 0, 1, kev.STEP_ABORTED)
+    return [
+        kev.LinkSet("old", "s" * 22, "h:9092", ("mirrored.*",)),
+        kev.TopicsLinked("old", (linked,)),
+        ev.WalCommitted(
+            1,
+            3,
+            300,
+            (ev.Run(_MIRRORED, 36, 140, 0, 2, NOW_MS, 79, ev.RUN_FINAL),),
+            (ev.ProducerBatch(_MIRRORED, _FOREIGN, 0, 0, 0, 0),),
+        ),
+        kev.RunsMirrored((began, ended), (kev.EpochBegan(_MIRRORED, 4, 0),)),
+        kev.MirrorsPlaced((kev.MirrorPlace(_MIRRORED, 1, 9),)),
+        ev.TopicDeleted(_MIRRORED_ID),
+        kev.LinkRemoved("old"),
     ]
 
 

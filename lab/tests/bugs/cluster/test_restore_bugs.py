@@ -15,7 +15,7 @@ SEED = 6
 
 
 def begins_no_epoch(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(PartitionTable, "fold_epochs_opened", lambda self, step, at_least: None)
+    patch.setattr(PartitionTable, "fold_epochs_opened", lambda self, step, at_least, mirrored: None)
 
 
 def ends_epochs_at_the_end_of_the_log(patch: pytest.MonkeyPatch) -> None:
