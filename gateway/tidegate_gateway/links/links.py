@@ -29,7 +29,6 @@ from .topic_sync import TopicSync
 
 _log = structlog.get_logger("tidegate.links")
 
-LOOK_SECONDS: Final = 1.0
 AGAIN_SECONDS: Final = 5.0
 
 
@@ -83,6 +82,13 @@ class Links:
         self._blocking = blocking
         self._rng = rng
         self._upkeep = upkeep
+        self._seen = -1
+        self._changed = trio.Event()
+        coordinator.listen(self._on_change)
+
+    def _on_change(self, _: set[int]) -> None:
+        if self._coordinator.state.links.version != self._seen:
+            self._changed.set()
 
     async def run(self) -> None:
         """Run what the state says; forever."""
@@ -90,6 +96,7 @@ class Links:
         self.running.clear()
         async with trio.open_nursery() as nursery:
             while True:
+                self._seen, self._changed = table.version, trio.Event()
                 for name, running in list(self.running.items()):
                     if table.by_name.get(name) is not running.link:
                         running.scope.cancel()
@@ -98,7 +105,7 @@ class Links:
                     if name not in self.running:
                         running = self.running[name] = RunningLink(link)
                         nursery.start_soon(self._keep, running)
-                await trio.sleep(LOOK_SECONDS)
+                await self._changed.wait()
 
     async def _keep(self, running: RunningLink) -> None:
         """Run a link, again each time it fails."""
