@@ -19,7 +19,7 @@ from tidegate_gateway.links.fetched_batches import BadBatch, fetched_batches
 from tidegate_gateway.links.partition_mirror import PartitionMirror
 from tidegate_protocol import batches as pb
 from tidegate_protocol.control_batches import control_batch
-from tidegate_protocol.records import Record, build_batch
+from tidegate_protocol.records import Record, build_batch, rebuild_batch
 
 TOPIC = Topic(b"t" * 16, "t", [0], 1, {})
 
@@ -81,6 +81,16 @@ def test_kinds_of_batches() -> None:
     )
     kinds = [each.mirrored.kind for each in fetched_batches(memoryview(data), 0)]
     assert kinds == [PLAIN, TRANSACTIONAL, COMMIT, ABORT]
+
+
+def test_an_empty_batch_of_a_transaction_begins_none() -> None:
+    """Compaction left it, and may have removed the marker."""
+    head = {"producer_id": 7, "producer_epoch": 1, "base_sequence": 4}
+    header = pb.read_header(stored(0, attributes=pb.TRANSACTIONAL, **head))
+    empty = rebuild_batch(header, [], codec=0)
+    [found] = fetched_batches(memoryview(empty), 0)
+    assert found.mirrored.kind == PLAIN
+    assert found.facts[3:6] == (7, 1, 4)
 
 
 def test_a_compacted_batch_keeps_the_sequence_of_its_last_record() -> None:
@@ -149,6 +159,10 @@ def test_a_refused_batch_makes_the_mirror_look_again_once_all_others_are_settled
     assert not mirror.is_due(0)
     mirror.settled(None, 50.0)
     assert mirror.may_rewind
+    mirror.rewind(partition)
+    mirror.given(12, 3)
+    mirror.settled(BatchOutcome(None, -1, -1, -1), 60.0)
+    assert mirror.may_rewind  # its object was committed before; with which batches is not known
     mirror.rewind(partition)
     assert mirror.position == 10
 

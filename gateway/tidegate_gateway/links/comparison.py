@@ -78,10 +78,12 @@ class Comparison:
                 if header.last_offset < at or header.base_offset >= self.end:
                     continue
                 if not crc_matches(data, 0, header):
-                    raise _Damaged(f"{_NAMES[side]}'s batch has a wrong CRC")
+                    base = header.base_offset
+                    self.difference = f"offset {base}: {_NAMES[side]}'s batch has a wrong CRC"
+                    break
                 self._waiting[side].extend(self._items(data, header))
                 self._positions[side] = header.last_offset + 1
-        except (InvalidBatch, _Damaged) as error:
+        except InvalidBatch as error:
             self.difference = f"offset {at}: {error}"
         if self._positions[side] == at:
             self._positions[side] = self.end
@@ -118,10 +120,6 @@ class Comparison:
         offset = self._waiting[1 - side][0].offset
         what = "record" if self.by_record else "batch"
         self.difference = f"offset {offset}: {_NAMES[side]} lacks the {what}"
-
-
-class _Damaged(Exception):
-    """A batch's bytes are not what was written."""
 
 
 def _whole_batches(records: memoryview) -> Iterable[tuple[memoryview, BatchHeader]]:

@@ -38,8 +38,10 @@ def asked_now(mirrors: Sequence[PartitionMirror]) -> list[Asked]:
     return [Asked(each, each.position) for each in mirrors]
 
 
-def fetch_request(asked: Sequence[Asked], wait_seconds: float) -> FetchRequest:
+def fetch_request(asked: Sequence[Asked], wait_seconds: float, max_bytes: int) -> FetchRequest:
     """Return the request for these partitions, in their order.
+
+    max_bytes: of the answer, at most MAX_BYTES; brokers exceed it by one batch at most.
 
     The source answers once it has MIN_BYTES, or after wait_seconds: so a mirror of partitions that
     trickle writes few runs.
@@ -58,7 +60,7 @@ def fetch_request(asked: Sequence[Asked], wait_seconds: float) -> FetchRequest:
     return FetchRequest(
         max_wait_ms=int(wait_seconds * 1000),
         min_bytes=MIN_BYTES,
-        max_bytes=MAX_BYTES,
+        max_bytes=min(max_bytes, MAX_BYTES),
         session_epoch=_NO_SESSION,
         topics=topics,
     )

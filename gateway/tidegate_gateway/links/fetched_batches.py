@@ -129,12 +129,12 @@ def _facts(header: BatchHeader) -> tuple[int, ...]:
 
 
 def _kind(data: memoryview, header: BatchHeader) -> int:
-    if not header.is_transactional:
+    # Compaction leaves empty batches for the sequences of their producers.  It does not reach into
+    # open transactions, and may have removed the marker of this one.
+    if not header.is_transactional or header.record_count == 0:
         return PLAIN
     if not header.is_control:
         return TRANSACTIONAL
-    if header.record_count == 0:
-        return PLAIN  # compaction has removed the marker
     try:
         [record] = decode_records(data, max_decompressed_bytes=MAX_MARKER_BYTES)
         _, kind = _MARKER_KEY.unpack_from(record.key or b"")

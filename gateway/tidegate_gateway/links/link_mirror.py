@@ -199,7 +199,8 @@ class LinkMirror:
 
     async def _fetch(self, node_id: int, asked: Sequence[Asked]) -> FetchResponse:
         connection = await self._cluster.connection(node_id, _FETCHES)
-        request = fetch_request(asked, self._wait_seconds)
+        max_bytes = self._held.share_of(len(self._fetched))
+        request = fetch_request(asked, self._wait_seconds, max_bytes)
         response: FetchResponse = await connection.call(
             "Fetch", request, wait_seconds=self._wait_seconds
         )
@@ -272,20 +273,20 @@ class LinkMirror:
         mirror.empty_rounds += 1
         if mirror.empty_rounds < ROUNDS_TO_BELIEVE or mirror.unsettled:
             return
-        if data.preferred_read_replica >= 0 or not await self._is_local(mirror):
+        if data.preferred_read_replica >= 0 or not await self._is_local(mirror, mirror.position):
             return
         partition = self._partition(mirror)
         if partition is not None:
             await self._move(mirror, partition.log_start, mirror.high_watermark)
 
-    async def _is_local(self, mirror: PartitionMirror) -> bool:
-        """Return whether the next offset would lie on the disks of the source's leader."""
+    async def _is_local(self, mirror: PartitionMirror, offset: int) -> bool:
+        """Return whether an offset would lie on the disks of the source's leader."""
         name, index = mirror.topic.name, mirror.index
         try:
             start = await source_offset(self._cluster, name, index, EARLIEST_LOCAL)
         except Unsupported:
             return True  # brokers of before tiered storage
-        return 0 <= start <= mirror.position
+        return 0 <= start <= offset
 
     async def _out_of_range(self, mirror: PartitionMirror) -> None:
         """Begin anew where the source's log begins, if records expired there before the copy.
@@ -298,7 +299,10 @@ class LinkMirror:
         start = await source_offset(self._cluster, name, index, EARLIEST)
         if mirror.position >= start:
             return await self._beyond_end(mirror)
-        base = max(mirror.end, min(start, await self._first_batch(mirror, start)))
+        first = await self._first_batch(mirror, start)
+        if first is None:
+            return mirror.rest(trio.current_time())
+        base = max(mirror.end, min(start, first))
         if await self._move(mirror, base, base):
             mirror.position, mirror.epoch = start, -1
         return None
@@ -308,15 +312,16 @@ class LinkMirror:
         its high watermark yet.
         """
         end = await source_offset(self._cluster, mirror.topic.name, mirror.index, LATEST)
-        problem = "the source does not give the next record yet"
-        mirror.epoch = -1  # it may have forgotten its old epochs
         if end < mirror.position:
             problem = f"the source ends at {end}, and its copy here at {mirror.position}"
+        else:
+            problem = "the source does not give the next record yet"
+            mirror.epoch = -1  # it may have forgotten its old epochs
         mirror.pause(trio.current_time(), problem)
 
-    async def _first_batch(self, mirror: PartitionMirror, start: int) -> int:
-        """Return where the batch with an offset of the source begins; the offset, if there is
-        none.
+    async def _first_batch(self, mirror: PartitionMirror, start: int) -> int | None:
+        """Return where the batch with an offset of the source begins; the offset, if there is no
+        batch from there on; None: the source does not say now.
         """
         probe = PartitionMirror(mirror.topic, mirror.index, mirror.number, position=start)
         topic = self._cluster.metadata.topics.get(mirror.topic.name)
@@ -328,8 +333,11 @@ class LinkMirror:
         for _, data in answers(asked, response):
             if data.records and not data.error_code:
                 batches = fetched_batches(cast("memoryview", data.records), start, after=0)
-                return batches[0].mirrored.base_offset if batches else start
-        return start
+                return batches[0].mirrored.base_offset if batches else None
+            is_all = not data.error_code and data.preferred_read_replica < 0
+            if is_all and (data.high_watermark <= start or await self._is_local(mirror, start)):
+                return start
+        return None
 
     async def _move(self, mirror: PartitionMirror, log_start: int, next_offset: int) -> bool:
         place = Placing(mirror.topic.topic_id, mirror.index, mirror.end, log_start, next_offset)

@@ -161,8 +161,15 @@ class Links:
             if looks_after(
                 name, self._coordinator.incarnation, candidates(self._coordinator.state)
             ):
-                await self._upkeep.attempt("compare topics with the source", sync.look, link=name)
+                look = partial(self._look, sync, name)
+                await self._upkeep.attempt("compare topics with the source", look, link=name)
             await trio.sleep(self._settings.sync_seconds)
+
+    async def _look(self, sync: TopicSync, name: str) -> None:
+        try:
+            await sync.look()
+        except ClassicError as error:
+            _log.warning("the source's topics are not known", link=name, error=str(error))
 
     async def _properties(self, link: Link) -> ClientProperties:
         """Return the client's properties, with the bootstrap servers of the link.

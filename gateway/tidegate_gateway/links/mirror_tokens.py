@@ -10,6 +10,7 @@ from tidegate_coordination.rules.records.mirrored_batches import MirroredBatch
 from tidegate_coordination.rules.records.wal import BatchOutcome
 
 from ..produce.wal_writer import WalWriter
+from .fetch_round import PARTITION_BYTES
 from .fetched_batches import FetchedBatch
 from .partition_mirror import PartitionMirror
 
@@ -27,6 +28,12 @@ class MirrorBytes:
     def held(self) -> int:
         """Return the bytes that are not committed yet."""
         return self._held
+
+    def share_of(self, fetches: int) -> int:
+        """Return the bytes that each of so many answers may have, so that together they are no more
+        than the bound; one partition's part at least.
+        """
+        return max(self._most // max(fetches, 1), PARTITION_BYTES)
 
     async def wait_for_room(self) -> None:
         """Wait until more may be taken; what is taken then may exceed the bound once."""

@@ -85,7 +85,8 @@ class PartitionMirror:
     def settled(self, outcome: BatchOutcome | None, now: float) -> None:
         """A batch was committed or refused; None: its outcome is unknown."""
         self.unsettled -= 1
-        if outcome is not None and outcome.refusal is None:
+        # Of an object that was committed before, it is not known which batches were accepted.
+        if outcome is not None and outcome.refusal is None and outcome.base_offset >= 0:
             return
         if not self.is_lost:
             reason = outcome.refusal.value if outcome is not None and outcome.refusal else ""

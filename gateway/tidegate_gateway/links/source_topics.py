@@ -29,16 +29,19 @@ class TopicPatterns:
     """
 
     def __init__(self, texts: tuple[str, ...]) -> None:
-        self._patterns = [_pattern(each) for each in texts]
+        for each in texts:
+            _check(each)
+        joined = "|".join(f"(?:{each})" for each in texts)
+        self._pattern = _check(joined) if texts else None
 
     def matches(self, topic: str) -> bool:
         """Return whether a topic of the source is to be mirrored."""
-        if topic in INTERNAL_TOPICS:
+        if topic in INTERNAL_TOPICS or self._pattern is None:
             return False
-        return any(each.matches(topic) for each in self._patterns)
+        return self._pattern.matches(topic)
 
 
-def _pattern(text: str) -> NamePattern:
+def _check(text: str) -> NamePattern:
     try:
         return NamePattern(text)
     except BadPattern as error:

@@ -133,8 +133,10 @@ async def _unread(source: ClassicCluster, topic: Topic) -> str:
 
 def _obstacle(state: ClusterState, link: Link, topic: Topic) -> str:
     present = state.topics.by_id.get(topic_id_of(topic, link.cluster_id))
+    if present is not None and present.link == link.name:
+        return ""
     if present is not None:
-        return "" if present.link == link.name else "its topic id is in use here"
+        return f"link {present.link} mirrors it" if present.link else "its topic id is in use here"
     other = state.topics.by_collision_key.get(collision_key(topic.name))
     return f"the name is taken here: by topic {other.name}" if other is not None else ""
 

@@ -24,6 +24,7 @@ from .source_bounds import EARLIEST, LATEST, source_offset
 FETCH_BYTES: Final = 4 << 20
 WAIT_MS: Final = 500
 MAX_TRIES: Final = 120
+EMPTY_TRIES: Final = 3
 AGAIN_SECONDS: Final = 1.0
 _NO_SESSION: Final = -1
 
@@ -69,7 +70,7 @@ async def _fetched(cluster: ClassicCluster, topic: str, index: int, offset: int)
         session_epoch=_NO_SESSION,
         topics=topics,
     )
-    for _ in range(MAX_TRIES):
+    for attempt in range(MAX_TRIES):
         response: FetchResponse = await cluster.call_leader(topic, index, "Fetch", request)
         parts = [each for found in response.responses for each in found.partitions]
         if not parts:  # the broker throttles
@@ -77,5 +78,7 @@ async def _fetched(cluster: ClassicCluster, topic: str, index: int, offset: int)
             continue
         if parts[0].error_code:
             raise Refused(f"{topic}-{index} at offset {offset}", parts[0].error_code)
-        return parts[0]
+        is_late = not parts[0].records and parts[0].high_watermark > offset
+        if not is_late or attempt >= EMPTY_TRIES:  # else it may wait for tiered storage
+            return parts[0]
     raise Refused(f"{topic}-{index} at offset {offset}", ErrorCode.THROTTLING_QUOTA_EXCEEDED)

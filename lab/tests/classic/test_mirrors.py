@@ -406,6 +406,52 @@ async def test_a_broker_that_waits_for_tiered_storage_is_waited_for(
         await world.copied()
 
 
+async def test_a_log_start_in_tiered_storage_is_waited_for(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The batch that holds it has to lie here as a whole, so it must be seen first."""
+    async with mirroring() as world:
+        for _ in range(3):
+            world.write(3)
+        raise_log_start(world.log(), 4)
+        real = answer_fetch._partition
+        until = trio.current_time() + 30
+
+        async def offset(*arguments: Any) -> int:
+            is_remote = arguments[3] == EARLIEST_LOCAL and trio.current_time() < until
+            return 9 if is_remote else await source_offset(*arguments)
+
+        def slow(*arguments: Any, **more: Any) -> fe.PartitionData:
+            data = real(*arguments, **more)
+            if trio.current_time() < until:
+                data.records = b""
+            return data
+
+        monkeypatch.setattr("tidegate_gateway.links.link_mirror.source_offset", offset)
+        monkeypatch.setattr(answer_fetch, "_partition", slow)
+        await world.link()
+        await trio.sleep(20)
+        copy = world.copy()
+        assert copy is not None
+        assert copy.next_offset == 0
+        await world.copied()
+
+
+async def test_a_source_that_is_away_is_no_bug_of_the_gateway(autojump_clock: MockClock) -> None:
+    async with mirroring() as world:
+        await world.link()
+        await world.copied()
+        with capture_logs() as logged:
+            for node_id in (1, 2):
+                world.servers.stop_broker(node_id)
+            await trio.sleep(300)
+        assert [each for each in logged if each["log_level"] == "error"] == []
+        for node_id in (1, 2):
+            world.servers.start_broker(node_id)
+        world.write(2)
+        await world.copied()
+
+
 async def test_links_go_on_after_all_gateways_drained(autojump_clock: MockClock) -> None:
     async with mirroring() as world:
         await world.link()

@@ -122,7 +122,7 @@ class PreparedTopics:
 class MetadataHandler:
     """new_topic_id: 16 random bytes, for topics created on the way.
 
-    linked: names that are a link's, so no topic is created on the way.
+    linked: names that a link will bring; a topic created on the way would take one.
     """
 
     coordinator: Coordinator
@@ -185,10 +185,6 @@ class MetadataHandler:
             response.cluster_authorized_operations = ALL_ON_CLUSTER
         return response
 
-    def _is_linked(self, asked: MetadataRequestTopic) -> bool:
-        """Return whether a link will bring the topic: a local one would take its name."""
-        return bool(asked.name) and self.linked.matches(asked.name or "")
-
     async def _find_or_create(
         self, asked: Sequence[MetadataRequestTopic], call: Call, *, may_create: bool
     ) -> set[str]:
@@ -209,9 +205,8 @@ class MetadataHandler:
         topics: dict[str, NewTopic] = {}
         too_many: set[str] = set()
         for each in asked:
-            if self._is_linked(each):
-                continue
-            if each.name and each.topic_id == ZERO_UUID and self._is_unknown(each):
+            is_named = each.name and each.topic_id == ZERO_UUID and self._is_unknown(each)
+            if each.name and is_named and not self.linked.matches(each.name):
                 # Each topic has at least one partition, so names beyond the bound are refused in
                 # any case.
                 if len(topics) == MAX_PARTITIONS_PER_REQUEST and each.name not in topics:

@@ -1,0 +1,172 @@
+"""`tidegate link check`, `plan`, `status` and `verify`: what they find, and what they print."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from tests.worlds.app_world import pages_of
+from tidegate_coordination.rules.mirrors import LinkRefusal
+from tidegate_coordination.state.links import Link
+from tidegate_gateway.classic.cluster import ClassicCluster
+from tidegate_gateway.classic.properties import read_client_properties
+from tidegate_gateway.classic.retries import Backoff
+from tidegate_gateway.cli.link import text
+from tidegate_gateway.cli.link.source import opened_source, properties_of
+from tidegate_gateway.links.survey import candidates_of, findings
+from tidegate_gateway.links.verifying import compared
+from tidegate_runtime.settings_texts import BadSource
+from tidegate_simulation.classic import rights
+from tidegate_simulation.classic.dial import ClassicServers
+from tidegate_simulation.classic.rights import Denial
+
+from .test_mirrors import World, mirroring
+
+SERVERS = "b1:9092,b2:9092"
+LINK = Link("src", "classic-cluster", SERVERS, ("t",))
+
+
+@asynccontextmanager
+async def client_of(servers: ClassicServers) -> AsyncIterator[ClassicCluster]:
+    properties = read_client_properties(f"bootstrap.servers={SERVERS}", "test")
+    async with trio.open_nursery() as nursery:
+        backoff = Backoff(total_seconds=3)
+        yield ClassicCluster(nursery, servers.dial, properties, rng=Random(1), backoff=backoff)
+        nursery.cancel_scope.cancel()
+
+
+async def problems(world: World, link: Link = LINK) -> dict[str, str]:
+    state = world.gateways[0].gateway.coordinator.state
+    async with client_of(world.servers) as source:
+        found = await findings(source, link, state)
+    return {each.what: each.problem for each in found if each.problem}
+
+
+async def test_check_finds_nothing_where_all_is_well(autojump_clock: MockClock) -> None:
+    async with mirroring() as world:
+        world.write(3)
+        assert await problems(world) == {}
+
+
+@pytest.mark.parametrize(
+    ("operation", "what"),
+    [
+        (rights.READ, "records of the topics can be read"),
+        (rights.DESCRIBE_CONFIGS, "configs of the topics can be read"),
+    ],
+)
+async def test_check_names_the_rights_that_are_missing(
+    autojump_clock: MockClock, operation: str, what: str
+) -> None:
+    async with mirroring() as world:
+        world.source.rights.denied.add(Denial(operation, rights.TOPIC))
+        found = await problems(world)
+        assert list(found) == [what]
+        assert "t" in found[what]
+
+
+async def test_check_names_brokers_and_patterns_that_lead_nowhere(
+    autojump_clock: MockClock,
+) -> None:
+    async with mirroring() as world:
+        [(what, problem)] = (await problems(world, replace(LINK, topics=("nothing",)))).items()
+        assert what == "0 topics match the patterns nothing"
+        assert "no topic matches" in problem
+        await world.gateways[0].world.create_topic("t", 1)
+        assert (await problems(world))["topic t"] == "the name is taken here: by topic t"
+
+
+async def test_plan_shows_sizes_and_obstacles(autojump_clock: MockClock) -> None:
+    async with mirroring() as world:
+        world.write(3)
+        state = world.gateways[0].gateway.coordinator.state
+        async with client_of(world.servers) as source:
+            [new] = await candidates_of(source, LINK, state)
+        assert (new.name, new.partitions, new.offsets, new.obstacle) == ("t", 2, 3, "")
+        assert not new.is_mirrored
+        await world.link()
+        await world.copied()
+        async with client_of(world.servers) as source:
+            [known] = await candidates_of(source, LINK, state)
+            assert known.is_mirrored
+            [taken] = await candidates_of(source, replace(LINK, name="other"), state)
+        assert taken.obstacle == "link src mirrors it"
+
+
+async def test_verify_finds_what_was_changed_since_at_the_source(
+    autojump_clock: MockClock,
+) -> None:
+    async with mirroring() as world:
+        world.write(3)
+        world.write(3)
+        await world.link()
+        await world.copied()
+        log = world.log()
+        seen: list[int] = []
+        async with client_of(world.servers) as source:
+            await source.refresh(["t"])
+            same = await compared(source, source, "t", 0, by_record=False, on_bytes=seen.append)
+            assert (same.difference, same.items) == ("", 2)
+            assert sum(seen) == sum(len(each.raw) for each in log.batches)
+            world.source.rights.denied.add(Denial(rights.READ, rights.TOPIC))
+            refused = await compared(source, source, "t", 0, by_record=False, on_bytes=seen.append)
+            assert "TOPIC_AUTHORIZATION_FAILED" in refused.difference
+
+
+async def test_the_page_of_links(autojump_clock: MockClock) -> None:
+    async with mirroring() as world:
+        world.write(3)
+        await world.link()
+        await world.copied()
+        answer = await pages_of(world.gateways[0].gateway).answer("GET", "/v1/links")
+        [link] = json.loads(answer.body)
+        assert (link["name"], link["is_up"], link["partitions"], link["stuck"]) == (
+            "src",
+            True,
+            2,
+            0,
+        )
+
+
+async def test_errors_of_a_source_are_sentences(tmp_path: Path) -> None:
+    with pytest.raises(BadSource, match="cannot be reached"):
+        async with opened_source("127.0.0.1:1", None):
+            raise AssertionError
+    secret = tmp_path / "client.properties"
+    secret.write_text("sasl.mechanism=GSSAPI\nsecurity.protocol=SASL_SSL\nssl.key.password=hush")
+    with pytest.raises(BadSource) as caught:
+        properties_of("h:1", secret)
+    assert "hush" not in str(caught.value)
+    with pytest.raises(BadSource, match="No such file"):
+        properties_of("h:1", tmp_path / "none")
+
+
+COPY = text.Copy("orders", 3, 5 << 20, 1200, 0, "")
+
+
+def test_what_status_prints() -> None:
+    assert "All copies are complete." in text.status_text(LINK, [COPY], "")
+    behind = text.status_text(LINK, [COPY._replace(behind=7)], "")
+    assert "complete" not in behind
+    silent = text.status_text(LINK, [COPY._replace(behind=None)], "b1 cannot be reached")
+    assert "PROBLEM: b1 cannot be reached" in silent
+    assert json.loads(text.status_json(LINK, [COPY], ""))["copies"][0]["size_bytes"] == 5 << 20
+    assert "no topic yet" in text.status_text(LINK, [], "")
+
+
+def test_what_add_prints() -> None:
+    added = text.Added(LINK, [f"t{number}" for number in range(23)], None)
+    shown = text.added_text(added, Path("/etc/c.properties"))
+    assert "It mirrors 23 topics: t0, t1" in shown
+    assert "and 3 more" in shown
+    assert "link.client.properties=src=/etc/c.properties" in shown
+    refused = added._replace(refusal=LinkRefusal.EXISTS)
+    assert "--replace" in json.loads(text.added_json(refused))["refusal"]
