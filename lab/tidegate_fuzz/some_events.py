@@ -149,6 +149,13 @@ def _of_links() -> list[ev.Event]:
         ),
         kev.RunsMirrored((began, ended), (kev.EpochBegan(_MIRRORED, 4, 0),)),
         kev.MirrorsPlaced((kev.MirrorPlace(_MIRRORED, 1, 9),)),
+        kev.TopicsFenced(1, "old", (kev.FencedTopic(_MIRRORED_ID, ""),)),
+        kev.FenceLifted(1, "late"),
+        kev.SourceReopened(1),
+        kev.TopicsFenced(2, "old", (kev.FencedTopic(_MIRRORED_ID, "9"),)),
+        kev.FenceReached(2, 1),
+        kev.TopicsSwitched(2),
+        kev.SwitchesFinished("old", (_MIRRORED_ID,)),
         ev.TopicDeleted(_MIRRORED_ID),
         kev.LinkRemoved("old"),
     ]

@@ -82,6 +82,12 @@ AnyEvent = Union[  # noqa: UP007 - msgspec reads the union at run time
     kev.TopicsLinked,
     kev.MirrorsPlaced,
     kev.RunsMirrored,
+    kev.TopicsFenced,
+    kev.FenceReached,
+    kev.FenceLifted,
+    kev.SourceReopened,
+    kev.TopicsSwitched,
+    kev.SwitchesFinished,
 ]
 
 

@@ -18,6 +18,7 @@ class LinkSet(Event, frozen=True, tag=70):
 
     cluster_id: the source's.  bootstrap_servers: host:port, with commas between.  topics: patterns
       of the topics to mirror; see rules/links.py.  Secrets stay in the gateways' settings.
+      forwards: whether gateways forward what clients write to its topics to the source.
     """
 
     name: str
@@ -25,6 +26,7 @@ class LinkSet(Event, frozen=True, tag=70):
     bootstrap_servers: str
     topics: tuple[str, ...]
     tenant: int = 0
+    forwards: bool = False
 
 
 class LinkRemoved(Event, frozen=True, tag=71):
@@ -97,3 +99,58 @@ class RunsMirrored(Event, frozen=True, tag=74):
 
     steps: tuple[MirrorStep, ...]
     epochs: tuple[EpochBegan, ...]
+
+
+class FencedTopic(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """A topic whose source shall take no more writes.
+
+    limit: the max.message.bytes that was set for it at the source; "" if none was.
+    """
+
+    topic_id: bytes
+    limit: str
+
+
+class TopicsFenced(Event, frozen=True, tag=75):
+    """A switch of topics begins: gateways forward no writes to them, and keep the writers waiting.
+
+    Then the source is made to refuse writes.  Until TopicsSwitched, any gateway may lift the fence.
+    """
+
+    fence: int
+    link: str
+    topics: tuple[FencedTopic, ...]
+    tenant: int = 0
+
+
+class FenceReached(Event, frozen=True, tag=76):
+    """No write that a gateway forwarded to the fenced topics is without an answer."""
+
+    fence: int
+    incarnation: int
+
+
+class FenceLifted(Event, frozen=True, tag=77):
+    """The topics stay their source's, which must take writes again.  reason: for people."""
+
+    fence: int
+    reason: str
+
+
+class SourceReopened(Event, frozen=True, tag=78):
+    """The source takes writes to the topics of a lifted fence again, and gateways forward them."""
+
+    fence: int
+
+
+class TopicsSwitched(Event, frozen=True, tag=79):
+    """The fenced topics are this cluster's from here on; the copies have all of their records."""
+
+    fence: int
+
+
+class SwitchesFinished(Event, frozen=True, tag=80):
+    """The source of switched topics is of no more interest."""
+
+    link: str
+    topic_ids: tuple[bytes, ...]

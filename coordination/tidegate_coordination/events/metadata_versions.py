@@ -54,6 +54,7 @@ LEVELS: Final = {
     ),
     4: Level(2, 7, "transactions"),
     5: Level(2, 8, "links to a classic Kafka cluster"),
+    6: Level(2, 9, "mirrored topics can be switched from their source to this cluster"),
 }
 FIRST: Final = 1
 NEWEST: Final = max(LEVELS)
@@ -80,11 +81,14 @@ WITH_TENANT: Final[tuple[type[Event], ...]] = (
     kev.LinkSet,
     kev.LinkRemoved,
     kev.TopicsLinked,
+    kev.TopicsFenced,
 )
 TRANSACTIONS: Final = 4
 """From here on the cluster has transactions, and gateways tell clients transaction.version 2."""
 LINKS: Final = 5
 """From here on the cluster can mirror topics of another one."""
+SWITCHES: Final = 6
+"""From here on topics can be switched from their source to this cluster."""
 DUPLICATES_TOLD: Final = 2
 """From here on an old repeat is answered as one; see decision 17."""
 SETTINGS_TOLD: Final = 3
@@ -102,10 +106,17 @@ EVENT_LEVELS: Final[dict[type[Event], int]] = {
     kev.TopicsLinked: LINKS,
     kev.MirrorsPlaced: LINKS,
     kev.RunsMirrored: LINKS,
+    kev.TopicsFenced: SWITCHES,
+    kev.FenceReached: SWITCHES,
+    kev.FenceLifted: SWITCHES,
+    kev.SourceReopened: SWITCHES,
+    kev.TopicsSwitched: SWITCHES,
+    kev.SwitchesFinished: SWITCHES,
 }
 """Types of events that need more than FIRST; a rule must check the level before it decides one."""
 FIELD_LEVELS: Final[dict[tuple[type[msgspec.Struct], str], int]] = {
     (ev.ClusterCreated, "first_producer_id"): OWN_PRODUCER_IDS,
+    (kev.LinkSet, "forwards"): SWITCHES,
     **{(kind, "tenant"): TENANTS for kind in WITH_TENANT},
 }
 """Fields that need more than FIRST if they differ from their default: (class, name).

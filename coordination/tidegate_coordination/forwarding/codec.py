@@ -22,6 +22,7 @@ from ..rules import (
     metadata_versions,
     mirrors,
     pipeline_reports,
+    switches,
     topics,
 )
 from ..rules.consumer_groups import groups, offset_expiry, offsets
@@ -57,6 +58,12 @@ KINDS: Final[tuple[type[Any], ...]] = (
     mirrors.RemoveLink,
     mirrors.MirrorTopics,
     mirrors.PlaceMirrors,
+    switches.FenceTopics,
+    switches.ReachFence,
+    switches.LiftFence,
+    switches.ReopenSource,
+    switches.SwitchTopics,
+    switches.FinishSwitches,
     offset_expiry.ExpireOffsets,
     offsets.CommitOffsets,
     offsets.DeleteOffsets,

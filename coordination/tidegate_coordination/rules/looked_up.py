@@ -13,6 +13,14 @@ def mirrored_text(topic: Topic) -> str:
     return f"Topic '{topic.name}' is mirrored by link {topic.link}: only its source can change it."
 
 
+def unfinished_text(topic: Topic, link: str) -> str:
+    """Return why a client may not delete a topic that was switched to this cluster."""
+    return (
+        f"Topic '{topic.name}' was switched to this cluster by link {link}: end that first with"
+        f" `tidegate link finish {link}`."
+    )
+
+
 def found_topic(view: View, name: str, topic_ids: Mapping[str, bytes]) -> Topic | None:
     """Return the topic that a name meant when it was looked up, if it still does.
 

@@ -23,7 +23,7 @@ from ..events.links import (
     MirrorsPlaced,
     TopicsLinked,
 )
-from ..events.metadata_versions import FEATURE_NAME, LINKS
+from ..events.metadata_versions import FEATURE_NAME, LINKS, SWITCHES
 from ..state.links import Link
 from ..state.name_changes import TOPIC_RESOURCE
 from ..state.topics import Topic, collision_key
@@ -53,6 +53,12 @@ class LinkRefusal(Enum):
     OWN_CLUSTER = "the source is this cluster itself"
     TOO_MANY = f"a cluster has up to {MAX_LINKS} links, and a link up to {MAX_PATTERNS} patterns"
     HAS_TOPICS = "it mirrors topics; give --delete-topics to delete their copies here"
+    FORWARDS_NOT_YET = (
+        f"the cluster's {FEATURE_NAME} is below {SWITCHES}, so gateways forward no writes: raise it"
+        f" with `kafka-features.sh upgrade --feature {FEATURE_NAME}={SWITCHES}`"
+    )
+    SWITCHING = "topics of it are being switched: wait until that has ended"
+    SWITCHED = "topics of it were switched; end that with `tidegate link finish` first"
 
 
 def _refusal(view: View) -> LinkRefusal | None:
@@ -63,7 +69,8 @@ def _refusal(view: View) -> LinkRefusal | None:
 class SetLink:
     """Make a link, or replace the settings of one.  Answer: a refusal, or None.
 
-    replaces: whether there may be such a link; its source stays the same cluster.
+    replaces: whether there may be such a link; its source stays the same cluster.  forwards: see
+    LinkSet.
     """
 
     name: str
@@ -71,6 +78,7 @@ class SetLink:
     bootstrap_servers: str
     topics: tuple[str, ...]
     replaces: bool = False
+    forwards: bool = False
     reads: frozenset[str] = field(default=_TOPICS, init=False)
     writes: frozenset[str] = field(default=_TOPICS, init=False)
 
@@ -79,7 +87,15 @@ class SetLink:
         refusal = _refusal(view) or self._refusal(view.state.links.by_name, view.state.cluster_id)
         if refusal is not None:
             return Decided((), refusal)
-        event = LinkSet(self.name, self.cluster_id, self.bootstrap_servers, self.topics)
+        if self.forwards and view.state.metadata_version < SWITCHES:
+            return Decided((), LinkRefusal.FORWARDS_NOT_YET)
+        event = LinkSet(
+            self.name,
+            self.cluster_id,
+            self.bootstrap_servers,
+            self.topics,
+            forwards=self.forwards,
+        )
         return Decided((event,), None)
 
     def _refusal(self, links: Mapping[str, Link], own_id: str) -> LinkRefusal | None:
@@ -114,6 +130,12 @@ class RemoveLink:
         topics = list(view.state.links.topics_of(self.name))
         if topics and not self.deletes_topics:
             return Decided((), LinkRefusal.HAS_TOPICS)
+        switches = view.state.switches
+        if switches.of_link(self.name):
+            return Decided((), LinkRefusal.SWITCHING)
+        own = (each for each in switches.switched.values() if each.link == self.name)
+        if not all(each.is_finished for each in own):
+            return Decided((), LinkRefusal.SWITCHED)
         events: list[Event] = [TopicDeleted(each.topic_id) for each in topics]
         return Decided((*events, LinkRemoved(self.name)), [each.name for each in topics])
 
@@ -150,13 +172,15 @@ class MirrorTopics:
         taken: set[str] = set()
         for each in self.topics:
             present = view.state.topics.by_id.get(each.topic_id)
+            if each.topic_id in view.state.switches.switched:
+                continue  # it is this cluster's own, even if it was deleted here
             text = _wrong(view, self.link, each, present, taken)
             if text:
                 refused.append(TopicRefused(each.name, text))
             elif present is None:
                 taken.add(collision_key(each.name))
                 made.append(_known(each))
-            else:
+            elif view.state.switches.fence_of(each.topic_id) is None:  # else the source is fenced
                 changes += _changes(present, _known(each))
         linked = (TopicsLinked(self.link, tuple(made)),) if made else ()
         return Decided((*linked, *changes), refused)
@@ -206,6 +230,7 @@ def _known(topic: LinkedTopic) -> LinkedTopic:
 
 
 def _changes(present: Topic, wanted: LinkedTopic) -> Iterator[Event]:
+    """Yield what has a topic follow its source."""
     if wanted.partition_count > len(present.partition_numbers):
         yield PartitionsAdded(present.topic_id, wanted.partition_count)
     if wanted.configs != present.configs:

@@ -24,7 +24,7 @@ from ..events.cluster import Event, LogStartsMoved, PartitionsAdded, TopicCreate
 from ..state.topics import Topic, collision_key
 from .assignments import wrong_assignments, wrong_indexes
 from .configs import checked_topic_configs
-from .looked_up import found_topic, mirrored_text
+from .looked_up import found_topic, mirrored_text, unfinished_text
 from .proposal import GATEWAYS, HEADS, TOPICS, Decided, View
 from .topic_names import illegal_topic_name
 
@@ -241,6 +241,9 @@ class DeleteTopics:
             return Refused(TopicRefusal.CHANGED, "")
         if topic.link:
             return Refused(TopicRefusal.MIRRORED, mirrored_text(topic))
+        switched = view.state.switches.switched.get(topic.topic_id)
+        if switched is not None and not switched.is_finished:
+            return Refused(TopicRefusal.MIRRORED, unfinished_text(topic, switched.link))
         gone.add(topic.topic_id)
         return Deleted(topic.topic_id, topic.name)
 

@@ -22,7 +22,7 @@ from ..events import log_moves as lev
 from ..events import restores as rev
 from ..events import transactions as tev
 from ..events.entries import Entry
-from ..events.metadata_versions import EPOCHS, FIRST, NEWEST, entry_formats, too_old
+from ..events.metadata_versions import EPOCHS, FIRST, NEWEST, SWITCHES, entry_formats, too_old
 from .broken import StateBroken, expect
 from .frozen import FrozenState, split
 from .mirror_folds import MirrorFolds
@@ -139,11 +139,17 @@ class ClusterState(StateTables):
             tev.OffsetsStaged: transactions.fold_staged,
             tev.TransactionEnded: transactions.fold_ended,
             tev.TransactionalIdsExpired: transactions.fold_expired,
-            kev.LinkSet: self.links.fold_set,
-            kev.LinkRemoved: self.links.fold_removed,
+            kev.LinkSet: mirrors.fold_set,
+            kev.LinkRemoved: mirrors.fold_removed,
             kev.TopicsLinked: mirrors.fold_linked,
             kev.MirrorsPlaced: mirrors.fold_placed,
             kev.RunsMirrored: mirrors.fold_mirrored,
+            kev.TopicsFenced: mirrors.fold_fenced,
+            kev.FenceReached: self.switches.fold_reached,
+            kev.FenceLifted: self.switches.fold_lifted,
+            kev.SourceReopened: self.switches.fold_reopened,
+            kev.TopicsSwitched: mirrors.fold_switched,
+            kev.SwitchesFinished: self.switches.fold_finished,
         }
 
     def _fold_version_set(self, event: ev.MetadataVersionSet) -> None:
@@ -190,6 +196,8 @@ class ClusterState(StateTables):
         if self.metadata_version >= EPOCHS:
             self._open_epochs(event.timeline)
         self._transaction_folds.timeline_opened()
+        if self.metadata_version >= SWITCHES:
+            self.switches.hold_links(self.links.by_name)
         self.timeline = event.timeline
 
     def _open_epochs(self, timeline: int) -> None:

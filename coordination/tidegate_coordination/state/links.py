@@ -19,6 +19,7 @@ class Link:
     cluster_id: str
     bootstrap_servers: str
     topics: tuple[str, ...]
+    forwards: bool = False
 
 
 class LinkTable:
@@ -38,8 +39,9 @@ class LinkTable:
 
     def fold_set(self, event: LinkSet) -> None:
         """Make or change a link."""
-        link = Link(event.name, event.cluster_id, event.bootstrap_servers, event.topics)
-        self.by_name[event.name] = link
+        self.by_name[event.name] = Link(
+            event.name, event.cluster_id, event.bootstrap_servers, event.topics, event.forwards
+        )
         self.version += 1
 
     def fold_removed(self, event: LinkRemoved) -> None:
@@ -55,11 +57,19 @@ class LinkTable:
     def encode(self) -> object:
         """Return the whole table as builtins."""
         return [
-            [each.name, each.cluster_id, each.bootstrap_servers, list(each.topics)]
+            [
+                each.name,
+                each.cluster_id,
+                each.bootstrap_servers,
+                list(each.topics),
+                *((True,) if each.forwards else ()),
+            ]
             for _, each in sorted(self.by_name.items())
         ]
 
     def decode(self, rows: Iterable[Any]) -> None:
         """Fill an empty table from encode()'s answer."""
-        for name, cluster_id, bootstrap_servers, topics in rows:
-            self.by_name[name] = Link(name, cluster_id, bootstrap_servers, tuple(topics))
+        for name, cluster_id, bootstrap_servers, topics, *forwards in rows:
+            self.by_name[name] = Link(
+                name, cluster_id, bootstrap_servers, tuple(topics), bool(forwards)
+            )

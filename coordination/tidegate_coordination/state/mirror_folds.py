@@ -6,6 +6,7 @@ from typing import Final
 
 from ..events import cluster as ev
 from ..events import links as kev
+from .broken import expect
 from .name_changes import TOPIC_RESOURCE
 from .tables import StateTables
 
@@ -15,6 +16,39 @@ class MirrorFolds:
 
     def __init__(self, state: StateTables) -> None:
         self._state: Final = state
+
+    def fold_set(self, event: kev.LinkSet) -> None:
+        """Make or change a link; an operator has confirmed it."""
+        self._state.links.fold_set(event)
+        self._state.switches.confirm(event.name)
+
+    def fold_removed(self, event: kev.LinkRemoved) -> None:
+        """Forget a link."""
+        self._state.links.fold_removed(event)
+        self._state.switches.forget_link(event.name)
+
+    def fold_fenced(self, event: kev.TopicsFenced) -> None:
+        """A switch begins."""
+        state = self._state
+        state.links.expect_link(event.link)
+        for each in event.topics:
+            topic = state.topics.get(each.topic_id)
+            expect(topic.link == event.link, f"{topic.name} is not of link {event.link}")
+        alive = (each.incarnation for each in state.gateways.brokers())
+        state.switches.fold_fenced(event, state.log_time_ms, alive)
+
+    def fold_switched(self, event: kev.TopicsSwitched) -> None:
+        """Fenced topics are this cluster's own."""
+        state = self._state
+        expect(event.fence in state.switches.fences, f"unknown fence {event.fence}")
+        ends: dict[bytes, tuple[int, ...]] = {}
+        for topic_id in state.switches.fences[event.fence].limits:
+            topic = state.topics.fold_unlinked(topic_id)
+            numbers = topic.partition_numbers
+            ends[topic_id] = tuple(state.partitions[each].next_offset for each in numbers)
+            state.touched.update(numbers)
+            state.name_changes.note(TOPIC_RESOURCE, topic.name, state.position + 1)
+        state.switches.fold_switched(event, ends)
 
     def fold_linked(self, event: kev.TopicsLinked) -> None:
         """Topics that a link mirrors begin, empty."""

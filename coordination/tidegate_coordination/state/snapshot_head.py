@@ -10,11 +10,11 @@ from .broken import expect
 from .tables import StateTables
 
 # A gateway writes a format that all gateways can load; see events/metadata_versions.py.  Formats 5
-# to 8 are 4 of a cluster at a higher metadata.version; 6 has more bits for numbers that rise for
-# ever, and leader epochs; 7 has transactions, 8 links.  Format 3 has no holes, compaction and
-# reports of the pipeline, and keeps rows of objects that were collected; format 2 has no segments
-# either.
-_READABLE_FORMATS = (2, 3, 4, 5, 6, 7, 8)
+# to 9 are 4 of a cluster at a higher metadata.version; 6 has more bits for numbers that rise for
+# ever, and leader epochs; 7 has transactions, 8 links, 9 switches.  Format 3 has no holes,
+# compaction and reports of the pipeline, and keeps rows of objects that were collected; format 2
+# has no segments either.
+_READABLE_FORMATS = (2, 3, 4, 5, 6, 7, 8, 9)
 _WIDE_FORMAT = 6
 
 
@@ -40,6 +40,7 @@ def encode_head(state: StateTables, *, as_copy: bool) -> dict[str, object]:
         "claims": state.claims.encode(),
         "topics": state.topics.encode(),
         **({"links": state.links.encode()} if state.links else {}),
+        **({"switches": state.switches.encode()} if state.switches else {}),
         "objects": state.objects.encode(is_wide=is_wide(state)),
         "producer_ids": state.producer_ids.encode(),
         "configs": state.configs.encode(),
@@ -76,6 +77,7 @@ def decode_head(state: StateTables, table: Mapping[str, Any]) -> None:
     state.claims.decode(table["claims"])
     state.topics.decode(table["topics"])
     state.links.decode(table.get("links", ()))
+    state.switches.decode(table.get("switches", {}))
     state.objects.decode(table["objects"], is_wide=table["format"] >= _WIDE_FORMAT)
     state.producer_ids.decode(table["producer_ids"])
     state.configs.decode(table["configs"])

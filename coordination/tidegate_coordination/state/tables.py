@@ -25,6 +25,7 @@ from .records.partitions import PartitionTable
 from .records.producer_ids import ProducerIdTable
 from .records.runs import RunRow
 from .static_settings import StaticSettingsTable
+from .switches import SwitchTable
 from .timelines import TimelineTable
 from .topics import TopicTable
 from .transactions.table import TransactionTable
@@ -51,6 +52,7 @@ class StateTables:
         self.claims: Final = ClaimTable()
         self.topics: Final = TopicTable()
         self.links: Final = LinkTable(self.topics)
+        self.switches: Final = SwitchTable()
         self.partitions: Final = PartitionTable()
         self.objects: Final = ObjectTable()
         self.producer_ids: Final = ProducerIdTable()

@@ -83,6 +83,13 @@ class TopicTable:
         topic.configs = dict(configs)
         self._changed(topic)
 
+    def fold_unlinked(self, topic_id: bytes) -> Topic:
+        """The topic is this cluster's own from here on; return it."""
+        topic = self.get(topic_id)
+        topic.link = ""
+        self._changed(topic)
+        return topic
+
     def get(self, topic_id: bytes) -> Topic:
         """Return the topic that an event names.
 

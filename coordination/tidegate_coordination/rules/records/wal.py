@@ -134,7 +134,8 @@ class CommitWal:
         if refused is not None:
             return Decided((), [refused] * len(self.batches))
         judge = _Judge(view, self.append_time_topics, self.mirrored)
-        outcomes = [judge.judge(batch) for batch in self.batches]
+        judge_one = judge.judge_mixed if self.mirrored else judge.judge
+        outcomes = [judge_one(batch) for batch in self.batches]
         event = WalCommitted(
             self.name.incarnation,
             self.name.counter,
@@ -233,6 +234,17 @@ class _Judge:
             run.max_timestamp = timestamp
         run.crcs.append(crc)
         return BatchOutcome(None, base_offset, stamp_ms, partition.log_start)
+
+    def judge_mixed(self, batch: BatchFacts) -> BatchOutcome:
+        """Judge a batch of an object that has mirrored ones.
+
+        A topic may have been switched since its batch was mirrored.
+        """
+        if self.mirror.find(batch.position) is not None:
+            topic = self._view.state.topics.by_id.get(batch.topic_id)
+            if topic is None or not topic.link:
+                return _REFUSED[Refusal.MISPLACED]
+        return self.judge(batch)
 
     def _judge_apart(self, batch: BatchFacts) -> BatchOutcome:
         """Judge a batch of a partition that no client may write to."""

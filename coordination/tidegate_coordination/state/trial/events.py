@@ -28,6 +28,7 @@ from ..broken import StateBroken, expect, expect_left
 from ..cluster import ClusterState
 from ..columns import MAX_UINT32, check_numbers
 from ..records.producer_ids import FIRST_IDS
+from ..switches import Fence
 from ..topics import Topic, collision_key
 from .runs import RunTrial
 from .transactions import TransactionTrial
@@ -125,6 +126,12 @@ class Trial:
             kev.TopicsLinked: self._topics_linked,
             kev.MirrorsPlaced: runs.mirrors_placed,
             kev.RunsMirrored: runs.mirrored,
+            kev.TopicsFenced: self._topics_fenced,
+            kev.FenceReached: self._fence_reached,
+            kev.FenceLifted: self._fence_lifted,
+            kev.SourceReopened: self._source_reopened,
+            kev.TopicsSwitched: self._topics_switched,
+            kev.SwitchesFinished: self._switches_finished,
         }
 
     def _only_once(self, what: str, key: object) -> None:
@@ -255,6 +262,49 @@ class Trial:
         for topic in self._state.links.topics_of(event.name):
             expect(("end of topic", topic.topic_id) in self._once, f"a link with {topic.name}")
         self._only_once("end of link", event.name)
+
+    def _topics_fenced(self, event: kev.TopicsFenced) -> None:
+        switches = self._state.switches
+        self._state.links.expect_link(event.link)
+        expect(event.fence == switches.next_fence, f"fence {event.fence}")
+        self._only_once("new fence", event.fence)
+        for each in event.topics:
+            self._only_once("fence of topic", each.topic_id)
+            topic = self._topic(each.topic_id)
+            expect(topic.link == event.link, f"{topic.name} is not of link {event.link}")
+            expect(switches.fence_of(each.topic_id) is None, f"{topic.name} has a fence")
+
+    def _fence_reached(self, event: kev.FenceReached) -> None:
+        self._fence(event.fence)
+
+    def _fence_lifted(self, event: kev.FenceLifted) -> None:
+        self._fence_goes_on(event.fence)
+
+    def _fence(self, number: int) -> Fence:
+        expect(("end of fence", number) not in self._once, f"fence {number} has ended")
+        expect(number in self._state.switches.fences, f"unknown fence {number}")
+        return self._state.switches.fences[number]
+
+    def _fence_goes_on(self, number: int) -> Fence:
+        """Return an open fence, which ends in this entry."""
+        fence = self._fence(number)
+        expect(not fence.lifted, f"fence {number} is lifted")
+        self._only_once("end of fence", number)
+        return fence
+
+    def _source_reopened(self, event: kev.SourceReopened) -> None:
+        expect(bool(self._fence(event.fence).lifted), f"fence {event.fence} is not lifted")
+        self._only_once("end of fence", event.fence)
+
+    def _topics_switched(self, event: kev.TopicsSwitched) -> None:
+        for topic_id in self._fence_goes_on(event.fence).limits:
+            self._topic(topic_id)
+            self._only_once("switch of topic", topic_id)
+
+    def _switches_finished(self, event: kev.SwitchesFinished) -> None:
+        for topic_id in event.topic_ids:
+            known = topic_id in self._state.switches.switched
+            expect(known, f"topic {topic_id.hex()} was not switched")
 
     def _partitions_added(self, event: ev.PartitionsAdded) -> None:
         present = len(self._topic(event.topic_id).partition_numbers)

@@ -1,0 +1,213 @@
+"""Switches of mirrored topics from their source to this cluster; see state/switches.py."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from ..events.links import (
+    FencedTopic,
+    FenceLifted,
+    FenceReached,
+    SourceReopened,
+    SwitchesFinished,
+    TopicsFenced,
+    TopicsSwitched,
+)
+from ..events.metadata_versions import FEATURE_NAME, SWITCHES
+from ..state.cluster import ClusterState
+from ..state.switches import Fence
+from ..state.topics import Topic
+from .proposal import GATEWAYS, HEADS, OBJECTS, TOPICS, Decided, View
+
+MAX_WAVE_PARTITIONS: Final = 2_000
+"""A fence names no more: all of them are drained while their writers wait."""
+MAX_LIMIT_CHARACTERS: Final = 20
+_ALL: Final = frozenset({TOPICS, HEADS, OBJECTS, GATEWAYS})
+_TOPICS: Final = frozenset({TOPICS})
+
+
+@dataclass(frozen=True, slots=True)
+class FenceTopics:
+    """Begin to switch topics of a link.
+
+    topics: their ids, with the max.message.bytes that is set for each at the source, "" for none.
+    Answer: the number of the fence, or why there is none, for a person.
+    """
+
+    link: str
+    topics: tuple[tuple[bytes, str], ...]
+    reads: frozenset[str] = field(default=_ALL, init=False)
+    writes: frozenset[str] = field(default=_TOPICS, init=False)
+
+    def decide(self, view: View) -> Decided[int | str]:
+        """See the class."""
+        refusal = _not_fenced(view.state, self.link, self.topics)
+        if refusal:
+            return Decided((), refusal)
+        number = view.state.switches.next_fence
+        topics = tuple(FencedTopic(*each) for each in self.topics)
+        return Decided((TopicsFenced(number, self.link, topics),), number)
+
+
+def _not_fenced(state: ClusterState, link: str, topics: Sequence[tuple[bytes, str]]) -> str:
+    if state.metadata_version < SWITCHES:
+        return f"the cluster's {FEATURE_NAME} is below {SWITCHES}: raise it first"
+    if link not in state.links.by_name:
+        return "there is no such link"
+    if link in state.switches.on_hold:
+        return "the log was restored: confirm the link with `tidegate link add --replace`"
+    if not topics or len(dict(topics)) < len(topics):
+        return "name each topic once, and one at least"
+    partitions = 0
+    for topic_id, limit in topics:
+        topic = state.topics.by_id.get(topic_id)
+        if topic is None or topic.link != link:
+            return "one of the topics is not mirrored any more"
+        if len(limit) > MAX_LIMIT_CHARACTERS:
+            return f"the max.message.bytes of {topic.name} is no number"
+        text = _not_switchable(state, topic)
+        if text:
+            return text
+        partitions += len(topic.partition_numbers)
+    if partitions > MAX_WAVE_PARTITIONS:
+        return f"these are {partitions} partitions: switch up to {MAX_WAVE_PARTITIONS} at a time"
+    return ""
+
+
+def _not_switchable(state: ClusterState, topic: Topic) -> str:
+    """Return what stands in the way of a switch of a mirrored topic; "" for nothing."""
+    if state.switches.fence_of(topic.topic_id) is not None:
+        return f"{topic.name} is being switched already"
+    for index, number in enumerate(topic.partition_numbers):
+        if state.partitions[number].open:
+            return f"{topic.name}-{index} has an open transaction"
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReachFence:
+    """This gateway forwards nothing to the topics of a fence any more.  Answer: None."""
+
+    fence: int
+    reads: frozenset[str] = field(default=_TOPICS, init=False)
+    writes: frozenset[str] = field(default=_TOPICS, init=False)
+
+    def decide(self, view: View) -> Decided[None]:
+        """See the class."""
+        fence = view.state.switches.fences.get(self.fence)
+        if fence is None or view.writer not in fence.awaited:
+            return Decided((), None)
+        return Decided((FenceReached(self.fence, view.writer),), None)
+
+
+@dataclass(frozen=True, slots=True)
+class LiftFence:
+    """Leave the topics of a fence to their source.  Answer: whether the fence was open."""
+
+    fence: int
+    reason: str
+    reads: frozenset[str] = field(default=_TOPICS, init=False)
+    writes: frozenset[str] = field(default=_TOPICS, init=False)
+
+    def decide(self, view: View) -> Decided[bool]:
+        """See the class."""
+        fence = view.state.switches.fences.get(self.fence)
+        if fence is None or fence.lifted:
+            return Decided((), False)
+        return Decided((FenceLifted(self.fence, self.reason),), True)
+
+
+@dataclass(frozen=True, slots=True)
+class ReopenSource:
+    """The source takes writes to the topics of a lifted fence again.  Answer: None."""
+
+    fence: int
+    reads: frozenset[str] = field(default=_TOPICS, init=False)
+    writes: frozenset[str] = field(default=_TOPICS, init=False)
+
+    def decide(self, view: View) -> Decided[None]:
+        """See the class."""
+        fence = view.state.switches.fences.get(self.fence)
+        is_lifted = fence is not None and fence.lifted
+        return Decided((SourceReopened(self.fence),) if is_lifted else (), None)
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchTopics:
+    """Make the topics of a fence this cluster's.
+
+    ends: topic ids, with where each partition ends at the source; read while it took no writes.
+    Answer: "", or why they were not switched, for a person.
+    """
+
+    fence: int
+    ends: tuple[tuple[bytes, tuple[int, ...]], ...]
+    reads: frozenset[str] = field(default=_ALL, init=False)
+    writes: frozenset[str] = field(default=_ALL, init=False)
+
+    def decide(self, view: View) -> Decided[str]:
+        """It reads heads, so it never shares an entry with a commit that came before it."""
+        fence = view.state.switches.fences.get(self.fence)
+        if fence is None or fence.lifted:
+            return Decided((), "the fence was lifted")
+        text = unreached(view.state, fence) or _unequal(view.state, fence, dict(self.ends))
+        return Decided(() if text else (TopicsSwitched(self.fence),), text)
+
+
+def unreached(state: ClusterState, fence: Fence) -> str:
+    """Return which gateways may still have forwarded writes without an answer; "" for none."""
+    late = sorted(each for each in fence.awaited if state.gateways.is_live(each))
+    nodes = ", ".join(str(state.gateways.live[each].node_id) for each in late)
+    return f"gateway {nodes} did not answer" if late else ""
+
+
+def _unequal(state: ClusterState, fence: Fence, ends: Mapping[bytes, Sequence[int]]) -> str:
+    for topic_id in fence.limits:
+        topic = state.topics.by_id.get(topic_id)
+        if topic is None or topic.link != fence.link:
+            return "a topic is gone"
+        theirs = ends.get(topic_id, ())
+        if len(theirs) != len(topic.partition_numbers):
+            return f"{topic.name} has other partitions at its source"
+        for index, number in enumerate(topic.partition_numbers):
+            partition = state.partitions[number]
+            if partition.next_offset != theirs[index]:
+                own = partition.next_offset
+                return f"{topic.name}-{index} ends at {theirs[index]}, and its copy at {own}"
+            if partition.open:
+                return f"{topic.name}-{index} has an open transaction"
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class FinishSwitches:
+    """Forget the source of topics that were switched; none: of all those of the link.
+
+    Answer: the names of the topics, or why nothing was done, for a person.
+    """
+
+    link: str
+    names: tuple[str, ...] = ()
+    reads: frozenset[str] = field(default=_TOPICS, init=False)
+    writes: frozenset[str] = field(default=_TOPICS, init=False)
+
+    def decide(self, view: View) -> Decided[list[str] | str]:
+        """See the class."""
+        state = view.state
+        if self.link not in state.links.by_name:
+            return Decided((), "there is no such link")
+        found = {
+            topic.name: topic_id
+            for topic_id, each in state.switches.switched.items()
+            if each.link == self.link
+            and not each.is_finished
+            and (topic := state.topics.by_id.get(topic_id)) is not None
+        }
+        unknown = sorted(set(self.names) - found.keys())
+        if unknown:
+            return Decided((), f"{unknown[0]} was not switched, or is finished already")
+        names = sorted(self.names or found)
+        ids = tuple(found[each] for each in names)
+        return Decided((SwitchesFinished(self.link, ids),) if ids else (), names)

@@ -1,0 +1,180 @@
+"""Switches of mirrored topics from their source to this cluster.
+
+A fence holds some topics of a link while they are switched.  It is open until every gateway has
+reached it and the copies are whole; then its topics are switched.  Or it is lifted, and forgotten
+once the source takes writes again.  In both states gateways keep writers of its topics waiting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from ..events.links import (
+    FenceLifted,
+    FenceReached,
+    SourceReopened,
+    SwitchesFinished,
+    TopicsFenced,
+    TopicsSwitched,
+)
+from .broken import expect
+
+
+@dataclass(slots=True)
+class Fence:
+    """limits: see FencedTopic, by topic id.  begun_ms: log time.
+
+    awaited: the incarnations of gateways that may have forwarded writes without an answer yet.
+    lifted: why it was lifted; "" while it is open.
+    """
+
+    number: int
+    link: str
+    limits: dict[bytes, str]
+    begun_ms: int
+    awaited: set[int]
+    lifted: str = ""
+
+
+class Switched(NamedTuple):
+    """A topic that was switched.  limit: see FencedTopic.
+
+    ends: where each partition of the source ended.  is_finished: the source is of no more interest.
+    """
+
+    link: str
+    limit: str
+    ends: tuple[int, ...]
+    is_finished: bool = False
+
+
+class SwitchTable:
+    """All fences, and the topics that were switched, by id.
+
+    version: rises with every change, for caches.  on_hold: links that an operator has to confirm,
+    since the log was restored.
+    """
+
+    def __init__(self) -> None:
+        self.fences: dict[int, Fence] = {}
+        self.switched: dict[bytes, Switched] = {}
+        self.on_hold: set[str] = set()
+        self.next_fence = 1
+        self.version = 0
+        self._fence_of: dict[bytes, int] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self.fences or self.switched or self.on_hold or self.next_fence > 1)
+
+    def fence_of(self, topic_id: bytes) -> Fence | None:
+        """Return the fence, open or lifted, that holds a topic."""
+        number = self._fence_of.get(topic_id)
+        return self.fences[number] if number is not None else None
+
+    def of_link(self, link: str) -> list[Fence]:
+        """Return the fences of a link, the oldest first."""
+        return [each for each in self.fences.values() if each.link == link]
+
+    def fold_fenced(self, event: TopicsFenced, now_ms: int, gateways: Iterable[int]) -> None:
+        """Begin a switch.  now_ms: log time.  gateways: the incarnations that live now."""
+        expect(event.fence == self.next_fence, f"fence {event.fence}")
+        limits = {each.topic_id: each.limit for each in event.topics}
+        expect(not self._fence_of.keys() & limits.keys(), "a topic has a fence")
+        fence = Fence(event.fence, event.link, limits, now_ms, set(gateways))
+        self.fences[event.fence] = fence
+        self._fence_of |= dict.fromkeys(limits, event.fence)
+        self.next_fence += 1
+        self.version += 1
+
+    def fold_reached(self, event: FenceReached) -> None:
+        """A gateway forwards nothing any more."""
+        self._fence(event.fence).awaited.discard(event.incarnation)
+        self.version += 1
+
+    def fold_lifted(self, event: FenceLifted) -> None:
+        """The topics stay with their source."""
+        fence = self._fence(event.fence)
+        expect(not fence.lifted, f"fence {event.fence} is lifted twice")
+        fence.lifted = event.reason or "it was lifted"
+        self.version += 1
+
+    def fold_reopened(self, event: SourceReopened) -> None:
+        """Forget a lifted fence."""
+        expect(bool(self._fence(event.fence).lifted), f"fence {event.fence} is not lifted")
+        self._forget(event.fence)
+
+    def fold_switched(self, event: TopicsSwitched, ends: Mapping[bytes, tuple[int, ...]]) -> Fence:
+        """Return the fence, whose topics are this cluster's now.  ends: see Switched, by topic."""
+        fence = self._fence(event.fence)
+        expect(not fence.lifted, f"fence {event.fence} is lifted")
+        for topic_id, limit in fence.limits.items():
+            self.switched[topic_id] = Switched(fence.link, limit, ends[topic_id])
+        self._forget(event.fence)
+        return fence
+
+    def fold_finished(self, event: SwitchesFinished) -> None:
+        """The topics have no source any more."""
+        for topic_id in event.topic_ids:
+            expect(topic_id in self.switched, f"topic {topic_id.hex()} was not switched")
+            self.switched[topic_id] = self.switched[topic_id]._replace(is_finished=True)
+        self.version += 1
+
+    def hold_links(self, links: Iterable[str]) -> None:
+        """Do nothing at the sources until an operator confirms the links: the log was restored."""
+        self.on_hold.update(links)
+        self.version += 1
+
+    def confirm(self, link: str) -> None:
+        """An operator has set the link."""
+        self.on_hold.discard(link)
+        self.version += 1
+
+    def forget_link(self, link: str) -> None:
+        """The link is gone, and with it what was switched."""
+        self.on_hold.discard(link)
+        for topic_id in [key for key, each in self.switched.items() if each.link == link]:
+            del self.switched[topic_id]
+        for number in [each.number for each in self.of_link(link)]:
+            self._forget(number)
+        self.version += 1
+
+    def _fence(self, number: int) -> Fence:
+        expect(number in self.fences, f"unknown fence {number}")
+        return self.fences[number]
+
+    def _forget(self, number: int) -> None:
+        for topic_id in self.fences.pop(number).limits:
+            del self._fence_of[topic_id]
+        self.version += 1
+
+    def encode(self) -> object:
+        """Return the whole table as builtins."""
+        return {
+            "next": self.next_fence,
+            "fences": [
+                [
+                    each.number,
+                    each.link,
+                    list(map(list, each.limits.items())),
+                    each.begun_ms,
+                    sorted(each.awaited),
+                    each.lifted,
+                ]
+                for each in self.fences.values()
+            ],
+            "switched": [[key, *each] for key, each in sorted(self.switched.items())],
+            "on_hold": sorted(self.on_hold),
+        }
+
+    def decode(self, table: Mapping[str, Any]) -> None:
+        """Fill an empty table from encode()'s answer; {} leaves it empty."""
+        self.next_fence = table.get("next", 1)
+        for number, link, limits, begun_ms, awaited, lifted in table.get("fences", ()):
+            fence = Fence(number, link, dict(limits), begun_ms, set(awaited), lifted)
+            self.fences[number] = fence
+            self._fence_of |= dict.fromkeys(fence.limits, number)
+        for topic_id, link, limit, ends, is_finished in table.get("switched", ()):
+            self.switched[topic_id] = Switched(link, limit, tuple(ends), is_finished)
+        self.on_hold = set(table.get("on_hold", ()))
