@@ -15,6 +15,7 @@ import argparse
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial
@@ -40,6 +41,7 @@ from restore.forgiving import Lost, forgive, is_open_at, zombies
 from restore.keeper import Keeper
 
 RESTORE_SECONDS: Final = 120.0
+READ_SECONDS: Final = 2.0
 ZOMBIE_SECONDS: Final = 6.0
 NO_SCHEDULE: Final = {"log.backup.interval.ms": "0"}
 
@@ -120,13 +122,15 @@ class Restore:
         return watch
 
     def _lose_all(self, watch: HistoryWatch) -> int:
-        """Stop the clients, and kill the gateways; return when."""
-        for family in watch.families:
-            family.signal(signal.SIGSTOP)
+        """Kill the gateways, and stop the clients; return when."""
         lost_ms = now_ms()
         for number in self._world.gateways:
             self._world.kill_gateway(number)
         self._driver.stop()
+        # Else a client would read the answer of a killed gateway after the restore.
+        time.sleep(READ_SECONDS)
+        for family in watch.families:
+            family.signal(signal.SIGSTOP)
         return lost_ms
 
     def _restore(self) -> str:
