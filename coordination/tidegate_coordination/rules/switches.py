@@ -65,7 +65,7 @@ def _not_fenced(state: ClusterState, link: str, topics: Sequence[tuple[bytes, st
         topic = state.topics.by_id.get(topic_id)
         if topic is None or topic.link != link:
             return "one of the topics is not mirrored any more"
-        if len(limit) > MAX_LIMIT_CHARACTERS:
+        if len(limit) > MAX_LIMIT_CHARACTERS or not (limit.isdecimal() or not limit):
             return f"the max.message.bytes of {topic.name} is no number"
         text = _not_switchable(state, topic)
         if text:

@@ -290,6 +290,7 @@ class ClusterState(StateTables):
                 if not row.is_marker:
                     self.objects.release(row.object_number, self.log_time_ms)
         self.groups.drop_topic(event.topic_id)
+        self.switches.forget_topic(event.topic_id)
         self._transaction_folds.topic_deleted(event.topic_id, topic.partition_numbers)
 
     def _note_change(self, resource_type: int, name: str) -> None:

@@ -10,6 +10,8 @@ from .broken import expect
 from .name_changes import TOPIC_RESOURCE
 from .tables import StateTables
 
+_LIMIT: Final = "max.message.bytes"
+
 
 class MirrorFolds:
     """Folds the events of links, for ClusterState.apply()."""
@@ -42,8 +44,11 @@ class MirrorFolds:
         state = self._state
         expect(event.fence in state.switches.fences, f"unknown fence {event.fence}")
         ends: dict[bytes, tuple[int, ...]] = {}
-        for topic_id in state.switches.fences[event.fence].limits:
+        for topic_id, limit in state.switches.fences[event.fence].limits.items():
             topic = state.topics.fold_unlinked(topic_id)
+            # As the source had it before it was fenced.
+            rest = {key: text for key, text in topic.configs.items() if key != _LIMIT}
+            topic.configs = rest | ({_LIMIT: limit} if limit else {})
             numbers = topic.partition_numbers
             ends[topic_id] = tuple(state.partitions[each].next_offset for each in numbers)
             state.touched.update(numbers)

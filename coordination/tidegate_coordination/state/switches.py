@@ -54,13 +54,15 @@ class SwitchTable:
     """All fences, and the topics that were switched, by id.
 
     version: rises with every change, for caches.  on_hold: links that an operator has to confirm,
-    since the log was restored.
+    since the log was restored.  reopened: topics whose fence was lifted, with their limits (see
+    FencedTopic): a gateway that was late may have fenced the source again.
     """
 
     def __init__(self) -> None:
         self.fences: dict[int, Fence] = {}
         self.switched: dict[bytes, Switched] = {}
         self.on_hold: set[str] = set()
+        self.reopened: dict[bytes, str] = {}
         self.next_fence = 1
         self.version = 0
         self._fence_of: dict[bytes, int] = {}
@@ -85,6 +87,8 @@ class SwitchTable:
         fence = Fence(event.fence, event.link, limits, now_ms, set(gateways))
         self.fences[event.fence] = fence
         self._fence_of |= dict.fromkeys(limits, event.fence)
+        for topic_id in limits:
+            self.reopened.pop(topic_id, None)
         self.next_fence += 1
         self.version += 1
 
@@ -102,7 +106,9 @@ class SwitchTable:
 
     def fold_reopened(self, event: SourceReopened) -> None:
         """Forget a lifted fence."""
-        expect(bool(self._fence(event.fence).lifted), f"fence {event.fence} is not lifted")
+        fence = self._fence(event.fence)
+        expect(bool(fence.lifted), f"fence {event.fence} is not lifted")
+        self.reopened |= fence.limits
         self._forget(event.fence)
 
     def fold_switched(self, event: TopicsSwitched, ends: Mapping[bytes, tuple[int, ...]]) -> Fence:
@@ -140,6 +146,10 @@ class SwitchTable:
             self._forget(number)
         self.version += 1
 
+    def forget_topic(self, topic_id: bytes) -> None:
+        """The topic is deleted.  If it was switched, its source must not bring it back."""
+        self.reopened.pop(topic_id, None)
+
     def _fence(self, number: int) -> Fence:
         expect(number in self.fences, f"unknown fence {number}")
         return self.fences[number]
@@ -166,6 +176,7 @@ class SwitchTable:
             ],
             "switched": [[key, *each] for key, each in sorted(self.switched.items())],
             "on_hold": sorted(self.on_hold),
+            "reopened": [list(each) for each in sorted(self.reopened.items())],
         }
 
     def decode(self, table: Mapping[str, Any]) -> None:
@@ -178,3 +189,4 @@ class SwitchTable:
         for topic_id, link, limit, ends, is_finished in table.get("switched", ()):
             self.switched[topic_id] = Switched(link, limit, tuple(ends), is_finished)
         self.on_hold = set(table.get("on_hold", ()))
+        self.reopened = dict(table.get("reopened", ()))

@@ -38,13 +38,15 @@ def asked_now(mirrors: Sequence[PartitionMirror]) -> list[Asked]:
     return [Asked(each, each.position) for each in mirrors]
 
 
-def fetch_request(asked: Sequence[Asked], wait_seconds: float, max_bytes: int) -> FetchRequest:
+def fetch_request(
+    asked: Sequence[Asked], wait_seconds: float, max_bytes: int, *, min_bytes: int | None = None
+) -> FetchRequest:
     """Return the request for these partitions, in their order.
 
     max_bytes: of the answer, at most MAX_BYTES; brokers exceed it by one batch at most.
 
-    The source answers once it has MIN_BYTES, or after wait_seconds: so a mirror of partitions that
-    trickle writes few runs.
+    The source answers once it has min_bytes, or after wait_seconds.  By default these are
+    MIN_BYTES: so a mirror of partitions that trickle writes few runs.
     """
     topics: list[FetchTopic] = []
     for mirror, position in asked:
@@ -59,7 +61,7 @@ def fetch_request(asked: Sequence[Asked], wait_seconds: float, max_bytes: int) -
         topics[-1].partitions.append(partition)
     return FetchRequest(
         max_wait_ms=int(wait_seconds * 1000),
-        min_bytes=MIN_BYTES,
+        min_bytes=MIN_BYTES if min_bytes is None else min_bytes,
         max_bytes=min(max_bytes, MAX_BYTES),
         session_epoch=_NO_SESSION,
         topics=topics,

@@ -40,7 +40,9 @@ IDLE_SECONDS: Final = 0.2
 ROUNDS_TO_BELIEVE: Final = 2
 """So often must the source's end be above a partition without a batch."""
 MAX_PARTITIONS_PER_FETCH: Final = 2_000
+HURRY_SECONDS: Final = 0.02
 _FETCHES: Final = "fetches"
+_HURRIED_FETCHES: Final = "hurried fetches"
 _MOVED: Final = frozenset(
     {
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -82,6 +84,7 @@ class LinkMirror:
         self._cluster = cluster
         self._wait_seconds = wait_seconds
         self._fetched: dict[int, trio.CancelScope] = {}  # by broker
+        self._waiting: dict[int, trio.CancelScope] = {}  # for the answer to a fetch, by broker
         self._assigned_as_of: tuple[object, ...] = ()
         self._is_stale = True
         self._refreshed_at = 0.0
@@ -98,6 +101,16 @@ class LinkMirror:
                     await self._refresh()
                 self._start_fetching(nursery)
                 await trio.sleep(ASSIGN_SECONDS)
+
+    @property
+    def _is_hurried(self) -> bool:
+        """Return whether writers of topics wait until their copies are complete."""
+        return any(not each.lifted for each in self._state.switches.of_link(self._link.name))
+
+    def hurry(self) -> None:
+        """Wait for no answer that the source may give late: a switch has begun."""
+        for each in self._waiting.values():
+            each.cancel()
 
     # -- which partitions, from which brokers ------------------------------------------------------
 
@@ -188,19 +201,26 @@ class LinkMirror:
                     await trio.sleep(IDLE_SECONDS)
                     continue
                 asked = asked_now(mirrors)
+                response: FetchResponse | None = None
                 try:
-                    response = await self._fetch(node_id, asked)
+                    with trio.CancelScope() as self._waiting[node_id]:
+                        response = await self._fetch(node_id, asked)
                 except ClassicError as error:
                     self._note_all(mirrors, str(error))
                     await trio.sleep(IDLE_SECONDS)
                     continue
-                await self._take_all(asked, response)
-                self._rotate(asked)
+                if response is not None:
+                    await self._take_all(asked, response)
+                    self._rotate(asked)
 
     async def _fetch(self, node_id: int, asked: Sequence[Asked]) -> FetchResponse:
-        connection = await self._cluster.connection(node_id, _FETCHES)
         max_bytes = self._held.share_of(len(self._fetched))
-        request = fetch_request(asked, self._wait_seconds, max_bytes)
+        if self._is_hurried:  # the broker answers the fetches of a connection one after another
+            connection = await self._cluster.connection(node_id, _HURRIED_FETCHES)
+            request = fetch_request(asked, HURRY_SECONDS, max_bytes, min_bytes=1)
+        else:
+            connection = await self._cluster.connection(node_id, _FETCHES)
+            request = fetch_request(asked, self._wait_seconds, max_bytes)
         response: FetchResponse = await connection.call(
             "Fetch", request, wait_seconds=self._wait_seconds
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -14,6 +14,7 @@ import trio
 
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.state.links import Link
+from tidegate_coordination.state.switches import Fence
 
 from ..blocking import Blocking
 from ..classic.cluster import ClassicCluster
@@ -23,8 +24,11 @@ from ..classic.properties import ClientProperties, read_client_properties
 from ..produce.wal_writer import WalWriter
 from ..upkeep.upkeep import Upkeep
 from .assignment import candidates, looks_after
+from .fence_watch import FenceWatch
 from .link_mirror import LinkMirror
 from .mirror_tokens import MirrorBytes
+from .source_watch import SourceWatch
+from .switching import Switching
 from .topic_sync import TopicSync
 
 _log = structlog.get_logger("tidegate.links")
@@ -51,6 +55,7 @@ class RunningLink:
         self.link = link
         self.mirror: LinkMirror | None = None
         self.sync: TopicSync | None = None
+        self.watch: SourceWatch | None = None
         self.problem = ""
         self.scope = trio.CancelScope()
 
@@ -84,7 +89,13 @@ class Links:
         self._upkeep = upkeep
         self._seen = -1
         self._changed = trio.Event()
+        self._fences = FenceWatch(coordinator, _drained, self._on_fence)
         coordinator.listen(self._on_change)
+
+    def _on_fence(self, fence: Fence) -> None:
+        running = self.running.get(fence.link)
+        if running is not None and running.mirror is not None:
+            running.mirror.hurry()
 
     def _on_change(self, _: set[int]) -> None:
         if self._coordinator.state.links.version != self._seen:
@@ -95,6 +106,7 @@ class Links:
         table = self._coordinator.state.links
         self.running.clear()
         async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._fences.run)
             while True:
                 self._seen, self._changed = table.version, trio.Event()
                 for name, running in list(self.running.items()):
@@ -115,7 +127,7 @@ class Links:
                     await self._serve(running)
                 except Exception as error:
                     self._note(running, error)
-                running.mirror = running.sync = None
+                running.mirror = running.sync = running.watch = None
                 await trio.sleep(AGAIN_SECONDS)
 
     def _note(self, running: RunningLink, error: Exception) -> None:
@@ -153,7 +165,10 @@ class Links:
                 cluster,
                 wait_seconds=self._settings.wait_seconds,
             )
+            running.watch = SourceWatch(self._coordinator, link, cluster)
             nursery.start_soon(running.mirror.run)
+            nursery.start_soon(running.watch.run)
+            nursery.start_soon(Switching(self._coordinator, link, cluster).run)
             await self._sync_forever(running.sync, link.name)
 
     async def _sync_forever(self, sync: TopicSync, name: str) -> None:
@@ -193,3 +208,7 @@ def _first(error: Exception) -> Exception:
     while isinstance(found, ExceptionGroup):
         found = cast("tuple[object, ...]", found.exceptions)[0]
     return cast("Exception", found)
+
+
+async def _drained(_: Collection[bytes]) -> None:
+    await trio.lowlevel.checkpoint()

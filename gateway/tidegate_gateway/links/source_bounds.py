@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages.list_offsets import (
@@ -22,11 +22,20 @@ LATEST: Final = -1
 EARLIEST_LOCAL: Final = -4
 """Where the part on the leader's own disks begins (KIP-405)."""
 _CONSUMER: Final = -1
+_DEBUGGER: Final = -2
+"""Brokers answer a consumer with the high watermark, and everyone else with the log's end."""
 # From version 1 on the answer is one offset.
 _MIN_VERSION: Final = 1
 _MIN_LOCAL_VERSION: Final = 8
 Place: TypeAlias = tuple[str, int]
 """Topic and partition."""
+
+
+class SourceEnd(NamedTuple):
+    """Where a partition's log ends at its leader, replicated or not, and the leader's epoch."""
+
+    offset: int
+    leader_epoch: int
 
 
 async def source_offset(cluster: ClassicCluster, topic: str, index: int, which: int) -> int:
@@ -59,6 +68,22 @@ async def source_offsets(
     The metadata must know the topics.
     """
     found: dict[Place, int | str] = {}
+    for place, answer in (await _asked(cluster, places, which, _CONSUMER)).items():
+        found[place] = answer if isinstance(answer, str) else answer.offset
+    return found
+
+
+async def source_ends(
+    cluster: ClassicCluster, places: Iterable[Place]
+) -> Mapping[Place, SourceEnd | str]:
+    """Return where each partition ends at its leader, or why the source does not say."""
+    return await _asked(cluster, places, LATEST, _DEBUGGER)
+
+
+async def _asked(
+    cluster: ClassicCluster, places: Iterable[Place], which: int, asker: int
+) -> Mapping[Place, SourceEnd | str]:
+    found: dict[Place, SourceEnd | str] = {}
     by_leader: defaultdict[int, list[Place]] = defaultdict(list)
     for topic, index in places:
         known = cluster.metadata.topics.get(topic)
@@ -68,9 +93,10 @@ async def source_offsets(
         else:
             by_leader[partition.leader_id].append((topic, index))
     for node_id, theirs in by_leader.items():
+        request = _request(theirs, which, asker)
         try:
             answer: ListOffsetsResponse = await cluster.call_broker(
-                node_id, "ListOffsets", _request(theirs, which), min_version=_MIN_VERSION
+                node_id, "ListOffsets", request, min_version=_MIN_VERSION
             )
         except ClassicError as error:
             found |= dict.fromkeys(theirs, str(error))
@@ -78,13 +104,14 @@ async def source_offsets(
         for topic_data in answer.topics:
             for data in topic_data.partitions:
                 text = str(Refused("ListOffsets", data.error_code)) if data.error_code else ""
-                found[topic_data.name, data.partition_index] = text or data.offset
+                end = SourceEnd(data.offset, data.leader_epoch)
+                found[topic_data.name, data.partition_index] = text or end
     return found
 
 
-def _request(places: Iterable[Place], which: int) -> ListOffsetsRequest:
+def _request(places: Iterable[Place], which: int, asker: int = _CONSUMER) -> ListOffsetsRequest:
     by_topic: defaultdict[str, list[ListOffsetsPartition]] = defaultdict(list)
     for topic, index in places:
         by_topic[topic].append(ListOffsetsPartition(index, timestamp=which))
     topics = [ListOffsetsTopic(name, partitions) for name, partitions in by_topic.items()]
-    return ListOffsetsRequest(_CONSUMER, topics=topics)
+    return ListOffsetsRequest(asker, topics=topics)

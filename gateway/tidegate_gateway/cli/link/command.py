@@ -1,4 +1,4 @@
-"""The commands `tidegate link check`, `plan`, `add`, `status`, `verify` and `remove`."""
+"""The commands of `tidegate link`."""
 
 from __future__ import annotations
 
@@ -172,6 +172,58 @@ def verify_link(
 
     options = VerifyOptions(name, tuple(topic or ()), records, gateway, client_properties)
     raise typer.Exit(run_verify(ClusterOptions(data, log), options, as_json=json))
+
+
+@app.command("switch")
+def switch_topics(
+    name: Name,
+    topics: Annotated[
+        list[str] | None, typer.Argument(metavar="TOPIC...", help="Topics that the link mirrors.")
+    ] = None,
+    max_behind: Annotated[
+        int,
+        typer.Option(min=0, metavar="N", help="Refuse if a copy is more offsets behind."),
+    ] = 10_000,
+    save: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the commands that unfence the source there."),
+    ] = None,
+    client_properties: Properties = None,
+    yes: Yes = False,
+    data: DataOfCluster = Path("tidegate-data"),
+    log: LogThatExists = None,
+    json: Json = False,
+) -> None:
+    """Make topics that a link mirrors this cluster's own, all of them or none.
+
+    The gateways keep writers waiting, fence the topics at the source with max.message.bytes=0, and
+    let the copies reach its ends. If that takes longer than 5 seconds, all stays as it was. Offsets
+    and the sequences of producers go on. The exit code is 1 if nothing was switched.
+    """
+    from ..existing_cluster import ClusterOptions
+    from .switch import SwitchOptions, run_switch
+
+    options = SwitchOptions(name, tuple(topics or ()), max_behind, save, client_properties, yes)
+    raise typer.Exit(run_switch(ClusterOptions(data, log), options, as_json=json))
+
+
+@app.command("finish")
+def finish_switches(
+    name: Name,
+    topics: Annotated[
+        list[str] | None, typer.Argument(metavar="TOPIC...", help="Topics that were switched; all.")
+    ] = None,
+    yes: Yes = False,
+    data: DataOfCluster = Path("tidegate-data"),
+    log: LogThatExists = None,
+    json: Json = False,
+) -> None:
+    """End the watch over the source of topics that were switched. Nothing changes there."""
+    from ..existing_cluster import ClusterOptions
+    from .switch import run_finish
+
+    cluster = ClusterOptions(data, log)
+    raise typer.Exit(run_finish(cluster, name, tuple(topics or ()), yes=yes, as_json=json))
 
 
 @app.command("remove")

@@ -1,0 +1,217 @@
+"""Runs `tidegate link switch` and `finish`.
+
+The command says what to switch, and the gateways do it.  It may end at any time: a switch that does
+not get on is lifted by them.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import trio
+
+from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_coordination.rules.switches import FenceTopics, FinishSwitches
+from tidegate_coordination.state.links import Link
+from tidegate_coordination.state.topics import Topic
+from tidegate_runtime.settings_texts import BadSource
+
+from ...classic.cluster import ClassicCluster
+from ...links.source_bounds import LATEST, source_offsets
+from ...links.source_fence import FENCED_LIMIT, LIMIT, limits_of, set_limits
+from ..asking import confirmed
+from ..existing_cluster import NOT_DONE, ClusterOptions, opened_cluster, run_told
+from ..table import printable
+from .commands import known_link
+from .source import opened_source
+
+LOOK_SECONDS: Final = 0.05
+PATIENCE_SECONDS: Final = 60.0
+_SAVED_MODE: Final = 0o700
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchOptions:
+    """As they were typed.  max_behind: offsets that the copies may lack when the switch begins."""
+
+    name: str
+    topics: tuple[str, ...]
+    max_behind: int
+    save: Path | None
+    client_properties: Path | None
+    yes: bool
+
+
+class Switching(NamedTuple):
+    """What came of it.  seconds: while writers had to wait.  reason: "" once they are switched."""
+
+    topics: list[str]
+    seconds: float
+    reason: str
+
+
+def run_switch(cluster: ClusterOptions, options: SwitchOptions, *, as_json: bool) -> int:
+    """Switch topics to this cluster; return the exit code."""
+
+    async def work() -> int:
+        if as_json and not options.yes:
+            raise BadSource("--json cannot ask for a confirmation: give --yes, too")
+        async with opened_cluster(cluster) as coordinator:
+            link = known_link(coordinator.state, options.name)
+            topics = _named(coordinator, link.name, options.topics)
+            async with opened_source(link.bootstrap_servers, options.client_properties) as source:
+                limits = await _looked_at(coordinator, source, topics, options.max_behind)
+            lines = unfencing_lines(link, limits)
+            if options.save is not None:
+                _save(options.save, lines)
+            if not as_json:
+                print(_before(link, lines))
+            asks = partial(confirmed, f"Switch {len(topics)} topics to this cluster?")
+            if not options.yes and not await trio.to_thread.run_sync(asks, abandon_on_cancel=True):
+                return NOT_DONE
+            wanted = tuple((each.topic_id, limits[each.name]) for each in topics)
+            number = await coordinator.propose(FenceTopics(link.name, wanted))
+            if isinstance(number, str):
+                print(f"tidegate: nothing was switched: {number}", file=sys.stderr)
+                return NOT_DONE
+            done = await _followed(coordinator, number, topics)
+        print(json.dumps(done._asdict()) if as_json else _after(done))
+        return NOT_DONE if done.reason else 0
+
+    return run_told(work)
+
+
+def _named(coordinator: Coordinator, link: str, names: Sequence[str]) -> list[Topic]:
+    mirrored = {each.name: each for each in coordinator.state.links.topics_of(link)}
+    for name in names:
+        if name not in mirrored:
+            raise BadSource(
+                f"topic {printable(name)} is not mirrored by link {link}; see `tidegate link status"
+                f" {link}`"
+            )
+    if not names:
+        raise BadSource("name the topics to switch")
+    return [mirrored[each] for each in dict.fromkeys(names)]
+
+
+async def _looked_at(
+    coordinator: Coordinator, source: ClassicCluster, topics: Sequence[Topic], max_behind: int
+) -> dict[str, str]:
+    """Return the max.message.bytes of the topics at the source.
+
+    Raises:
+      BadSource: something stands in the way of a switch.
+    """
+    names = [each.name for each in topics]
+    await source.refresh(names)
+    limits = await limits_of(source, names)
+    for name, limit in limits.items():
+        if limit == FENCED_LIMIT:
+            raise BadSource(f"{LIMIT} of {printable(name)} is 0 at the source: set it first")
+    await set_limits(source, dict.fromkeys(names, FENCED_LIMIT), is_trial=True)
+    places = [(each.name, at) for each in topics for at in range(len(each.partition_numbers))]
+    ends = await source_offsets(source, places, LATEST)
+    await coordinator.catch_up()
+    for topic in topics:
+        for index, number in enumerate(topic.partition_numbers):
+            end = ends[topic.name, index]
+            where = f"{printable(topic.name)}-{index}"
+            if isinstance(end, str):
+                raise BadSource(f"{where}: {end}")
+            behind = end - coordinator.state.partitions[number].next_offset
+            if behind > max_behind:
+                raise BadSource(
+                    f"the copy of {where} is {behind} offsets behind: wait, or give --max-behind"
+                )
+    return limits
+
+
+def unfencing_lines(link: Link, limits: Mapping[str, str]) -> list[str]:
+    """Return the commands that have the source take writes again, whatever happens here."""
+    head = f"kafka-configs.sh --bootstrap-server {link.bootstrap_servers} --alter"
+    return [
+        f"{head} --entity-type topics --entity-name {name} "
+        + (f"--add-config {LIMIT}={limit}" if limit else f"--delete-config {LIMIT}")
+        for name, limit in sorted(limits.items())
+    ]
+
+
+def _save(path: Path, lines: Sequence[str]) -> None:
+    try:
+        path.write_text("\n".join(["#!/bin/sh", *lines, ""]), encoding="utf-8")
+        path.chmod(_SAVED_MODE)
+    except OSError as error:
+        raise BadSource(f"--save: {error}") from None
+
+
+def _before(link: Link, lines: Sequence[str]) -> str:
+    writers = "" if link.forwards else " Producers must use the gateways before that or stop."
+    return "\n".join(
+        [
+            "The source will refuse writes to these topics, with MESSAGE_TOO_LARGE." + writers,
+            "Should no gateway be left, this makes it take writes again:",
+            *(f"  {each}" for each in lines),
+        ]
+    )
+
+
+async def _followed(coordinator: Coordinator, number: int, topics: Sequence[Topic]) -> Switching:
+    """Wait until the fence has ended."""
+    names = [each.name for each in topics]
+    begun, reason = trio.current_time(), ""
+    switches = coordinator.state.switches
+    with trio.move_on_after(PATIENCE_SECONDS):
+        while (fence := switches.fences.get(number)) is not None:
+            reason = fence.lifted
+            await trio.sleep(LOOK_SECONDS)
+            await coordinator.catch_up()
+        is_switched = all(each.topic_id in switches.switched for each in topics)
+        lifted = reason or "the switch was given up; the gateways' logs say why"
+        return Switching(names, trio.current_time() - begun, "" if is_switched else lifted)
+    late = f"{reason or 'the gateways do nothing'}; no gateway has ended the switch in time"
+    return Switching(names, trio.current_time() - begun, late)
+
+
+def _after(done: Switching) -> str:
+    if done.reason:
+        return f"Nothing was switched: {done.reason}. The topics stay with the source."
+    count = len(done.topics)
+    return (
+        f"{count} {'topic is' if count == 1 else 'topics are'} this cluster's now, after"
+        f" {done.seconds:.2f} s without writes."
+    )
+
+
+def run_finish(
+    cluster: ClusterOptions, name: str, topics: tuple[str, ...], *, yes: bool, as_json: bool
+) -> int:
+    """Forget the source of switched topics; return the exit code."""
+
+    async def work() -> int:
+        if as_json and not yes:
+            raise BadSource("--json cannot ask for a confirmation: give --yes, too")
+        async with opened_cluster(cluster) as coordinator:
+            known_link(coordinator.state, name)
+            asks = partial(confirmed, "Watch the source of the switched topics no longer?")
+            if not yes and not await trio.to_thread.run_sync(asks, abandon_on_cancel=True):
+                return NOT_DONE
+            answer = await coordinator.propose(FinishSwitches(name, topics))
+        if isinstance(answer, str):
+            print(f"tidegate: link {name}: {answer}", file=sys.stderr)
+            return NOT_DONE
+        print(json.dumps({"finished": answer}) if as_json else _finished(answer))
+        return 0
+
+    return run_told(work)
+
+
+def _finished(names: Sequence[str]) -> str:
+    if not names:
+        return "No topic of the link waits to be finished."
+    return f"{len(names)} topics have no source any more. It was not changed: its fence stays."

@@ -1,0 +1,139 @@
+"""Watches the source of a link for what should not be there after a switch.
+
+Records that a client wrote to the source of a switched topic are strays: this cluster does not have
+them.  They are told loudly, and nothing is changed for them.  The fence of the source is kept as
+the log has it: a gateway that was late may have fenced a topic whose fence was lifted, and an
+operator may have removed the fence of one that was switched.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import structlog
+import trio
+
+from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_coordination.coordinator.waiting import CoordinatorUnavailable
+from tidegate_coordination.state.cluster import ClusterState
+from tidegate_coordination.state.links import Link
+from tidegate_coordination.state.switches import Switched
+from tidegate_coordination.state.topics import Topic
+
+from ..classic.cluster import ClassicCluster
+from ..classic.errors import ClassicError
+from .assignment import candidates, looks_after
+from .source_bounds import Place, SourceEnd, source_ends
+from .source_fence import FENCED_LIMIT, limits_of, set_limits
+from .source_topics import topic_id_of
+
+_log = structlog.get_logger("tidegate.links")
+
+LOOK_SECONDS: Final = 2.0
+
+
+class SourceWatch:
+    """See the module's head.  strays: records of the source that are not here, by partition."""
+
+    def __init__(self, coordinator: Coordinator, link: Link, cluster: ClassicCluster) -> None:
+        self.strays: dict[Place, int] = {}
+        self._coordinator = coordinator
+        self._state = coordinator.state
+        self._link = link
+        self._cluster = cluster
+
+    async def run(self) -> None:
+        """Look again and again, until cancelled."""
+        while True:
+            await trio.sleep(LOOK_SECONDS)
+            if not self._is_mine:
+                self.strays = {}
+                continue
+            try:
+                await self._look()
+            except (ClassicError, CoordinatorUnavailable) as error:
+                _log.warning("a source is not watched", link=self._link.name, error=str(error))
+
+    @property
+    def _is_mine(self) -> bool:
+        is_held = self._link.name in self._state.switches.on_hold
+        gateways = candidates(self._state)
+        return not is_held and looks_after(self._link.name, self._coordinator.incarnation, gateways)
+
+    async def _look(self) -> None:
+        switched = switched_topics(self._state, self._link.name)
+        watched = [each for each, _ in switched] + reopened_topics(self._state, self._link.name)
+        if not watched:
+            self.strays = {}
+            return
+        metadata = await self._cluster.refresh([each.name for each in watched])
+        there = {
+            each.name
+            for each in watched
+            if (found := metadata.topics.get(each.name)) is not None
+            and topic_id_of(found, self._link.cluster_id) == each.topic_id
+        }
+        await self._look_for_strays([each for each in switched if each[0].name in there])
+        await self._keep_fences(there)
+
+    async def _look_for_strays(self, switched: list[tuple[Topic, Switched]]) -> None:
+        places = {
+            (topic.name, index): end
+            for topic, each in switched
+            for index, end in enumerate(each.ends)
+        }
+        ends = await source_ends(self._cluster, places)
+        found = {
+            place: end.offset - places[place]
+            for place, end in ends.items()
+            if isinstance(end, SourceEnd) and end.offset > places[place]
+        }
+        for (name, index), count in found.items():
+            if self.strays.get((name, index)) != count:
+                _log.error(
+                    "the source has records that were written after the switch",
+                    link=self._link.name,
+                    partition=f"{name}-{index}",
+                    first_offset=places[name, index],
+                    records=count,
+                )
+        self.strays = found
+
+    async def _keep_fences(self, names: set[str]) -> None:
+        limits = await limits_of(self._cluster, sorted(names))
+        await self._coordinator.catch_up()
+        wrong = wrong_limits(self._state, self._link.name, limits)
+        if wrong:
+            await set_limits(self._cluster, wrong)
+            _log.warning("the source's fences are mended", link=self._link.name, limits=wrong)
+
+
+def switched_topics(state: ClusterState, link: str) -> list[tuple[Topic, Switched]]:
+    """Return the topics of a link that were switched, and whose source still counts."""
+    return [
+        (topic, each)
+        for topic_id, each in state.switches.switched.items()
+        if each.link == link
+        and not each.is_finished
+        and (topic := state.topics.by_id.get(topic_id)) is not None
+    ]
+
+
+def reopened_topics(state: ClusterState, link: str) -> list[Topic]:
+    """Return the topics of a link whose fence was lifted."""
+    found = (state.topics.by_id.get(each) for each in state.switches.reopened)
+    return [each for each in found if each is not None and each.link == link]
+
+
+def wrong_limits(state: ClusterState, link: str, limits: dict[str, str]) -> dict[str, str]:
+    """Return the max.message.bytes to set at the source, by topic.  limits: those set there."""
+    wrong = {
+        topic.name: FENCED_LIMIT
+        for topic, _ in switched_topics(state, link)
+        if limits.get(topic.name, FENCED_LIMIT) != FENCED_LIMIT
+    }
+    for topic in reopened_topics(state, link):
+        is_free = state.switches.fence_of(topic.topic_id) is None
+        if is_free and limits.get(topic.name) == FENCED_LIMIT:
+            wrong[topic.name] = state.switches.reopened[topic.topic_id]
+    return {name: limit for name, limit in wrong.items() if limits.get(name) != limit}

@@ -1,0 +1,210 @@
+"""Topics are switched from a classic cluster, the model, to gateways, or they stay there."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pytest
+import trio
+from structlog.testing import capture_logs
+from trio.testing import MockClock
+
+from tests.worlds.wire_client import records_batch
+from tidegate_coordination.rules.switches import FenceTopics, LiftFence, ReopenSource
+from tidegate_coordination.state.switches import SwitchTable
+from tidegate_gateway.links import source_fence, switching
+from tidegate_gateway.links.switching import Switching
+from tidegate_protocol.error_codes import ErrorCode as E
+from tidegate_simulation.classic.model_topics import ModelTopic
+
+from .test_mirrors import World, becomes, mirroring
+
+LIMIT = "max.message.bytes"
+
+
+def switches(world: World) -> SwitchTable:
+    return world.gateways[0].gateway.coordinator.state.switches
+
+
+def topic(world: World) -> ModelTopic:
+    return world.source.topics["t"]
+
+
+def limit(world: World) -> str | None:
+    return topic(world).configs.latest.get(LIMIT)
+
+
+async def fence(world: World, before: str = "") -> int:
+    proposal = FenceTopics("src", ((topic(world).topic_id, before),))
+    number = await world.gateways[0].gateway.coordinator.propose(proposal)
+    assert isinstance(number, int)
+    return number
+
+
+async def switched(world: World) -> None:
+    await fence(world)
+    await becomes(lambda: not switches(world).fences)
+    assert topic(world).topic_id in switches(world).switched
+
+
+async def produced(world: World, at: int = 0, **head: int) -> tuple[int, int]:
+    """Write a record through a gateway; return its error and offset."""
+    client = world.gateways[at].world.connect()
+    answer = await client.produce("t", 0, records_batch(b"own", **head))
+    return answer.error_code, answer.base_offset
+
+
+async def test_offsets_and_sequences_go_on_here(autojump_clock: MockClock) -> None:
+    async with mirroring(gateways=2) as world:
+        await world.link()
+        for sequence in range(3):
+            world.write(1, producer_id=7, producer_epoch=0, base_sequence=sequence)
+        world.write(2, index=1)
+        await world.copied()
+        begun = trio.current_time()
+        await switched(world)
+        assert trio.current_time() - begun < 2
+        assert limit(world) == "0"
+        again = await produced(world, 1, producer_id=7, producer_epoch=0, base_sequence=2)
+        assert again == (E.NONE, 2)
+        following = await produced(world, 1, producer_id=7, producer_epoch=0, base_sequence=3)
+        assert following == (E.NONE, 3)
+        ends = switches(world).switched[topic(world).topic_id].ends
+        assert ends == (3, 2)
+
+
+async def test_what_came_before_the_fence_is_here_after_it(autojump_clock: MockClock) -> None:
+    """The copy is a fetch of a second behind when the switch begins."""
+    async with mirroring() as world:
+        await world.link()
+        world.write(1)
+        await world.copied()
+        world.write(5)
+        await switched(world)
+        copy = world.copy()
+        assert copy is not None
+        assert copy.next_offset == 6
+
+
+async def test_the_end_may_grow_after_a_leader_said_that_it_is_fenced(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, calls = switching.unfenced, list[int]()
+
+    async def unfenced(*arguments: Any) -> Any:
+        found = await real(*arguments)
+        calls.append(1)
+        if len(calls) == 2:  # the probe after the drain: a leader appends what it checked before
+            world.write(1)
+        return found
+
+    monkeypatch.setattr(switching, "unfenced", unfenced)
+    async with mirroring() as world:
+        await world.link()
+        world.write(1)
+        await world.copied()
+        await switched(world)
+        copy = world.copy()
+        assert copy is not None
+        assert copy.next_offset == 2
+
+
+@pytest.mark.parametrize("before", ["", "70000"])
+async def test_a_source_that_cannot_be_switched_takes_writes_again(
+    autojump_clock: MockClock, before: str
+) -> None:
+    async with mirroring() as world:
+        await world.link()
+        if before:
+            world.source.set_config("t", LIMIT, before, 0)
+        world.write(1)
+        await world.copied()
+        world.source.hold_watermark("t", 0)
+        world.write(1)
+        assert world.log().high_watermark < world.log().end_offset
+        await fence(world, before)
+        await becomes(lambda: limit(world) == "0")
+        with capture_logs() as logs:
+            await becomes(lambda: not switches(world).fences)
+        assert topic(world).topic_id not in switches(world).switched
+        assert limit(world) == (before or None)
+        assert any(each["event"] == "a switch is given up" for each in logs)
+
+
+async def test_a_gateway_that_fences_too_late_opens_the_source_again(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stands still before it fences the source, and the fence is lifted meanwhile."""
+    real = source_fence.set_limits
+
+    async def late(cluster: Any, limits: dict[str, str], **more: Any) -> None:
+        if set(limits.values()) == {"0"} and not stopped:
+            stopped.append(1)
+            coordinator = world.gateways[0].gateway.coordinator
+            assert await coordinator.propose(LiftFence(1, "test"))
+            await coordinator.propose(ReopenSource(1))
+        await real(cluster, limits, **more)
+
+    stopped = list[int]()
+    monkeypatch.setattr(switching, "set_limits", late)
+    async with mirroring() as world:
+        await world.link()
+        world.write(1)
+        await world.copied()
+        await fence(world)
+        await becomes(lambda: bool(stopped))
+        await trio.sleep(1)
+        assert limit(world) is None
+
+
+async def test_a_fence_that_a_dead_gateway_left_is_removed(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def nothing(*_: Any) -> None:
+        await trio.sleep_forever()
+
+    async with mirroring() as world:
+        await world.link()
+        world.write(1)
+        await world.copied()
+        monkeypatch.setattr(Switching, "_switch", nothing)
+        await fence(world)
+        coordinator = world.gateways[0].gateway.coordinator
+        assert await coordinator.propose(LiftFence(1, "test"))
+        await coordinator.propose(ReopenSource(1))
+        world.source.set_config("t", LIMIT, "0", 0)
+        await becomes(lambda: limit(world) is None)
+
+
+async def test_records_at_the_source_after_the_switch_are_told(autojump_clock: MockClock) -> None:
+    async with mirroring() as world:
+        await world.link()
+        world.write(1)
+        await world.copied()
+        await switched(world)
+        world.source.set_config("t", LIMIT, None, 0)
+        with capture_logs() as logs:
+            world.write(2)
+            await becomes(lambda: limit(world) == "0")
+            running = world.gateways[0].gateway.links.running["src"]
+            await becomes(lambda: running.watch is not None and running.watch.strays)
+        assert running.watch is not None
+        assert running.watch.strays == {("t", 0): 2}
+        [told] = [each for each in logs if each["log_level"] == "error"]
+        assert (told["partition"], told["first_offset"], told["records"]) == ("t-0", 1, 2)
+
+
+async def test_a_topic_that_has_grown_at_the_source_is_not_switched(
+    autojump_clock: MockClock,
+) -> None:
+    async with mirroring() as world:
+        await world.link()
+        world.write(1)
+        await world.copied()
+        grow = partial(world.source.add_partitions, "t", 3)
+        await fence(world)
+        grow()
+        await becomes(lambda: not switches(world).fences)
+        assert topic(world).topic_id not in switches(world).switched
+        assert limit(world) is None
