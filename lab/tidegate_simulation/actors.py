@@ -22,6 +22,7 @@ from .mirrors.linker import Linker
 from .mirrors.mirror_readers import MirrorReader
 from .mirrors.source import Source
 from .mirrors.source_clients import SourceKeeper, SourceWriter
+from .mirrors.switcher import Switcher
 from .plans.expiry_plan import PRODUCERS
 from .probers.auditor import Auditor
 from .probers.probers import GroupProber, WakeProber
@@ -117,7 +118,10 @@ def _with_mirrors(workload: Workload, others: list[Actor], source: Source) -> li
         MirrorReader,
     )
     named = zip(_OF_LINKS, makers, strict=True)
-    return [*others, *(make(workload, name, source) for name, make in named)]
+    mirrors = [make(workload, name, source) for name, make in named]
+    if workload.world.plan.links.switches:
+        mirrors.append(Switcher(workload, "switcher", source))
+    return [*others, *mirrors]
 
 
 def _late_admins(workload: Workload) -> list[Actor]:

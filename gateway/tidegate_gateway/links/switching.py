@@ -40,6 +40,8 @@ STALL_SECONDS: Final = 4.0
 OTHERS_STALL_SECONDS: Final = 4.6
 """... and then by any other."""
 REACH_SECONDS: Final = 1.5
+SETTLE_SECONDS: Final = 0.1
+"""For so long after its answer to a probe a leader may append what it checked before."""
 LOOK_SECONDS: Final = 0.02
 IDLE_SECONDS: Final = 0.2
 
@@ -102,8 +104,9 @@ class Switching:
             try:
                 await self._gateways_reach(fence)
                 await self._fence_source(fence)
+                settled_at = trio.current_time() + SETTLE_SECONDS
                 while self._is_open(fence):
-                    ends = await self._drained(fence)
+                    ends = await self._drained(fence, settled_at)
                     reason = await self._coordinator.propose(SwitchTopics(fence.number, ends))
                     if not reason:
                         return _told("topics are switched", self._state, fence)
@@ -163,7 +166,9 @@ class Switching:
             if len(found.partitions) != len(topic.partition_numbers):
                 raise NotYet(f"{topic.name} has {len(found.partitions)} partitions at the source")
 
-    async def _drained(self, fence: Fence) -> tuple[tuple[bytes, tuple[int, ...]], ...]:
+    async def _drained(
+        self, fence: Fence, settled_at: float
+    ) -> tuple[tuple[bytes, tuple[int, ...]], ...]:
         """Return the ends of the source, once the copies have reached them and they stay."""
         topics = topics_of(self._state, fence)
         places = places_of(topics)
@@ -171,6 +176,7 @@ class Switching:
             ends = known_ends(await source_ends(self._cluster, places))
             while not reached(self._state, topics, ends):  # noqa: ASYNC110 - mirrors bring it
                 await trio.sleep(LOOK_SECONDS)
+            await trio.sleep_until(settled_at)
             await self._look_at_source(topics)
             not_fenced = await unfenced(self._cluster, places)
             if not_fenced:

@@ -13,7 +13,7 @@ from trio.testing import MockClock
 from tests.worlds.wire_client import records_batch
 from tidegate_coordination.rules.switches import FenceTopics, LiftFence, ReopenSource
 from tidegate_coordination.state.switches import SwitchTable
-from tidegate_gateway.links import source_fence, switching
+from tidegate_gateway.links import source_fence
 from tidegate_gateway.links.switching import Switching
 from tidegate_protocol.error_codes import ErrorCode as E
 from tidegate_simulation.classic.model_topics import ModelTopic
@@ -90,7 +90,7 @@ async def test_what_came_before_the_fence_is_here_after_it(autojump_clock: MockC
 async def test_the_end_may_grow_after_a_leader_said_that_it_is_fenced(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, calls = switching.unfenced, list[int]()
+    real, calls = source_fence.unfenced, list[int]()
 
     async def unfenced(*arguments: Any) -> Any:
         found = await real(*arguments)
@@ -99,7 +99,7 @@ async def test_the_end_may_grow_after_a_leader_said_that_it_is_fenced(
             world.write(1)
         return found
 
-    monkeypatch.setattr(switching, "unfenced", unfenced)
+    monkeypatch.setattr("tidegate_gateway.links.switching.unfenced", unfenced)
     async with mirroring() as world:
         await world.link()
         world.write(1)
@@ -147,7 +147,7 @@ async def test_a_gateway_that_fences_too_late_opens_the_source_again(
         await real(cluster, limits, **more)
 
     stopped = list[int]()
-    monkeypatch.setattr(switching, "set_limits", late)
+    monkeypatch.setattr("tidegate_gateway.links.switching.set_limits", late)
     async with mirroring() as world:
         await world.link()
         world.write(1)

@@ -17,6 +17,7 @@ from ..clients.workload import Workload
 from ..world.node import Node
 from ..world.world import World
 from .source import LINK, PATTERN, Source
+from .switcher import wrong_switches
 
 _LOOK_SECONDS: Final = 1.0
 
@@ -57,10 +58,12 @@ def incomplete(state: ClusterState, source: Source) -> list[str]:
     """Return how the copies differ from the source in their bounds."""
     wrong: list[str] = []
     for topic_id, partition in source.partitions():
+        if topic_id in state.switches.switched:
+            continue
         difference = _difference(state, topic_id, partition)
         if difference:
             wrong.append(f"{partition.key}: {difference}")
-    return wrong
+    return wrong + wrong_switches(state, source)
 
 
 def _difference(state: ClusterState, topic_id: bytes, partition: ModelPartition) -> str:

@@ -15,6 +15,7 @@ from ..clients.workload import Workload
 from .source import Source
 
 _MAX_BYTES = 1 << 20
+MAX_INT64 = (1 << 63) - 1
 _RETRIED = frozenset(
     {
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -73,13 +74,21 @@ class MirrorReader:
         found = set[int]()
         for at, header in walk(memoryview(records)):
             raw = records[at : at + header.size_bytes]
-            is_own = header.record_count == 0  # an empty batch says that there is none
             base = header.base_offset
+            # An empty batch says that there is none.
+            is_own = header.record_count == 0 or base >= self._end(topic_id, index)
             if not is_own and not self._source.ever_held(topic_id, index, base, raw):
                 self._complain(f"{partition.key}: {base} is not what the source held")
             found.add(base)
             offset = header.last_offset + 1
         return offset, found
+
+    def _end(self, topic_id: bytes, index: int) -> int:
+        """Return where the source's batches end here, as far as that is known."""
+        switched = self._workload.world.watch.state.switches.switched.get(topic_id)
+        if switched is None:
+            return MAX_INT64
+        return switched.ends[index] if index < len(switched.ends) else 0
 
     def _complain(self, text: str) -> None:
         self._workload.world.complain("mirror read", text)

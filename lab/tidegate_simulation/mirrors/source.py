@@ -16,6 +16,7 @@ from tidegate_gateway.classic.properties import ClientProperties
 from ..classic.dial import ClassicServers, open_servers
 from ..classic.model_cluster import ModelCluster
 from ..classic.model_topics import ModelPartition
+from ..classic.topic_settings import TopicSettings
 
 HOST: Final = "broker-{}.source"
 PORT: Final = 9092
@@ -64,6 +65,11 @@ class Source:
         for topic in self.cluster.topics.values():
             for partition in topic.partitions:
                 yield topic.topic_id, partition
+
+    def settings_of(self, partition: ModelPartition) -> TopicSettings:
+        """Return what the partition's leader holds to now."""
+        configs = self.cluster.topics[partition.key.topic].configs
+        return configs.settings(partition.leader, trio.current_time())
 
     def remember(self, topic_id: bytes, partition: ModelPartition) -> None:
         """Note all batches that a partition holds now; call it after each change."""

@@ -23,6 +23,7 @@ from .source import MAX_TOPICS, Source
 _PRODUCE_VERSION: Final = 9
 _MOST_OPEN: Final = 3
 _KEYS: Final = 5
+LATE_SECONDS: Final = 0.05
 _CONFIGS: Final = (
     ("retention.ms", "600000"),
     ("retention.ms", "-1"),
@@ -46,15 +47,29 @@ class SourceWriter:
         """Write until no operation is left; end all transactions then."""
         while self._workload.take():
             self._act()
+            if self.client.rng.random() < 0.3:
+                await self._write_late()
             await self.client.pause(2.0)
         while self._open:
-            self._end(self._open.pop())
+            if not self._end(self._open[-1]):
+                await self.client.pause(1.0)
         self.client.close()
+
+    async def _write_late(self) -> None:
+        """Write a batch that its leader checked a moment before it appends it."""
+        _, partition = chosen = self.client.rng.choice(list(self._source.partitions()))
+        if not self._is_fenced(partition):
+            await trio.sleep(self.client.rng.uniform(0, LATE_SECONDS))
+            self._append(*chosen, -1)
+
+    def _is_fenced(self, partition: ModelPartition) -> bool:
+        return self._source.settings_of(partition).max_message_bytes == 0
 
     def _act(self) -> None:
         rng = self.client.rng
         if self._open and rng.random() < 0.4:
-            return self._end(self._open.pop(rng.randrange(len(self._open))))
+            self._end(rng.choice(self._open))
+            return None
         if len(self._open) < _MOST_OPEN and rng.random() < 0.3:
             return self._begin()
         topic_id, partition = rng.choice(list(self._source.partitions()))
@@ -68,12 +83,18 @@ class SourceWriter:
         producer_id = self._source.cluster.next_producer_id(1)
         count = rng.randint(1, 2)
         chosen = rng.sample(list(self._source.partitions()), count)
+        if any(self._is_fenced(partition) for _, partition in chosen):
+            return
         for topic_id, partition in chosen:
             self._write(topic_id, partition, producer_id, TRANSACTIONAL)
         self._open.append((producer_id, chosen))
 
-    def _end(self, transaction: tuple[int, list[tuple[bytes, ModelPartition]]]) -> None:
+    def _end(self, transaction: tuple[int, list[tuple[bytes, ModelPartition]]]) -> bool:
+        """End it; return False if a fence keeps its markers out now."""
         producer_id, chosen = transaction
+        if any(self._is_fenced(partition) for _, partition in chosen):
+            return False
+        self._open.remove(transaction)
         committed = self.client.rng.random() < 0.6
         for topic_id, partition in chosen:
             now_ms = self._source.servers.now_ms()
@@ -81,8 +102,15 @@ class SourceWriter:
                 producer_id, 0, committed=committed, settings=TopicSettings(), now_ms=now_ms
             )
             self._written(topic_id, partition)
+        return True
 
     def _write(
+        self, topic_id: bytes, partition: ModelPartition, producer_id: int, attributes: int = 0
+    ) -> None:
+        if not self._is_fenced(partition):
+            self._append(topic_id, partition, producer_id, attributes)
+
+    def _append(
         self, topic_id: bytes, partition: ModelPartition, producer_id: int, attributes: int = 0
     ) -> None:
         rng, now_ms = self.client.rng, self._source.servers.now_ms()
@@ -165,6 +193,8 @@ class SourceKeeper:
         if len(cluster.running) < len(cluster.nodes):
             return  # new partitions would have fewer replicas
         name = rng.choice(list(cluster.topics))
+        if cluster.topics[name].configs.latest.get("max.message.bytes") == "0":
+            return  # a switch is under way, or done
         match rng.randrange(3):
             case 0 if len(cluster.topics) < MAX_TOPICS:
                 self._source.create_topic(f"mirrored-{len(cluster.topics)}", rng.randint(1, 2))

@@ -32,13 +32,15 @@ _FOCUS_SHARE: Final = 0.7
 class LinkPlan:
     """brokers: of the source, 0 without a link.  settings: of all gateways.
 
-    is_focused: few other clients, so that most operations are at the source.
+    is_focused: few other clients, so that most operations are at the source.  switches: how many
+    topics are switched to the gateways at most.
     """
 
     brokers: int = 0
     is_focused: bool = False
     kinds: tuple[str, ...] = ()
     settings: dict[str, str] = field(default_factory=dict[str, str])
+    switches: int = 0
 
     @property
     def is_on(self) -> bool:
@@ -62,4 +64,5 @@ def draw_links(seed: int, *, may_draw: bool, is_calm: bool) -> LinkPlan:
         "link.topics.interval.ms": rng.choice(("1000", "5000")),
     }
     is_focused = rng.random() < _FOCUS_SHARE
-    return LinkPlan(brokers, is_focused, () if is_calm else kinds, settings)
+    switches = rng.choice((0, 1, 3))
+    return LinkPlan(brokers, is_focused, () if is_calm else kinds, settings, switches)

@@ -1,0 +1,107 @@
+"""The operator who switches mirrored topics to the gateways, and what must be true after it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import trio
+
+from tidegate_coordination.coordinator.coordinator import ProposalFailed
+from tidegate_coordination.coordinator.waiting import CoordinatorUnavailable
+from tidegate_coordination.rules.switches import FenceTopics
+from tidegate_coordination.state.cluster import ClusterState
+from tidegate_coordination.state.switches import SwitchTable
+from tidegate_coordination.state.topics import Topic
+
+from ..clients.client import Client
+from ..clients.workload import Workload
+from ..world.node import Node
+from .source import LINK, Source
+
+LIMIT: Final = "max.message.bytes"
+FENCED: Final = "0"
+_COMPACTED: Final = "compact"
+_WAIT_SECONDS: Final = 60.0
+_LOOK_SECONDS: Final = 0.2
+
+
+class Switcher:
+    """Switches topics, one or two at a time, until as many are as the plan says.
+
+    A compacted topic stays: this cluster would compact it, and readers know the source's batches.
+    """
+
+    def __init__(self, workload: Workload, name: str, source: Source) -> None:
+        self.client = Client(workload.world, name)
+        self._workload = workload
+        self._world = workload.world
+        self._source = source
+
+    async def run(self) -> None:
+        """Switch until no operation is left."""
+        while self._workload.take():
+            await self.client.pause(8.0)
+            left = self._world.plan.links.switches - len(self._switches.switched)
+            if left > 0:
+                await self._switch(min(left, self.client.rng.randint(1, 2)))
+        self.client.close()
+
+    @property
+    def _switches(self) -> SwitchTable:
+        return self._world.watch.state.switches
+
+    async def _switch(self, count: int) -> None:
+        topics = self._candidates()
+        chosen = self.client.rng.sample(topics, min(count, len(topics)))
+        wanted = tuple((each.topic_id, self._limit(each.name)) for each in chosen)
+        if not wanted:
+            return
+        number = await self._fence(wanted)
+        if number is None:
+            return
+        with trio.move_on_after(_WAIT_SECONDS):
+            while number in self._switches.fences:  # noqa: ASYNC110 - gateways end it
+                await trio.sleep(_LOOK_SECONDS)
+        is_done = chosen[0].topic_id in self._switches.switched
+        self._world.strikes.count("source.switched" if is_done else "source.lifted")
+
+    def _candidates(self) -> list[Topic]:
+        state = self._world.watch.state
+        return [
+            each
+            for each in state.links.topics_of(LINK)
+            if _COMPACTED not in each.name and each.name in self._source.cluster.topics
+        ]
+
+    def _limit(self, name: str) -> str:
+        return self._source.cluster.topics[name].configs.latest.get(LIMIT, "")
+
+    async def _fence(self, wanted: tuple[tuple[bytes, str], ...]) -> int | None:
+        nodes = [each for each in self._world.nodes.values() if isinstance(each, Node)]
+        gateway = self.client.rng.choice(nodes).gateway
+        if gateway is None or any(limit == FENCED for _, limit in wanted):
+            return None
+        try:
+            with trio.move_on_after(30):
+                answer = await gateway.coordinator.propose(FenceTopics(LINK, wanted))
+                return answer if isinstance(answer, int) else None
+        except (CoordinatorUnavailable, ProposalFailed):
+            pass
+        return None
+
+
+def wrong_switches(state: ClusterState, source: Source) -> list[str]:
+    """Return what is wrong after the last switch, once all is calm.
+
+    The source of a switched topic ends where it ended then.  That of any other takes writes.
+    """
+    wrong = [f"fence {each} stands" for each in state.switches.fences]
+    for topic in source.cluster.topics.values():
+        switched = state.switches.switched.get(topic.topic_id)
+        is_fenced = topic.configs.latest.get(LIMIT) == FENCED
+        if is_fenced != (switched is not None):
+            wrong.append(f"{topic.name}: fenced {is_fenced}, switched {switched is not None}")
+        ends = tuple(each.log.end_offset for each in topic.partitions)
+        if switched is not None and switched.ends != ends[: len(switched.ends)]:
+            wrong.append(f"{topic.name} was switched at {switched.ends}, and ends at {ends}")
+    return wrong
