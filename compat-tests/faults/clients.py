@@ -33,6 +33,7 @@ class Load:
 
     bootstrap: str
     rate: int
+    topic: str = TOPIC
 
 
 def _librdkafka() -> Command:
@@ -140,7 +141,7 @@ def start_families(names: Sequence[str], load: Load, logs: Path) -> list[Family[
     """Start the programs; what is not installed here was left out before."""
     families: list[Family[FamilyLedger]] = []
     for number, name in enumerate(names, start=1):
-        words = [load.bootstrap, TOPIC, PARTITIONS, load.rate, f"az-{number}"]
+        words = [load.bootstrap, load.topic, PARTITIONS, load.rate, f"az-{number}"]
         command = [*FAMILIES[name](), *map(str, words)]
         families.append(Family(name, command, FamilyLedger(name), log=logs / f"{name}.log"))
     return families
@@ -169,7 +170,7 @@ def create_topic(bootstrap: str) -> None:
     admin.create_topics([NewTopic(TOPIC, PARTITIONS, 3)])[TOPIC].result(60)
 
 
-def sweep(bootstrap: str) -> Found:
+def sweep(bootstrap: str, topic: str = TOPIC) -> Found:
     """Read the topic from its start to its end.
 
     Raises:
@@ -180,10 +181,10 @@ def sweep(bootstrap: str) -> Found:
     )
     try:
         ends = {
-            each: consumer.get_watermark_offsets(TopicPartition(TOPIC, each), timeout=60)[1]
+            each: consumer.get_watermark_offsets(TopicPartition(topic, each), timeout=60)[1]
             for each in range(PARTITIONS)
         }
-        consumer.assign([TopicPartition(TOPIC, each, OFFSET_BEGINNING) for each in ends])
+        consumer.assign([TopicPartition(topic, each, OFFSET_BEGINNING) for each in ends])
         return _read_to(consumer, ends)
     finally:
         consumer.close()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from crash.ledger import Verdict
 
 from faults.attendance import Attendance, Say, now_ms, since
-from faults.clients import PARTITIONS, Family, sweep
+from faults.clients import PARTITIONS, TOPIC, Family, sweep
 from faults.ledger import FamilyLedger, judge_all
 from faults.world import World
 
@@ -34,11 +34,14 @@ class Judged:
 
 
 class Watch(Attendance):
-    """The clients of a run."""
+    """The clients of a run, which all use one topic."""
 
-    def __init__(self, world: World, families: list[Family[FamilyLedger]], say: Say) -> None:
+    def __init__(
+        self, world: World, families: list[Family[FamilyLedger]], say: Say, *, topic: str = TOPIC
+    ) -> None:
         super().__init__(world, say)
         self.families = families
+        self._topic = topic
         self.ledgers: Sequence[FamilyLedger] = [each.ledger for each in families]
 
     def counts(self) -> str:
@@ -68,7 +71,7 @@ class Watch(Attendance):
         for family in self.families:
             family.tell("flush")
         self.wait_for(self._all_done, "some records had no answer")
-        found = sweep(self._world.bootstrap)
+        found = sweep(self._world.bootstrap, self._topic)
         ends = {partition: len(records) for partition, records in found.items()}
         ledgers = self.ledgers
         self.wait_for(lambda: not any(each.behind(ends) for each in ledgers), "a group is behind")

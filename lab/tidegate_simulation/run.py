@@ -194,7 +194,8 @@ class _Run:
         world = World(self._seed, self.plan, self._settings, nursery, self._strikes)
         if not self.plan.links.is_on:
             return await self._live(world, nursery)
-        self._source = source = Source(self.plan.links.brokers, world.rng("source"))
+        links = self.plan.links
+        self._source = source = Source(links.brokers, world.rng("source"), links.config_seconds)
         async with source.run() as source.servers:
             world.source_dial, world.watch.mirrors.source = source.dial_of, source
             await self._live(world, nursery)

@@ -80,6 +80,10 @@ def _not_switchable(state: ClusterState, topic: Topic) -> str:
     """Return what stands in the way of a switch of a mirrored topic; "" for nothing."""
     if state.switches.fence_of(topic.topic_id) is not None:
         return f"{topic.name} is being switched already"
+    return _open_transaction(state, topic)
+
+
+def _open_transaction(state: ClusterState, topic: Topic) -> str:
     for index, number in enumerate(topic.partition_numbers):
         if state.partitions[number].open:
             return f"{topic.name}-{index} has an open transaction"
@@ -152,7 +156,8 @@ class SwitchTopics:
         fence = view.state.switches.fences.get(self.fence)
         if fence is None or fence.lifted:
             return Decided((), "the fence was lifted")
-        text = unreached(view.state, fence) or _unequal(view.state, fence, dict(self.ends))
+        text = unreached(view.state, fence) or unfinished(view.state, fence)
+        text = text or _unequal(view.state, fence, dict(self.ends))
         return Decided(() if text else (TopicsSwitched(self.fence),), text)
 
 
@@ -161,6 +166,16 @@ def unreached(state: ClusterState, fence: Fence) -> str:
     late = sorted(each for each in fence.awaited if state.gateways.is_live(each))
     nodes = ", ".join(str(state.gateways.live[each].node_id) for each in late)
     return f"gateway {nodes} did not answer" if late else ""
+
+
+def unfinished(state: ClusterState, fence: Fence) -> str:
+    """Return which copy has an open transaction; "" for none.
+
+    It does not end while the source is fenced: the fence keeps its marker out.
+    """
+    topics = (state.topics.by_id.get(each) for each in fence.limits)
+    texts = (_open_transaction(state, each) for each in topics if each is not None)
+    return next(filter(None, texts), "")
 
 
 def _unequal(state: ClusterState, fence: Fence, ends: Mapping[bytes, Sequence[int]]) -> str:
@@ -176,8 +191,6 @@ def _unequal(state: ClusterState, fence: Fence, ends: Mapping[bytes, Sequence[in
             if partition.next_offset != theirs[index]:
                 own = partition.next_offset
                 return f"{topic.name}-{index} ends at {theirs[index]}, and its copy at {own}"
-            if partition.open:
-                return f"{topic.name}-{index} has an open transaction"
     return ""
 
 

@@ -20,7 +20,13 @@ import trio
 
 from tidegate_coordination.coordinator.coordinator import Coordinator, ProposalFailed
 from tidegate_coordination.coordinator.waiting import CoordinatorUnavailable
-from tidegate_coordination.rules.switches import LiftFence, ReopenSource, SwitchTopics, unreached
+from tidegate_coordination.rules.switches import (
+    LiftFence,
+    ReopenSource,
+    SwitchTopics,
+    unfinished,
+    unreached,
+)
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.links import Link
 from tidegate_coordination.state.switches import Fence
@@ -110,6 +116,7 @@ class Switching:
                     reason = await self._coordinator.propose(SwitchTopics(fence.number, ends))
                     if not reason:
                         return _told("topics are switched", self._state, fence)
+                    await trio.sleep(LOOK_SECONDS)
             except (NotYet, ClassicError) as error:
                 reason = str(error)
         await self._coordinator.catch_up()
@@ -176,6 +183,9 @@ class Switching:
             ends = known_ends(await source_ends(self._cluster, places))
             while not reached(self._state, topics, ends):  # noqa: ASYNC110 - mirrors bring it
                 await trio.sleep(LOOK_SECONDS)
+            text = unfinished(self._state, fence)
+            if text:
+                raise NotYet(text)
             await trio.sleep_until(settled_at)
             await self._look_at_source(topics)
             not_fenced = await unfenced(self._cluster, places)
@@ -184,6 +194,7 @@ class Switching:
                 raise NotYet(f"{place[0]}-{place[1]}: {text}")
             if known_ends(await source_ends(self._cluster, places)) == ends:
                 return by_topic(topics, ends)
+            await trio.sleep(LOOK_SECONDS)
 
     # -- back --------------------------------------------------------------------------------------
 

@@ -29,13 +29,15 @@ MAX_TOPICS: Final = 4
 class Source:
     """See the module's head.  servers: its brokers."""
 
-    def __init__(self, brokers: int, rng: Random) -> None:
+    def __init__(self, brokers: int, rng: Random, config_seconds: float = 0.0) -> None:
         self.cluster: Final = ModelCluster(rng, cluster_id="source-cluster")
         self.rng: Final = rng
         self.servers: ClassicServers
         self._ever: Final[defaultdict[tuple[bytes, int], dict[int, set[bytes]]]] = defaultdict(dict)
         for node_id in range(1, brokers + 1):
             self.cluster.add_broker(node_id, HOST.format(node_id), PORT)
+            lag = rng.uniform(0, config_seconds)
+            self.cluster.nodes[node_id].config_delay_seconds = lag
         for name, partitions in TOPICS.items():
             self.create_topic(name, partitions)
 

@@ -33,7 +33,8 @@ class LinkPlan:
     """brokers: of the source, 0 without a link.  settings: of all gateways.
 
     is_focused: few other clients, so that most operations are at the source.  switches: how many
-    topics are switched to the gateways at most.
+    topics are switched to the gateways at most.  config_seconds: until a broker of the source
+    holds to a changed config, at most.
     """
 
     brokers: int = 0
@@ -41,6 +42,7 @@ class LinkPlan:
     kinds: tuple[str, ...] = ()
     settings: dict[str, str] = field(default_factory=dict[str, str])
     switches: int = 0
+    config_seconds: float = 0.0
 
     @property
     def is_on(self) -> bool:
@@ -65,4 +67,8 @@ def draw_links(seed: int, *, may_draw: bool, is_calm: bool) -> LinkPlan:
     }
     is_focused = rng.random() < _FOCUS_SHARE
     switches = rng.choice((0, 1, 3))
-    return LinkPlan(brokers, is_focused, () if is_calm else kinds, settings, switches)
+    struck = () if is_calm else kinds
+    # In KRaft a new leader has read what came before its election.
+    may_lag = not {f"{PREFIX}leader_moved", f"{PREFIX}broker_down"} & set(struck)
+    config_seconds = rng.choice((0.0, 0.3)) if may_lag else 0.0
+    return LinkPlan(brokers, is_focused, struck, settings, switches, config_seconds)
