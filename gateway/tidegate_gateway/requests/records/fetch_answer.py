@@ -162,6 +162,8 @@ class Look:
             # This error is retriable, and consumers look for the leader again: metadata already
             # names another.
             found = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if found == ErrorCode.OFFSET_OUT_OF_RANGE and self._is_ahead_of_copy(wanted, partition):
+            found = _OK
         if isinstance(found, EpochEndOffset):
             self._tell_diverging(request.partition, found, partition)
             return
@@ -265,6 +267,16 @@ class Look:
         if topic is None or not 0 <= index < len(topic.partition_numbers):
             return None
         return self._state.partitions.get(topic.partition_numbers[index])
+
+    def _is_ahead_of_copy(self, wanted: Wanted, partition: Partition) -> bool:
+        """Return whether a client asks for what a copy of another cluster does not have yet.
+
+        The client has read at the source; out of range would have it begin elsewhere.
+        """
+        if wanted.request.fetch_offset <= partition.next_offset:
+            return False
+        topic = self._topic(wanted)
+        return topic is not None and bool(topic.link)
 
     def _fail(self, index: int, code: ErrorCode, partition: Partition | None) -> None:
         self.has_error = True
