@@ -60,6 +60,7 @@ MAX_IN_FLIGHT: Final = 64
 SESSION_SHARE: Final = 0.85
 # A broker that throttles does not read our next request for this long at most.
 MAX_THROTTLE_SECONDS: Final = 60.0
+_LARGE_BODY_BYTES: Final = 64 << 10
 _SMALL_RECEIVE_BYTES: Final = 64 << 10
 _LARGE_RECEIVE_BYTES: Final = 256 << 10
 _SOFTWARE: Final = "tidegate"  # KIP-511 allows letters, digits, "-" and "."
@@ -184,33 +185,70 @@ class BrokerConnection:
           BrokerUnreachable: the connection is closed; the request was not sent.
           Disconnected: the connection closed, or no answer came in time; the outcome is unknown.
         """
-        chosen = self.version(name, min_version=min_version, max_version=max_version)
-        return await self._call(
-            name, chosen, request(chosen) if callable(request) else request, wait_seconds
+        slot = await self.begin(
+            name,
+            request,
+            min_version=min_version,
+            max_version=max_version,
+            wait_seconds=wait_seconds,
         )
+        return await self.answer_to(slot)
 
-    async def _call(self, name: str, chosen: int, request: Any, wait_seconds: float = 0.0) -> Any:
-        slot = Slot(name, chosen, next(self._numbers))
+    async def begin(
+        self,
+        name: str,
+        request: Any | MakeRequest,
+        *,
+        min_version: int = 0,
+        max_version: int = ANY_VERSION,
+        wait_seconds: float = 0.0,
+    ) -> Slot:
+        """Send a request, after all requests that began before it; return its place.
+
+        Arguments as for `call`.  The request's bytes are not used any more after that.
+
+        Raises:
+          Unsupported, BrokerUnreachable: see `call`; the request was not sent.
+        """
+        chosen = self.version(name, min_version=min_version, max_version=max_version)
+        made = request(chosen) if callable(request) else request
+        return await self._begin(name, chosen, made, wait_seconds)
+
+    async def answer_to(self, slot: Slot) -> Any:
+        """Return the response to a request that has begun.
+
+        Raises:
+          Disconnected: see `call`.
+        """
+        with trio.move_on_at(slot.latest):
+            await slot.settled.wait()
+        if not slot.settled.is_set():
+            self._close(f"{self.broker} did not answer {slot.name} within {slot.seconds:g} s")
+        return slot.response()
+
+    async def _call(self, name: str, chosen: int, request: Any) -> Any:
+        return await self.answer_to(await self._begin(name, chosen, request))
+
+    async def _begin(self, name: str, chosen: int, request: Any, wait_seconds: float = 0.0) -> Slot:
+        muted = max(0.0, self._throttled_until - trio.current_time())
+        seconds = self._properties.request_timeout_seconds + wait_seconds + muted
+        slot = Slot(name, chosen, next(self._numbers), seconds, trio.current_time() + seconds)
         head = encode_request_header(
             key_of(name), chosen, slot.number, client_id=self._properties.client_id
         )
         body = messages_of(name).encode_request(request, chosen)
-        size = len(head) + len(body)
-        data = b"".join((size.to_bytes(LENGTH_BYTES, "big"), head, body))
-        muted = max(0.0, self._throttled_until - trio.current_time())
-        seconds = self._properties.request_timeout_seconds + wait_seconds + muted
-        with trio.move_on_after(seconds):
-            await self._send(slot, data)
-            await slot.settled.wait()
-        if slot.settled.is_set():
-            return slot.response()
-        reason = f"{self.broker} did not answer {name} within {seconds:g} s"
+        length = (len(head) + len(body)).to_bytes(LENGTH_BYTES, "big")
+        # One copy of a large body is enough.
+        is_large = len(body) >= _LARGE_BODY_BYTES
+        parts = (length + head, body) if is_large else (b"".join((length, head, body)),)
+        with trio.move_on_at(slot.latest):
+            await self._send(slot, parts)
         if not slot.is_sent:
+            reason = f"{self.broker} did not answer {name} within {seconds:g} s"
             raise BrokerUnreachable(f"{reason}, as it did not answer earlier requests.")
-        self._close(reason)
-        return slot.response()
+        return slot
 
-    async def _send(self, slot: Slot, data: bytes) -> None:
+    async def _send(self, slot: Slot, parts: tuple[bytes | bytearray, ...]) -> None:
         """Send a request, after all requests before it."""
         async with self._sending:
             while len(self._slots) >= MAX_IN_FLIGHT and self.is_open:
@@ -221,7 +259,8 @@ class BrokerConnection:
                 raise BrokerUnreachable(f"{reason}; {slot.name} was not sent.")
             self._slots.append(slot)
             try:
-                await self._stream.send_all(data)
+                for part in parts:
+                    await self._stream.send_all(part)
             except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
                 self._close_for(error)
             except trio.Cancelled:

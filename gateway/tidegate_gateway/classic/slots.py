@@ -7,6 +7,7 @@ the correlation id only proves it.
 from __future__ import annotations
 
 from collections import deque
+from math import inf
 from typing import Any
 
 import trio
@@ -19,12 +20,19 @@ from .versions import key_of, messages_of, read_api_versions
 
 
 class Slot:
-    """One request, and its answer once it arrived."""
+    """One request, and its answer once it arrived, which is waited for until trio's time `latest`.
 
-    def __init__(self, name: str, version: int, number: int) -> None:
+    seconds: from the beginning to `latest`.
+    """
+
+    def __init__(
+        self, name: str, version: int, number: int, seconds: float = 0.0, latest: float = inf
+    ) -> None:
         self.name = name
         self.version = version
         self.number = number
+        self.seconds = seconds
+        self.latest = latest
         self.is_sent = False
         self.settled = trio.Event()
         self._response: Any = None
