@@ -33,6 +33,7 @@ from .fetch.zone_reads import ZoneReads
 from .gateway_counters import GatewayCounters
 from .groups.group_manager import GroupManager
 from .handlers import make_handlers
+from .links.forwards import Forwards
 from .links.links import Links
 from .network.arenas import ArenaPool
 from .network.call import Peer
@@ -58,6 +59,7 @@ from .produce.record_checks import RecordChecks
 from .produce.wal_writer import WalWriter
 from .requests.records.produce import Produce
 from .requests.records.produce_fast_path import PlainProducePath
+from .requests.records.produce_forwarding import ProduceForwarding
 from .requests.refused_features import RefusedFeatures
 from .settings.broker_settings import BrokerSettings
 from .transactions.producer_ids import ProducerIds, hold_seconds
@@ -144,6 +146,7 @@ class Gateway:
         yield "keep house", self.housekeeper.run
         yield "time transactions out", self.transaction_upkeep.run
         yield "mirror topics", self.links.run
+        yield "forward writes", self.forwards.run
         if self.neighbours is not None:
             yield "look whether gateways answer", self.neighbours.run
         yield "back the metadata log up", self.backup.run
@@ -223,6 +226,9 @@ class Gateway:
             blocking=self._environment.blocking,
             rng=self._environment.rng,
             upkeep=self.upkeep,
+        )
+        self.forwards = Forwards(
+            self.coordinator, self.links, settings.int("link.forward.bytes.max")
         )
 
     def _build_view(self) -> None:
@@ -332,6 +338,12 @@ class Gateway:
             self.produce_deadlines,
             self.counters.add_bytes_in,
             refused,
+            ProduceForwarding(
+                self.coordinator.state.topics,
+                self.forwards,
+                self.flusher,
+                self.cluster_settings.of,
+            ),
         )
         return Dispatcher(
             PlainProducePath(produce),
@@ -399,6 +411,7 @@ class Gateway:
         await propose_patiently(self.draining.begin)
         stop_listening()
         await propose_patiently(self.groups.hand_over)
+        await self.forwards.all_drained()
         await self.writer.drain()
         await propose_patiently(self.coordinator.leave)
         with trio.move_on_after(LAST_COPY_SECONDS):

@@ -46,20 +46,25 @@ def link_settings(settings: BrokerSettings) -> LinkSettings:
     """Return the settings of links.
 
     Raises:
-      SettingsError: link.client.properties is not NAME=FILE,...
+      SettingsError: link.client.properties or link.proxy.properties is not NAME=FILE,...
     """
-    files: dict[str, Path] = {}
-    for item in settings.items("link.client.properties"):
-        name, equals, path = item.partition("=")
-        if not equals or not name.strip() or not path.strip():
-            raise SettingsError(f"link.client.properties: {item!r} is not NAME=FILE")
-        files[name.strip()] = Path(path.strip())
     return LinkSettings(
-        files,
+        _files_by_link(settings, "link.client.properties"),
+        _files_by_link(settings, "link.proxy.properties"),
         held_bytes=settings.int("link.held.bytes.max"),
         wait_seconds=settings.int("link.fetch.wait.ms") / 1000,
         sync_seconds=settings.int("link.topics.interval.ms") / 1000,
     )
+
+
+def _files_by_link(settings: BrokerSettings, name: str) -> dict[str, Path]:
+    files: dict[str, Path] = {}
+    for item in settings.items(name):
+        link, equals, path = item.partition("=")
+        if not equals or not link.strip() or not path.strip():
+            raise SettingsError(f"{name}: {item!r} is not NAME=FILE")
+        files[link.strip()] = Path(path.strip())
+    return files
 
 
 def transaction_intervals(settings: BrokerSettings) -> tuple[float, float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from importlib import import_module
 from itertools import count
@@ -16,6 +16,8 @@ from tidegate_coordination.events.metadata_versions import NEWEST
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_gateway.blocking import Inline
 from tidegate_gateway.builder import GatewayBuilder
+from tidegate_gateway.classic.dialling import Dial, dial_of
+from tidegate_gateway.classic.properties import ClientProperties
 from tidegate_gateway.environment import Environment, Identity
 from tidegate_gateway.gateway import Gateway
 from tidegate_gateway.network.memory_transport import MemoryTransport, memory_transport_pair
@@ -191,6 +193,7 @@ async def wire_world(
     node_id: int = 1,
     start: float | None = None,
     highest_version: int = NEWEST,
+    source_dial: Callable[[ClientProperties], Dial] = dial_of,
 ) -> AsyncIterator[WireWorld]:
     """A started gateway, by default with an empty store and log; its wall clock follows trio's.
 
@@ -215,6 +218,7 @@ async def wire_world(
             rng=Random(seed),
             wall_clock=lambda: NOW_MS / 1000 + trio.current_time() - start,
             blocking=Inline(),
+            source_dial=source_dial,
         ),
     )
     with trio.fail_after(WORLD_SECONDS):

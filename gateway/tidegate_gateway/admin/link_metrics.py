@@ -33,6 +33,17 @@ def link_metrics(gateway: Gateway) -> Iterator[Metric]:
     found = list(figures(gateway.links, gateway.coordinator.state))
     for name, help_text, attribute in _BY_LINK:
         yield _of_links(name, help_text, attribute, found)
+    forwards = gateway.forwards
+    yield counter(
+        "tidegate_link_forwarded_bytes",
+        "Bytes of batches that were forwarded to sources",
+        forwards.forwarded_bytes,
+    )
+    yield gauge(
+        "tidegate_link_forwards_waiting",
+        "Produce requests that wait for a switch of their topic, for room or for the source",
+        forwards.waiting,
+    )
     held = gateway.links.held
     yield counter("tidegate_link_copied_bytes", "Bytes of mirrored batches", held.copied_bytes)
     yield gauge(

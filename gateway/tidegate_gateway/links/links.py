@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -24,7 +24,6 @@ from ..classic.properties import ClientProperties, read_client_properties
 from ..produce.wal_writer import WalWriter
 from ..upkeep.upkeep import Upkeep
 from .assignment import candidates, looks_after
-from .fence_watch import FenceWatch
 from .link_mirror import LinkMirror
 from .mirror_tokens import MirrorBytes
 from .source_watch import SourceWatch
@@ -38,24 +37,30 @@ AGAIN_SECONDS: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class LinkSettings:
-    """files: of client properties, by link.  sync_seconds: between two looks at the source's
-    topics.
+    """files: of client properties, by link.  forward_files: of those to forward writes with, where
+    they are others.  sync_seconds: between two looks at the source's topics.
     """
 
     files: Mapping[str, Path]
+    forward_files: Mapping[str, Path] = field(default_factory=dict[str, Path])
     held_bytes: int = 32 << 20
     wait_seconds: float = 1.0
     sync_seconds: float = 10.0
 
 
 class RunningLink:
-    """A link as this gateway has it.  problem: why it does not run; "" if it does."""
+    """A link as this gateway has it.
+
+    forwards_to: the source, for what clients write; None if nothing is forwarded now.  problem: why
+    it does not run; "" if it does.
+    """
 
     def __init__(self, link: Link) -> None:
         self.link = link
         self.mirror: LinkMirror | None = None
         self.sync: TopicSync | None = None
         self.watch: SourceWatch | None = None
+        self.forwards_to: ClassicCluster | None = None
         self.problem = ""
         self.scope = trio.CancelScope()
 
@@ -89,10 +94,10 @@ class Links:
         self._upkeep = upkeep
         self._seen = -1
         self._changed = trio.Event()
-        self._fences = FenceWatch(coordinator, _drained, self._on_fence)
         coordinator.listen(self._on_change)
 
-    def _on_fence(self, fence: Fence) -> None:
+    def on_fence(self, fence: Fence) -> None:
+        """A switch has begun: let the copies reach the ends of the source soon."""
         running = self.running.get(fence.link)
         if running is not None and running.mirror is not None:
             running.mirror.hurry()
@@ -106,7 +111,6 @@ class Links:
         table = self._coordinator.state.links
         self.running.clear()
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._fences.run)
             while True:
                 self._seen, self._changed = table.version, trio.Event()
                 for name, running in list(self.running.items()):
@@ -127,7 +131,7 @@ class Links:
                     await self._serve(running)
                 except Exception as error:
                     self._note(running, error)
-                running.mirror = running.sync = running.watch = None
+                running.mirror = running.sync = running.watch = running.forwards_to = None
                 await trio.sleep(AGAIN_SECONDS)
 
     def _note(self, running: RunningLink, error: Exception) -> None:
@@ -145,16 +149,13 @@ class Links:
 
     async def _serve(self, running: RunningLink) -> None:
         link = running.link
-        properties = await self._properties(link)
         async with trio.open_nursery() as nursery:
-            dial = await self._blocking.run(partial(self._dial, properties))
-            cluster = ClassicCluster(nursery, dial, properties, rng=self._rng)
-            metadata = await cluster.refresh([])
-            if metadata.cluster_id != link.cluster_id:
-                raise AnotherCluster(
-                    f"the brokers at {link.bootstrap_servers} belong to cluster"
-                    f" {metadata.cluster_id}, and the link is to {link.cluster_id}."
-                )
+            cluster = await self._cluster(nursery, link, self._settings.files.get(link.name))
+            forward_file = self._settings.forward_files.get(link.name)
+            if link.forwards and forward_file is not None:
+                running.forwards_to = await self._cluster(nursery, link, forward_file)
+            elif link.forwards:
+                running.forwards_to = cluster
             running.problem = ""
             running.sync = TopicSync(self._coordinator, link, cluster)
             running.mirror = LinkMirror(
@@ -171,6 +172,26 @@ class Links:
             nursery.start_soon(Switching(self._coordinator, link, cluster).run)
             await self._sync_forever(running.sync, link.name)
 
+    async def _cluster(
+        self, nursery: trio.Nursery, link: Link, path: Path | None
+    ) -> ClassicCluster:
+        """Return the source's client.  path: of its properties.
+
+        Raises:
+          ClassicError: the source cannot be reached, or is another cluster.
+          OSError, UnicodeError: the file cannot be read.
+        """
+        properties = await self._properties(link, path)
+        dial = await self._blocking.run(partial(self._dial, properties))
+        cluster = ClassicCluster(nursery, dial, properties, rng=self._rng)
+        metadata = await cluster.refresh([])
+        if metadata.cluster_id != link.cluster_id:
+            raise AnotherCluster(
+                f"the brokers at {link.bootstrap_servers} belong to cluster"
+                f" {metadata.cluster_id}, and the link is to {link.cluster_id}."
+            )
+        return cluster
+
     async def _sync_forever(self, sync: TopicSync, name: str) -> None:
         while True:
             if looks_after(
@@ -186,7 +207,7 @@ class Links:
         except ClassicError as error:
             _log.warning("the source's topics are not known", link=name, error=str(error))
 
-    async def _properties(self, link: Link) -> ClientProperties:
+    async def _properties(self, link: Link, path: Path | None) -> ClientProperties:
         """Return the client's properties, with the bootstrap servers of the link.
 
         Raises:
@@ -194,7 +215,6 @@ class Links:
         """
         servers = f"bootstrap.servers={link.bootstrap_servers}\n"
         plain = read_client_properties(servers, f"link {link.name}")
-        path = self._settings.files.get(link.name)
         if path is None:
             return plain
         text = await self._blocking.run(lambda: path.read_text(encoding="utf-8"))
@@ -208,7 +228,3 @@ def _first(error: Exception) -> Exception:
     while isinstance(found, ExceptionGroup):
         found = cast("tuple[object, ...]", found.exceptions)[0]
     return cast("Exception", found)
-
-
-async def _drained(_: Collection[bytes]) -> None:
-    await trio.lowlevel.checkpoint()

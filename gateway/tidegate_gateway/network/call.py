@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Protocol
 
 from ..unserved import Refusal
 from .client_zone import NOWHERE, ClientZone
+from .forward_line import ForwardLine
 
 
 @dataclass(slots=True)
@@ -24,6 +25,9 @@ class Peer:
       produce_fast_path.py.
     was_sent_away: whether a produce request of it was refused because clients should turn to other
       gateways; see produce.py.
+    was_refused: whether a batch was refused that the client may send again, after later ones that
+      it has already sent: produce.py looks at these.
+    forward_line: of the batches that were forwarded to other clusters; None before the first.
     """
 
     host: str
@@ -36,6 +40,8 @@ class Peer:
     fetched_bytes: int = 0
     plain_prefix_end: int = 0
     was_sent_away: bool = False
+    was_refused: bool = False
+    forward_line: ForwardLine | None = None
 
 
 def _tell_nobody(refusal: Refusal) -> None:

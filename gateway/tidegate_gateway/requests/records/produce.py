@@ -6,14 +6,15 @@ settled.  One bad batch fails its partition only.
 
 Differs from Kafka: acks=1 waits for the commit like acks=all.  Batches stay as sent.  Their records
 are checked only if a topic's settings require it; then the connection reads no further until the
-check is done, so its batches keep their order.  A repeat older than its producer's last five
+check is done, so its batches keep their order.  Batches to mirrored topics may be forwarded to
+their source (produce_forwarding.py).  A repeat older than its producer's last five
 batches gets DUPLICATE_SEQUENCE_NUMBER if it was certainly written.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, cast
 
@@ -53,6 +54,7 @@ from ...transactions.arrivals import began_at, is_known
 from ...unserved import TRANSACTIONS
 from ..refused_features import RefusedFeatures
 from .produce_answers import Pending, Token, refuse
+from .produce_forwarding import Forwarding, ProduceForwarding, check_order
 from .produce_rules import (
     NO_ANSWER,
     NO_TRANSACTIONAL_ID,
@@ -81,15 +83,17 @@ class _Received:
 
     room_by: trio's time until which its batches wait for room.  transactional_flags: of its
       transactional batches, see BatchFacts; 0: it may have none.  misfit: why these are refused.
+    forwarding: its batches to mirrored topics, if there are any.
     """
 
     version: int
-    peer: Peer
+    connection: Connection
     arena: Arena
     pending: Pending
     room_by: float
     transactional_flags: int
     misfit: tuple[ErrorCode, str] | None
+    forwarding: list[Forwarding] = field(default_factory=list[Forwarding])
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +112,7 @@ class Produce:
     deadlines: ProduceDeadlines
     on_topic_bytes: Callable[[str, int], None]
     refused: RefusedFeatures
+    mirrored: ProduceForwarding
 
     @property
     def is_leaving(self) -> bool:
@@ -132,9 +137,7 @@ class Produce:
         whole = whole or self._unnamed_error(connection.peer, request)
         misfit = None if whole else await self._misfit(request)
         flags = 0 if whole else await self._flags(connection, request, header.api_version)
-        received = _Received(
-            header.api_version, connection.peer, arena, pending, room_by, flags, misfit
-        )
+        received = _Received(header.api_version, connection, arena, pending, room_by, flags, misfit)
         for topic_data in request.topic_data:
             answer = TopicProduceResponse(topic_data.name, topic_data.topic_id)
             pending.response.responses.append(answer)
@@ -147,6 +150,8 @@ class Produce:
                 else:
                     await self._start_partition(received, topic, data, partition)
                 await turns.count(ROWS_A_BATCH)
+        for each in received.forwarding:
+            await self.mirrored.forward(each, request.acks, request.timeout_ms)
         pending.stage_one_done(request.timeout_ms)
 
     def _error_here(self, peer: Peer) -> tuple[ErrorCode, str] | None:
@@ -160,10 +165,10 @@ class Produce:
             missing.  On a new connection the client sends them all again, in order.
         """
         if self.is_leaving:
-            peer.was_sent_away = True
+            peer.was_sent_away = peer.was_refused = True
             return ErrorCode.NOT_LEADER_OR_FOLLOWER, "this gateway is about to stop"
         if self.coordinator.is_cut_off:
-            peer.was_sent_away = True
+            peer.was_sent_away = peer.was_refused = True
             return ErrorCode.NOT_LEADER_OR_FOLLOWER, "this gateway does not reach its metadata log"
         if peer.was_sent_away:
             raise CloseConnection()
@@ -241,7 +246,11 @@ class Produce:
         answer: PartitionProduceResponse,
     ) -> None:
         try:
+            if topic is not None and topic.link and self.mirrored.takes(topic):
+                self._add_mirrored(received, topic, data, answer)
+                return
             topic = writable_topic(topic, data.index, received.version)
+            check_order(received.connection, topic.topic_id, data.index)
             records = cast("memoryview | None", data.records)  # a decoded field is never else
             batch, batch_header = await self._checked(topic, records, received)
             if received.misfit is not None and batch_header.is_transactional:
@@ -257,11 +266,26 @@ class Produce:
         token = Token(received.pending, answer)
         received.pending.add(token)
         self.on_topic_bytes(topic.name, len(batch))
-        received.peer.produced_bytes += len(batch)
+        received.connection.peer.produced_bytes += len(batch)
         # From here on the open object refers to the arena, even if the connection ends.
         self.writer.pin(received.arena)
         flags = received.transactional_flags if batch_header.is_transactional else 0
         self.writer.append(topic.topic_id, data.index, batch, batch_header, token, flags)
+
+    def _add_mirrored(
+        self,
+        received: _Received,
+        topic: Topic,
+        data: PartitionProduceData,
+        answer: PartitionProduceResponse,
+    ) -> None:
+        """Put a batch to those that are forwarded when all others have their place."""
+        if not received.forwarding:
+            start = partial(self._start_partition, received)
+            received.forwarding.append(
+                Forwarding(received.connection, received.pending, received.room_by, start)
+            )
+        self.mirrored.add(received.forwarding[0], topic, data, answer)
 
     async def _wait_for_room(self, deadline: float) -> None:
         """See WalWriter.wait_for_room; while store or log is away, the wait ends at the

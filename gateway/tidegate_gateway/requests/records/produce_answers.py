@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -151,6 +152,12 @@ class Token:
             return
         settle_answer(self.answer, outcome, self.pending.version)
         self.pending.answer_if_done()
+
+    def fill(self, write: Callable[[PartitionProduceResponse], None]) -> None:
+        """Take another cluster's answer: write() fills it in, unless it comes too late."""
+        if self.pending.settled(self):
+            write(self.answer)
+            self.pending.answer_if_done()
 
     def abort(self) -> None:
         """See wal_commits.BatchToken."""

@@ -280,7 +280,7 @@ class PlainProducePath:
         coordinator = self._produce.coordinator
         me = self._live_gateways.get(coordinator.incarnation)
         peer = connection.peer
-        if me is None or me.draining or coordinator.is_cut_off or peer.was_sent_away:
+        if me is None or me.draining or coordinator.is_cut_off or peer.was_refused:
             return False
         position = peer.plain_prefix_end
         route = self._routes.get(bytes(frame[_HEAD.size : position])) if position else None

@@ -95,8 +95,8 @@ def find_topic(topics: TopicTable, key: TopicKey) -> Topic | None:
     return topics.by_id.get(key) if isinstance(key, bytes) else topics.by_name.get(key)
 
 
-def writable_topic(topic: Topic | None, partition: int, version: int) -> Topic:
-    """Return the topic if a client may write to its partition.
+def known_topic(topic: Topic | None, partition: int, version: int) -> Topic:
+    """Return the topic if it has the partition, and clients may write to such topics.
 
     Raises:
       BatchRefused
@@ -107,9 +107,42 @@ def writable_topic(topic: Topic | None, partition: int, version: int) -> Topic:
         raise BatchRefused(unknown, "")
     if topic.name in INTERNAL_TOPICS:
         raise BatchRefused(ErrorCode.INVALID_TOPIC_EXCEPTION, "the topic is internal")
-    if topic.link:
-        raise BatchRefused(ErrorCode.TOPIC_AUTHORIZATION_FAILED, mirrored_text(topic))
     return topic
+
+
+def writable_topic(topic: Topic | None, partition: int, version: int) -> Topic:
+    """Return the topic if a client may write to its partition here.
+
+    Raises:
+      BatchRefused
+    """
+    found = known_topic(topic, partition, version)
+    if found.link:
+        raise BatchRefused(ErrorCode.TOPIC_AUTHORIZATION_FAILED, mirrored_text(found))
+    return found
+
+
+def forwardable_header(batch: memoryview | None, topic: Topic, version: int) -> BatchHeader:
+    """Return the header of a batch that may be forwarded to the source of its topic.
+
+    The source judges it by the topic's settings.  Here is looked at what would make the source end
+    the connection, which other clients share.
+
+    Raises:
+      BatchRefused
+    """
+    if batch is None:
+        raise BatchRefused(ErrorCode.INVALID_RECORD, "the partition has no records")
+    try:
+        header = check_batch(batch)
+    except InvalidBatch as invalid:
+        raise BatchRefused(_REASON_CODES[invalid.reason], str(invalid)) from invalid
+    if version < ZSTD_FROM and header.codec == ZSTD:
+        raise BatchRefused(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "")
+    if header.attributes & TRANSACTIONAL:
+        # A transaction cannot span two clusters.
+        raise BatchRefused(ErrorCode.TOPIC_AUTHORIZATION_FAILED, mirrored_text(topic))
+    return header
 
 
 def accepted_header(

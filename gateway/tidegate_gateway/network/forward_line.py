@@ -1,0 +1,63 @@
+"""What one client connection has forwarded to other clusters: the order that must be kept.
+
+Batches of a connection to one partition reach the source in the order in which they were sent.  So
+all of them that lack an answer go over one connection to the source, and after a refused one the
+next is not forwarded: the client sends all of them again on a new connection, in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+import trio
+
+Place: TypeAlias = tuple[bytes, int]
+"""Topic id and partition."""
+
+
+class ForwardLine:
+    """See the module's head.
+
+    lane: the number of its connection to each broker of a source.  is_lost: the outcome of a batch
+    is unknown, so nothing is forwarded any more.  refused: partitions with a refused batch that the
+    client may send again.
+    """
+
+    __slots__ = ("_changed", "_unanswered", "is_lost", "lane", "refused")
+
+    def __init__(self, lane: int) -> None:
+        self.lane = lane
+        self.is_lost = False
+        self.refused: set[Place] = set()
+        self._unanswered: dict[Place, list[object]] = {}
+        self._changed = trio.Event()
+
+    def goes_elsewhere(self, places: Iterable[Place], upstream: object) -> bool:
+        """Return whether batches to a partition lack an answer on another upstream connection."""
+        found = (self._unanswered.get(each) for each in places)
+        return any(each and each[-1] is not upstream for each in found)
+
+    def begin(self, places: Sequence[Place], upstream: object) -> None:
+        """Note batches that are sent now."""
+        for each in places:
+            self._unanswered.setdefault(each, []).append(upstream)
+
+    def end(self, places: Sequence[Place]) -> None:
+        """Note the answers to the oldest batches of these partitions, or that there are none."""
+        for each in places:
+            upstreams = self._unanswered[each]
+            upstreams.pop()
+            if not upstreams:
+                del self._unanswered[each]
+        self._changed.set()
+
+    def lose(self) -> None:
+        """Note that the outcome of a batch is unknown."""
+        self.is_lost = True
+        self._changed.set()
+
+    async def wait_for_change(self) -> None:
+        """Wait for an answer."""
+        self._changed = trio.Event()
+        await self._changed.wait()

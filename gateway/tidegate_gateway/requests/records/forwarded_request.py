@@ -1,0 +1,131 @@
+"""The batches of one client's request that one broker of a source gets, and their answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from tidegate_protocol.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from tidegate_protocol.plain_produce import TOPIC_IDS_FROM, TopicKey
+
+from ...classic.retries import is_metadata_old
+from ...network.connection import Connection, ReplyFlusher
+from ...network.forward_line import ForwardLine, Place
+from .forwarded_answers import (
+    code_for_client,
+    may_come_again,
+    parts_by_place,
+    write_answer,
+    write_error,
+)
+from .produce_answers import Token
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MirroredBatch:
+    """A batch to a mirrored topic.  limit_bytes: the largest batch of the topic that is known."""
+
+    topic_id: bytes
+    topic: str
+    data: PartitionProduceData
+    size_bytes: int
+    limit_bytes: int
+    token: Token
+
+    @property
+    def place(self) -> Place:
+        """Return topic id and partition."""
+        return self.topic_id, self.data.index
+
+    def key(self, version: int) -> tuple[TopicKey, int]:
+        """Return how a version names the partition."""
+        return self.topic_id if version >= TOPIC_IDS_FROM else self.topic, self.data.index
+
+
+class ForwardedRequest:
+    """See forwards.Forward.
+
+    version: of the client's request.  look: asks for the leaders of a topic of the source.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        line: ForwardLine,
+        batches: Sequence[MirroredBatch],
+        *,
+        acks: int,
+        timeout_ms: int,
+        version: int,
+        flusher: ReplyFlusher,
+        look: Callable[[bytes], object],
+    ) -> None:
+        self.line = line
+        self.places: Sequence[Place] = [each.place for each in batches]
+        self.size_bytes = sum(each.size_bytes for each in batches)
+        self.wait_seconds = timeout_ms / 1000
+        self._connection = connection
+        self._batches = batches
+        self._acks = acks
+        self._timeout_ms = timeout_ms
+        self._version = version
+        self._flusher = flusher
+        self._look = look
+
+    def request(self, version: int) -> ProduceRequest:
+        """See forwards.Forward."""
+        topics: dict[bytes, TopicProduceData] = {}
+        for each in self._batches:
+            topic = topics.get(each.topic_id)
+            if topic is None:
+                topic = topics[each.topic_id] = _topic(each, version)
+            topic.partition_data.append(each.data)
+        return ProduceRequest(None, self._acks, self._timeout_ms, list(topics.values()))
+
+    def release(self) -> None:
+        """Forget the batches' bytes, which are sent: they lie in the buffer of the connection."""
+        for each in self._batches:
+            each.data.records = None
+
+    def answered(self, response: ProduceResponse, version: int) -> None:
+        """See forwards.Forward."""
+        parts = parts_by_place(response, version)
+        for each in self._batches:
+            theirs = parts.get(each.key(version))
+            if theirs is None:
+                self.lose("the source did not answer for a forwarded batch")
+            else:
+                self._settle(each, theirs)
+        self._flusher.flush()
+
+    def _settle(self, batch: MirroredBatch, theirs: PartitionProduceResponse) -> None:
+        if not theirs.error_code:
+            return batch.token.fill(partial(write_answer, theirs=theirs))
+        code = code_for_client(
+            theirs.error_code, batch.size_bytes, batch.limit_bytes, self._version
+        )
+        if is_metadata_old((theirs.error_code,)):
+            self._look(batch.topic_id)
+        if may_come_again(code):
+            self.line.refused.add(batch.place)
+            self._connection.peer.was_refused = True
+        return batch.token.fill(partial(write_error, theirs=theirs, code=code))
+
+    def lose(self, reason: str) -> None:
+        """See forwards.Forward."""
+        self.line.lose()
+        self._connection.peer.was_refused = True
+        self._connection.abort(f"the outcome of a forwarded batch is unknown: {reason}")
+
+
+def _topic(batch: MirroredBatch, version: int) -> TopicProduceData:
+    if version >= TOPIC_IDS_FROM:
+        return TopicProduceData(topic_id=batch.topic_id)
+    return TopicProduceData(batch.topic)

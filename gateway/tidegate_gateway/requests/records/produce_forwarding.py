@@ -1,0 +1,238 @@
+"""Stage one of Produce for mirrored topics whose link forwards writes to the source.
+
+The batches of a request keep their order, and go to the brokers that lead their partitions;
+forwarded_request.py takes the answers.  Batches to a topic with a fence wait until it is gone: the
+topic may be this cluster's own then, and its batches go the way of all others.
+
+Once the gateway refused a batch that the client may send again, it does not forward a later one of
+the same partition on this connection: the client may have sent that one before it heard of the
+refusal.  It closes the connection instead; the client then sends all of them again, in order.
+
+Differs from Kafka: acks=0 is forwarded as acks=1; transactional batches are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final, TypeAlias, cast
+
+from tidegate_coordination.configs.topic_settings import TopicSettings
+from tidegate_coordination.state.topics import Topic, TopicTable
+from tidegate_protocol.error_codes import ErrorCode
+from tidegate_protocol.messages.produce import PartitionProduceData, PartitionProduceResponse
+
+from ...links.forward_routes import Obstacle, Route
+from ...links.forwards import Beginning, Forwards
+from ...network.connection import Connection, ReplyFlusher
+from ...network.receiver import CloseConnection
+from ...produce.refusals import BatchRefused
+from .forwarded_answers import FENCED_TEXT
+from .forwarded_request import ForwardedRequest, MirroredBatch
+from .produce_answers import Pending, Token, refuse
+from .produce_rules import NO_ANSWER, forwardable_header, known_topic
+
+MAX_TIMEOUT_MS: Final = 60_000
+"""A source waits no longer for its replicas; the Java client's default is 30 s."""
+_LEAST_ACKS: Final = 1
+
+Start: TypeAlias = Callable[
+    [Topic | None, PartitionProduceData, PartitionProduceResponse], Awaitable[None]
+]
+"""Starts a batch of a topic that is this cluster's own now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forwarding:
+    """The mirrored batches of a request in stage one.
+
+    until: trio's time until which they may wait.  start: see above.
+    """
+
+    connection: Connection
+    pending: Pending
+    until: float
+    start: Start
+    batches: list[MirroredBatch] = field(default_factory=list[MirroredBatch])
+
+
+class ProduceForwarding:
+    """See the module's head."""
+
+    def __init__(
+        self,
+        topics: TopicTable,
+        forwards: Forwards,
+        flusher: ReplyFlusher,
+        settings_of: Callable[[Topic], TopicSettings],
+    ) -> None:
+        self._topics = topics
+        self._forwards = forwards
+        self._flusher = flusher
+        self._settings_of = settings_of
+
+    def takes(self, topic: Topic) -> bool:
+        """Return whether writes to a mirrored topic are forwarded."""
+        return self._forwards.takes(topic)
+
+    def add(
+        self,
+        forwarding: Forwarding,
+        topic: Topic,
+        data: PartitionProduceData,
+        answer: PartitionProduceResponse,
+    ) -> None:
+        """Take a batch of a request.
+
+        Raises:
+          BatchRefused: it cannot be forwarded.
+        """
+        version = forwarding.pending.version
+        known_topic(topic, data.index, version)
+        records = cast("memoryview | None", data.records)  # a decoded field is never else
+        forwardable_header(records, topic, version)
+        assert records is not None
+        limit_bytes = self._settings_of(topic).max_message_bytes
+        token = Token(forwarding.pending, answer)
+        batch = MirroredBatch(topic.topic_id, topic.name, data, len(records), limit_bytes, token)
+        if any(each.place == batch.place for each in forwarding.batches):
+            raise BatchRefused(ErrorCode.INVALID_REQUEST, "the request names a partition twice")
+        forwarding.pending.add(token)
+        forwarding.batches.append(batch)
+
+    async def forward(self, forwarding: Forwarding, acks: int, timeout_ms: int) -> None:
+        """Send the batches to the source, or to where they belong by then.
+
+        Raises:
+          CloseConnection: see the module's head.
+        """
+        peer = forwarding.connection.peer
+        if peer.forward_line is None:
+            peer.forward_line = self._forwards.new_line()
+        batches = forwarding.batches
+        while batches:
+            batches = await self._round(forwarding, batches, acks, timeout_ms)
+
+    async def _round(
+        self, forwarding: Forwarding, batches: list[MirroredBatch], acks: int, timeout_ms: int
+    ) -> list[MirroredBatch]:
+        """Send batches; return those that must be looked at again, since their topics changed."""
+        batches = await self._unfenced(forwarding, batches)
+        groups = await self._by_route(forwarding, batches)
+        again: list[MirroredBatch] = []
+        for route, group in groups.items():
+            if not await self._send(forwarding, route, group, acks, timeout_ms):
+                again += group
+        return again
+
+    async def _unfenced(
+        self, forwarding: Forwarding, batches: list[MirroredBatch]
+    ) -> list[MirroredBatch]:
+        """Return the batches whose topics have no fence, after waiting for that."""
+        topic_ids = {each.topic_id for each in batches}
+        if await self._forwards.unfenced(topic_ids, forwarding.until):
+            return batches
+        fenced = [each for each in batches if self._forwards.has_fence((each.topic_id,))]
+        self._refuse(forwarding, fenced, ErrorCode.NOT_LEADER_OR_FOLLOWER, FENCED_TEXT)
+        return [each for each in batches if each not in fenced]
+
+    async def _by_route(
+        self, forwarding: Forwarding, batches: Iterable[MirroredBatch]
+    ) -> dict[Route, list[MirroredBatch]]:
+        """Return the batches by the broker that gets them; refuse or start the others."""
+        groups: dict[Route, list[MirroredBatch]] = {}
+        for each in batches:
+            topic = self._topics.by_id.get(each.topic_id)
+            if topic is None or not self._forwards.takes(topic):
+                await self._start_here(forwarding, topic, each)
+                continue
+            found = await self._forwards.route(topic, each.data.index, forwarding.until)
+            if isinstance(found, Obstacle):
+                self._refuse(forwarding, [each], _code_of(found), found.value)
+            else:
+                self._check_order(forwarding, each)
+                groups.setdefault(found, []).append(each)
+        return groups
+
+    async def _start_here(
+        self, forwarding: Forwarding, topic: Topic | None, batch: MirroredBatch
+    ) -> None:
+        self._check_order(forwarding, batch)
+        await forwarding.start(topic, batch.data, batch.token.answer)
+        forwarding.pending.settled(batch.token)
+
+    async def _send(
+        self,
+        forwarding: Forwarding,
+        route: Route,
+        batches: list[MirroredBatch],
+        acks: int,
+        timeout_ms: int,
+    ) -> bool:
+        """Send batches to a broker; return False if they must be looked at again."""
+        connection = forwarding.connection
+        line = connection.peer.forward_line
+        assert line is not None
+        request = ForwardedRequest(
+            connection,
+            line,
+            batches,
+            acks=_LEAST_ACKS if acks == NO_ANSWER else acks,
+            timeout_ms=min(max(timeout_ms, 0), MAX_TIMEOUT_MS),
+            version=forwarding.pending.version,
+            flusher=self._flusher,
+            look=self._look,
+        )
+        if connection.is_gone():
+            raise CloseConnection  # the client may have sent the batches elsewhere
+        beginning = await self._forwards.begin(route, request, forwarding.until)
+        if line.is_lost:
+            raise CloseConnection
+        if beginning is Beginning.NOT_SENT:
+            text = Obstacle.AWAY.value
+            self._refuse(forwarding, batches, ErrorCode.NOT_LEADER_OR_FOLLOWER, text)
+        elif beginning is Beginning.BEGUN:
+            connection.peer.produced_bytes += request.size_bytes
+            request.release()
+        return beginning is not Beginning.LOOK_AGAIN
+
+    def _look(self, topic_id: bytes) -> None:
+        topic = self._topics.by_id.get(topic_id)
+        if topic is not None:
+            self._forwards.look(topic)
+
+    def _refuse(
+        self,
+        forwarding: Forwarding,
+        batches: Iterable[MirroredBatch],
+        code: ErrorCode,
+        text: str,
+    ) -> None:
+        """Refuse batches that the client may send again."""
+        peer = forwarding.connection.peer
+        assert peer.forward_line is not None
+        for each in batches:
+            peer.was_refused = True
+            peer.forward_line.refused.add(each.place)
+            each.token.fill(partial(refuse, code=code, message=text))
+
+    def _check_order(self, forwarding: Forwarding, batch: MirroredBatch) -> None:
+        check_order(forwarding.connection, batch.topic_id, batch.data.index)
+
+
+def check_order(connection: Connection, topic_id: bytes, index: int) -> None:
+    """Check before a batch is taken that no earlier one of its partition was refused or lost.
+
+    Raises:
+      CloseConnection: one was; see the module's head.
+    """
+    line = connection.peer.forward_line
+    if line is not None and (line.is_lost or (topic_id, index) in line.refused):
+        raise CloseConnection
+
+
+def _code_of(obstacle: Obstacle) -> ErrorCode:
+    if obstacle is Obstacle.UNKNOWN:
+        return ErrorCode.LEADER_NOT_AVAILABLE
+    return ErrorCode.NOT_LEADER_OR_FOLLOWER
