@@ -33,6 +33,7 @@ from .fetch.zone_reads import ZoneReads
 from .gateway_counters import GatewayCounters
 from .groups.group_manager import GroupManager
 from .handlers import make_handlers
+from .links.fence_watch import FenceWatch
 from .links.forwards import Forwards
 from .links.links import Links
 from .network.arenas import ArenaPool
@@ -147,6 +148,7 @@ class Gateway:
         yield "time transactions out", self.transaction_upkeep.run
         yield "mirror topics", self.links.run
         yield "forward writes", self.forwards.run
+        yield "reach fences", self.fences.run
         if self.neighbours is not None:
             yield "look whether gateways answer", self.neighbours.run
         yield "back the metadata log up", self.backup.run
@@ -230,6 +232,7 @@ class Gateway:
         self.forwards = Forwards(
             self.coordinator, self.links, settings.int("link.forward.bytes.max")
         )
+        self.fences = FenceWatch(self.coordinator, self.forwards.drained, self.links.on_fence)
 
     def _build_view(self) -> None:
         """Make the parts that show clients the cluster."""
