@@ -105,6 +105,13 @@ def add_link(
     replace: Annotated[
         bool, typer.Option("--replace", help="Change the link if there is one of this name.")
     ] = False,
+    forward_writes: Annotated[
+        bool,
+        typer.Option(
+            "--forward-writes",
+            help="Gateways forward what clients write to the copies to the source.",
+        ),
+    ] = False,
     data: DataOfCluster = Path("tidegate-data"),
     log: LogThatExists = None,
     json: Json = False,
@@ -117,7 +124,8 @@ def add_link(
     from ..existing_cluster import ClusterOptions
     from .commands import NewLink, run_add
 
-    link = NewLink(name, bootstrap_servers, tuple(topics or ()), client_properties, replace)
+    patterns = tuple(topics or ())
+    link = NewLink(name, bootstrap_servers, patterns, client_properties, replace, forward_writes)
     raise typer.Exit(run_add(ClusterOptions(data, log), link, as_json=json))
 
 

@@ -47,6 +47,7 @@ class NewLink:
     topics: tuple[str, ...]
     client_properties: Path | None
     replaces: bool
+    forwards: bool = False
 
 
 def run_add(cluster: ClusterOptions, new: NewLink, *, as_json: bool) -> int:
@@ -64,9 +65,16 @@ def run_add(cluster: ClusterOptions, new: NewLink, *, as_json: bool) -> int:
             metadata = await source.refresh()
             if metadata.cluster_id is None:
                 raise BadSource("the source has no cluster id: it is older than Kafka 0.10.1")
-            link = Link(new.name, metadata.cluster_id, new.bootstrap_servers, new.topics)
+            link = Link(
+                new.name, metadata.cluster_id, new.bootstrap_servers, new.topics, new.forwards
+            )
             proposal = SetLink(
-                link.name, link.cluster_id, link.bootstrap_servers, link.topics, new.replaces
+                link.name,
+                link.cluster_id,
+                link.bootstrap_servers,
+                link.topics,
+                new.replaces,
+                new.forwards,
             )
             refusal = await coordinator.propose(proposal)
             added = Added(link, [each.name for each in wanted(link, metadata)], refusal)

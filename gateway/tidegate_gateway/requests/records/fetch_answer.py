@@ -162,12 +162,10 @@ class Look:
             # This error is retriable, and consumers look for the leader again: metadata already
             # names another.
             found = ErrorCode.NOT_LEADER_OR_FOLLOWER
-        if found == ErrorCode.OFFSET_OUT_OF_RANGE and self._is_ahead_of_copy(wanted, partition):
-            found = _OK
         if isinstance(found, EpochEndOffset):
             self._tell_diverging(request.partition, found, partition)
             return
-        if found:
+        if found and not self._is_ahead_of_copy(found, wanted, partition):
             self._fail(request.partition, found, partition)
             return
         high_watermark = partition.next_offset
@@ -268,12 +266,13 @@ class Look:
             return None
         return self._state.partitions.get(topic.partition_numbers[index])
 
-    def _is_ahead_of_copy(self, wanted: Wanted, partition: Partition) -> bool:
+    def _is_ahead_of_copy(self, found: ErrorCode, wanted: Wanted, partition: Partition) -> bool:
         """Return whether a client asks for what a copy of another cluster does not have yet.
 
         The client has read at the source; out of range would have it begin elsewhere.
         """
-        if wanted.request.fetch_offset <= partition.next_offset:
+        is_beyond = wanted.request.fetch_offset > partition.next_offset
+        if found != ErrorCode.OFFSET_OUT_OF_RANGE or not is_beyond:
             return False
         topic = self._topic(wanted)
         return topic is not None and bool(topic.link)
