@@ -25,6 +25,11 @@ _BY_LINK: Final = (
         "Topics of the source that cannot be mirrored, at the gateway that looks",
         "refused",
     ),
+    (
+        "tidegate_link_stray_records",
+        "Records that the source has beyond the switch of their topics, at the gateway that looks",
+        "strays",
+    ),
 )
 
 

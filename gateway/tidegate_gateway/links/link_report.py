@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
+from tidegate_coordination.rules.switches import unreached
 from tidegate_coordination.state.cluster import ClusterState
 
 from .links import Links, RunningLink
@@ -17,7 +18,8 @@ class LinkFigures(NamedTuple):
 
     partitions: that it mirrors.  stuck: those of them that do not go on.  lag_records: offsets of
     the source that are missing here, as of its last answers.  refused: topics of the source that
-    cannot be mirrored; known to one gateway only.
+    cannot be mirrored; known to one gateway only.  strays: records that the source has beyond the
+    switch of their topics; known to one gateway only.
     """
 
     name: str
@@ -26,6 +28,7 @@ class LinkFigures(NamedTuple):
     stuck: int
     lag_records: int
     refused: int
+    strays: int
 
 
 def figures(links: Links, state: ClusterState) -> Iterator[LinkFigures]:
@@ -40,7 +43,8 @@ def figures(links: Links, state: ClusterState) -> Iterator[LinkFigures]:
         stuck = sum(1 for each in mirrors if each.problem)
         refused = len(running.sync.refused) if running.sync is not None else 0
         is_up = running.mirror is not None
-        yield LinkFigures(name, is_up, len(mirrors), stuck, lag, refused)
+        strays = sum(running.watch.strays.values()) if running.watch is not None else 0
+        yield LinkFigures(name, is_up, len(mirrors), stuck, lag, refused, strays)
 
 
 def links_report(links: Links, state: ClusterState) -> list[dict[str, object]]:
@@ -53,10 +57,35 @@ def links_report(links: Links, state: ClusterState) -> list[dict[str, object]]:
             "topics": list(links.running[each.name].link.topics),
             "problem": links.running[each.name].problem or None,
             "problems": _problems(links.running[each.name]),
+            "switching": _switching(state, each.name),
+            "switched": _switched(state, each.name),
             "refused_topics": _refused(links.running[each.name]),
         }
         for each in figures(links, state)
     ]
+
+
+def _switching(state: ClusterState, link: str) -> list[dict[str, object]]:
+    return [
+        {
+            "topics": _names(state, each.limits),
+            "lifted": each.lifted or None,
+            "unanswered": unreached(state, each) or None,
+        }
+        for each in state.switches.of_link(link)
+    ]
+
+
+def _switched(state: ClusterState, link: str) -> list[str]:
+    return _names(
+        state,
+        [key for key, each in state.switches.switched.items() if each.link == link],
+    )
+
+
+def _names(state: ClusterState, topic_ids: Iterable[bytes]) -> list[str]:
+    found = (state.topics.by_id.get(each) for each in topic_ids)
+    return sorted(each.name for each in found if each is not None)
 
 
 def _problems(running: RunningLink) -> list[dict[str, object]]:

@@ -150,16 +150,26 @@ async def test_errors_of_a_source_are_sentences(tmp_path: Path) -> None:
 
 
 COPY = text.Copy("orders", 3, 5 << 20, 1200, 0, "")
+NO_SWITCH = text.Switches([], [], [], is_on_hold=False)
 
 
 def test_what_status_prints() -> None:
-    assert "All copies are complete." in text.status_text(LINK, [COPY], "")
-    behind = text.status_text(LINK, [COPY._replace(behind=7)], "")
+    assert "All copies are complete." in text.status_text(LINK, [COPY], NO_SWITCH, "")
+    behind = text.status_text(LINK, [COPY._replace(behind=7)], NO_SWITCH, "")
     assert "complete" not in behind
-    silent = text.status_text(LINK, [COPY._replace(behind=None)], "b1 cannot be reached")
+    silent = text.status_text(LINK, [COPY._replace(behind=None)], NO_SWITCH, "b1 cannot be reached")
     assert "PROBLEM: b1 cannot be reached" in silent
-    assert json.loads(text.status_json(LINK, [COPY], ""))["copies"][0]["size_bytes"] == 5 << 20
-    assert "no topic yet" in text.status_text(LINK, [], "")
+    told = json.loads(text.status_json(LINK, [COPY], NO_SWITCH, ""))
+    assert told["copies"][0]["size_bytes"] == 5 << 20
+    assert "no topic yet" in text.status_text(LINK, [], NO_SWITCH, "")
+
+
+def test_what_status_prints_of_switches() -> None:
+    switches = text.Switches(["a"], ["b", "c"], ["d"], is_on_hold=True)
+    shown = text.status_text(LINK, [], switches, "")
+    for line in ("being switched: a", "switched to this cluster: b, c", "finished: d", "ON HOLD"):
+        assert line in shown
+    assert "no topic any more" in shown
 
 
 def test_what_add_prints() -> None:

@@ -35,6 +35,7 @@ from .text import (
     removed_text,
     status_json,
     status_text,
+    switches_of,
 )
 
 
@@ -124,7 +125,9 @@ def run_status(cluster: ClusterOptions, name: str, file: Path | None, *, as_json
                 problem = str(error)
             await coordinator.catch_up()
             copies = _copies(coordinator.state, name, ends)
-        print(status_json(link, copies, problem) if as_json else status_text(link, copies, problem))
+            switches = switches_of(coordinator.state, name)
+        shown = status_json if as_json else status_text
+        print(shown(link, copies, switches, problem))
         return NOT_DONE if problem else 0
 
     return run_told(work)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from tidegate_coordination.rules.mirrors import LinkRefusal
+from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.links import Link
 
 from ..table import aligned, printable
@@ -21,6 +22,35 @@ class Added(NamedTuple):
     link: Link
     topics: list[str]
     refusal: LinkRefusal | None
+
+
+class Switches(NamedTuple):
+    """Topics of a link that are being switched, were switched, and have no source any more.
+
+    is_on_hold: the log was restored, and nobody has confirmed the link.
+    """
+
+    switching: list[str]
+    switched: list[str]
+    finished: list[str]
+    is_on_hold: bool
+
+
+def switches_of(state: ClusterState, link: str) -> Switches:
+    """Return the switches of a link."""
+    table, topics = state.switches, state.topics.by_id
+    fenced = [key for each in table.of_link(link) for key in each.limits]
+    own = {key: each for key, each in table.switched.items() if each.link == link}
+
+    def names(ids: Iterable[bytes]) -> list[str]:
+        return sorted(topics[each].name for each in ids if each in topics)
+
+    return Switches(
+        names(fenced),
+        names(key for key, each in own.items() if not each.is_finished),
+        names(key for key, each in own.items() if each.is_finished),
+        link in table.on_hold,
+    )
 
 
 class Copy(NamedTuple):
@@ -71,6 +101,7 @@ def _link(link: Link) -> dict[str, object]:
         "cluster_id": link.cluster_id,
         "bootstrap_servers": link.bootstrap_servers,
         "topics": list(link.topics),
+        "forward_writes": link.forwards,
     }
 
 
@@ -90,11 +121,15 @@ def list_json(rows: Sequence[tuple[Link, int]]) -> str:
     return json.dumps([{**_link(link), "mirrored_topics": count} for link, count in rows])
 
 
-def status_text(link: Link, copies: Sequence[Copy], problem: str) -> str:
+def status_text(link: Link, copies: Sequence[Copy], switches: Switches, problem: str) -> str:
     """Return a line for each topic, and their sum."""
     lines = [f"Link {link.name} to cluster {link.cluster_id} at {link.bootstrap_servers}"]
     if problem:
         lines.append(f"PROBLEM: {problem}")
+    lines += _of_switches(switches)
+    if not copies and (switches.switched or switches.finished):
+        lines.append("It mirrors no topic any more.")
+        return "\n".join(lines)
     if not copies:
         lines.append("It mirrors no topic yet.")
         return "\n".join(lines)
@@ -116,10 +151,23 @@ def status_text(link: Link, copies: Sequence[Copy], problem: str) -> str:
     return "\n".join(lines)
 
 
-def status_json(link: Link, copies: Sequence[Copy], problem: str) -> str:
+def _of_switches(switches: Switches) -> list[str]:
+    lines = (
+        ("being switched", switches.switching),
+        ("switched to this cluster", switches.switched),
+        ("finished", switches.finished),
+    )
+    found = [f"{text}: {', '.join(map(printable, names))}" for text, names in lines if names]
+    if switches.is_on_hold:
+        found.append("ON HOLD since the log was restored; confirm it: tidegate link add --replace")
+    return found
+
+
+def status_json(link: Link, copies: Sequence[Copy], switches: Switches, problem: str) -> str:
     """Return the same for scripts."""
     topics = [each._asdict() for each in copies]
-    return json.dumps({**_link(link), "problem": problem or None, "copies": topics})
+    more = {"problem": problem or None, "copies": topics, **switches._asdict()}
+    return json.dumps({**_link(link), **more})
 
 
 def removed_text(name: str, topics: Sequence[str]) -> str:
