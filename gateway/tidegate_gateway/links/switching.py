@@ -1,7 +1,7 @@
 """Switches the topics of a link's fences at this gateway, or has them lifted.
 
 Any gateway can do every step, and may do it again: what was reached stands in the cluster state,
-and what the source was told can be told again.  The gateway that looks after the link goes first.
+and the source takes the same change twice.  The gateway that looks after the link goes first.
 If it does not get on, another one lifts the fence.
 
 Order of a switch: every gateway has the answers to what it forwarded; the source is fenced, and all

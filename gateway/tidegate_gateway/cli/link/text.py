@@ -27,7 +27,7 @@ class Added(NamedTuple):
 class Switches(NamedTuple):
     """Topics of a link that are being switched, were switched, and have no source any more.
 
-    is_on_hold: the log was restored, and nobody has confirmed the link.
+    is_on_hold: the log was restored, and no operator has confirmed the link.
     """
 
     switching: list[str]

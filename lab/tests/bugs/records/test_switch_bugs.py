@@ -35,7 +35,7 @@ def believes_the_config(patch: pytest.MonkeyPatch) -> None:
 
 
 def fences_nothing(patch: pytest.MonkeyPatch) -> None:
-    """The ends stand still for a moment, so nobody writes."""
+    """The ends stand still for a moment, so no client writes."""
 
     async def nothing(*_: Any) -> None:
         return None
