@@ -107,10 +107,7 @@ def add_link(
     ] = False,
     forward_writes: Annotated[
         bool,
-        typer.Option(
-            "--forward-writes",
-            help="Gateways forward what clients write to the copies to the source.",
-        ),
+        typer.Option("--forward-writes", help="Gateways forward what clients write to the source."),
     ] = False,
     data: DataOfCluster = Path("tidegate-data"),
     log: LogThatExists = None,
@@ -118,14 +115,15 @@ def add_link(
 ) -> None:
     """Link this cluster to another one, the source, and mirror topics of it.
 
-    Nothing is written at the source. The copies have the same names, topic ids, partitions,
+    Nothing is written at the source, but for --forward-writes. The copies have the same names, topic ids, partitions,
     configs and offsets; clients can read them here.
     """
     from ..existing_cluster import ClusterOptions
     from .commands import NewLink, run_add
 
-    patterns = tuple(topics or ())
-    link = NewLink(name, bootstrap_servers, patterns, client_properties, replace, forward_writes)
+    link = NewLink(
+        name, bootstrap_servers, tuple(topics or ()), client_properties, replace, forward_writes
+    )
     raise typer.Exit(run_add(ClusterOptions(data, log), link, as_json=json))
 
 

@@ -75,7 +75,7 @@ def run_add(cluster: ClusterOptions, new: NewLink, *, as_json: bool) -> int:
                 link.bootstrap_servers,
                 link.topics,
                 new.replaces,
-                new.forwards,
+                link.forwards,
             )
             refusal = await coordinator.propose(proposal)
             added = Added(link, [each.name for each in wanted(link, metadata)], refusal)

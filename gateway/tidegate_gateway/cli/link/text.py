@@ -76,6 +76,8 @@ def added_text(added: Added, file: Path | None) -> str:
         lines.append(
             f"Gateways need the client properties, too: link.client.properties={link.name}={file}"
         )
+    if link.forwards:
+        lines.append("Gateways forward what clients write to its topics to the source.")
     if not link.topics:
         lines.append("It mirrors no topic yet: give --topics PATTERN, with --replace.")
     elif not added.topics:
@@ -101,7 +103,7 @@ def _link(link: Link) -> dict[str, object]:
         "cluster_id": link.cluster_id,
         "bootstrap_servers": link.bootstrap_servers,
         "topics": list(link.topics),
-        "forward_writes": link.forwards,
+        "forwards_writes": link.forwards,
     }
 
 
