@@ -239,15 +239,17 @@ def _consumer_settings(bootstrap: str) -> dict[str, Any]:
     }
 
 
-def read_everything(bootstrap: str) -> Mapping[int, list[tuple[int, int]]]:
-    """Read the topic from its start: partition -> (offset, number) in order."""
+def read_everything(
+    bootstrap: str, topic: str = TOPIC, partitions: int = PARTITIONS
+) -> Mapping[int, list[tuple[int, int]]]:
+    """Read a topic from its start: partition -> (offset, number) in order."""
     consumer = Consumer({**_consumer_settings(bootstrap), "enable.partition.eof": False})
     try:
         ends = {
-            each: consumer.get_watermark_offsets(TopicPartition(TOPIC, each), timeout=30)[1]
-            for each in range(PARTITIONS)
+            each: consumer.get_watermark_offsets(TopicPartition(topic, each), timeout=30)[1]
+            for each in range(partitions)
         }
-        consumer.assign([TopicPartition(TOPIC, each, OFFSET_BEGINNING) for each in ends])
+        consumer.assign([TopicPartition(topic, each, OFFSET_BEGINNING) for each in ends])
         return _read_to(consumer, ends)
     finally:
         consumer.close()

@@ -122,14 +122,14 @@ class Writers:
 
 
 class Mirror:
-    """The gateway, and `tidegate link` beside it."""
+    """`tidegate link` beside a gateway.  place: the options that say where the cluster is."""
 
-    def __init__(self, gateway: broker.LocalBroker) -> None:
-        self.data = gateway.folder / "data"
+    def __init__(self, *place: str) -> None:
+        self._place = place
 
     def command(self, *words: str, may_fail: bool = False) -> Any:
         """Run a command; return what it prints as JSON."""
-        command = [sys.executable, "-m", "tidegate_gateway", *words, "--data", str(self.data)]
+        command = [sys.executable, "-m", "tidegate_gateway", *words, *self._place]
         done = subprocess.run(
             [*command, "--json"],
             cwd=ROOT,
@@ -141,9 +141,9 @@ class Mirror:
             raise RuntimeError(f"{words}: {done.stderr.decode()}{done.stdout.decode()}")
         return json.loads(done.stdout or b"null")
 
-    def is_complete(self) -> bool:
+    def is_complete(self, link: str = "source") -> bool:
         """Return whether nothing is missing here."""
-        status = self.command("link", "status", "source", may_fail=True)
+        status = self.command("link", "status", link, may_fail=True)
         copies = status["copies"] if status else []
         return bool(copies) and all(each["behind"] == 0 for each in copies)
 
@@ -163,7 +163,10 @@ def run(seconds: float, seed: int, *, every: float = 10.0) -> dict[str, Any]:
         stack.callback(gateway.stop)
         assert isinstance(kafka, broker.LocalBroker)
         assert isinstance(gateway, broker.LocalBroker)
-        writers, mirror = Writers(kafka.bootstrap, rng), Mirror(gateway)
+        writers, mirror = (
+            Writers(kafka.bootstrap, rng),
+            Mirror("--data", str(gateway.folder / "data")),
+        )
         servers = ("--bootstrap-servers", kafka.bootstrap)
         mirror.command("link", "add", "source", *servers, "--topics", ".*")
         kills = _work(writers, (kafka, gateway), rng, seconds, every)

@@ -115,8 +115,8 @@ def add_link(
 ) -> None:
     """Link this cluster to another one, the source, and mirror topics of it.
 
-    Nothing is written at the source, but for --forward-writes. The copies have the same names, topic ids, partitions,
-    configs and offsets; clients can read them here.
+    Nothing is written at the source, unless gateways forward writes. The copies have the same
+    names, topic ids, partitions, configs and offsets; clients can read them here.
     """
     from ..existing_cluster import ClusterOptions
     from .commands import NewLink, run_add
