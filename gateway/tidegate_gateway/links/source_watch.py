@@ -1,9 +1,9 @@
 """Watches the source of a link for what should not be there after a switch.
 
 Records that a client wrote to the source of a switched topic are strays: this cluster does not have
-them.  The gateway logs them as an error, and changes nothing for them.  The fence of the source is kept as
-the log has it: a gateway that was late may have fenced a topic whose fence was lifted, and an
-operator may have removed the fence of one that was switched.
+them.  The gateway logs them as an error, and changes nothing for them.  It keeps the fence of the
+source as the log has it: a gateway that was late may have fenced a topic whose fence was lifted,
+and an operator may have removed the fence of one that was switched.
 """
 
 from __future__ import annotations
