@@ -30,6 +30,8 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 from harness import broker
 from harness.places import ROOT
 
+from migration.groups import wrong_moves
+
 CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 PATIENCE_SECONDS: Final = 90.0
 RESULT_SECONDS: Final = 30.0
@@ -141,6 +143,10 @@ class Mirror:
             raise RuntimeError(f"{words}: {done.stderr.decode()}{done.stdout.decode()}")
         return json.loads(done.stdout or b"null")
 
+    def move(self, groups: Sequence[str]) -> Any:
+        """Move groups to the gateway."""
+        return self.command("link", "move-groups", "source", *groups, may_fail=True)
+
     def is_complete(self, link: str = "source") -> bool:
         """Return whether nothing is missing here."""
         status = self.command("link", "status", link, may_fail=True)
@@ -173,6 +179,7 @@ def run(seconds: float, seed: int, *, every: float = 10.0) -> dict[str, Any]:
         problems = [] if _wait(mirror) else ["the copies did not become complete"]
         figures = {"records": writers.records, "kills": kills, "problems": problems}
         problems += [*mirror.differences(), *mirror.differences("--records")]
+        problems += wrong_moves(kafka.bootstrap, gateway.bootstrap, mirror.move)
         mirror.command("pipeline", "once", "--runner", "local")
         problems += [f"from segments: {each}" for each in mirror.differences()]
     return figures

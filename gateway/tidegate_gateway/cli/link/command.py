@@ -232,6 +232,36 @@ def finish_switches(
     raise typer.Exit(run_finish(cluster, name, tuple(topics or ()), yes=yes, as_json=json))
 
 
+@app.command("move-groups")
+def move_groups(
+    name: Name,
+    groups: Annotated[
+        list[str] | None, typer.Argument(metavar="GROUP...", help="Groups of the source.")
+    ] = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Replace the offsets that a group has here.")
+    ] = False,
+    gateway: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="A gateway to commit at; not given: any."),
+    ] = None,
+    client_properties: Properties = None,
+    data: DataOfCluster = Path("tidegate-data"),
+    log: LogThatExists = None,
+    json: Json = False,
+) -> None:
+    """Take the committed offsets of groups over from the source.
+
+    Stop a group's consumers, move it, and start them at the gateways: they go on where they were.
+    It waits until the copies reach the offsets. Nothing changes at the source.
+    """
+    from ..existing_cluster import ClusterOptions
+    from .groups import GroupOptions, run_move_groups
+
+    options = GroupOptions(name, tuple(groups or ()), gateway, replace, client_properties)
+    raise typer.Exit(run_move_groups(ClusterOptions(data, log), options, as_json=json))
+
+
 @app.command("remove")
 def remove_link(
     name: Name,

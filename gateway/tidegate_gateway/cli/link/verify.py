@@ -52,7 +52,7 @@ def run_verify(cluster: ClusterOptions, options: VerifyOptions, *, as_json: bool
             state = coordinator.state
             link = known_link(state, options.name)
             topics = _topics(state, options)
-            gateway = options.gateway or _any_gateway(state)
+            gateway = options.gateway or any_gateway(state)
             size = sum(state.partitions[n].size_bytes for t in topics for n in t.partition_numbers)
         async with (
             opened_source(link.bootstrap_servers, options.client_properties) as source,
@@ -74,11 +74,16 @@ def _topics(state: ClusterState, options: VerifyOptions) -> list[Topic]:
     return [mirrored[name] for name in sorted(options.topics or mirrored)]
 
 
-def _any_gateway(state: ClusterState) -> str:
+def any_gateway(state: ClusterState) -> str:
+    """Return the address of a gateway.
+
+    Raises:
+      BadSource: none runs.
+    """
     for gateway in state.gateways.brokers():
         for endpoint in gateway.endpoints:
             return f"{endpoint.host}:{endpoint.port}"
-    raise BadSource("no gateway runs: the copies are read through one")
+    raise BadSource("no gateway runs, and one is needed")
 
 
 async def _compare(

@@ -1,0 +1,131 @@
+"""Committed offsets of groups, read at one cluster and committed at another."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from tidegate_protocol.error_codes import ErrorCode
+from tidegate_protocol.messages.find_coordinator import (
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+from tidegate_protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from tidegate_protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from tidegate_protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+
+from ..classic.cluster import ClassicCluster
+from ..classic.errors import Refused
+
+# The last versions for one group, and with topics by name.
+_ONE_KEY: Final = 3
+_ONE_GROUP: Final = 7
+_ALL_TOPICS_FROM: Final = 2
+_NAMES: Final = 9
+_NONE: Final = -1
+_STATES_FROM: Final = 4
+
+
+class GroupOffset(NamedTuple):
+    """A committed offset.  leader_epoch: -1 for none."""
+
+    topic: str
+    partition: int
+    offset: int
+    leader_epoch: int
+    metadata: str
+
+
+async def coordinator_of(cluster: ClassicCluster, group: str) -> int:
+    """Return the broker that has a group.
+
+    Raises:
+      ClassicError: the cluster does not say.
+    """
+    answer: FindCoordinatorResponse = await cluster.call_any(
+        "FindCoordinator", FindCoordinatorRequest(group), max_version=_ONE_KEY
+    )
+    if answer.error_code:
+        raise Refused(f"the coordinator of group {group}", answer.error_code)
+    return answer.node_id
+
+
+async def states_of(cluster: ClassicCluster) -> dict[str, str]:
+    """Return the state of each group that the cluster shows, such as Empty or Stable.
+
+    Raises:
+      ClassicError: a broker does not say.
+    """
+    found: dict[str, str] = {}
+    for node_id in cluster.metadata.brokers:
+        answer: ListGroupsResponse = await cluster.call_broker(
+            node_id, "ListGroups", ListGroupsRequest(), min_version=_STATES_FROM
+        )
+        if answer.error_code:
+            raise Refused("ListGroups", answer.error_code)
+        found |= {each.group_id: each.group_state for each in answer.groups}
+    return found
+
+
+async def committed(cluster: ClassicCluster, group: str) -> list[GroupOffset]:
+    """Return all committed offsets of a group.
+
+    Raises:
+      ClassicError: the cluster does not say.
+    """
+    answer: OffsetFetchResponse = await cluster.call_broker(
+        await coordinator_of(cluster, group),
+        "OffsetFetch",
+        OffsetFetchRequest(group, None),
+        min_version=_ALL_TOPICS_FROM,
+        max_version=_ONE_GROUP,
+    )
+    codes = [answer.error_code, *(p.error_code for t in answer.topics for p in t.partitions)]
+    for code in filter(None, codes):
+        raise Refused(f"offsets of group {group}", code)
+    return [
+        GroupOffset(
+            topic.name,
+            each.partition_index,
+            each.committed_offset,
+            each.committed_leader_epoch,
+            each.metadata or "",
+        )
+        for topic in answer.topics
+        for each in topic.partitions
+        if each.committed_offset != _NONE
+    ]
+
+
+async def commit(cluster: ClassicCluster, group: str, offsets: Sequence[GroupOffset]) -> None:
+    """Commit offsets for a group without members.
+
+    Raises:
+      ClassicError: not all of them were taken, or the outcome is unknown; it may be done again.
+    """
+    by_topic: defaultdict[str, list[OffsetCommitRequestPartition]] = defaultdict(list)
+    for each in offsets:
+        by_topic[each.topic].append(
+            OffsetCommitRequestPartition(
+                each.partition, each.offset, each.leader_epoch, each.metadata
+            )
+        )
+    topics = [OffsetCommitRequestTopic(name, partitions=found) for name, found in by_topic.items()]
+    answer: OffsetCommitResponse = await cluster.call_broker(
+        await coordinator_of(cluster, group),
+        "OffsetCommit",
+        OffsetCommitRequest(group, topics=topics),
+        max_version=_NAMES,
+    )
+    for topic in answer.topics:
+        for partition in topic.partitions:
+            if partition.error_code == ErrorCode.UNKNOWN_MEMBER_ID:
+                raise Refused(f"group {group} has members here", partition.error_code)
+            if partition.error_code:
+                raise Refused(f"the commit of group {group}", partition.error_code)
