@@ -18,6 +18,7 @@ from .clients.workload import Workload
 from .members.contenders import Contender, GroupDeleter, Resumer
 from .members.groups import Committer, CommitterOfAll, Pauser
 from .members.members import GroupMember
+from .mirrors.forward_clients import Forwarder, ForwardPipeliner
 from .mirrors.linker import Linker
 from .mirrors.mirror_readers import MirrorReader
 from .mirrors.source import Source
@@ -117,11 +118,13 @@ def _with_mirrors(workload: Workload, others: list[Actor], source: Source) -> li
         SourceKeeper,
         MirrorReader,
     )
-    named = zip(_OF_LINKS, makers, strict=True)
-    mirrors = [make(workload, name, source) for name, make in named]
+    named = [*zip(_OF_LINKS, makers, strict=True)]
+    if workload.world.plan.links.forwards:
+        named += [("forwarder 1", Forwarder), ("forwarder 2", Forwarder)]
+        named += [(f"forward pipeliner {number}", ForwardPipeliner) for number in range(1, 4)]
     if workload.world.plan.links.switches:
-        mirrors.append(Switcher(workload, "switcher", source))
-    return [*others, *mirrors]
+        named.append(("switcher", Switcher))
+    return [*others, *(make(workload, name, source) for name, make in named)]
 
 
 def _late_admins(workload: Workload) -> list[Actor]:

@@ -197,6 +197,8 @@ class _Run:
         links = self.plan.links
         self._source = source = Source(links.brokers, world.rng("source"), links.config_seconds)
         async with source.run() as source.servers:
+            source.servers.latency_seconds = self.plan.links.latency_seconds
+            source.journal.complain = world.complain
             world.source_dial, world.watch.mirrors.source = source.dial_of, source
             await self._live(world, nursery)
 

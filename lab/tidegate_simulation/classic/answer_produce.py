@@ -103,6 +103,8 @@ async def _produce(
         raw = one_batch(data.records, asked.version)
     except Refused as refused:
         return _failed(data.index, refused.code)
+    for each in cluster.observers:
+        each.arrived(key, raw)
     if request.acks not in (_ALL, 0, 1):
         return _failed(data.index, ErrorCode.INVALID_REQUIRED_ACKS)
     try:
@@ -137,6 +139,8 @@ async def _append(
         starts_at_zero=asked.version >= _FIRST_VERSION_OF_TRANSACTIONS_2,
     )
     if not appended.is_repeat:
+        for each in broker.cluster.observers:
+            each.appended(partition, raw, appended.first_offset)
         broker.appended(partition)
     answer = pr.PartitionProduceResponse(
         key.partition,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
-from typing import Final
+from typing import Final, Protocol
 
 from .config_history import ConfigHistory
 from .log_faults import truncate
@@ -35,6 +35,18 @@ def _ignore(key: PartitionKey | None) -> None:
     pass
 
 
+class Observer(Protocol):
+    """Sees what clients of the cluster write."""
+
+    def arrived(self, key: PartitionKey, raw: bytes) -> None:
+        """Take a batch of a request, before it is judged."""
+        ...
+
+    def appended(self, partition: ModelPartition, raw: bytes, first_offset: int) -> None:
+        """Take a batch that is in the log now, as it was sent."""
+        ...
+
+
 class ModelCluster:
     """See the module's head.
 
@@ -42,6 +54,7 @@ class ModelCluster:
     names: the topics' names by their ids.
     broker_configs: what DescribeConfigs answers for a broker.
     creates_topics: Metadata creates the topics that it is asked for (auto.create.topics.enable).
+    observers: see Observer.
     """
 
     def __init__(
@@ -58,6 +71,7 @@ class ModelCluster:
         self.rights = Rights()
         self.broker_configs: dict[str, str] = {"auto.create.topics.enable": "false"}
         self.creates_topics = False
+        self.observers: list[Observer] = []
         self.controller = NO_LEADER
         self.changed: Callable[[PartitionKey | None], None] = _ignore
         self._next_block = 0

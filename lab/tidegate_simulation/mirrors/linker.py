@@ -40,7 +40,10 @@ class Linker:
 
     async def _try(self) -> None:
         source = self._source
-        proposal = SetLink(LINK, source.cluster.cluster_id, source.bootstrap, (PATTERN,))
+        forwards = self._world.plan.links.forwards
+        proposal = SetLink(
+            LINK, source.cluster.cluster_id, source.bootstrap, (PATTERN,), forwards=forwards
+        )
         nodes = [each for each in self._world.nodes.values() if isinstance(each, Node)]
         gateway = self.client.rng.choice(nodes).gateway
         if gateway is None:

@@ -15,8 +15,9 @@ from tidegate_gateway.classic.properties import ClientProperties
 
 from ..classic.dial import ClassicServers, open_servers
 from ..classic.model_cluster import ModelCluster
-from ..classic.model_topics import ModelPartition
+from ..classic.model_topics import ModelPartition, PartitionKey
 from ..classic.topic_settings import TopicSettings
+from .forward_journal import ForwardJournal
 
 HOST: Final = "broker-{}.source"
 PORT: Final = 9092
@@ -27,12 +28,14 @@ MAX_TOPICS: Final = 4
 
 
 class Source:
-    """See the module's head.  servers: its brokers."""
+    """See the module's head.  servers: its brokers.  journal: of what gateways forwarded."""
 
     def __init__(self, brokers: int, rng: Random, config_seconds: float = 0.0) -> None:
         self.cluster: Final = ModelCluster(rng, cluster_id="source-cluster")
         self.rng: Final = rng
         self.servers: ClassicServers
+        self.journal: Final = ForwardJournal()
+        self.cluster.observers += [self, self.journal]
         self._ever: Final[defaultdict[tuple[bytes, int], dict[int, set[bytes]]]] = defaultdict(dict)
         for node_id in range(1, brokers + 1):
             self.cluster.add_broker(node_id, HOST.format(node_id), PORT)
@@ -79,6 +82,13 @@ class Source:
         for batch in partition.log.batches:
             ever.setdefault(batch.header.base_offset, set()).add(bytes(batch.raw))
 
+    def arrived(self, key: PartitionKey, raw: bytes) -> None:
+        """See Observer."""
+
+    def appended(self, partition: ModelPartition, raw: bytes, first_offset: int) -> None:
+        """See Observer."""
+        self.remember(self.cluster.topics[partition.key.topic].topic_id, partition)
+
     def batches_between(self, topic_id: bytes, index: int, start: int, end: int) -> list[int]:
         """Return where batches of the partition begin now, within [start, end)."""
         topic = self.cluster.topic_named(topic_id)
@@ -91,3 +101,9 @@ class Source:
     def ever_held(self, topic_id: bytes, index: int, offset: int, raw: bytes) -> bool:
         """Return whether the partition ever held this batch at the offset."""
         return raw in self._ever[topic_id, index].get(offset, ())
+
+    def appended_here(self, topic_id: bytes, index: int, raw: bytes, offset: int) -> None:
+        """Take a batch that was committed to a switched topic."""
+        topic = self.cluster.topic_named(topic_id)
+        if topic is not None:
+            self.journal.appended_here(PartitionKey(topic.name, index), raw, offset)

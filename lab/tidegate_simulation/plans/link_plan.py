@@ -26,6 +26,7 @@ KINDS: Final = (
 SHARE: Final = 0.2
 _KIND_SHARE: Final = 0.5
 _FOCUS_SHARE: Final = 0.7
+_FORWARDS_SHARE: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,8 @@ class LinkPlan:
 
     is_focused: few other clients, so that most operations are at the source.  switches: how many
     topics are switched to the gateways at most.  config_seconds: until a broker of the source
-    holds to a changed config, at most.
+    holds to a changed config, at most.  forwards: whether clients write to mirrored topics through
+    gateways.  latency_seconds: the longest delay of a piece of bytes to or from the source.
     """
 
     brokers: int = 0
@@ -43,6 +45,8 @@ class LinkPlan:
     settings: dict[str, str] = field(default_factory=dict[str, str])
     switches: int = 0
     config_seconds: float = 0.0
+    forwards: bool = False
+    latency_seconds: float = 0.0
 
     @property
     def is_on(self) -> bool:
@@ -71,4 +75,15 @@ def draw_links(seed: int, *, may_draw: bool, is_calm: bool) -> LinkPlan:
     # In KRaft a new leader has read what came before its election.
     may_lag = not {f"{PREFIX}leader_moved", f"{PREFIX}broker_down"} & set(struck)
     config_seconds = rng.choice((0.0, 0.3)) if may_lag else 0.0
-    return LinkPlan(brokers, is_focused, struck, settings, switches, config_seconds)
+    forwards = rng.random() < _FORWARDS_SHARE
+    latency_seconds = rng.choice((0.0, 0.2, 1.0)) if forwards else 0.0
+    return LinkPlan(
+        brokers,
+        is_focused,
+        struck,
+        settings,
+        switches,
+        config_seconds,
+        forwards,
+        latency_seconds,
+    )
