@@ -194,6 +194,25 @@ def test_a_lifted_fence_switches_nothing_and_stands_until_the_source_is_open() -
     assert world.propose(FENCE) == 2
 
 
+def test_a_topic_rests_if_another_gateway_had_its_source_take_writes() -> None:
+    """The gateway that lifted the fence may be about to do so, and would open the next fence."""
+    world = fenced()
+    endpoint = (Endpoint("PLAINTEXT", "h", 1),)
+    world.apply(GatewayRegistered(2, 2, "key2", "az1", endpoint, "0", 0), writer=0)
+    assert world.propose(LiftFence(1, "too slow")) is True
+    view = world.view()
+    view.writer = 2
+    world.apply(*ReopenSource(1).decide(view).events)
+    assert "was given up: wait 60 s" in world.propose(FENCE)
+
+
+def test_the_fence_of_a_source_is_no_config_of_its_topic() -> None:
+    world = linked()
+    for value in ("70000", "0"):
+        world.propose(MirrorTopics("src", (topic(2, **{"max.message.bytes": value}),)))
+    assert world.state.topics.by_id[MIRRORED].configs == {"max.message.bytes": "70000"}
+
+
 def test_a_switched_fence_is_not_lifted_and_an_open_one_not_forgotten() -> None:
     world = fenced()
     world.propose(ReopenSource(1))
@@ -205,7 +224,10 @@ def test_a_switched_fence_is_not_lifted_and_an_open_one_not_forgotten() -> None:
 
 
 def test_a_link_with_unfinished_switches_is_not_removed() -> None:
-    assert fenced().propose(RemoveLink("src", deletes_topics=True)) is LinkRefusal.SWITCHING
+    world = fenced()
+    assert world.propose(RemoveLink("src", deletes_topics=True)) is LinkRefusal.SWITCHING
+    world.propose(LiftFence(1, "the source is gone"))
+    assert world.propose(RemoveLink("src", deletes_topics=True)) == ["m"]
     world = switched()
     assert world.propose(RemoveLink("src", deletes_topics=True)) is LinkRefusal.SWITCHED
     assert "was not switched" in world.propose(FinishSwitches("src", ("x",)))
@@ -218,10 +240,11 @@ def test_a_link_with_unfinished_switches_is_not_removed() -> None:
 
 
 def test_a_restored_log_holds_its_links_until_an_operator_confirms_them() -> None:
-    world = linked()
+    world = fenced()
     world.apply(TimelineOpened(1, 5, 0, "r"), writer=0)
     assert world.state.switches.on_hold == {"src"}
-    assert "the log was restored" in world.propose(FENCE)
+    assert world.state.switches.fences[1].lifted == "the log was restored"
+    assert "the log was restored" in str(FENCE.decide(world.view()).answer)
     endpoint = (Endpoint("PLAINTEXT", "h", 1),)
     world.apply(GatewayRegistered(5, 1, "key", "az1", endpoint, "0", 0), writer=0)
     again = SetLink("src", SOURCE, "h:1", (".*",), replaces=True)

@@ -101,6 +101,12 @@ class RunsMirrored(Event, frozen=True, tag=74):
     epochs: tuple[EpochBegan, ...]
 
 
+REST_MS: Final = 60_000
+"""So long, in log time, a gateway may stand still before it has a source take writes again.  Its
+late request must not open the source of the next fence, so the topic rests meanwhile.
+"""
+
+
 class FencedTopic(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """A topic whose source shall take no more writes.
 
@@ -131,16 +137,24 @@ class FenceReached(Event, frozen=True, tag=76):
 
 
 class FenceLifted(Event, frozen=True, tag=77):
-    """The topics stay their source's, which must take writes again.  reason: for people."""
+    """The topics stay their source's, which must take writes again.
+
+    reason: for people.  lifter: the gateway that has the source take writes again.
+    """
 
     fence: int
     reason: str
+    lifter: int
 
 
 class SourceReopened(Event, frozen=True, tag=78):
-    """The source takes writes to the topics of a lifted fence again, and gateways forward them."""
+    """The source takes writes to the topics of a lifted fence again, and gateways forward them.
+
+    is_sure: no other gateway may still be about to do the same.
+    """
 
     fence: int
+    is_sure: bool
 
 
 class TopicsSwitched(Event, frozen=True, tag=79):

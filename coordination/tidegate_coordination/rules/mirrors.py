@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, NamedTuple
 
+import msgspec
+
 from ..configs.topic_configs import TOPIC_CONFIGS
 from ..configs.validation import InvalidConfig
 from ..events.cluster import ConfigsSet, Event, PartitionsAdded, TopicDeleted
@@ -34,6 +36,8 @@ from .topics import MAX_PARTITIONS_PER_REQUEST
 
 MAX_LINKS: Final = 100
 MAX_PATTERNS: Final = 1_000
+_LIMIT: Final = "max.message.bytes"
+_FENCED: Final = "0"
 _NAME: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _TOPICS: Final = frozenset({TOPICS})
 _ALL: Final = frozenset({TOPICS, HEADS, OBJECTS})
@@ -131,7 +135,8 @@ class RemoveLink:
         if topics and not self.deletes_topics:
             return Decided((), LinkRefusal.HAS_TOPICS)
         switches = view.state.switches
-        if switches.of_link(self.name):
+        # A lifted fence whose source is gone would stand for ever.
+        if not all(each.lifted for each in switches.of_link(self.name)):
             return Decided((), LinkRefusal.SWITCHING)
         own = (each for each in switches.switched.values() if each.link == self.name)
         if not all(each.is_finished for each in own):
@@ -229,8 +234,18 @@ def _known(topic: LinkedTopic) -> LinkedTopic:
     )
 
 
+def _unfenced(present: Topic, wanted: LinkedTopic) -> LinkedTopic:
+    """Return the topic without the fence of its source: it is no config of the topic."""
+    if wanted.configs.get(_LIMIT) != _FENCED:
+        return wanted
+    rest = {name: text for name, text in wanted.configs.items() if name != _LIMIT}
+    before = {_LIMIT: present.configs[_LIMIT]} if _LIMIT in present.configs else {}
+    return msgspec.structs.replace(wanted, configs=rest | before)
+
+
 def _changes(present: Topic, wanted: LinkedTopic) -> Iterator[Event]:
     """Yield what has a topic follow its source."""
+    wanted = _unfenced(present, wanted)
     if wanted.partition_count > len(present.partition_numbers):
         yield PartitionsAdded(present.topic_id, wanted.partition_count)
     if wanted.configs != present.configs:

@@ -24,6 +24,8 @@ from .proposal import GATEWAYS, HEADS, OBJECTS, TOPICS, Decided, View
 MAX_WAVE_PARTITIONS: Final = 2_000
 """A fence names no more: all of them are drained while their writers wait."""
 MAX_LIMIT_CHARACTERS: Final = 20
+ALONE_MS: Final = 4_000
+"""After so much log time others, too, have the source of a lifted fence take writes again."""
 _ALL: Final = frozenset({TOPICS, HEADS, OBJECTS, GATEWAYS})
 _TOPICS: Final = frozenset({TOPICS})
 
@@ -80,6 +82,10 @@ def _not_switchable(state: ClusterState, topic: Topic) -> str:
     """Return what stands in the way of a switch of a mirrored topic; "" for nothing."""
     if state.switches.fence_of(topic.topic_id) is not None:
         return f"{topic.name} is being switched already"
+    before = state.switches.reopened.get(topic.topic_id)
+    if before is not None and state.log_time_ms < before.rests_until_ms:
+        seconds = -(-(before.rests_until_ms - state.log_time_ms) // 1000)
+        return f"the last switch of {topic.name} was given up: wait {seconds} s"
     return _open_transaction(state, topic)
 
 
@@ -120,7 +126,7 @@ class LiftFence:
         fence = view.state.switches.fences.get(self.fence)
         if fence is None or fence.lifted:
             return Decided((), False)
-        return Decided((FenceLifted(self.fence, self.reason),), True)
+        return Decided((FenceLifted(self.fence, self.reason, view.writer),), True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +140,11 @@ class ReopenSource:
     def decide(self, view: View) -> Decided[None]:
         """See the class."""
         fence = view.state.switches.fences.get(self.fence)
-        is_lifted = fence is not None and fence.lifted
-        return Decided((SourceReopened(self.fence),) if is_lifted else (), None)
+        if fence is None or not fence.lifted:
+            return Decided((), None)
+        in_time = view.log_time_ms - fence.lifted_ms < ALONE_MS
+        is_sure = view.writer == fence.lifter and in_time
+        return Decided((SourceReopened(self.fence, is_sure),), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -146,8 +146,8 @@ class ClusterState(StateTables):
             kev.RunsMirrored: mirrors.fold_mirrored,
             kev.TopicsFenced: mirrors.fold_fenced,
             kev.FenceReached: self.switches.fold_reached,
-            kev.FenceLifted: self.switches.fold_lifted,
-            kev.SourceReopened: self.switches.fold_reopened,
+            kev.FenceLifted: mirrors.fold_lifted,
+            kev.SourceReopened: mirrors.fold_reopened,
             kev.TopicsSwitched: mirrors.fold_switched,
             kev.SwitchesFinished: self.switches.fold_finished,
         }

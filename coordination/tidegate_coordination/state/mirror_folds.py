@@ -10,8 +10,6 @@ from .broken import expect
 from .name_changes import TOPIC_RESOURCE
 from .tables import StateTables
 
-_LIMIT: Final = "max.message.bytes"
-
 
 class MirrorFolds:
     """Folds the events of links, for ClusterState.apply()."""
@@ -39,16 +37,21 @@ class MirrorFolds:
         alive = (each.incarnation for each in state.gateways.brokers())
         state.switches.fold_fenced(event, state.log_time_ms, alive)
 
+    def fold_lifted(self, event: kev.FenceLifted) -> None:
+        """A switch is given up."""
+        self._state.switches.fold_lifted(event, self._state.log_time_ms)
+
+    def fold_reopened(self, event: kev.SourceReopened) -> None:
+        """The source of a lifted fence takes writes again."""
+        self._state.switches.fold_reopened(event, self._state.log_time_ms, kev.REST_MS)
+
     def fold_switched(self, event: kev.TopicsSwitched) -> None:
         """Fenced topics are this cluster's own."""
         state = self._state
         expect(event.fence in state.switches.fences, f"unknown fence {event.fence}")
         ends: dict[bytes, tuple[int, ...]] = {}
-        for topic_id, limit in state.switches.fences[event.fence].limits.items():
+        for topic_id in state.switches.fences[event.fence].limits:
             topic = state.topics.fold_unlinked(topic_id)
-            # As the source had it before it was fenced.
-            rest = {key: text for key, text in topic.configs.items() if key != _LIMIT}
-            topic.configs = rest | ({_LIMIT: limit} if limit else {})
             numbers = topic.partition_numbers
             ends[topic_id] = tuple(state.partitions[each].next_offset for each in numbers)
             state.touched.update(numbers)

@@ -27,7 +27,7 @@ class Fence:
     """limits: see FencedTopic, by topic id.  begun_ms: log time.
 
     awaited: the incarnations of gateways that may have forwarded writes without an answer yet.
-    lifted: why it was lifted; "" while it is open.
+    lifted: why it was lifted; "" while it is open.  lifted_ms: log time.  lifter: see FenceLifted.
     """
 
     number: int
@@ -36,6 +36,19 @@ class Fence:
     begun_ms: int
     awaited: set[int]
     lifted: str = ""
+    lifted_ms: int = 0
+    lifter: int = 0
+
+
+class Reopened(NamedTuple):
+    """A topic whose fence was lifted.  limit: see FencedTopic.
+
+    at_ms, rests_until_ms: log time; before the latter it is not fenced again.
+    """
+
+    limit: str
+    at_ms: int
+    rests_until_ms: int
 
 
 class Switched(NamedTuple):
@@ -54,15 +67,15 @@ class SwitchTable:
     """All fences, and the topics that were switched, by id.
 
     version: rises with every change, for caches.  on_hold: links that an operator has to confirm,
-    since the log was restored.  reopened: topics whose fence was lifted, with their limits (see
-    FencedTopic): a gateway that was late may have fenced the source again.
+    since the log was restored.  reopened: topics whose fence was lifted, by id: a gateway that was
+    late may have fenced the source again.
     """
 
     def __init__(self) -> None:
         self.fences: dict[int, Fence] = {}
         self.switched: dict[bytes, Switched] = {}
         self.on_hold: set[str] = set()
-        self.reopened: dict[bytes, str] = {}
+        self.reopened: dict[bytes, Reopened] = {}
         self.next_fence = 1
         self.version = 0
         self._fence_of: dict[bytes, int] = {}
@@ -86,7 +99,7 @@ class SwitchTable:
         expect(not self._fence_of.keys() & limits.keys(), "a topic has a fence")
         fence = Fence(event.fence, event.link, limits, now_ms, set(gateways))
         self.fences[event.fence] = fence
-        self._fence_of |= dict.fromkeys(limits, event.fence)
+        self._fence_of.update(dict.fromkeys(limits, event.fence))
         for topic_id in limits:
             self.reopened.pop(topic_id, None)
         self.next_fence += 1
@@ -97,18 +110,23 @@ class SwitchTable:
         self._fence(event.fence).awaited.discard(event.incarnation)
         self.version += 1
 
-    def fold_lifted(self, event: FenceLifted) -> None:
-        """The topics stay with their source."""
+    def fold_lifted(self, event: FenceLifted, now_ms: int) -> None:
+        """The topics stay with their source.  now_ms: log time."""
         fence = self._fence(event.fence)
         expect(not fence.lifted, f"fence {event.fence} is lifted twice")
         fence.lifted = event.reason or "it was lifted"
+        fence.lifted_ms, fence.lifter = now_ms, event.lifter
         self.version += 1
 
-    def fold_reopened(self, event: SourceReopened) -> None:
-        """Forget a lifted fence."""
+    def fold_reopened(self, event: SourceReopened, now_ms: int, rest_ms: int) -> None:
+        """Forget a lifted fence.  rest_ms: how long its topics rest if another gateway may still
+        have their source take writes.
+        """
         fence = self._fence(event.fence)
         expect(bool(fence.lifted), f"fence {event.fence} is not lifted")
-        self.reopened |= fence.limits
+        until_ms = 0 if event.is_sure else now_ms + rest_ms
+        for topic_id, limit in fence.limits.items():
+            self.reopened[topic_id] = Reopened(limit, now_ms, until_ms)
         self._forget(event.fence)
 
     def fold_switched(self, event: TopicsSwitched, ends: Mapping[bytes, tuple[int, ...]]) -> Fence:
@@ -128,8 +146,13 @@ class SwitchTable:
         self.version += 1
 
     def hold_links(self, links: Iterable[str]) -> None:
-        """Do nothing at the sources until an operator confirms the links: the log was restored."""
+        """Do nothing at the sources until an operator confirms the links: the log was restored.
+
+        Open fences are lifted: that they were wanted is long ago.
+        """
         self.on_hold.update(links)
+        for fence in self.fences.values():
+            fence.lifted = fence.lifted or "the log was restored"
         self.version += 1
 
     def confirm(self, link: str) -> None:
@@ -171,22 +194,24 @@ class SwitchTable:
                     each.begun_ms,
                     sorted(each.awaited),
                     each.lifted,
+                    each.lifted_ms,
+                    each.lifter,
                 ]
                 for each in self.fences.values()
             ],
             "switched": [[key, *each] for key, each in sorted(self.switched.items())],
             "on_hold": sorted(self.on_hold),
-            "reopened": [list(each) for each in sorted(self.reopened.items())],
+            "reopened": [[key, *each] for key, each in sorted(self.reopened.items())],
         }
 
     def decode(self, table: Mapping[str, Any]) -> None:
         """Fill an empty table from encode()'s answer; {} leaves it empty."""
         self.next_fence = table.get("next", 1)
-        for number, link, limits, begun_ms, awaited, lifted in table.get("fences", ()):
-            fence = Fence(number, link, dict(limits), begun_ms, set(awaited), lifted)
+        for number, link, limits, begun_ms, awaited, *lifted in table.get("fences", ()):
+            fence = Fence(number, link, dict(limits), begun_ms, set(awaited), *lifted)
             self.fences[number] = fence
-            self._fence_of |= dict.fromkeys(fence.limits, number)
+            self._fence_of.update(dict.fromkeys(fence.limits, number))
         for topic_id, link, limit, ends, is_finished in table.get("switched", ()):
             self.switched[topic_id] = Switched(link, limit, tuple(ends), is_finished)
         self.on_hold = set(table.get("on_hold", ()))
-        self.reopened = dict(table.get("reopened", ()))
+        self.reopened = {key: Reopened(*each) for key, *each in table.get("reopened", ())}

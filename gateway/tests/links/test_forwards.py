@@ -17,6 +17,7 @@ from tests.worlds.forward_world import (
 )
 from tests.worlds.wire_client import Closed
 from tidegate_coordination.rules.switches import SwitchTopics
+from tidegate_gateway.links.forwards import FENCE_SECONDS
 from tidegate_protocol.batches import TRANSACTIONAL
 from tidegate_protocol.error_codes import ErrorCode as E
 
@@ -332,7 +333,7 @@ async def test_a_fence_that_stays_refuses_in_time(autojump_clock: MockClock) -> 
         begun = trio.current_time()
         [answer] = await client.answer()
         assert answer.error_code == E.NOT_LEADER_OR_FOLLOWER
-        assert 29 < trio.current_time() - begun < 31
+        assert FENCE_SECONDS <= trio.current_time() - begun < FENCE_SECONDS + 1
         await world.unfence(fence)
         await client.send((TOPIC, 0, batch(b"2")))
         with pytest.raises(Closed):

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
 import trio
 
 from tests.worlds.scripted_broker import Asked, HangUp, ScriptedCluster
@@ -19,6 +20,7 @@ from tests.worlds.wire_client import (
 from tidegate_coordination.events.links import LinkedTopic
 from tidegate_coordination.rules.mirrors import MirrorTopics, SetLink
 from tidegate_coordination.rules.switches import FenceTopics, LiftFence, ReopenSource
+from tidegate_gateway.links.switching import Switching
 from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.headers import decode_response_header
 from tidegate_protocol.messages import produce as pr
@@ -143,15 +145,21 @@ class Pipelined:
         return [part for topic in response.responses for part in topic.partition_responses]
 
 
+async def _stand_still(_: Switching) -> None:
+    await trio.sleep_forever()
+
+
 @asynccontextmanager
 async def forward_world(settings: dict[str, str] | None = None) -> AsyncIterator[ForwardWorld]:
-    """Run a gateway with a forwarding link."""
+    """Run a gateway with a forwarding link.  Fences stay: the source could not be fenced."""
     async with trio.open_nursery() as nursery:
         source = ScriptedCluster(nursery)
-        async with wire_world(settings, source_dial=lambda _: source.dial) as world:
-            found = ForwardWorld(world, source)
-            await found.start()
-            yield found
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Switching, "run", _stand_still)
+            async with wire_world(settings, source_dial=lambda _: source.dial) as world:
+                found = ForwardWorld(world, source)
+                await found.start()
+                yield found
         nursery.cancel_scope.cancel()
 
 

@@ -36,6 +36,22 @@ def is_forwarded(state: ClusterState, topic: Topic) -> bool:
     return link is not None and link.forwards
 
 
+def is_kept_waiting(state: ClusterState, topic: Topic) -> bool:
+    """Return whether a fence holds a mirrored topic."""
+    return bool(topic.link) and state.switches.fence_of(topic.topic_id) is not None
+
+
+def is_beyond_switch(state: ClusterState, topic_id: bytes, index: int, offset: int) -> bool:
+    """Return whether an offset of the source lies beyond the switch of its topic.
+
+    Such a record is not here.
+    """
+    switched = state.switches.switched.get(topic_id)
+    return switched is not None and not (
+        index < len(switched.ends) and offset < switched.ends[index]
+    )
+
+
 def may_begin(
     state: ClusterState, running: Mapping[str, RunningLink], route: Route, topic_id: bytes
 ) -> bool:

@@ -28,11 +28,22 @@ from ..classic.errors import ClassicError
 from ..classic.slots import Slot
 from ..network.byte_budget import ByteBudget
 from ..network.forward_line import ForwardLine, Place
-from .forward_routes import Obstacle, Route, is_forwarded, may_begin, route_to
+from .forward_routes import (
+    Obstacle,
+    Route,
+    is_beyond_switch,
+    is_forwarded,
+    is_kept_waiting,
+    may_begin,
+    route_to,
+)
 from .links import Links
 from .source_looks import SourceLooks
 
 LANES: Final = 16
+DIAL_SECONDS: Final = 2.0
+FENCE_SECONDS: Final = 6.0
+"""A fence that gets on is gone by then; later batches of the connection must not wait for it."""
 _LANE: Final = "produce-{}"
 
 
@@ -110,18 +121,23 @@ class Forwards:
 
     def takes(self, topic: Topic) -> bool:
         """Return whether writes to a topic are forwarded, or wait for a fence."""
-        return is_forwarded(self._state, topic)
+        return is_forwarded(self._state, topic) or is_kept_waiting(self._state, topic)
+
+    def is_beyond_switch(self, place: Place, offset: int) -> bool:
+        """Return whether the source has a record that is not here, since its topic was switched."""
+        return is_beyond_switch(self._state, *place, offset)
 
     def new_line(self) -> ForwardLine:
         """Return the line of another client connection."""
         return ForwardLine(next(self._lanes) % LANES)
 
     async def unfenced(self, topic_ids: Collection[bytes], until: float) -> bool:
-        """Wait until none of the topics has a fence; return False if one still has at `until`.
+        """Wait until none of the topics has a fence; return False if one still has at `until`, or
+        after FENCE_SECONDS.
 
         A topic may be this cluster's own after that.
         """
-        with self._waits(until):
+        with self._waits(min(until, trio.current_time() + FENCE_SECONDS)):
             while self.has_fence(topic_ids):
                 await self._switched.wait()
         return not self.has_fence(topic_ids)
@@ -160,11 +176,8 @@ class Forwards:
         until: trio's time until which it waits for room, and for answers to earlier requests that
           went another way.
         """
-        try:
-            connection = await route.cluster.connection(
-                route.node_id, _LANE.format(forward.line.lane)
-            )
-        except ClassicError:
+        connection = await self._connection(route, forward, until)
+        if connection is None:
             return Beginning.NOT_SENT
         if not await self._take_room(forward, connection, until):
             return Beginning.NOT_SENT
@@ -179,6 +192,15 @@ class Forwards:
         except BaseException:
             self._lose(forward, connection, "a request could not be forwarded")
             raise
+
+    async def _connection(
+        self, route: Route, forward: Forward, until: float
+    ) -> BrokerConnection | None:
+        """Return the lane's connection; None if the broker is away: other topics must go on."""
+        lane = _LANE.format(forward.line.lane)
+        with self._waits(min(until, trio.current_time() + DIAL_SECONDS)), suppress(ClassicError):
+            return await route.cluster.connection(route.node_id, lane)
+        return None
 
     async def _take_room(
         self, forward: Forward, connection: BrokerConnection, until: float
@@ -195,8 +217,15 @@ class Forwards:
             return True
         return False
 
+    @property
+    def _is_over(self) -> bool:
+        """Return whether a fence may not have waited for this gateway."""
+        coordinator = self._coordinator
+        is_live = self._state.gateways.is_live(coordinator.incarnation)
+        return coordinator.is_cut_off or not is_live
+
     def _may_begin(self, route: Route, forward: Forward) -> Beginning:
-        if forward.line.is_lost or self._nursery is None:
+        if forward.line.is_lost or self._nursery is None or self._is_over:
             return Beginning.NOT_SENT
         running = self._links.running
         is_unchanged = all(
@@ -224,6 +253,9 @@ class Forwards:
     async def _finish(self, connection: BrokerConnection, slot: Slot, forward: Forward) -> None:
         try:
             response = await connection.answer_to(slot)
+            if self._is_over:
+                self._lose(forward, connection, "this gateway's lease has ended")
+                return
             forward.answered(response, slot.version)
         except ClassicError as error:
             self._lose(forward, connection, str(error))

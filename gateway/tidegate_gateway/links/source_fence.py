@@ -14,6 +14,10 @@ from typing import Any, Final
 from tidegate_coordination.rules.configs import ResourceType
 from tidegate_protocol.batches import CRC_POSITION
 from tidegate_protocol.error_codes import ErrorCode
+from tidegate_protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+)
 from tidegate_protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -31,7 +35,7 @@ from tidegate_protocol.records import Record, build_batch
 from ..classic.cluster import ClassicCluster
 from ..classic.errors import ClassicError, Refused
 from .source_bounds import Place
-from .topic_sync import configs_of
+from .source_topics import own_configs
 
 LIMIT: Final = "max.message.bytes"
 FENCED_LIMIT: Final = "0"
@@ -44,16 +48,22 @@ _MIN_PRODUCE_VERSION: Final = 3
 
 
 async def limits_of(cluster: ClassicCluster, names: Sequence[str]) -> dict[str, str]:
-    """Return the max.message.bytes that is set for each topic; "" where none is.
+    """Return the max.message.bytes that is set for each topic itself; "" where none is.
+
+    Topics that the source does not describe are left out.
 
     Raises:
       ClassicError: the source does not say.
     """
-    found = await configs_of(cluster, names)
-    missing = [each for each in names if each not in found]
-    if missing:
-        raise Refused(f"configs of {missing[0]}", ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    return {name: configs.get(LIMIT, "") for name, configs in found.items()}
+    found: dict[str, str] = {}
+    for at in range(0, len(names), TOPICS_A_REQUEST):
+        resources = [
+            DescribeConfigsResource(ResourceType.TOPIC.value, each, [LIMIT])
+            for each in names[at : at + TOPICS_A_REQUEST]
+        ]
+        answer = await cluster.call_any("DescribeConfigs", DescribeConfigsRequest(resources))
+        found |= {name: own.get(LIMIT, "") for name, own in own_configs(answer).items()}
+    return found
 
 
 async def set_limits(

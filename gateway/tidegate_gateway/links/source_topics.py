@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from hashlib import sha256
 from typing import Final
 
@@ -16,6 +16,7 @@ from ..name_patterns import BadPattern, NamePattern
 from ..topics.internal_topics import INTERNAL_TOPICS
 
 DYNAMIC_TOPIC_CONFIG: Final = 1
+DEFAULT_CONFIG: Final = 5
 _UUID_BYTES: Final = 16
 
 
@@ -80,12 +81,27 @@ def linked_topics(
 
 
 def set_configs(response: DescribeConfigsResponse) -> dict[str, dict[str, str]]:
-    """Return the configs that are set for each topic of an answer without an error."""
+    """Return the configs of each topic of an answer without an error, but for Kafka's defaults.
+
+    These are those that are set for the topic, and those that it has from the brokers of the
+    source: here brokers have other ones.
+    """
+    return _configs(response, lambda source: source != DEFAULT_CONFIG)
+
+
+def own_configs(response: DescribeConfigsResponse) -> dict[str, dict[str, str]]:
+    """Return the configs that are set for each topic itself, of an answer without an error."""
+    return _configs(response, lambda source: source == DYNAMIC_TOPIC_CONFIG)
+
+
+def _configs(
+    response: DescribeConfigsResponse, takes: Callable[[int], bool]
+) -> dict[str, dict[str, str]]:
     return {
         result.resource_name: {
             each.name: each.value
             for each in result.configs
-            if each.config_source == DYNAMIC_TOPIC_CONFIG and each.value is not None
+            if takes(each.config_source) and each.value is not None
         }
         for result in response.results
         if not result.error_code

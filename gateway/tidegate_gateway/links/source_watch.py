@@ -29,7 +29,10 @@ from .source_topics import topic_id_of
 
 _log = structlog.get_logger("tidegate.links")
 
-LOOK_SECONDS: Final = 2.0
+LOOK_SECONDS: Final = 1.0
+CALL_SECONDS: Final = 2.0
+WATCHED_MS: Final = 3_600_000
+"""So long, in log time, a topic whose fence was lifted is looked after."""
 
 
 class SourceWatch:
@@ -104,8 +107,9 @@ class SourceWatch:
         await self._coordinator.catch_up()
         wrong = wrong_limits(self._state, self._link.name, limits)
         if wrong:
-            await set_limits(self._cluster, wrong)
-            _log.warning("the source's fences are mended", link=self._link.name, limits=wrong)
+            with trio.move_on_after(CALL_SECONDS):
+                await set_limits(self._cluster, wrong)
+                _log.warning("the source's fences are mended", link=self._link.name, limits=wrong)
 
 
 def switched_topics(state: ClusterState, link: str) -> list[tuple[Topic, Switched]]:
@@ -121,7 +125,9 @@ def switched_topics(state: ClusterState, link: str) -> list[tuple[Topic, Switche
 
 def reopened_topics(state: ClusterState, link: str) -> list[Topic]:
     """Return the topics of a link whose fence was lifted."""
-    found = (state.topics.by_id.get(each) for each in state.switches.reopened)
+    since_ms = state.log_time_ms - WATCHED_MS
+    recent = (key for key, each in state.switches.reopened.items() if each.at_ms > since_ms)
+    found = (state.topics.by_id.get(each) for each in recent)
     return [each for each in found if each is not None and each.link == link]
 
 
@@ -135,5 +141,5 @@ def wrong_limits(state: ClusterState, link: str, limits: dict[str, str]) -> dict
     for topic in reopened_topics(state, link):
         is_free = state.switches.fence_of(topic.topic_id) is None
         if is_free and limits.get(topic.name) == FENCED_LIMIT:
-            wrong[topic.name] = state.switches.reopened[topic.topic_id]
+            wrong[topic.name] = state.switches.reopened[topic.topic_id].limit
     return {name: limit for name, limit in wrong.items() if limits.get(name) != limit}

@@ -12,7 +12,7 @@ ends count only once they were read twice, with the drain of the copies between.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import structlog
@@ -33,7 +33,7 @@ from tidegate_coordination.state.switches import Fence
 from tidegate_coordination.state.topics import Topic
 
 from ..classic.cluster import ClassicCluster
-from ..classic.errors import ClassicError
+from ..classic.errors import BrokerUnreachable, ClassicError
 from .assignment import candidates, looks_after
 from .source_bounds import Place, SourceEnd, source_ends
 from .source_fence import FENCED_LIMIT, set_limits, unfenced
@@ -50,6 +50,7 @@ SETTLE_SECONDS: Final = 0.1
 """For so long after its answer to a probe a leader may append what it checked before."""
 LOOK_SECONDS: Final = 0.02
 IDLE_SECONDS: Final = 0.2
+CALL_SECONDS: Final = 2.0
 
 
 class NotYet(Exception):
@@ -87,7 +88,8 @@ class Switching:
 
     async def _work_on(self, fence: Fence) -> None:
         is_late = self._age(fence) > OTHERS_STALL_SECONDS
-        if not self._is_mine and not is_late:
+        is_mine = fence.lifter == self._coordinator.incarnation if fence.lifted else self._is_mine
+        if not is_mine and not is_late:
             return
         try:
             if fence.lifted:
@@ -128,13 +130,13 @@ class Switching:
     async def _undo(self, fence: Fence) -> None:
         """Have the source take writes again if the fence had ended before it was fenced."""
         switches = self._state.switches
-        limits = {
-            topic.name: fence.limits[topic.topic_id]
+        limits = [
+            (topic, fence.limits[topic.topic_id])
             for topic in topics_of(self._state, fence)
             if switches.fence_of(topic.topic_id) is None and topic.topic_id in switches.reopened
-        }
+        ]
         if limits:
-            await set_limits(self._cluster, limits)
+            await self._set(limits)
 
     def _is_open(self, fence: Fence) -> bool:
         present = self._state.switches.fences.get(fence.number)
@@ -205,9 +207,26 @@ class Switching:
     async def _reopen(self, fence: Fence) -> None:
         """Have the source take writes again, as before the fence."""
         topics = topics_of(self._state, fence)
-        limits = {each.name: fence.limits[each.topic_id] for each in topics}
-        await set_limits(self._cluster, limits)
+        await self._set([(each, fence.limits[each.topic_id]) for each in topics])
         await self._coordinator.propose(ReopenSource(fence.number))
+
+    async def _set(self, limits: Sequence[tuple[Topic, str]]) -> None:
+        """Set the limits of topics at the source, as far as they still are the same topics there.
+
+        Raises:
+          ClassicError: the source did not take them in time; it may be done again.
+        """
+        with trio.move_on_after(CALL_SECONDS):
+            metadata = await self._cluster.refresh([each.name for each, _ in limits])
+            same = {
+                topic.name: limit
+                for topic, limit in limits
+                if (found := metadata.topics.get(topic.name)) is not None
+                and topic_id_of(found, self._link.cluster_id) == topic.topic_id
+            }
+            await set_limits(self._cluster, same)
+            return
+        raise BrokerUnreachable("the source did not answer in time.")
 
 
 def topics_of(state: ClusterState, fence: Fence) -> list[Topic]:

@@ -15,6 +15,7 @@ from tidegate_coordination.events import links as kev
 from tidegate_coordination.object_names.keys import object_key
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.records.objects import WalName
+from tidegate_protocol.batches import walk
 
 _LENGTH: Final = Struct(">qi")
 _LAST_DELTA: Final = Struct(">i")
@@ -27,6 +28,10 @@ class Held(Protocol):
 
     def ever_held(self, topic_id: bytes, index: int, offset: int, raw: bytes) -> bool:
         """Return whether the partition ever held this batch at the offset."""
+        ...
+
+    def appended_here(self, topic_id: bytes, index: int, raw: bytes, offset: int) -> None:
+        """Take a batch that was committed to a switched topic."""
         ...
 
     def batches_between(self, topic_id: bytes, index: int, start: int, end: int) -> list[int]:
@@ -73,16 +78,34 @@ class MirrorWatch:
             is_mirrored = self._is_mirrored(run.partition)
             if is_mirrored != bool(run.flags & ev.RUN_FINAL):
                 self._complain("mirror", f"{run}: only mirrors write to mirrored partitions")
-            if not is_mirrored:
+            if not is_mirrored and not self._is_switched(run.partition):
                 continue
             if body is None:
                 name = WalName(event.incarnation, event.counter)
                 body = self._body_of(object_key(self._state, name)) or b""
-            self._run(run, body)
+            if is_mirrored:
+                self._run(run, body)
+            else:
+                self._own_run(run, body)
 
     def _is_mirrored(self, number: int) -> bool:
         partition = self._state.partitions.get(number)
         return partition is not None and bool(self._state.topics.get(partition.topic_id).link)
+
+    def _is_switched(self, number: int) -> bool:
+        partition = self._state.partitions.get(number)
+        return partition is not None and partition.topic_id in self._state.switches.switched
+
+    def _own_run(self, run: ev.Run, body: bytes) -> None:
+        if self.source is None:
+            return
+        partition = self._state.partitions[run.partition]
+        offset = run.base_offset
+        for at, header in walk(memoryview(body)[run.position : run.position + run.length]):
+            start = run.position + at
+            raw = body[start : start + header.size_bytes]
+            self.source.appended_here(partition.topic_id, partition.index, raw, offset)
+            offset += header.record_count
 
     def _run(self, run: ev.Run, body: bytes) -> None:
         partition = self._state.partitions[run.partition]

@@ -262,6 +262,8 @@ class Trial:
         for topic in self._state.links.topics_of(event.name):
             expect(("end of topic", topic.topic_id) in self._once, f"a link with {topic.name}")
         self._only_once("end of link", event.name)
+        for fence in self._state.switches.of_link(event.name):
+            self._only_once("end of fence", fence.number)
 
     def _topics_fenced(self, event: kev.TopicsFenced) -> None:
         switches = self._state.switches

@@ -106,9 +106,13 @@ def add_link(
         bool, typer.Option("--replace", help="Change the link if there is one of this name.")
     ] = False,
     forward_writes: Annotated[
-        bool,
-        typer.Option("--forward-writes", help="Gateways forward what clients write to the source."),
-    ] = False,
+        bool | None,
+        typer.Option(
+            "--forward-writes/--no-forward-writes",
+            help="Gateways forward what clients write to the source; with --replace as before.",
+            show_default=False,
+        ),
+    ] = None,
     data: DataOfCluster = Path("tidegate-data"),
     log: LogThatExists = None,
     json: Json = False,

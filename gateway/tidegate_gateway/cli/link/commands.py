@@ -48,7 +48,7 @@ class NewLink:
     topics: tuple[str, ...]
     client_properties: Path | None
     replaces: bool
-    forwards: bool = False
+    forwards: bool | None = None
 
 
 def run_add(cluster: ClusterOptions, new: NewLink, *, as_json: bool) -> int:
@@ -66,9 +66,11 @@ def run_add(cluster: ClusterOptions, new: NewLink, *, as_json: bool) -> int:
             metadata = await source.refresh()
             if metadata.cluster_id is None:
                 raise BadSource("the source has no cluster id: it is older than Kafka 0.10.1")
-            link = Link(
-                new.name, metadata.cluster_id, new.bootstrap_servers, new.topics, new.forwards
-            )
+            before = coordinator.state.links.by_name.get(new.name)
+            forwards = new.forwards
+            if forwards is None:
+                forwards = before is not None and before.forwards
+            link = Link(new.name, metadata.cluster_id, new.bootstrap_servers, new.topics, forwards)
             proposal = SetLink(
                 link.name,
                 link.cluster_id,

@@ -111,6 +111,9 @@ async def _looked_at(
     names = [each.name for each in topics]
     await source.refresh(names)
     limits = await limits_of(source, names)
+    for name in names:
+        if name not in limits:
+            raise BadSource(f"no right to DESCRIBE_CONFIGS of {printable(name)} at the source")
     for name, limit in limits.items():
         if limit == FENCED_LIMIT:
             raise BadSource(f"{LIMIT} of {printable(name)} is 0 at the source: set it first")

@@ -53,6 +53,7 @@ class ForwardedRequest:
     """See forwards.Forward.
 
     version: of the client's request.  look: asks for the leaders of a topic of the source.
+    is_beyond_switch: see Forwards.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class ForwardedRequest:
         version: int,
         flusher: ReplyFlusher,
         look: Callable[[bytes], object],
+        is_beyond_switch: Callable[[Place, int], bool],
     ) -> None:
         self.line = line
         self.places: Sequence[Place] = [each.place for each in batches]
@@ -78,6 +80,7 @@ class ForwardedRequest:
         self._version = version
         self._flusher = flusher
         self._look = look
+        self._is_beyond_switch = is_beyond_switch
 
     def request(self, version: int) -> ProduceRequest:
         """See forwards.Forward."""
@@ -101,6 +104,8 @@ class ForwardedRequest:
             theirs = parts.get(each.key(version))
             if theirs is None:
                 self.lose("the source did not answer for a forwarded batch")
+            elif not theirs.error_code and self._is_beyond_switch(each.place, theirs.base_offset):
+                self.lose("the source wrote it after the topic was switched")
             else:
                 self._settle(each, theirs)
         self._flusher.flush()

@@ -227,7 +227,9 @@ class Produce:
         key = data.topic_id if version >= TOPIC_IDS_FROM else data.name
         topic = find_topic(topics, key)
         highest = max((each.index for each in data.partition_data), default=0)
-        if topic is not None and highest < len(topic.partition_numbers):
+        # A topic that is only mirrored may have been switched to this cluster just now.
+        is_whole = topic is not None and highest < len(topic.partition_numbers)
+        if topic is not None and is_whole and (not topic.link or self.mirrored.takes(topic)):
             return topic
         await self._catch_up()
         return find_topic(topics, key)

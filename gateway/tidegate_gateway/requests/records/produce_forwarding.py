@@ -159,6 +159,8 @@ class ProduceForwarding:
         self, forwarding: Forwarding, topic: Topic | None, batch: MirroredBatch
     ) -> None:
         self._check_order(forwarding, batch)
+        if forwarding.connection.is_gone():
+            raise CloseConnection  # the client may have sent the batch elsewhere
         await forwarding.start(topic, batch.data, batch.token.answer)
         forwarding.pending.settled(batch.token)
 
@@ -183,6 +185,7 @@ class ProduceForwarding:
             version=forwarding.pending.version,
             flusher=self._flusher,
             look=self._look,
+            is_beyond_switch=self._forwards.is_beyond_switch,
         )
         if connection.is_gone():
             raise CloseConnection  # the client may have sent the batches elsewhere
