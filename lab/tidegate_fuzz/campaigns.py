@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import resource
 import time
@@ -10,6 +11,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Final
+
+from tidegate_runtime.collector import calm_collector
 
 from .cover import Marks, watch
 from .engine import Campaign, Finding, Tally, Target, minimised
@@ -144,9 +147,11 @@ def run(order: Order) -> Outcome:
     known = TARGETS[order.target]
     marks = watch(known.watched)
     bound_memory()
+    gc.disable()  # it would look at the syntax trees of all measured modules again and again
     if order.target in (CONNECTION, TRANSACTIONS):
         return _run_connections(order, marks)
     target = made(known)
+    calm_collector()
     campaign = Campaign(target, marks, order.seed, stored(order.corpus))
     tally = campaign.run(_until(order))
     if order.corpus is not None:
@@ -160,6 +165,8 @@ def _run_connections(order: Order, marks: Marks) -> Outcome:
     """Run an order for whole connections; import the gateway only now, so that it is measured."""
     module = import_module("tidegate_fuzz.connection_target")
     target = made(TARGETS[order.target])
+    calm_collector()
+    gc.enable()
     campaign = module.ConnectionCampaign(marks, order.seed, stored(order.corpus), target)
     tally: Tally = campaign.run(_until(order))
     if order.corpus is not None:

@@ -47,28 +47,40 @@ class Marks:
         return [place for place, hit in zip(self.places, self.table, strict=False) if not hit]
 
 
-class _Weaver(ast.NodeTransformer):
+class _Weaver:
+    """Adds the marks of a module.  It skips expressions, which have no statements within."""
+
     def __init__(self, marks: Marks, path: str) -> None:
         self._marks = marks
         self._path = path
 
-    def generic_visit(self, node: ast.AST) -> ast.AST:
-        super().generic_visit(node)
+    def weave(self, node: ast.AST) -> None:
+        """Mark what is in a node first, then the node."""
+        for each in ast.iter_child_nodes(node):
+            if isinstance(each, ast.stmt | ast.ExceptHandler | ast.match_case):
+                self.weave(each)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            node.body = self._marked(node.body, node.lineno)
+            self._mark(node.body, node.lineno)
         elif isinstance(node, ast.If):
-            node.body = self._marked(node.body, node.lineno)
-            node.orelse = self._marked(node.orelse, node.lineno)
+            self._mark(node.body, node.lineno)
+            self._mark(node.orelse, node.lineno)
         elif isinstance(node, ast.For | ast.AsyncFor | ast.While | ast.ExceptHandler):
-            node.body = self._marked(node.body, node.lineno)
-        return node
+            self._mark(node.body, node.lineno)
 
-    def _marked(self, body: list[ast.stmt], line: int) -> list[ast.stmt]:
+    def _mark(self, body: list[ast.stmt], line: int) -> None:
         first = body[0] if body else None
-        number = self._marks.add(self._path, first.lineno if first else line)
-        [mark] = ast.parse(f"{TABLE}[{number}] = 1").body
+        line = first.lineno if first else line
+        mark = _mark(self._marks.add(self._path, line), line)
         is_text = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
-        return [body[0], mark, *body[1:]] if is_text else [mark, *body]
+        body.insert(int(is_text), mark)
+
+
+def _mark(number: int, line: int) -> ast.stmt:
+    """Return the statement `TABLE[number] = 1`."""
+    at: Any = {"lineno": line, "col_offset": 0}
+    table = ast.Name(TABLE, ast.Load(), **at)
+    place = ast.Subscript(table, ast.Constant(number, **at), ast.Store(), **at)
+    return ast.Assign([place], ast.Constant(1, **at), **at)
 
 
 class _Loader(SourceFileLoader):
@@ -82,8 +94,9 @@ class _Loader(SourceFileLoader):
     def source_to_code(  # type: ignore[override]  # typeshed's has more overloads than are called
         self, data: bytes, path: str, *, _optimization: int = -1
     ) -> CodeType:
-        tree = _Weaver(self._marks, path).visit(ast.parse(data, path))
-        return compile(ast.fix_missing_locations(tree), path, "exec", dont_inherit=True)
+        tree = ast.parse(data, path)
+        _Weaver(self._marks, path).weave(tree)
+        return compile(tree, path, "exec", dont_inherit=True)
 
     def exec_module(self, module: ModuleType) -> None:
         module.__dict__[TABLE] = self._marks.table
