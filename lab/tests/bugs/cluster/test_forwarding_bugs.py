@@ -78,9 +78,9 @@ def forwards(plan: FaultPlan) -> bool:
 @pytest.mark.parametrize(
     ("plant", "expected", "first_seed"),
     [
-        (forgets_first_answers, {"no offset"}, 162),
-        (decides_what_was_acknowledged, {"gateway died", "state broken"}, 117),
-        (decides_in_its_own_name, {"invariant 7"}, 30),
+        (forgets_first_answers, {"no offset"}, 196),
+        (decides_what_was_acknowledged, {"gateway died", "state broken"}, 201),
+        (decides_in_its_own_name, {"invariant 7"}, 83),
         (asks_again_under_another_number, {"no offset"}, 162),
         (takes_silence_for_a_refusal, {"failed write"}, 162),
         (does_not_count_as_alive, {"expired too soon"}, 83),

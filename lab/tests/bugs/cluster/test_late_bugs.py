@@ -77,7 +77,7 @@ def loses_the_log(plan: FaultPlan) -> bool:
     [
         (decides_again_what_was_withdrawn, 67),
         (looks_names_up_when_it_decides, 67),
-        (takes_all_records_for_those_there_are_later, 13),
+        (takes_all_records_for_those_there_are_later, 28),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )

@@ -85,7 +85,7 @@ def damages(plan: FaultPlan) -> bool:
         (raises_whoever_lives, {"left behind", "gateway died"}, 31, upgrades),
         (writes_the_new_format_before_the_raise, {"wrong format"}, 15, upgrades_from_the_first),
         (takes_new_snapshots_before_the_raise, {"wrong format"}, 15, upgrades),
-        (writes_new_fields_before_the_raise, {"above its level"}, 15, upgrades),
+        (writes_new_fields_before_the_raise, {"above its level"}, 131, upgrades),
         (checks_no_checksum, {"invariant 5", "gateway died"}, 81, damages),
         (lets_older_gateways_in, {"left behind", "not refused"}, 15, has_late),
     ],

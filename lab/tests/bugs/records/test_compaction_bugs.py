@@ -91,7 +91,7 @@ def counts_offsets_from_zero(patch: pytest.MonkeyPatch) -> None:
         (unwatched(hides_the_newest), {"lost", "skipped"}, 16),
         (keeps_the_oldest, {"segment", "compaction"}, 19),
         (says_it_learned_all, {"compaction"}, 4),
-        (untried(counts_rounds_that_were_cut), {"compaction", "state broken"}, 169),
+        (untried(counts_rounds_that_were_cut), {"compaction", "state broken"}, 195),
         (counts_offsets_from_zero, {"segment"}, 18),
         (unwatched(counts_offsets_from_zero), {"duplicate", "inconsistent offset"}, 18),
     ],

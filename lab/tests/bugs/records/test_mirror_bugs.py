@@ -90,7 +90,7 @@ def has_links(plan: FaultPlan) -> bool:
         (mixes_up_markers, {"invariant 9", "invariant 12"}, 1),
         (forgets_markers, {"invariant 9", "not mirrored"}, 1),
         (begins_at_the_log_start, {"not mirrored"}, 12),
-        (believes_an_empty_answer, {"mirror", "mirror read"}, 3),
+        (believes_an_empty_answer, {"mirror", "mirror read"}, 5),
         (follows_no_log_start, {"not mirrored"}, 1),
         (forgets_steps, {"invariant 9", "invariant 12"}, 1),
     ],

@@ -184,8 +184,8 @@ def forgets_where_runs_end(patch: pytest.MonkeyPatch) -> None:
         (skips_a_neighbour, {"skipped too much"}, 9),
         (unwatched(skips_a_neighbour), {"lost", "skipped"}, 9),
         (untried(skips_whatever_was_seen), {"state broken"}, 9),
-        (asks_once, {"skipped too much"}, 157),
-        (forgets_where_runs_end, {"false error", "stuck"}, 119),
+        (asks_once, {"skipped too much"}, 165),
+        (forgets_where_runs_end, {"false error", "stuck"}, 120),
     ],
 )
 def test_planted_bug_of_the_repair_is_found(

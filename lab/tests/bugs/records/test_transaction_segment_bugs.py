@@ -100,11 +100,11 @@ def compacts(plan: FaultPlan) -> bool:
 @pytest.mark.parametrize(
     ("plant", "expected", "first_seed", "is_concerned"),
     [
-        (serves_no_aborts, _READS, 1, lambda _: True),
-        (cuts_the_list_at_a_segment, _READS, 1, has_pipelines),
-        (names_it_where_it_begins, {"invariant 12"}, 1, has_pipelines),
+        (serves_no_aborts, _READS, 5, lambda _: True),
+        (cuts_the_list_at_a_segment, _READS, 5, has_pipelines),
+        (names_it_where_it_begins, {"invariant 12"}, 5, has_pipelines),
         (compacts_aborts_first, {"segment", "invariant 12"}, 1, compacts),
-        (learns_aborted_keys, {"segment", "compaction"}, 1, compacts),
+        (learns_aborted_keys, {"segment", "compaction"}, 16, compacts),
         (keeps_aborted_records, {"segment", "compaction"}, 1, compacts),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
