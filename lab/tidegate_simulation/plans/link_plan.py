@@ -66,7 +66,7 @@ def draw_links(seed: int, *, may_draw: bool, is_calm: bool) -> LinkPlan:
     if brokers == 1:
         kinds = tuple(each for each in kinds if each != f"{PREFIX}leader_moved")
     settings = {
-        "link.fetch.wait.ms": rng.choice(("10", "500", "2000")),
+        "link.fetch.wait.ms": rng.choice(("100", "500", "2000")),
         "link.topics.interval.ms": rng.choice(("1000", "5000")),
     }
     is_focused = rng.random() < _FOCUS_SHARE
