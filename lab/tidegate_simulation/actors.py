@@ -118,6 +118,7 @@ def _with_mirrors(workload: Workload, others: list[Actor], source: Source) -> li
         SourceKeeper,
         MirrorReader,
     )
+    named: list[tuple[str, Callable[[Workload, str, Source], Actor]]]
     named = [*zip(_OF_LINKS, makers, strict=True)]
     if workload.world.plan.links.forwards:
         named += [("forwarder 1", Forwarder), ("forwarder 2", Forwarder)]

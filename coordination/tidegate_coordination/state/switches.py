@@ -209,8 +209,8 @@ class SwitchTable:
         self.next_fence = table.get("next", 1)
         for number, link, limits, begun_ms, awaited, *lifted in table.get("fences", ()):
             fence = Fence(number, link, dict(limits), begun_ms, set(awaited), *lifted)
-            self.fences[number] = fence
-            self._fence_of.update(dict.fromkeys(fence.limits, number))
+            self.fences[fence.number] = fence
+            self._fence_of.update(dict.fromkeys(fence.limits, fence.number))
         for topic_id, link, limit, ends, is_finished in table.get("switched", ()):
             self.switched[topic_id] = Switched(link, limit, tuple(ends), is_finished)
         self.on_hold = set(table.get("on_hold", ()))
