@@ -20,11 +20,11 @@ from harness import install
 from harness.broker import running
 from harness.process import free_ports, run_to_end
 
-from tidegate_gateway.classic.cluster import ClassicCluster
-from tidegate_gateway.classic.dialling import dial_of
-from tidegate_gateway.classic.errors import AuthenticationFailed, ClassicError
-from tidegate_gateway.classic.properties import read_client_properties
-from tidegate_gateway.classic.retries import Backoff
+from tidegate_coordination.classic.cluster import ClassicCluster
+from tidegate_coordination.classic.dialling import dial_of
+from tidegate_coordination.classic.errors import AuthenticationFailed, ClassicError
+from tidegate_coordination.classic.properties import read_client_properties
+from tidegate_coordination.classic.retries import Backoff
 from tidegate_protocol.messages import create_topics as ct
 from tidegate_protocol.messages import describe_configs as dc
 from tidegate_protocol.messages import fetch as fe

@@ -6,6 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 
+from tidegate_coordination.classic.dialling import Dial as SourceDial
+from tidegate_coordination.classic.dialling import dial_of
+from tidegate_coordination.classic.properties import ClientProperties
 from tidegate_coordination.events.cluster import Endpoint
 from tidegate_coordination.events.metadata_versions import NEWEST
 from tidegate_coordination.forwarding.contention import ENOUGH
@@ -15,9 +18,6 @@ from tidegate_storage.stores.files.steps import Disk
 from tidegate_storage.stores.object_store import ObjectStore
 
 from .blocking import Blocking
-from .classic.dialling import Dial as SourceDial
-from .classic.dialling import dial_of
-from .classic.properties import ClientProperties
 from .fetch.fetch_plan import MIN_FILE_BYTES
 from .fetch.segment_disk import MAX_OPEN_FILES
 from .peers.peers import Dial, GatewayPeers

@@ -31,6 +31,7 @@ from tidegate_runtime.listening import (
     bind_listener,
     bind_listeners,
 )
+from tidegate_runtime.name_lookups import NameLookups
 from tidegate_storage.stores.files.real_disk import RealDisk, RealDiskSteps
 from tidegate_storage.stores.files.steps import Disk
 from tidegate_storage.stores.load import open_store
@@ -48,7 +49,6 @@ from .instance import (
     new_cluster_id,
     new_instance_key,
 )
-from .peers.name_lookups import NameLookups
 from .peers.peer_listener import open_to_anyone, peer_address, peer_endpoint, refuse_own_address
 from .peers.peers import HttpPeers
 from .settings.broker_settings import BrokerSettings

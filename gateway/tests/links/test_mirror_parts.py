@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.worlds.wire_client import records_batch
+from tidegate_coordination.classic.fetched_batches import BadBatch, fetched_batches
 from tidegate_coordination.rules.records.mirrored_batches import (
     ABORT,
     COMMIT,
@@ -15,7 +16,6 @@ from tidegate_coordination.rules.records.wal import BatchOutcome, Refusal
 from tidegate_coordination.state.records.partitions import Partition
 from tidegate_coordination.state.topics import Topic
 from tidegate_gateway.links.fetch_round import asked_now
-from tidegate_gateway.links.fetched_batches import BadBatch, fetched_batches
 from tidegate_gateway.links.partition_mirror import PartitionMirror
 from tidegate_protocol import batches as pb
 from tidegate_protocol.control_batches import control_batch

@@ -17,7 +17,6 @@ from tests.worlds.several_gateways import Clock, Cluster, Member, Running, clust
 from tests.worlds.wire_client import Closed, WireClient, records_batch
 from tidegate_coordination.log.metadata_log import LogCapabilities
 from tidegate_coordination.log_contract.faulty import FaultyLog, LogFaults
-from tidegate_gateway.peers.name_lookups import NameLookups
 from tidegate_gateway.peers.neighbours import Neighbours
 from tidegate_protocol.error_codes import ErrorCode as E
 from tidegate_protocol.messages import delete_groups as dl
@@ -26,6 +25,7 @@ from tidegate_protocol.messages import find_coordinator as fc
 from tidegate_protocol.messages import join_group as jg
 from tidegate_protocol.messages import leave_group as lv
 from tidegate_protocol.messages import metadata as md
+from tidegate_runtime.name_lookups import NameLookups
 
 LEASE_SECONDS = 12.0
 SETTINGS = {"lease.ms": "12000", "group.initial.rebalance.delay.ms": "0"}

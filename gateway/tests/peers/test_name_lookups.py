@@ -16,8 +16,8 @@ from tidegate_coordination.forwarding.leaders import PEER_LISTENER
 from tidegate_coordination.forwarding.peers import PeerUnavailable
 from tidegate_coordination.state.gateways import Gateway
 from tidegate_gateway.fetch.object_asks import ObjectAsk
-from tidegate_gateway.peers.name_lookups import THREADS, NameLookups, look_up
 from tidegate_gateway.peers.peers import HttpPeers
+from tidegate_runtime.name_lookups import THREADS, NameLookups, look_up
 
 
 async def listener() -> trio.SocketListener:

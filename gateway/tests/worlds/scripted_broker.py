@@ -11,7 +11,7 @@ import trio
 from trio.testing import memory_stream_pair
 
 from tests.worlds.wire_client import KEYS, module_of
-from tidegate_gateway.classic.properties import Address, ClientProperties
+from tidegate_coordination.classic.properties import Address, ClientProperties
 from tidegate_protocol.apis import APIS
 from tidegate_protocol.frames import frame
 from tidegate_protocol.headers import decode_request_header, response_header

@@ -11,6 +11,8 @@ import trio
 
 from tests.worlds.peer_network import Network
 from tests.worlds.wire_client import NOW_MS, WORLD_SECONDS, WireClient, WireWorld
+from tidegate_coordination.classic.dialling import Dial, dial_of
+from tidegate_coordination.classic.properties import ClientProperties
 from tidegate_coordination.events.cluster import Endpoint
 from tidegate_coordination.forwarding.leaders import PEER_LISTENER
 from tidegate_coordination.log.metadata_log import (
@@ -24,8 +26,6 @@ from tidegate_coordination.log.metadata_log import (
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_gateway.blocking import Inline
 from tidegate_gateway.builder import GatewayBuilder
-from tidegate_gateway.classic.dialling import Dial, dial_of
-from tidegate_gateway.classic.properties import ClientProperties
 from tidegate_gateway.environment import Environment, Identity
 from tidegate_gateway.gateway import Gateway
 from tidegate_gateway.peers.peers import HttpPeers

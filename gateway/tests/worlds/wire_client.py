@@ -11,13 +11,13 @@ from typing import Any
 
 import trio
 
+from tidegate_coordination.classic.dialling import Dial, dial_of
+from tidegate_coordination.classic.properties import ClientProperties
 from tidegate_coordination.events.cluster import Endpoint
 from tidegate_coordination.events.metadata_versions import NEWEST
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_gateway.blocking import Inline
 from tidegate_gateway.builder import GatewayBuilder
-from tidegate_gateway.classic.dialling import Dial, dial_of
-from tidegate_gateway.classic.properties import ClientProperties
 from tidegate_gateway.environment import Environment, Identity
 from tidegate_gateway.gateway import Gateway
 from tidegate_gateway.network.memory_transport import MemoryTransport, memory_transport_pair

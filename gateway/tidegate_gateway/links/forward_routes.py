@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import NamedTuple
 
+from tidegate_coordination.classic.cluster import ClassicCluster
+from tidegate_coordination.classic.metadata import topic_id_of
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.topics import Topic
 
-from ..classic.cluster import ClassicCluster
 from .links import RunningLink
-from .source_topics import topic_id_of
 
 
 class Obstacle(Enum):

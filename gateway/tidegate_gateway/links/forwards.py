@@ -20,12 +20,12 @@ from typing import Any, Final, Protocol
 
 import trio
 
+from tidegate_coordination.classic.connection import BrokerConnection
+from tidegate_coordination.classic.errors import ClassicError
+from tidegate_coordination.classic.slots import Slot
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.state.topics import Topic
 
-from ..classic.connection import BrokerConnection
-from ..classic.errors import ClassicError
-from ..classic.slots import Slot
 from ..network.byte_budget import ByteBudget
 from ..network.forward_line import ForwardLine, Place
 from .forward_routes import (

@@ -6,6 +6,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from tidegate_coordination.classic.cluster import ClassicCluster
+from tidegate_coordination.classic.errors import Refused
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
@@ -19,9 +21,6 @@ from tidegate_protocol.messages.offset_commit import (
     OffsetCommitResponse,
 )
 from tidegate_protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
-
-from ..classic.cluster import ClassicCluster
-from ..classic.errors import Refused
 
 # The last versions for one group, and with topics by name.
 _ONE_KEY: Final = 3

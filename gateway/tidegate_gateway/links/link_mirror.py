@@ -13,6 +13,16 @@ from typing import Final, cast
 import structlog
 import trio
 
+from tidegate_coordination.classic.cluster import ClassicCluster
+from tidegate_coordination.classic.errors import AnotherCluster, ClassicError, Refused, Unsupported
+from tidegate_coordination.classic.fetched_batches import BadBatch, fetched_batches
+from tidegate_coordination.classic.metadata import topic_id_of
+from tidegate_coordination.classic.source_bounds import (
+    EARLIEST,
+    EARLIEST_LOCAL,
+    LATEST,
+    source_offset,
+)
 from tidegate_coordination.coordinator.coordinator import Coordinator, ProposalFailed
 from tidegate_coordination.coordinator.waiting import CoordinatorUnavailable
 from tidegate_coordination.rules.mirrors import ANY_END, PlaceMirrors, Placing
@@ -21,16 +31,11 @@ from tidegate_coordination.state.records.partitions import Partition
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages.fetch import FetchResponse, PartitionData
 
-from ..classic.cluster import ClassicCluster
-from ..classic.errors import AnotherCluster, ClassicError, Refused, Unsupported
 from ..produce.wal_writer import WalWriter
 from .assignment import candidates, mirrored_by
 from .fetch_round import Asked, answers, asked_now, fetch_request
-from .fetched_batches import BadBatch, fetched_batches
 from .mirror_tokens import MirrorBytes, write
 from .partition_mirror import PartitionMirror
-from .source_bounds import EARLIEST, EARLIEST_LOCAL, LATEST, source_offset
-from .source_topics import topic_id_of
 
 _log = structlog.get_logger("tidegate.links")
 

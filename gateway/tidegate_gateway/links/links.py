@@ -12,15 +12,15 @@ from typing import Final, cast
 import structlog
 import trio
 
+from tidegate_coordination.classic.cluster import ClassicCluster
+from tidegate_coordination.classic.dialling import Dial
+from tidegate_coordination.classic.errors import AnotherCluster, ClassicError
+from tidegate_coordination.classic.properties import ClientProperties, read_client_properties
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.state.links import Link
 from tidegate_coordination.state.switches import Fence
 
 from ..blocking import Blocking
-from ..classic.cluster import ClassicCluster
-from ..classic.dialling import Dial
-from ..classic.errors import AnotherCluster, ClassicError
-from ..classic.properties import ClientProperties, read_client_properties
 from ..produce.wal_writer import WalWriter
 from ..upkeep.upkeep import Upkeep
 from .assignment import candidates, looks_after

@@ -6,12 +6,12 @@ from typing import Final
 
 import trio
 
+from tidegate_coordination.classic.fetched_batches import FetchedBatch
 from tidegate_coordination.rules.records.mirrored_batches import MirroredBatch
 from tidegate_coordination.rules.records.wal import BatchOutcome
 
 from ..produce.wal_writer import WalWriter
 from .fetch_round import PARTITION_BYTES
-from .fetched_batches import FetchedBatch
 from .partition_mirror import PartitionMirror
 
 

@@ -11,6 +11,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from tidegate_coordination.classic.cluster import ClassicCluster
+from tidegate_coordination.classic.errors import ClassicError, Refused
+from tidegate_coordination.classic.source_bounds import Place
 from tidegate_coordination.rules.configs import ResourceType
 from tidegate_protocol.batches import CRC_POSITION
 from tidegate_protocol.error_codes import ErrorCode
@@ -32,9 +35,6 @@ from tidegate_protocol.messages.produce import (
 )
 from tidegate_protocol.records import Record, build_batch
 
-from ..classic.cluster import ClassicCluster
-from ..classic.errors import ClassicError, Refused
-from .source_bounds import Place
 from .source_topics import own_configs
 
 LIMIT: Final = "max.message.bytes"

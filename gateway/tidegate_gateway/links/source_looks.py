@@ -6,8 +6,8 @@ from typing import Final
 
 import trio
 
-from ..classic.cluster import ClassicCluster
-from ..classic.errors import ClassicError
+from tidegate_coordination.classic.cluster import ClassicCluster
+from tidegate_coordination.classic.errors import ClassicError
 
 LOOK_SECONDS: Final = 5.0
 AGAIN_SECONDS: Final = 0.2

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from hashlib import sha256
 from typing import Final
 
+from tidegate_coordination.classic.metadata import ClusterMetadata, topic_id_of
+from tidegate_coordination.classic.metadata import Topic as SourceTopic
 from tidegate_coordination.events.links import LinkedTopic
 from tidegate_coordination.state.links import Link
 from tidegate_protocol.messages.describe_configs import DescribeConfigsResponse
 
-from ..classic.metadata import ClusterMetadata
-from ..classic.metadata import Topic as SourceTopic
 from ..name_patterns import BadPattern, NamePattern
 from ..topics.internal_topics import INTERNAL_TOPICS
 
 DYNAMIC_TOPIC_CONFIG: Final = 1
 DEFAULT_CONFIG: Final = 5
-_UUID_BYTES: Final = 16
 
 
 class TopicPatterns:
@@ -54,13 +52,6 @@ def wanted(link: Link, metadata: ClusterMetadata) -> list[SourceTopic]:
     patterns = TopicPatterns(link.topics)
     found = (each for name, each in sorted(metadata.topics.items()) if patterns.matches(name))
     return [each for each in found if not each.is_internal and not each.error_code]
-
-
-def topic_id_of(topic: SourceTopic, cluster_id: str) -> bytes:
-    """Return a topic's id; of a source before Kafka 2.8, which has none, one of its name."""
-    if topic.topic_id is not None:
-        return topic.topic_id
-    return sha256(f"{cluster_id}/{topic.name}".encode()).digest()[:_UUID_BYTES]
 
 
 def linked_topics(

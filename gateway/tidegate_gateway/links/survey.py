@@ -9,6 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from tidegate_coordination.classic.cluster import ClassicCluster
+from tidegate_coordination.classic.errors import ClassicError, Refused
+from tidegate_coordination.classic.metadata import Topic, topic_id_of
+from tidegate_coordination.classic.source_bounds import EARLIEST, LATEST, Place, source_offsets
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.links import Link
 from tidegate_coordination.state.topics import collision_key
@@ -24,11 +28,7 @@ from tidegate_protocol.messages.fetch import (
     FetchTopic,
 )
 
-from ..classic.cluster import ClassicCluster
-from ..classic.errors import ClassicError, Refused
-from ..classic.metadata import Topic
-from .source_bounds import EARLIEST, LATEST, Place, source_offsets
-from .source_topics import topic_id_of, wanted
+from .source_topics import wanted
 from .topic_sync import configs_of
 
 _NO_SESSION: Final = -1

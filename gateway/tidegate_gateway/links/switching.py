@@ -18,6 +18,10 @@ from typing import Final
 import structlog
 import trio
 
+from tidegate_coordination.classic.cluster import ClassicCluster
+from tidegate_coordination.classic.errors import BrokerUnreachable, ClassicError
+from tidegate_coordination.classic.metadata import topic_id_of
+from tidegate_coordination.classic.source_bounds import Place, SourceEnd, source_ends
 from tidegate_coordination.coordinator.coordinator import Coordinator, ProposalFailed
 from tidegate_coordination.coordinator.waiting import CoordinatorUnavailable
 from tidegate_coordination.rules.switches import (
@@ -32,12 +36,8 @@ from tidegate_coordination.state.links import Link
 from tidegate_coordination.state.switches import Fence
 from tidegate_coordination.state.topics import Topic
 
-from ..classic.cluster import ClassicCluster
-from ..classic.errors import BrokerUnreachable, ClassicError
 from .assignment import candidates, looks_after
-from .source_bounds import Place, SourceEnd, source_ends
 from .source_fence import FENCED_LIMIT, set_limits, unfenced
-from .source_topics import topic_id_of
 
 _log = structlog.get_logger("tidegate.links")
 

@@ -10,6 +10,7 @@ from typing import Final
 
 import structlog
 
+from tidegate_coordination.classic.cluster import ClassicCluster
 from tidegate_coordination.coordinator.coordinator import Coordinator, ProposalFailed
 from tidegate_coordination.events.links import LinkedTopic
 from tidegate_coordination.rules.configs import ResourceType
@@ -21,7 +22,6 @@ from tidegate_protocol.messages.describe_configs import (
     DescribeConfigsResource,
 )
 
-from ..classic.cluster import ClassicCluster
 from .source_topics import linked_topics, set_configs, wanted
 
 _log = structlog.get_logger("tidegate.links")

@@ -7,6 +7,9 @@ from typing import Final, cast
 
 import trio
 
+from tidegate_coordination.classic.cluster import ClassicCluster
+from tidegate_coordination.classic.errors import ClassicError, Refused
+from tidegate_coordination.classic.source_bounds import EARLIEST, LATEST, source_offset
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages.fetch import (
     FetchPartition,
@@ -16,10 +19,7 @@ from tidegate_protocol.messages.fetch import (
     PartitionData,
 )
 
-from ..classic.cluster import ClassicCluster
-from ..classic.errors import ClassicError, Refused
 from .comparison import SOURCE, Comparison
-from .source_bounds import EARLIEST, LATEST, source_offset
 
 FETCH_BYTES: Final = 4 << 20
 WAIT_MS: Final = 500

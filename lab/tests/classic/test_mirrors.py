@@ -15,12 +15,12 @@ from trio.testing import MockClock
 
 from tests.worlds.several_gateways import Clock, Cluster, Running, cluster
 from tests.worlds.wire_client import WireClient, records_batch
+from tidegate_coordination.classic.source_bounds import EARLIEST_LOCAL, source_offset
 from tidegate_coordination.rules.draining import DrainGateway, ResumeGateway
 from tidegate_coordination.rules.mirrors import SetLink
 from tidegate_coordination.state.records.partitions import Partition
 from tidegate_gateway.links.link_mirror import LinkMirror
 from tidegate_gateway.links.link_report import links_report
-from tidegate_gateway.links.source_bounds import EARLIEST_LOCAL, source_offset
 from tidegate_protocol.batches import TRANSACTIONAL
 from tidegate_protocol.error_codes import ErrorCode as E
 from tidegate_protocol.messages import fetch as fe

@@ -10,8 +10,8 @@ from typing import Final
 
 import trio
 
-from tidegate_gateway.classic.dialling import Dial
-from tidegate_gateway.classic.properties import ClientProperties
+from tidegate_coordination.classic.dialling import Dial
+from tidegate_coordination.classic.properties import ClientProperties
 
 from ..classic.dial import ClassicServers, open_servers
 from ..classic.model_cluster import ModelCluster

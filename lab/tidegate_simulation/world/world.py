@@ -14,11 +14,11 @@ from typing import Protocol
 
 import trio
 
+from tidegate_coordination.classic.dialling import Dial, dial_of
+from tidegate_coordination.classic.properties import ClientProperties
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.forwarding.service import ProposalService
 from tidegate_coordination.state.records.partitions import Partition
-from tidegate_gateway.classic.dialling import Dial, dial_of
-from tidegate_gateway.classic.properties import ClientProperties
 from tidegate_gateway.network.memory_transport import MemoryTransport
 from tidegate_runtime.http.values import HttpAnswer, HttpRequest
 from tidegate_storage.stores.memory_store import MemoryObjectStore

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import trio
 
+from tidegate_coordination.classic.source_bounds import LATEST, Place, source_offsets
 from tidegate_coordination.rules.mirrors import LinkRefusal, RemoveLink, SetLink
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.links import Link
 from tidegate_runtime.settings_texts import BadSource
 
-from ...links.source_bounds import LATEST, Place, source_offsets
 from ...links.source_topics import TopicPatterns, wanted
 from ...name_patterns import BadPattern
 from ..asking import confirmed

@@ -10,15 +10,15 @@ from typing import Final, NamedTuple
 
 import trio
 
+from tidegate_coordination.classic.cluster import ClassicCluster
+from tidegate_coordination.classic.errors import ClassicError
+from tidegate_coordination.classic.metadata import topic_id_of
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.topics import Topic
 from tidegate_runtime.settings_texts import BadSource
 
-from ...classic.cluster import ClassicCluster
-from ...classic.errors import ClassicError
 from ...links.group_offsets import GroupOffset, commit, committed, states_of
-from ...links.source_topics import topic_id_of
 from ..existing_cluster import NOT_DONE, ClusterOptions, opened_cluster, run_told
 from ..table import aligned, printable
 from .commands import known_link

@@ -8,11 +8,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
+from tidegate_coordination.classic.errors import ClassicError
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.links import Link
 from tidegate_runtime.settings_texts import BadSource
 
-from ...classic.errors import ClassicError
 from ...links.source_topics import TopicPatterns
 from ...links.survey import Candidate, Finding, candidates_of, findings
 from ...name_patterns import BadPattern

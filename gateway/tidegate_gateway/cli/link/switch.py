@@ -16,14 +16,14 @@ from typing import Final, NamedTuple
 
 import trio
 
+from tidegate_coordination.classic.cluster import ClassicCluster
+from tidegate_coordination.classic.source_bounds import LATEST, source_offsets
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.rules.switches import FenceTopics, FinishSwitches
 from tidegate_coordination.state.links import Link
 from tidegate_coordination.state.topics import Topic
 from tidegate_runtime.settings_texts import BadSource
 
-from ...classic.cluster import ClassicCluster
-from ...links.source_bounds import LATEST, source_offsets
 from ...links.source_fence import FENCED_LIMIT, LIMIT, limits_of, set_limits
 from ..asking import confirmed
 from ..existing_cluster import NOT_DONE, ClusterOptions, opened_cluster, run_told

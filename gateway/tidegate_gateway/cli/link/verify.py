@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from tidegate_coordination.classic.cluster import ClassicCluster
+from tidegate_coordination.classic.errors import ClassicError
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.topics import Topic
 from tidegate_runtime.settings_texts import BadSource
 
-from ...classic.cluster import ClassicCluster
-from ...classic.errors import ClassicError
 from ...links.comparison import Comparison
 from ...links.verifying import compared
 from ..bar import BytesBar

@@ -25,11 +25,11 @@ from tidegate_coordination.log.load import open_log
 from tidegate_coordination.log.metadata_log import LogMisconfigured
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_runtime.addresses import url_host
+from tidegate_runtime.name_lookups import NameLookups
 from tidegate_storage.objects.ownership import Owner, newest_timeline, read_owner
 from tidegate_storage.stores.object_store import ObjectStore
 
 from ...peers.answering import Answering, GatewaysRun, those_that_answer
-from ...peers.name_lookups import NameLookups
 from .backup_running import Lines, Progress, run_log_command
 
 SHOWN_UNPLACED = 20

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from tidegate_coordination.classic.retries import is_metadata_old
 from tidegate_protocol.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -15,7 +16,6 @@ from tidegate_protocol.messages.produce import (
 )
 from tidegate_protocol.plain_produce import TOPIC_IDS_FROM, TopicKey
 
-from ...classic.retries import is_metadata_old
 from ...network.connection import Connection, ReplyFlusher
 from ...network.forward_line import ForwardLine, Place
 from .forwarded_answers import (

@@ -9,9 +9,9 @@ import pytest
 import trio
 
 from tests.worlds.planted_bugs import Plant, must_be_found
-from tidegate_gateway.classic.connection import BrokerConnection
-from tidegate_gateway.classic.errors import ClassicError
-from tidegate_gateway.classic.slots import Slot
+from tidegate_coordination.classic.connection import BrokerConnection
+from tidegate_coordination.classic.errors import ClassicError
+from tidegate_coordination.classic.slots import Slot
 from tidegate_gateway.links.forwards import Beginning, Forward, Forwards
 from tidegate_gateway.network.forward_line import ForwardLine
 from tidegate_gateway.requests.records import produce, produce_forwarding

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from tests.worlds.planted_bugs import Plant, must_be_found, untried
+from tidegate_coordination.classic import fetched_batches
 from tidegate_coordination.rules.records import mirrored_batches
 from tidegate_coordination.rules.records.mirrored_batches import ABORT, COMMIT, MirroredBatch
 from tidegate_coordination.state.records.partitions import Partition
-from tidegate_gateway.links import fetch_round, fetched_batches, link_mirror
+from tidegate_gateway.links import fetch_round, link_mirror
 from tidegate_gateway.links.fetch_round import Asked
 from tidegate_gateway.links.link_mirror import LinkMirror
 from tidegate_gateway.links.partition_mirror import PartitionMirror

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from tests.worlds.planted_bugs import Plant, must_be_found, untried
+from tidegate_coordination.classic.source_bounds import source_ends
 from tidegate_coordination.rules import switches as rules
 from tidegate_gateway.links import source_fence, switching
-from tidegate_gateway.links.source_bounds import source_ends
 from tidegate_gateway.links.source_watch import SourceWatch
 from tidegate_gateway.links.switching import Switching, by_topic, known_ends, places_of, topics_of
 from tidegate_simulation.plans.faults import FaultPlan

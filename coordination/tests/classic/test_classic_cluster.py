@@ -13,8 +13,8 @@ import trio
 from trio.testing import MockClock
 
 from tests.worlds.scripted_broker import PROPERTIES, Asked, HangUp, ScriptedCluster
-from tidegate_gateway.classic.cluster import ClassicCluster
-from tidegate_gateway.classic.errors import (
+from tidegate_coordination.classic.cluster import ClassicCluster
+from tidegate_coordination.classic.errors import (
     AnotherCluster,
     AuthenticationFailed,
     BrokerUnreachable,
@@ -23,8 +23,8 @@ from tidegate_gateway.classic.errors import (
     Refused,
     Unsupported,
 )
-from tidegate_gateway.classic.jaas import SaslCredentials
-from tidegate_gateway.classic.properties import Address, ClientProperties
+from tidegate_coordination.classic.jaas import SaslCredentials
+from tidegate_coordination.classic.properties import Address, ClientProperties
 from tidegate_protocol.error_codes import ErrorCode as E
 from tidegate_protocol.messages import create_topics as ct
 from tidegate_protocol.messages import describe_configs as dc

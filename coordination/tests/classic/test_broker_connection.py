@@ -20,18 +20,18 @@ from tests.worlds.scripted_broker import (
     answer_frame,
 )
 from tests.worlds.wire_client import KEYS, NOW_MS, records_batch
-from tidegate_gateway.classic.connection import (
+from tidegate_coordination.classic.connection import (
     MAX_IN_FLIGHT,
     BrokerConnection,
     open_connection,
 )
-from tidegate_gateway.classic.errors import (
+from tidegate_coordination.classic.errors import (
     BrokerUnreachable,
     ClassicError,
     Disconnected,
     Unsupported,
 )
-from tidegate_gateway.classic.properties import ClientProperties
+from tidegate_coordination.classic.properties import ClientProperties
 from tidegate_protocol.frames import frame
 from tidegate_protocol.headers import decode_request_header
 from tidegate_protocol.messages import api_versions as av

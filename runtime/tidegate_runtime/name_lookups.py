@@ -1,4 +1,4 @@
-"""Connections to other gateways, whose names are looked up in a few threads of their own.
+"""Connections to hosts, whose names are looked up in a few threads of their own.
 
 A name server that hangs blocks a thread for up to half a minute, even if no task waits for the
 answer any more.  So lookups do not use the threads for files and metrics, which would all block.
@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 
 import trio
 
-from tidegate_runtime.http.client import Connect
+from .http.client import Connect
 
 THREADS: Final = 8
 # A connection opens at once or, as a rule, never; after this time the next address is tried.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from typing import Final
 
 from tidegate_protocol.messages.metadata import (
@@ -19,6 +20,7 @@ from .errors import AnotherCluster
 from .properties import Address
 
 NO_NODE: Final = -1
+_UUID_BYTES: Final = 16
 # From version 4 on a request can forbid that brokers create the topics (Kafka 0.11).
 MIN_METADATA_VERSION: Final = 4
 
@@ -65,6 +67,13 @@ class Topic:
     is_internal: bool
     partitions: Mapping[int, Partition]
     error_code: int = 0
+
+
+def topic_id_of(topic: Topic, cluster_id: str) -> bytes:
+    """Return a topic's id; of a source before Kafka 2.8, which has none, one of its name."""
+    if topic.topic_id is not None:
+        return topic.topic_id
+    return sha256(f"{cluster_id}/{topic.name}".encode()).digest()[:_UUID_BYTES]
 
 
 @dataclass(frozen=True, slots=True)

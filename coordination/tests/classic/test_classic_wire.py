@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.worlds.scripted_broker import answer_frame
-from tidegate_gateway.classic.answer_reader import AnswerReader
-from tidegate_gateway.classic.errors import Unsupported
-from tidegate_gateway.classic.versions import (
+from tidegate_coordination.classic.answer_reader import AnswerReader
+from tidegate_coordination.classic.errors import Unsupported
+from tidegate_coordination.classic.versions import (
     VersionRange,
     choose_version,
     read_api_versions,

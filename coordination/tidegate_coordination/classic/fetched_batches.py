@@ -7,13 +7,6 @@ from struct import Struct
 from struct import error as StructError
 from typing import Final, NamedTuple
 
-from tidegate_coordination.rules.records.mirrored_batches import (
-    ABORT,
-    COMMIT,
-    PLAIN,
-    TRANSACTIONAL,
-    MirroredBatch,
-)
 from tidegate_protocol.batches import (
     HEADER_BYTES,
     MAGIC,
@@ -25,6 +18,14 @@ from tidegate_protocol.batches import (
 )
 from tidegate_protocol.errors import InvalidBatch
 from tidegate_protocol.records import decode_records
+
+from ..rules.records.mirrored_batches import (
+    ABORT,
+    COMMIT,
+    PLAIN,
+    TRANSACTIONAL,
+    MirroredBatch,
+)
 
 _NO_FLAGS: Final = 0
 # The key of a marker: version and type (KIP-98).  Later versions may add fields.

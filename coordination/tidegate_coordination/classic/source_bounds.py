@@ -14,8 +14,8 @@ from tidegate_protocol.messages.list_offsets import (
     ListOffsetsTopic,
 )
 
-from ..classic.cluster import ClassicCluster
-from ..classic.errors import ClassicError, Refused
+from .cluster import ClassicCluster
+from .errors import ClassicError, Refused
 
 EARLIEST: Final = -2
 LATEST: Final = -1

@@ -11,7 +11,8 @@ from typing import TypeAlias
 
 import trio
 
-from ..peers.name_lookups import NameLookups
+from tidegate_runtime.name_lookups import NameLookups
+
 from .errors import AuthenticationFailed, BrokerUnreachable
 from .properties import Address, ClientProperties
 from .tls import make_tls_context, tls_reason

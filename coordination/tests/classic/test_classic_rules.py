@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tidegate_gateway.classic.errors import (
+from tidegate_coordination.classic.errors import (
     AnotherCluster,
     AuthenticationFailed,
     BrokerUnreachable,
@@ -18,8 +18,8 @@ from tidegate_gateway.classic.errors import (
     Refused,
     kind_of_code,
 )
-from tidegate_gateway.classic.metadata import ClusterMetadata, updated
-from tidegate_gateway.classic.retries import (
+from tidegate_coordination.classic.metadata import ClusterMetadata, updated
+from tidegate_coordination.classic.retries import (
     Backoff,
     code_to_repeat,
     codes_in,

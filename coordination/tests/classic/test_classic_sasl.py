@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from scramp import ScramMechanism
 
-from tidegate_gateway.classic.errors import AuthenticationFailed
-from tidegate_gateway.classic.jaas import SaslCredentials
-from tidegate_gateway.classic.sasl import MAX_ITERATIONS, conversation
+from tidegate_coordination.classic.errors import AuthenticationFailed
+from tidegate_coordination.classic.jaas import SaslCredentials
+from tidegate_coordination.classic.sasl import MAX_ITERATIONS, conversation
 
 SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 

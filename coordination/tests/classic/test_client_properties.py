@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tidegate_gateway.classic.errors import BadProperties
-from tidegate_gateway.classic.jaas import SaslCredentials, read_credentials
-from tidegate_gateway.classic.properties import (
+from tidegate_coordination.classic.errors import BadProperties
+from tidegate_coordination.classic.jaas import SaslCredentials, read_credentials
+from tidegate_coordination.classic.properties import (
     Address,
     ClientProperties,
     Pem,

@@ -17,9 +17,9 @@ from scramp import ScramException, ScramMechanism
 from trio.testing import MockClock
 
 from tests.worlds.scripted_broker import ADDRESS, PROPERTIES, Asked, HangUp, ScriptedBroker
-from tidegate_gateway.classic.connection import BrokerConnection, open_connection
-from tidegate_gateway.classic.dialling import tls_dial
-from tidegate_gateway.classic.errors import (
+from tidegate_coordination.classic.connection import BrokerConnection, open_connection
+from tidegate_coordination.classic.dialling import tls_dial
+from tidegate_coordination.classic.errors import (
     AuthenticationFailed,
     BadProperties,
     BrokerUnreachable,
@@ -27,9 +27,9 @@ from tidegate_gateway.classic.errors import (
     Refused,
     Unsupported,
 )
-from tidegate_gateway.classic.jaas import SaslCredentials
-from tidegate_gateway.classic.properties import Pem, TlsProperties
-from tidegate_gateway.classic.tls import make_tls_context
+from tidegate_coordination.classic.jaas import SaslCredentials
+from tidegate_coordination.classic.properties import Pem, TlsProperties
+from tidegate_coordination.classic.tls import make_tls_context
 from tidegate_protocol.messages import metadata as me
 from tidegate_protocol.messages import sasl_authenticate as sa
 from tidegate_protocol.messages import sasl_handshake as sh
