@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ssl
+from dataclasses import replace
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 
 from .errors import BadProperties
-from .properties import Pem, TlsProperties
+from .properties import ClientProperties, Pem, TlsProperties
 
 
 def make_tls_context(properties: TlsProperties) -> ssl.SSLContext:
@@ -90,3 +91,26 @@ def _reason(error: Exception) -> str:
 def tls_reason(error: ssl.SSLError) -> str:
     """Return OpenSSL's reason in words."""
     return (error.reason or "TLS error").replace("_", " ").lower()
+
+
+def with_texts(properties: ClientProperties) -> ClientProperties:
+    """Return properties that hold the texts of their PEM files, for a process that has no such
+    files.  Reads files, so it blocks.
+
+    Raises:
+      BadProperties: a file cannot be read.
+    """
+    tls = properties.tls
+    if tls is None:
+        return properties
+    truststore, keystore = _with_text(tls.truststore), _with_text(tls.keystore)
+    return replace(properties, tls=replace(tls, truststore=truststore, keystore=keystore))
+
+
+def _with_text(store: Pem | None) -> Pem | None:
+    if store is None or not store.path:
+        return store
+    try:
+        return Pem(text=Path(store.path).read_text(encoding="ascii", errors="replace"))
+    except OSError as error:
+        raise BadProperties(f"{store.path} cannot be read ({_reason(error)}).") from None

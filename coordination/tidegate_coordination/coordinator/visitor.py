@@ -28,9 +28,11 @@ _log = structlog.get_logger("tidegate.visitor")
 
 
 async def register_visitor(
-    coordinator: Coordinator, kind: str, *, rng: Random, software_version: str
+    coordinator: Coordinator, kind: str, *, rng: Random, software_version: str, zone: str = ""
 ) -> None:
     """Begin an incarnation; kind: the prefix of its instance key.
+
+    zone: a part of the keys of its WAL objects; a visitor that writes some needs one.
 
     Raises:
       CoordinatorUnavailable: the log does not answer.
@@ -41,7 +43,7 @@ async def register_visitor(
         proposal = Register(
             node_id=-rng.choice(_NODE_IDS),
             instance_key=f"{kind}-{rng.randbytes(12).hex()}",
-            zone="",
+            zone=zone,
             endpoints=(),
             software_version=software_version,
             cluster_id="",

@@ -25,6 +25,7 @@ from tidegate_coordination.classic.source_bounds import (
 )
 from tidegate_coordination.coordinator.coordinator import Coordinator, ProposalFailed
 from tidegate_coordination.coordinator.waiting import CoordinatorUnavailable
+from tidegate_coordination.rules.import_claims import is_imported
 from tidegate_coordination.rules.mirrors import ANY_END, PlaceMirrors, Placing
 from tidegate_coordination.state.links import Link
 from tidegate_coordination.state.records.partitions import Partition
@@ -99,7 +100,10 @@ class LinkMirror:
         async with trio.open_nursery() as nursery:
             while True:
                 self._assign()
-                await self._rewind()
+                if is_imported(self._state, self._link.name):
+                    self._stand_aside()
+                else:
+                    await self._rewind()
                 # A broker may have answered before it heard of a topic or of a leader.
                 is_old = trio.current_time() - self._refreshed_at > REFRESH_SECONDS
                 if self._is_stale or is_old:
@@ -133,6 +137,11 @@ class LinkMirror:
             if number not in self.mirrors:
                 self.mirrors[number] = PartitionMirror(topic, index, number)
                 self._is_stale = True
+
+    def _stand_aside(self) -> None:
+        """Give nothing more to the writer: an import copies the partitions."""
+        for mirror in self.mirrors.values():
+            mirror.is_lost = True
 
     async def _rewind(self) -> None:
         """Let the partitions with a refused batch begin again where they end now."""

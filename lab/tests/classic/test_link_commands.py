@@ -15,12 +15,12 @@ from trio.testing import MockClock
 
 from tests.worlds.app_world import pages_of
 from tidegate_coordination.classic.cluster import ClassicCluster
+from tidegate_coordination.classic.opened_source import opened_source, properties_of
 from tidegate_coordination.classic.properties import read_client_properties
 from tidegate_coordination.classic.retries import Backoff
 from tidegate_coordination.rules.mirrors import LinkRefusal
 from tidegate_coordination.state.links import Link
 from tidegate_gateway.cli.link import text
-from tidegate_gateway.cli.link.source import opened_source, properties_of
 from tidegate_gateway.links.survey import candidates_of, findings
 from tidegate_gateway.links.verifying import compared
 from tidegate_runtime.settings_texts import BadSource

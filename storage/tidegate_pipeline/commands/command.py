@@ -1,4 +1,4 @@
-"""The commands `tidegate pipeline run`, `once` and `status`, plugged into `tidegate`.
+"""The commands `tidegate pipeline run`, `once`, `import` and `status`, plugged into `tidegate`.
 
 This module has only options and help; each command imports its work when it is called.
 """
@@ -137,6 +137,38 @@ def once(
     from .once import run_once
 
     raise typer.Exit(run_once(options, as_json=json, log_level=log_level))
+
+
+@app.command("import")
+def import_(
+    link: Annotated[str, typer.Argument(metavar="LINK", help="The link's name.")],
+    topic: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Only this topic; may be repeated.")
+    ] = None,
+    client_properties: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Kafka client properties for a source with SASL or TLS."),
+    ] = None,
+    data: Data = Path("tidegate-data"),
+    object_store: ObjectStore = None,
+    log: LogUrl = None,
+    runner: Runner = None,
+    master: Master = "",
+    max_failures: MaxFailures = 4,
+    json: Json = False,
+    log_level: LogLevel = "warning",
+) -> None:
+    """Copy the backlog of a link's topics in parallel, while gateways do not mirror them; and end.
+
+    It goes on where it ended if it is stopped or killed. The exit code is 1 if partitions could not
+    be copied, 2 if there is no cluster yet.
+    """
+    from .importing import ImportOptions, run_import
+
+    unused = {"speculation": False, "segment_bytes": 64 << 20, "rest_ms": 0, "patience_ms": 0}
+    options = _options({**unused, **locals()})
+    wanted = ImportOptions(link, tuple(topic or ()), client_properties)
+    raise typer.Exit(run_import(options, wanted, as_json=json, log_level=log_level))
 
 
 @app.command()

@@ -210,7 +210,7 @@ async def opened_shared(options: Options, stopping: Stopping) -> AsyncGenerator[
         yield Shared(log, url, store, url_of_store)
 
 
-async def _checked_state(shared: Shared) -> ClusterState:
+async def checked_state(shared: Shared) -> ClusterState:
     """Load the state of the cluster, and check that the store is its own; see living_driver()."""
     state = await load_state_in_use(shared.log, shared.log_url)
     if await read_owner(shared.store) is None:
@@ -239,7 +239,7 @@ async def living_driver(
       StopAsked: a signal came before the driver registered.
     """
     with stopping.until_asked():
-        state = await _checked_state(shared)
+        state = await checked_state(shared)
     rng = Random(os.urandom(32))
     coordinator = Coordinator(shared.log, state, rng=rng, wall_clock=time.time)
     driver = Driver(

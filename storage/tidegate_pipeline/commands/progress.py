@@ -5,7 +5,17 @@ from __future__ import annotations
 import sys
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
 
 
 class RoundBar:
@@ -41,6 +51,44 @@ class RoundBar:
         if self._progress is not None:
             self._progress.stop()
             self._progress = None
+
+
+class _Rate(ProgressColumn):
+    """Shows MiB/s."""
+
+    def render(self, task: Task) -> Text:
+        speed = task.speed
+        return Text("" if speed is None else f"{speed / (1 << 20):.1f} MiB/s")
+
+
+class ImportBar:
+    """Shows how many bytes are imported, the speed, and the time that is left."""
+
+    def __init__(self, *, is_shown: bool) -> None:
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            DownloadColumn(binary_units=True),
+            _Rate(),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+            transient=True,
+            disable=not is_shown,
+        )
+        self._task = self._progress.add_task("importing", total=None)
+
+    def __enter__(self) -> ImportBar:
+        """Show the bar."""
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Remove the bar."""
+        self._progress.stop()
+
+    def __call__(self, done: int, left: int) -> None:
+        """See ImportDriver's on_progress."""
+        self._progress.update(self._task, completed=done, total=done + left)
 
 
 def is_terminal() -> bool:

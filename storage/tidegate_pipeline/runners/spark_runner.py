@@ -23,6 +23,7 @@ import trio
 
 from ..tasks.error_texts import error_text
 from ..tasks.work import MergeTask, UnitResult
+from .spark_job import SparkJob
 from .spark_session import ResidentSpark, RunningSpark
 from .spark_task import SparkTask
 from .spark_trouble import AttemptsUsedUp, NoSpark
@@ -31,7 +32,6 @@ _log = structlog.get_logger("tidegate.pipeline.spark")
 
 # Jobs beyond the slots, so that Spark has planned the next task when one ends.
 JOBS_BEYOND_SLOTS: Final = 1
-CANCEL_AGAIN_SECONDS: Final = 0.2
 # The most attempts whose results the driver may have missed when it restarts a session.
 UNSEEN_ATTEMPTS: Final = 1 << 16
 # The largest number that segment names and the log can hold.
@@ -103,8 +103,8 @@ class SparkRunner:
                 async with trio.open_nursery() as nursery:
                     for number, task in enumerate(batch.tasks):
                         await slots.acquire()
-                        job = _Job(spark, f"{batch.tag}-{number}", task)
-                        nursery.start_soon(self._do_task, job, batch, slots)
+                        job = SparkJob(spark, f"{batch.tag}-{number}", task.encode())
+                        nursery.start_soon(self._do_task, job, task, batch, slots)
         except (NoSpark, AttemptsUsedUp) as error:
             batch.trouble = error
         except Exception as error:
@@ -133,16 +133,18 @@ class SparkRunner:
             raise AttemptsUsedUp("all attempt numbers are used up; starting another incarnation")
         return spark
 
-    async def _do_task(self, job: _Job, batch: _Batch, slots: trio.Semaphore) -> None:
+    async def _do_task(
+        self, job: SparkJob, task: MergeTask, batch: _Batch, slots: trio.Semaphore
+    ) -> None:
         function = SparkTask(self._store_url, self._first_attempt)
         try:
-            results = await job.run(function)
+            rows = await job.run(function)
         finally:
             slots.release()
-        if isinstance(results, Exception):
-            _log.error("a task was lost", units=len(job.task.units), error=error_text(results))
+        if isinstance(rows, Exception):
+            _log.error("a task was lost", units=len(task.units), error=error_text(rows))
             return
-        for result in results:
+        for result in map(UnitResult.decode, rows):
             self._note_attempts(result)
             batch.results.send_nowait(result)
 
@@ -169,55 +171,3 @@ async def spark_runner(
     async with trio.open_nursery() as nursery:
         yield SparkRunner(store_url, resident, nursery)
         nursery.cancel_scope.cancel()
-
-
-class _Job:
-    """One task as a job of Spark's; tag: unique."""
-
-    def __init__(self, spark: RunningSpark, tag: str, task: MergeTask) -> None:
-        self.task = task
-        self._spark = spark
-        self._tag = tag
-        self._done = trio.Event()
-
-    async def run(self, function: SparkTask) -> list[UnitResult] | Exception:
-        """Return the results, or the error that Spark raised."""
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._cancel_with_us)
-            try:
-                results = await trio.to_thread.run_sync(self._run, function)
-            finally:
-                # Also if it was cancelled before its thread started.
-                self._done.set()
-        return results
-
-    async def _cancel_with_us(self) -> None:
-        """When this task is cancelled, cancel the job in Spark again and again until it ends."""
-        try:
-            await self._done.wait()
-        except trio.Cancelled:
-            with trio.CancelScope(shield=True):
-                while not self._done.is_set():
-                    await trio.to_thread.run_sync(self._cancel)
-                    with trio.move_on_after(CANCEL_AGAIN_SECONDS):
-                        await self._done.wait()
-            raise
-
-    def _cancel(self) -> None:
-        try:
-            self._spark.session.sparkContext.cancelJobsWithTag(self._tag)
-        except Exception as error:
-            # The JVM is gone, and with it the job: the job's thread gets an error by itself.
-            _log.info("could not cancel a job", error=error_text(error))
-
-    def _run(self, function: SparkTask) -> list[UnitResult] | Exception:
-        context = self._spark.session.sparkContext
-        try:
-            context.addJobTag(self._tag)
-            try:
-                rows = self._spark.run_rows(self.task.encode(), function)
-            finally:
-                context.removeJobTag(self._tag)
-            return [UnitResult.decode(row) for row in rows]
-        except Exception as error:
-            return error

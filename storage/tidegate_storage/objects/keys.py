@@ -141,7 +141,7 @@ def parse_wal_key(key: str) -> WalKey:
     """
     try:
         cluster_id, timeline, kind, zone, node_and_incarnation, counter = key.split("/")
-        node_id, incarnation = node_and_incarnation.split("-")
+        node_id, _, incarnation = node_and_incarnation.rpartition("-")
         found = WalKey(
             unquote(cluster_id),
             int(timeline),

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import trio
 
+from tidegate_coordination.classic.opened_source import opened_source
 from tidegate_coordination.classic.source_bounds import LATEST, Place, source_offsets
 from tidegate_coordination.rules.mirrors import LinkRefusal, RemoveLink, SetLink
 from tidegate_coordination.state.cluster import ClusterState
@@ -23,7 +24,6 @@ from ...links.source_topics import TopicPatterns, wanted
 from ...name_patterns import BadPattern
 from ..asking import confirmed
 from ..existing_cluster import NOT_DONE, ClusterOptions, opened_cluster, run_told
-from .source import opened_source
 from .text import (
     Added,
     Copy,

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from tidegate_coordination.classic.errors import ClassicError
+from tidegate_coordination.classic.opened_source import opened_source
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.links import Link
 from tidegate_runtime.settings_texts import BadSource
@@ -19,7 +20,6 @@ from ...name_patterns import BadPattern
 from ..existing_cluster import NOT_DONE, ClusterOptions, opened_cluster, run_told
 from ..table import aligned, mark, printable
 from .commands import known_link
-from .source import opened_source
 
 _MIB: Final = 1 << 20
 

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from tidegate_coordination.classic.cluster import ClassicCluster
 from tidegate_coordination.classic.errors import ClassicError
+from tidegate_coordination.classic.opened_source import opened_source
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.topics import Topic
 from tidegate_runtime.settings_texts import BadSource
@@ -20,7 +21,6 @@ from ..bar import BytesBar
 from ..existing_cluster import NOT_DONE, ClusterOptions, opened_cluster, run_told
 from ..table import aligned, printable
 from .commands import known_link
-from .source import opened_source
 
 _SHOWN: Final = 50
 

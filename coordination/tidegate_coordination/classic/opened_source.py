@@ -12,12 +12,13 @@ from typing import Final
 
 import trio
 
-from tidegate_coordination.classic.cluster import ClassicCluster
-from tidegate_coordination.classic.dialling import dial_of
-from tidegate_coordination.classic.errors import ClassicError
-from tidegate_coordination.classic.properties import ClientProperties, read_client_properties
-from tidegate_coordination.classic.retries import Backoff
 from tidegate_runtime.settings_texts import BadSource
+
+from .cluster import ClassicCluster
+from .dialling import dial_of
+from .errors import ClassicError
+from .properties import ClientProperties, read_client_properties
+from .retries import Backoff
 
 
 def properties_of(bootstrap_servers: str, file: Path | None) -> ClientProperties:

@@ -1,0 +1,261 @@
+"""An import copies the backlog of a link's topics while the gateways' mirrors stand aside."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from random import Random
+
+import pytest
+import trio
+from msgspec.structs import replace
+from trio.testing import MockClock
+
+from tests.worlds.several_gateways import Clock
+from tidegate_coordination.classic.cluster import ClassicCluster
+from tidegate_coordination.classic.properties import read_client_properties
+from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_coordination.coordinator.visitor import keep_lease
+from tidegate_coordination.rules.gateways import ReleaseClaim
+from tidegate_coordination.rules.import_claims import import_claim
+from tidegate_coordination.state.cluster import ClusterState
+from tidegate_coordination.state.records.objects import WalName
+from tidegate_pipeline.importing import broker_reader, partition_import
+from tidegate_pipeline.importing.broker_bounds import BrokerBounds
+from tidegate_pipeline.importing.broker_reader import BrokerOrigin
+from tidegate_pipeline.importing.import_driver import ImportDriver
+from tidegate_pipeline.importing.local_import import LocalImportRunner
+from tidegate_pipeline.importing.work import ImportTask, UnitDone
+from tidegate_protocol.batches import TRANSACTIONAL
+from tidegate_simulation.classic.log_faults import raise_log_start, remove_records
+
+from .test_mirrors import World, becomes, mirroring
+
+PROPERTIES = read_client_properties("bootstrap.servers=b1:9092,b2:9092", "test")
+
+
+@dataclass
+class Hurt:
+    """A runner whose tasks get lost, come late, or come twice.
+
+    losing: so many tasks return nothing.  die_after: the driver dies with that task.
+    """
+
+    inner: LocalImportRunner
+    losing: int = 0
+    die_after: int = 1 << 30
+    object_bytes: int = 200
+    tasks: list[ImportTask] = field(default_factory=list)
+
+    async def slots(self) -> int:
+        return 3
+
+    async def run(self, task: ImportTask) -> Sequence[UnitDone]:
+        self.tasks.append(task)
+        count = len(self.tasks)
+        if count > self.die_after:
+            await trio.sleep_forever()
+        done = await self.inner.run(replace(task, object_bytes=self.object_bytes))
+        await trio.sleep(Random(count).random())
+        if count <= self.losing:
+            return ()
+        return done
+
+
+@dataclass
+class Importing:
+    """An import's process."""
+
+    driver: ImportDriver
+    coordinator: Coordinator
+    runner: Hurt
+
+    async def run(self, *names: str) -> None:
+        await self.coordinator.catch_up()
+        topics = self.coordinator.state.links.topics_of("src")
+        await self.driver.run([each for each in topics if each.name in (names or ("t",))])
+
+    @property
+    def problems(self) -> list[str]:
+        return [each.problem for each in self.driver.partitions if each.problem]
+
+
+@asynccontextmanager
+async def importing(world: World, seed: int = 1) -> AsyncIterator[Importing]:
+    async with trio.open_nursery() as nursery:
+        coordinator = Coordinator(
+            world.ours.log, ClusterState(), rng=Random(seed), wall_clock=Clock()
+        )
+        nursery.start_soon(coordinator.run)
+        await coordinator.catch_up()
+        cluster = ClassicCluster(nursery, world.servers.dial, PROPERTIES, rng=Random(seed))
+        cluster_id = world.source.cluster_id
+        origin = BrokerOrigin(PROPERTIES, cluster_id, lambda _: world.servers.dial)
+        runner = Hurt(LocalImportRunner(world.ours.store, origin))
+        driver = ImportDriver(
+            coordinator,
+            runner,
+            BrokerBounds(cluster, cluster_id),
+            "src",
+            rng=Random(seed),
+            software_version="0",
+        )
+        await driver.register()
+        nursery.start_soon(keep_lease, coordinator)
+        await driver.take_claim(lambda: None)
+        yield Importing(driver, coordinator, runner)
+        nursery.cancel_scope.cancel()
+
+
+async def linked(world: World) -> None:
+    await world.link()
+    await becomes(lambda: world.copy(1) is not None)
+
+
+def next_offset(driver: Importing, index: int = 0) -> int:
+    """Return where the copy of a partition of t ends."""
+    state = driver.coordinator.state
+    return state.partitions[state.topics.by_name["t"].partition_numbers[index]].next_offset
+
+
+def by_importer(world: World, driver: Importing, index: int = 0) -> int:
+    """Return how many runs of a partition the import has written."""
+    state = world.gateways[0].gateway.coordinator.state
+    copy = world.copy(index)
+    assert copy is not None
+    names = [state.objects.name(copy.runs[at].object_number) for at in range(len(copy.runs))]
+    return sum(
+        isinstance(each, WalName) and each.incarnation == driver.coordinator.incarnation
+        for each in names
+    )
+
+
+@pytest.fixture
+def small_units(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Units of a few batches."""
+    monkeypatch.setattr(partition_import, "UNIT_BYTES", 300)
+    monkeypatch.setattr(partition_import, "FIRST_UNIT_BYTES", 100)
+    monkeypatch.setattr(broker_reader, "FETCH_BYTES", 200)
+
+
+async def test_an_import_copies_while_the_mirrors_stand_aside(
+    autojump_clock: MockClock, small_units: None
+) -> None:
+    async with mirroring() as world, importing(world) as first:
+        await linked(world)
+        for number in range(40):
+            world.write(1 + number % 4, number % 2)
+        await trio.sleep(60)
+        copy = world.copy()
+        assert copy is not None
+        assert copy.next_offset == 0
+        await first.run()
+        assert first.problems == []
+        assert len({task.units[0].number for task in first.runner.tasks}) > 4
+        world.write(3)
+        await first.driver.leave()
+        for index in (0, 1):
+            await world.copied(index)
+            assert by_importer(world, first, index) > 2
+
+
+async def test_transactions_gaps_and_markers_are_the_sources(
+    autojump_clock: MockClock, small_units: None
+) -> None:
+    async with mirroring() as world, importing(world) as first:
+        await linked(world)
+        head = {"producer_epoch": 0, "attributes": TRANSACTIONAL}
+        for number in range(12):
+            world.write(2, producer_id=7, base_sequence=2 * number, **head)
+            world.write(3)
+            if number % 3 == 2:
+                world.mark(7, committed=number % 2 == 0)
+        remove_records(world.log(), {2, 3, 4, 12, 13, 14, 30})
+        await first.run()
+        assert first.problems == []
+        assert next_offset(first) == world.log().high_watermark
+        await first.driver.leave()
+        await world.copied()
+
+
+@pytest.mark.parametrize("start", [3, 4, 6, 9])
+async def test_a_source_whose_log_begins_late(
+    autojump_clock: MockClock, small_units: None, start: int
+) -> None:
+    async with mirroring() as world, importing(world) as first:
+        await linked(world)
+        for _ in range(3):
+            world.write(3)
+        raise_log_start(world.log(), start)
+        await first.run()
+        assert first.problems == []
+        await first.driver.leave()
+        await world.copied()
+
+
+async def test_lost_tasks_are_done_again(autojump_clock: MockClock, small_units: None) -> None:
+    async with mirroring() as world, importing(world) as first:
+        await linked(world)
+        for _ in range(30):
+            world.write(2)
+        first.runner.losing = 3
+        await first.run()
+        assert first.problems == []
+        await first.driver.leave()
+        await world.copied()
+
+
+async def test_a_driver_that_died_is_followed_by_another_one(
+    autojump_clock: MockClock, small_units: None
+) -> None:
+    async with mirroring() as world:
+        for _ in range(60):
+            world.write(2)
+        async with importing(world) as first:
+            await linked(world)
+            first.runner.die_after = 6
+            with trio.move_on_after(30):
+                await first.run()
+            assert 0 < next_offset(first) < world.log().high_watermark
+        async with importing(world, 2) as second:
+            await second.run()
+            assert second.problems == []
+            assert all(each.units[0].start > 0 for each in second.runner.tasks)
+            await second.driver.leave()
+        await world.copied()
+
+
+async def test_mirrors_go_on_once_the_lease_of_a_dead_import_has_run_out(
+    autojump_clock: MockClock,
+) -> None:
+    async with mirroring() as world:
+        async with importing(world):
+            await linked(world)
+            world.write(2)
+        await world.copied()
+
+
+async def test_two_writers_double_nothing(autojump_clock: MockClock, small_units: None) -> None:
+    """The second import took the claim while the first one stood still; both go on."""
+    async with mirroring() as world, importing(world) as first:
+        await linked(world)
+        for _ in range(60):
+            world.write(2)
+        await first.coordinator.propose(ReleaseClaim(import_claim("src")))
+        async with importing(world, 2) as second, trio.open_nursery() as nursery:
+            nursery.start_soon(first.run)
+            nursery.start_soon(second.run)
+        await first.driver.leave()
+        await world.copied()
+
+
+async def test_a_topic_that_was_made_anew_at_the_source_is_a_problem(
+    autojump_clock: MockClock,
+) -> None:
+    async with mirroring() as world, importing(world) as first:
+        await linked(world)
+        world.source.delete_topic("t")
+        world.source.create_topic("t", 2, replication_factor=2)
+        await first.run()
+        assert first.problems == ["the source has another topic of this name now"] * 2

@@ -1,0 +1,173 @@
+"""The import of one partition: which units are planned, under way, and next to publish.  Pure.
+
+    begin --> units [start, stop) in parallel --> done, in any order --> published in order
+
+Units tile the offsets from where the copy ends to the source's end, as seen at the beginning.  How
+many bytes an offset takes is learned from the first unit, which is alone.  A unit that ends early
+leaves a rest, which becomes a unit of its own, with the same place in the order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from tidegate_coordination.state.records.partitions import Partition
+from tidegate_coordination.state.topics import Topic
+
+from .work import ANOTHERS, Ending, ImportUnit, UnitDone
+
+UNIT_BYTES: Final = 64 << 20
+FIRST_UNIT_BYTES: Final = 8 << 20
+COUNTERS_A_UNIT: Final = 24
+UNITS_AHEAD: Final = 8
+"""So many units of a partition are at most under way or wait for an earlier one."""
+TRIES: Final = 4
+"""So often in a row a partition may fail."""
+
+
+@dataclass(slots=True, eq=False)
+class PartitionImport:
+    """See the module's head.
+
+    first, stop: the source's bounds at the beginning.  end: where the copy ends now.
+    publish_at: the start of the next unit to publish.
+    plan_at: the start of the next unit to plan.  rests: starts and stops of what units left.
+    under_way, waiting: units by their start; those that wait are done, and come after one that is
+    not.  offset_bytes: how many bytes an offset takes, about; 0 unknown.  published_bytes: so far.
+    is_at_end: the source gives no more, although its end may be above.  fails: in a row.
+    problem: why it does not go on, for people; "" if it does.
+    """
+
+    topic: Topic
+    index: int
+    number: int
+    first: int = 0
+    stop: int = 0
+    end: int = 0
+    publish_at: int = 0
+    plan_at: int = 0
+    rests: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
+    under_way: dict[int, ImportUnit] = field(default_factory=dict[int, ImportUnit])
+    waiting: dict[int, tuple[ImportUnit, UnitDone]] = field(
+        default_factory=dict[int, tuple[ImportUnit, UnitDone]]
+    )
+    offset_bytes: float = 0.0
+    published_bytes: int = 0
+    is_at_end: bool = False
+    fails: int = 0
+    problem: str = ""
+    _epoch: int = -1
+    _start: int = 0
+
+    @property
+    def name(self) -> str:
+        """Return the partition's name for people."""
+        return f"{self.topic.name}-{self.index}"
+
+    def begin(self, partition: Partition, first: int, stop: int) -> None:
+        """Plan anew from where the copy ends; the source's bounds are [first, stop).
+
+        The first stop holds: an import has an end, also if the source goes on.  The state must be
+        read to the end of the log.  Units under way count no more.
+        """
+        self.first, self.stop = first, self.stop or stop
+        self.end = partition.next_offset
+        self._start = self.publish_at = self.plan_at = max(self.end, first)
+        self._epoch = partition.leader_epoch if len(partition.runs) and self.end >= first else -1
+        self.rests, self.under_way, self.waiting = [], {}, {}
+        self.is_at_end = False
+
+    # -- planning ----------------------------------------------------------------------------------
+
+    @property
+    def is_over(self) -> bool:
+        """Return whether there is nothing more to do for it."""
+        is_done = self.publish_at >= self.stop or self.is_at_end
+        return bool(self.problem) or is_done
+
+    @property
+    def may_plan(self) -> bool:
+        """Return whether next_unit() may be called."""
+        if self.is_over or any(start == self.publish_at for start, _ in self.rests):
+            return not self.is_over  # all others wait for the rest that is published next
+        ahead = len(self.under_way) + len(self.waiting)
+        if ahead >= (UNITS_AHEAD if self.offset_bytes else 1):
+            return False
+        return bool(self.rests) or self.plan_at < self.stop
+
+    @property
+    def left_bytes(self) -> int:
+        """Return how many bytes are not published yet, about."""
+        return 0 if self.is_over else int((self.stop - self.publish_at) * self.offset_bytes)
+
+    def next_unit(self, number: int, first_counter: int) -> ImportUnit:
+        """Return the next unit, which is under way from now on."""
+        start, stop = self._next_range()
+        is_first = start == self._start
+        unit = ImportUnit(
+            number,
+            self.topic.topic_id,
+            self.topic.name,
+            self.index,
+            start,
+            stop,
+            self.end if is_first else ANOTHERS,
+            self._epoch if is_first else -1,
+            2 * UNIT_BYTES if self.offset_bytes else FIRST_UNIT_BYTES,
+            first_counter,
+            COUNTERS_A_UNIT,
+        )
+        self.under_way[start] = unit
+        return unit
+
+    def _next_range(self) -> tuple[int, int]:
+        if self.rests:
+            self.rests.sort()
+            return self.rests.pop(0)
+        start, stop = self.plan_at, self.stop
+        if self.offset_bytes:
+            stop = min(stop, start + max(int(UNIT_BYTES / self.offset_bytes), 1))
+        self.plan_at = stop
+        return start, stop
+
+    # -- results -----------------------------------------------------------------------------------
+
+    def take(self, unit: ImportUnit, done: UnitDone) -> bool:
+        """Take a result; return whether it counts: the unit may be of an earlier beginning."""
+        if self.under_way.get(unit.start) is not unit:
+            return False
+        del self.under_way[unit.start]
+        if done.ending is Ending.FAILED:
+            self.rests.append((unit.start, unit.stop))
+            return True
+        self._learn(unit, done)
+        self.waiting[unit.start] = unit, done
+        if done.ending is Ending.EARLY:
+            self.rests.append((done.next_offset, unit.stop))
+        return True
+
+    def _learn(self, unit: ImportUnit, done: UnitDone) -> None:
+        offsets = done.next_offset - unit.start
+        if done.read_bytes and offsets > 0:
+            self.offset_bytes = done.read_bytes / offsets
+
+    def publishable(self) -> Iterator[tuple[ImportUnit, UnitDone]]:
+        """Yield units in the order of offsets; published() must be called between two."""
+        while not self.is_over and self.publish_at in self.waiting:
+            yield self.waiting[self.publish_at]
+
+    def published(self, unit: ImportUnit, done: UnitDone) -> None:
+        """The batches of a unit are in the log."""
+        del self.waiting[unit.start]
+        self.publish_at = min(done.next_offset, unit.stop)
+        self.published_bytes += done.read_bytes
+        self.is_at_end = done.ending is Ending.NO_MORE
+        self.fails = 0
+
+    def failed(self, text: str) -> None:
+        """Something went wrong; after TRIES times without progress, the partition is given up."""
+        self.fails += 1
+        if self.fails >= TRIES:
+            self.problem = text

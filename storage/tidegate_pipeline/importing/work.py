@@ -1,0 +1,128 @@
+"""The messages between the driver of an import and its tasks: coordinates, never records."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final
+
+import msgspec
+
+ANOTHERS: Final = -1
+
+
+class ImportUnit(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """The batches of a partition that begin in the offsets [start, stop).
+
+    number: unique within the driver's incarnation.  partition: its index in the topic.
+    least: a batch that begins below start and reaches beyond it belongs to this unit, too; it may
+      not begin below this offset.  ANOTHERS: such a batch belongs to the unit before.
+    epoch: the leader epoch of the last batch before start; -1 if it is not known.
+    budget_bytes: the unit ends after about so many, also if that is before stop.
+    first_counter, counters: of the WAL objects that it may write.
+    """
+
+    number: int
+    topic_id: bytes
+    topic: str
+    partition: int
+    start: int
+    stop: int
+    least: int
+    epoch: int
+    budget_bytes: int
+    first_counter: int
+    counters: int
+
+
+class ImportTask(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """Units that one task does, one after another.
+
+    node_id, zone, incarnation: the driver's, for the names of the objects.  object_bytes,
+    object_batches: an object has no more, but for one batch.
+    """
+
+    cluster_id: str
+    timeline: int
+    zone: str
+    node_id: int
+    incarnation: int
+    object_bytes: int
+    object_batches: int
+    units: tuple[ImportUnit, ...]
+
+    def encode(self) -> bytes:
+        """Return it for a row."""
+        return _encoder.encode(self)
+
+    @classmethod
+    def decode(cls, data: bytes) -> ImportTask:
+        """Return the value that encode() encoded."""
+        return _task_decoder.decode(data)
+
+
+class WrittenBatch(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """position, length: bytes in the object.  facts: BatchFacts from record_count on.
+
+    The rest: see MirroredBatch.
+    """
+
+    position: int
+    length: int
+    facts: tuple[int, ...]
+    base_offset: int
+    next_offset: int
+    leader_epoch: int
+    kind: int
+
+
+class WrittenObject(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """A stored WAL object with batches of one partition, in the order of their offsets."""
+
+    counter: int
+    size_bytes: int
+    batches: tuple[WrittenBatch, ...]
+
+
+class Ending(IntEnum):
+    """Why a unit ended.
+
+    WHOLE: at its stop.  EARLY: its bytes or counters are used up.  NO_MORE: the source gives no
+    batch beyond, although its end may be above.  GONE: the source does not have the first offset.
+    DIVERGED: the source has another history.  FAILED: try again.
+    """
+
+    WHOLE = 1
+    EARLY = 2
+    NO_MORE = 3
+    GONE = 4
+    DIVERGED = 5
+    FAILED = 6
+
+
+class UnitDone(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """The result of a unit.
+
+    next_offset: all batches of the unit that begin below it are in the objects.  read_bytes: of
+    batches.  text: a sentence for people if it ended GONE, DIVERGED or FAILED.
+    """
+
+    number: int
+    ending: Ending
+    next_offset: int
+    objects: tuple[WrittenObject, ...] = ()
+    read_bytes: int = 0
+    text: str = ""
+
+    def encode(self) -> bytes:
+        """Return it for a row."""
+        return _encoder.encode(self)
+
+    @classmethod
+    def decode(cls, data: bytes) -> UnitDone:
+        """Return the value that encode() encoded."""
+        return _done_decoder.decode(data)
+
+
+_encoder = msgspec.msgpack.Encoder()
+_task_decoder = msgspec.msgpack.Decoder(ImportTask)
+_done_decoder = msgspec.msgpack.Decoder(UnitDone)

@@ -1,0 +1,71 @@
+"""One row as a job of Spark's, in a thread, which a cancellation ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final, TypeAlias
+
+import structlog
+import trio
+
+from ..tasks.error_texts import error_text
+from .arrow_rows import Batch
+from .spark_session import RunningSpark
+
+_log = structlog.get_logger("tidegate.pipeline.spark")
+
+CANCEL_AGAIN_SECONDS: Final = 0.2
+
+RowFunction: TypeAlias = Callable[[Iterator[Batch]], Iterator[Batch]]
+"""What mapInArrow calls in a worker."""
+
+
+class SparkJob:
+    """One row as a job of Spark's; tag: unique."""
+
+    def __init__(self, spark: RunningSpark, tag: str, row: bytes) -> None:
+        self._row = row
+        self._spark = spark
+        self._tag = tag
+        self._done = trio.Event()
+
+    async def run(self, function: RowFunction) -> list[bytes] | Exception:
+        """Return the rows of results, or the error that Spark raised."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._cancel_with_us)
+            try:
+                results = await trio.to_thread.run_sync(self._run, function)
+            finally:
+                # Also if it was cancelled before its thread started.
+                self._done.set()
+        return results
+
+    async def _cancel_with_us(self) -> None:
+        """When this task is cancelled, cancel the job in Spark again and again until it ends."""
+        try:
+            await self._done.wait()
+        except trio.Cancelled:
+            with trio.CancelScope(shield=True):
+                while not self._done.is_set():
+                    await trio.to_thread.run_sync(self._cancel)
+                    with trio.move_on_after(CANCEL_AGAIN_SECONDS):
+                        await self._done.wait()
+            raise
+
+    def _cancel(self) -> None:
+        try:
+            self._spark.session.sparkContext.cancelJobsWithTag(self._tag)
+        except Exception as error:
+            # The JVM is gone, and with it the job: the job's thread gets an error by itself.
+            _log.info("could not cancel a job", error=error_text(error))
+
+    def _run(self, function: RowFunction) -> list[bytes] | Exception:
+        context = self._spark.session.sparkContext
+        try:
+            context.addJobTag(self._tag)
+            try:
+                return self._spark.run_rows(self._row, function)
+            finally:
+                context.removeJobTag(self._tag)
+        except Exception as error:
+            return error
