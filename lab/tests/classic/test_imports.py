@@ -28,7 +28,7 @@ from tidegate_pipeline.importing.import_driver import ImportDriver
 from tidegate_pipeline.importing.local_import import LocalImportRunner
 from tidegate_pipeline.importing.work import ImportTask, UnitDone
 from tidegate_protocol.batches import TRANSACTIONAL
-from tidegate_simulation.classic.log_faults import raise_log_start, remove_records
+from tidegate_simulation.classic.log_faults import raise_log_start, remove_records, truncate
 
 from .test_mirrors import World, becomes, mirroring
 
@@ -46,6 +46,7 @@ class Hurt:
     losing: int = 0
     die_after: int = 1 << 30
     object_bytes: int = 200
+    late: tuple[int, float] = (-1, 0.0)
     tasks: list[ImportTask] = field(default_factory=list)
 
     async def slots(self) -> int:
@@ -58,6 +59,8 @@ class Hurt:
             await trio.sleep_forever()
         done = await self.inner.run(replace(task, object_bytes=self.object_bytes))
         await trio.sleep(Random(count).random())
+        if task.units[0].partition == self.late[0]:
+            await trio.sleep(self.late[1])
         if count <= self.losing:
             return ()
         return done
@@ -259,3 +262,25 @@ async def test_a_topic_that_was_made_anew_at_the_source_is_a_problem(
         world.source.create_topic("t", 2, replication_factor=2)
         await first.run()
         assert first.problems == ["the source has another topic of this name now"] * 2
+
+
+async def test_records_that_the_source_lost_meanwhile_are_a_problem(
+    autojump_clock: MockClock,
+) -> None:
+    async with mirroring() as world, importing(world) as first:
+        await linked(world)
+        for _ in range(4):
+            world.write(2)
+
+        async def loses() -> None:
+            await becomes(lambda: next_offset(first) == 8)
+            truncate(world.log(), 4)
+            world.source.move_leader("t", 0, 2)
+            world.write(9)
+
+        world.write(1, 1)
+        first.runner.late = (1, 30.0)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(loses)
+            await first.run()
+        assert "lost records from offset 4 on" in first.problems[0]

@@ -5,13 +5,13 @@
 It registers as the pipeline does, with an incarnation of its own after which its objects are named,
 and holds the claim at which the gateways' mirrors of the link stand aside.  How far a copy is, is
 where it ends in the state; so an import that died goes on where its last publication ended, and
-what its tasks wrote beyond are orphans.  Each batch names the end that it follows: nothing is
-published twice, whoever else writes.
+what its tasks wrote beyond are orphans.  Each batch names the end that it follows, so nothing is
+published twice, also if a mirror or another import writes to the partition.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Final, Protocol, TypeAlias
@@ -54,7 +54,21 @@ FIRST_PAUSE_SECONDS: Final = 0.5
 Place: TypeAlias = tuple[str, int]
 Bounds: TypeAlias = Mapping[Place, tuple[int, int] | str]
 """By topic and partition: where the source begins and ends, or why that is not known."""
-LookUp: TypeAlias = Callable[[Sequence[Topic]], Awaitable[Bounds]]
+
+
+class SourceSide(Protocol):
+    """What the driver itself asks of the source."""
+
+    async def bounds(self, topics: Sequence[Topic]) -> Bounds:
+        """Look where the partitions of topics begin and end."""
+        ...
+
+    async def difference(self, topic: Topic, index: int, epoch_ends: Mapping[int, int]) -> str:
+        """Return how the source's history differs from one whose epochs reach that far; "" for not
+        at all, or not known.  Units are read at different times: the source may lose records in an
+        unclean election meanwhile.
+        """
+        ...
 
 
 class ImportRunner(Protocol):
@@ -71,7 +85,7 @@ class ImportRunner(Protocol):
 
 @dataclass(slots=True)
 class ImportCounters:
-    """What was published; size_bytes: of batches."""
+    """The published work; size_bytes: of batches."""
 
     size_bytes: int = 0
     batches: int = 0
@@ -91,7 +105,7 @@ class ImportDriver:
         self,
         coordinator: Coordinator,
         runner: ImportRunner,
-        look_up: LookUp,
+        source: SourceSide,
         link: str,
         *,
         rng: Random,
@@ -102,7 +116,7 @@ class ImportDriver:
         self.counters = ImportCounters()
         self._coordinator = coordinator
         self._runner = runner
-        self._look_up = look_up
+        self._source = source
         self._link = link
         self._rng = rng
         self._software_version = software_version
@@ -144,8 +158,8 @@ class ImportDriver:
         """Copy the topics to where the source ends now.
 
         Raises:
-          CoordinatorUnavailable, ProposalFailed: the log does not answer.  What was published
-            stays.
+          CoordinatorUnavailable, ProposalFailed: the log does not answer.  Published
+            units stay.
         """
         await self._coordinator.catch_up()
         self.partitions = [
@@ -166,6 +180,11 @@ class ImportDriver:
                 else:
                     await self._changed.wait()
                     self._changed = trio.Event()
+        for each in self.partitions:
+            if not each.problem and each.epoch_ends:
+                each.problem = await self._source.difference(
+                    each.topic, each.index, each.epoch_ends
+                )
 
     async def leave(self) -> None:
         """Release the claim and end this incarnation."""
@@ -179,7 +198,7 @@ class ImportDriver:
 
     async def _begin(self, partitions: Sequence[PartitionImport]) -> None:
         topics = {each.topic.topic_id: each.topic for each in partitions}
-        bounds = await self._look_up(list(topics.values()))
+        bounds = await self._source.bounds(list(topics.values()))
         for each in partitions:
             found = bounds.get((each.topic.name, each.index), "the source does not have it")
             copy = self._copy(each)

@@ -13,7 +13,7 @@ from .work import ImportTask, ImportUnit, WrittenBatch, WrittenObject
 
 
 class FilledObject(NamedTuple):
-    """An object to be stored, and what the driver is told of it then."""
+    """An object to be stored, and its facts for the driver."""
 
     key: str
     body: bytearray

@@ -36,6 +36,7 @@ class PartitionImport:
     plan_at: the start of the next unit to plan.  rests: starts and stops of what units left.
     under_way, waiting: units by their start; those that wait are done, and come after one that is
     not.  offset_bytes: how many bytes an offset takes, about; 0 unknown.  published_bytes: so far.
+    epoch_ends: where the last published batch of each leader epoch ends.
     is_at_end: the source gives no more, although its end may be above.  fails: in a row.
     problem: why it does not go on, for people; "" if it does.
     """
@@ -55,6 +56,7 @@ class PartitionImport:
     )
     offset_bytes: float = 0.0
     published_bytes: int = 0
+    epoch_ends: dict[int, int] = field(default_factory=dict[int, int])
     is_at_end: bool = False
     fails: int = 0
     problem: str = ""
@@ -123,14 +125,18 @@ class PartitionImport:
         return unit
 
     def _next_range(self) -> tuple[int, int]:
-        if self.rests:
-            self.rests.sort()
-            return self.rests.pop(0)
-        start, stop = self.plan_at, self.stop
-        if self.offset_bytes:
-            stop = min(stop, start + max(int(UNIT_BYTES / self.offset_bytes), 1))
-        self.plan_at = stop
-        return start, stop
+        """Return the lowest offsets that no unit covers, as many as a unit has."""
+        if not self.rests:
+            self.rests.append((self.plan_at, self.stop))
+            self.plan_at = self.stop
+        self.rests.sort()
+        start, stop = self.rests.pop(0)
+        if not self.offset_bytes:
+            return start, stop
+        end = min(stop, start + max(int(UNIT_BYTES / self.offset_bytes), 1))
+        if end < stop:
+            self.rests.append((end, stop))
+        return start, end
 
     # -- results -----------------------------------------------------------------------------------
 
@@ -163,6 +169,8 @@ class PartitionImport:
         del self.waiting[unit.start]
         self.publish_at = min(done.next_offset, unit.stop)
         self.published_bytes += done.read_bytes
+        for written in done.objects:
+            self.epoch_ends |= {each.leader_epoch: each.next_offset for each in written.batches}
         self.is_at_end = done.ending is Ending.NO_MORE
         self.fails = 0
 

@@ -1,0 +1,205 @@
+"""Topics of Apache Kafka are imported while driver and workers get kill -9; every byte is compared.
+
+    PYTHONPATH=compat-tests .venv/bin/python compat-tests/migration/importing.py --mib 2000
+
+librdkafka writes to Kafka in all codecs, plain, idempotent and in transactions of which some abort;
+one topic is compacted.  The import runs on Spark.  Its driver is killed in the middle, then a
+worker of the next one, which must end.  `tidegate link verify` compares batch by batch and record
+by record.  Exit status 1 when anything differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from confluent_kafka import Producer
+from harness import broker
+from harness.places import ROOT
+
+from migration.mirror import COMMAND_SECONDS, RESULT_SECONDS, Mirror, Writers
+
+LINK: Final = "source"
+BULK: Final = "bulk"
+BULK_PARTITIONS: Final = 3
+ACTS: Final = 12
+LEASE_MS: Final = 8_000
+VALUE_BYTES: Final = 20_000
+CLEANED_SECONDS: Final = 20.0
+_KAFKA: Final = {"log.cleaner.backoff.ms": "100", "log.cleaner.threads": "1"}
+_COMPACTED: Final = {
+    "cleanup.policy": "compact",
+    "segment.ms": "300",
+    "min.cleanable.dirty.ratio": "0.01",
+}
+
+
+class Backlog(Writers):
+    """What there is to import."""
+
+    def __init__(self, bootstrap: str, rng: Random) -> None:
+        super().__init__(bootstrap, rng)
+        self.create("keyed", 1, **_COMPACTED)
+        self.create(BULK, BULK_PARTITIONS)
+
+    def fill(self, mib: int) -> None:
+        """Write all of it."""
+        for _ in range(ACTS):
+            self.act()
+            self._write_to("keyed", 100)
+        self._write_bulk(mib)
+
+    def _write_to(self, topic: str, count: int) -> None:
+        producer = self._producer()
+        for number in range(count):
+            producer.produce(topic, f"{number}".encode() * 10, key=f"k{number % 20}".encode())
+        producer.flush(RESULT_SECONDS)
+
+    def _write_bulk(self, mib: int) -> None:
+        producer = Producer(
+            {"bootstrap.servers": self._bootstrap, "log_level": 0, "batch.size": 200_000}
+        )
+        value = self._rng.randbytes(VALUE_BYTES)
+        for number in range((mib << 20) // VALUE_BYTES):
+            producer.produce(BULK, value, partition=number % BULK_PARTITIONS)
+            if number % 200 == 0:
+                producer.flush(RESULT_SECONDS)
+        producer.flush(RESULT_SECONDS)
+
+
+class Import:
+    """`tidegate pipeline import`, as a process."""
+
+    def __init__(self, data: Path) -> None:
+        words = ("pipeline", "import", LINK, "--runner", "spark", "--data", str(data), "--json")
+        self._objects = data / "objects"
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tidegate_gateway", *words],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+
+    def stored_bytes(self) -> int:
+        """Return the size of all objects that imports wrote."""
+        return sum(each.stat().st_size for each in self._objects.glob("*/*/wal/import/*/*"))
+
+    def wait_for(self, more: int) -> bool:
+        """Wait until it has stored so many bytes more; return False if it ended before."""
+        wanted = self.stored_bytes() + more
+        while self.stored_bytes() < wanted:
+            if self._process.poll() is not None:
+                return False
+            time.sleep(0.02)
+        return True
+
+    def kill(self) -> None:
+        """kill -9 of the driver; its JVM ends by itself."""
+        self._process.kill()
+        self._process.communicate()
+
+    def kill_worker(self) -> bool:
+        """kill -9 of a Python worker of Spark; return whether there was one."""
+        workers = list(_workers(self._process.pid))
+        for pid in workers[:1]:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        return bool(workers)
+
+    def result(self) -> dict[str, Any]:
+        """Wait for its end; return what it printed."""
+        out, err = self._process.communicate(timeout=COMMAND_SECONDS)
+        return dict(json.loads(out)) if out else {"problems": {"import": err.decode()}, "bytes": 0}
+
+
+def _workers(driver: int) -> Iterator[int]:
+    """Yield the process ids of Spark's workers: the JVM's daemon forks them."""
+    parents = dict(_parents())
+    for pid, daemon in parents.items():
+        if parents.get(parents.get(daemon, 0)) == driver:
+            yield pid
+
+
+def _parents() -> Iterator[tuple[int, int]]:
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            yield int(stat.parent.name), int(stat.read_text().rpartition(")")[2].split()[1])
+
+
+def run(mib: int, seed: int) -> dict[str, Any]:
+    """Run; return the figures, with what was wrong as `problems`."""
+    with ExitStack() as stack:
+        kafka = broker.start("kafka", _KAFKA)
+        stack.callback(kafka.stop)
+        gateway = broker.start("tidegate", {"lease.ms": str(LEASE_MS)})
+        stack.callback(gateway.stop)
+        assert isinstance(kafka, broker.LocalBroker)
+        assert isinstance(gateway, broker.LocalBroker)
+        for each in (kafka, gateway):
+            stack.callback(shutil.rmtree, each.folder / "data", ignore_errors=True)
+        backlog, mirror = Backlog(kafka.bootstrap, Random(seed)), Mirror(gateway)
+        backlog.fill(mib)
+        kills = _killed(mirror, kafka.bootstrap, mib)
+        last = Import(mirror.data)
+        if last.wait_for((mib << 20) // 8) and last.kill_worker():
+            kills += 1
+        done = last.result()
+        problems = [f"{name}: {text}" for name, text in done["problems"].items()]
+        problems += [] if _wait(mirror) else ["the copies did not become complete"]
+        problems += [*mirror.differences(), *mirror.differences("--records")]
+    return {
+        "records": backlog.records,
+        "kills": kills,
+        "bytes": done["bytes"],
+        "mib_per_second": done.get("mib_per_second"),
+        "problems": problems,
+    }
+
+
+def _killed(mirror: Mirror, bootstrap: str, mib: int) -> int:
+    """Begin an import before the mirrors can do anything, and kill it in the middle."""
+    servers = ("--bootstrap-servers", bootstrap)
+    mirror.command("link", "add", LINK, *servers, "--topics", "nothing-yet")
+    first = Import(mirror.data)
+    time.sleep(5)  # it takes the claim, and waits for topics
+    mirror.command("link", "add", LINK, *servers, "--topics", ".*", "--replace")
+    is_under_way = first.wait_for((mib << 20) // 3)
+    first.kill()
+    return int(is_under_way)
+
+
+def _wait(mirror: Mirror) -> bool:
+    until = time.monotonic() + RESULT_SECONDS
+    while time.monotonic() < until:
+        if mirror.is_complete():
+            return True
+        time.sleep(0.5)
+    return False
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description="topics of Apache Kafka, imported under kill -9")
+    parser.add_argument("--mib", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=1)
+    figures = run(**vars(parser.parse_args(arguments)))
+    print(json.dumps(figures))
+    return bool(figures["problems"])
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
