@@ -4,8 +4,9 @@
 
 librdkafka writes to Kafka in all codecs, plain, idempotent and in transactions of which some abort;
 one topic is compacted.  The import runs on Spark.  Its driver is killed in the middle, then a
-worker of the next one, which must end.  `tidegate link verify` compares batch by batch and record
-by record.  Exit status 1 when anything differs.
+worker of the next one, which must end.  Another cluster imports from the folders of Kafka's logs.
+`tidegate link verify` compares batch by batch and record by record.  Exit status 1 when anything
+differs.
 """
 
 from __future__ import annotations
@@ -37,9 +38,13 @@ BULK: Final = "bulk"
 BULK_PARTITIONS: Final = 3
 ACTS: Final = 12
 LEASE_MS: Final = 8_000
+CLAIM_SECONDS: Final = 4.0
 VALUE_BYTES: Final = 20_000
-CLEANED_SECONDS: Final = 20.0
-_KAFKA: Final = {"log.cleaner.backoff.ms": "100", "log.cleaner.threads": "1"}
+_KAFKA: Final = {
+    "log.cleaner.backoff.ms": "100",
+    "log.cleaner.threads": "1",
+    "replica.high.watermark.checkpoint.interval.ms": "200",
+}
 _COMPACTED: Final = {
     "cleanup.policy": "compact",
     "segment.ms": "300",
@@ -83,8 +88,8 @@ class Backlog(Writers):
 class Import:
     """`tidegate pipeline import`, as a process."""
 
-    def __init__(self, data: Path) -> None:
-        words = ("pipeline", "import", LINK, "--runner", "spark", "--data", str(data), "--json")
+    def __init__(self, data: Path, *more: str) -> None:
+        words = ("pipeline", "import", LINK, *more, "--data", str(data), "--json")
         self._objects = data / "objects"
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tidegate_gateway", *words],
@@ -93,6 +98,16 @@ class Import:
             stderr=subprocess.PIPE,
             start_new_session=True,
         )
+
+    @classmethod
+    def begun(cls, mirror: Mirror, bootstrap: str, *more: str) -> Import:
+        """Begin an import before the mirrors can do anything."""
+        servers = ("--bootstrap-servers", bootstrap)
+        mirror.command("link", "add", LINK, *servers, "--topics", "nothing-yet")
+        begun = cls(mirror.data, *more)
+        time.sleep(CLAIM_SECONDS)  # it takes the claim, and waits for topics
+        mirror.command("link", "add", LINK, *servers, "--topics", ".*", "--replace")
+        return begun
 
     def stored_bytes(self) -> int:
         """Return the size of all objects that imports wrote."""
@@ -140,7 +155,7 @@ def _parents() -> Iterator[tuple[int, int]]:
             yield int(stat.parent.name), int(stat.read_text().rpartition(")")[2].split()[1])
 
 
-def run(mib: int, seed: int) -> dict[str, Any]:
+def run(mib: int, seed: int, *, by_record: bool = True) -> dict[str, Any]:
     """Run; return the figures, with what was wrong as `problems`."""
     with ExitStack() as stack:
         kafka = broker.start("kafka", _KAFKA)
@@ -153,6 +168,7 @@ def run(mib: int, seed: int) -> dict[str, Any]:
             stack.callback(shutil.rmtree, each.folder / "data", ignore_errors=True)
         backlog, mirror = Backlog(kafka.bootstrap, Random(seed)), Mirror(gateway)
         backlog.fill(mib)
+        from_logs = _from_logs(kafka)
         kills = _killed(mirror, kafka.bootstrap, mib)
         last = Import(mirror.data)
         if last.wait_for((mib << 20) // 8) and last.kill_worker():
@@ -160,7 +176,9 @@ def run(mib: int, seed: int) -> dict[str, Any]:
         done = last.result()
         problems = [f"{name}: {text}" for name, text in done["problems"].items()]
         problems += [] if _wait(mirror) else ["the copies did not become complete"]
-        problems += [*mirror.differences(), *mirror.differences("--records")]
+        problems += [*mirror.differences(), *from_logs]
+        if by_record:
+            problems += mirror.differences("--records")
     return {
         "records": backlog.records,
         "kills": kills,
@@ -170,13 +188,28 @@ def run(mib: int, seed: int) -> dict[str, Any]:
     }
 
 
+def _from_logs(kafka: broker.LocalBroker) -> list[str]:
+    """Import from the folder of the logs into a cluster of its own; return what is wrong."""
+    with ExitStack() as stack:
+        gateway = broker.start("tidegate")
+        assert isinstance(gateway, broker.LocalBroker)
+        stack.callback(shutil.rmtree, gateway.folder / "data", ignore_errors=True)
+        stack.callback(gateway.stop)
+        mirror = Mirror(gateway)
+        one = Import.begun(
+            mirror, kafka.bootstrap, "--runner", "local", "--logs", str(kafka.folder / "data")
+        )
+        done = one.result()
+        problems = [f"{name}: {text}" for name, text in done["problems"].items()]
+        if done["bytes"] < BULK_PARTITIONS:
+            problems.append("nothing was imported from the folders")
+        problems += [] if _wait(mirror) else ["the copies did not become complete"]
+        return [f"from folders: {each}" for each in (*problems, *mirror.differences())]
+
+
 def _killed(mirror: Mirror, bootstrap: str, mib: int) -> int:
-    """Begin an import before the mirrors can do anything, and kill it in the middle."""
-    servers = ("--bootstrap-servers", bootstrap)
-    mirror.command("link", "add", LINK, *servers, "--topics", "nothing-yet")
-    first = Import(mirror.data)
-    time.sleep(5)  # it takes the claim, and waits for topics
-    mirror.command("link", "add", LINK, *servers, "--topics", ".*", "--replace")
+    """Begin an import on Spark, and kill it in the middle."""
+    first = Import.begun(mirror, bootstrap)
     is_under_way = first.wait_for((mib << 20) // 3)
     first.kill()
     return int(is_under_way)

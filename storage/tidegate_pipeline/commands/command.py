@@ -149,6 +149,12 @@ def import_(
         Path | None,
         typer.Option(metavar="FILE", help="Kafka client properties for a source with SASL or TLS."),
     ] = None,
+    logs: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="DIR", help="Read this log folder of a broker instead; may be repeated."
+        ),
+    ] = None,
     data: Data = Path("tidegate-data"),
     object_store: ObjectStore = None,
     log: LogUrl = None,
@@ -167,7 +173,7 @@ def import_(
 
     unused = {"speculation": False, "segment_bytes": 64 << 20, "rest_ms": 0, "patience_ms": 0}
     options = _options({**unused, **locals()})
-    wanted = ImportOptions(link, tuple(topic or ()), client_properties)
+    wanted = ImportOptions(link, tuple(topic or ()), client_properties, tuple(logs or ()))
     raise typer.Exit(run_import(options, wanted, as_json=json, log_level=log_level))
 
 

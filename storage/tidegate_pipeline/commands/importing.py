@@ -31,8 +31,11 @@ from tidegate_runtime.settings_texts import BadSource
 
 from ..importing.broker_bounds import BrokerBounds
 from ..importing.broker_reader import BrokerOrigin
-from ..importing.import_driver import ImportDriver, ImportRunner
+from ..importing.folder_bounds import FolderBounds, PartitionFolder, partition_folders
+from ..importing.folder_reader import FolderOrigin
+from ..importing.import_driver import ImportDriver, ImportRunner, SourceSide
 from ..importing.local_import import LocalImportRunner
+from ..importing.log_folders import BadFolder, Place
 from ..importing.partition_import import PartitionImport
 from ..importing.readers import Origin
 from ..tasks.memory import keep_memory
@@ -55,6 +58,7 @@ class ImportOptions:
     link: str
     topics: tuple[str, ...]
     client_properties: Path | None
+    logs: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,20 +105,16 @@ async def _import(options: Options, wanted: ImportOptions, kind: str, bar: Impor
         with stopping.until_asked():
             state = await checked_state(shared)
         link = _link(state, wanted.link)
-        properties = properties_of(link.bootstrap_servers, wanted.client_properties)
-        origin = BrokerOrigin(_movable(properties), link.cluster_id)
         async with (
-            opened_source(link.bootstrap_servers, wanted.client_properties) as cluster,
+            _opened_side(link, wanted) as (side, origin),
             _opened_runner(options, kind, shared.store_url, origin, stopping) as runner,
         ):
-            _check_cluster(cluster, link)
-            bounds = BrokerBounds(cluster, link.cluster_id)
             rng = Random(os.urandom(32))
             coordinator = Coordinator(shared.log, state, rng=rng, wall_clock=time.time)
             driver = ImportDriver(
                 coordinator,
                 runner,
-                bounds,
+                side,
                 link.name,
                 rng=rng,
                 software_version=version("tidegate"),
@@ -122,6 +122,34 @@ async def _import(options: Options, wanted: ImportOptions, kind: str, bar: Impor
             )
             return await _live(driver, coordinator, wanted, kind, stopping)
     raise StoppedAtOnce
+
+
+@asynccontextmanager
+async def _opened_side(
+    link: Link, wanted: ImportOptions
+) -> AsyncGenerator[tuple[SourceSide, Origin], None]:
+    """Open the source, for the driver and for tasks.
+
+    Raises:
+      BadSource: it cannot be used.
+    """
+    if wanted.logs:
+        folders = _folders(wanted.logs, link)
+        paths = {place: each.path for place, each in folders.items()}
+        yield FolderBounds(folders), FolderOrigin(paths)
+        return
+    properties = properties_of(link.bootstrap_servers, wanted.client_properties)
+    async with opened_source(link.bootstrap_servers, wanted.client_properties) as cluster:
+        _check_cluster(cluster, link)
+        origin = BrokerOrigin(_movable(properties), link.cluster_id)
+        yield BrokerBounds(cluster, link.cluster_id), origin
+
+
+def _folders(paths: Sequence[Path], link: Link) -> dict[Place, PartitionFolder]:
+    try:
+        return partition_folders([each.absolute() for each in paths], link.cluster_id)
+    except BadFolder as error:
+        raise BadSource(f"--logs: {error}") from None
 
 
 def _movable(properties: ClientProperties) -> ClientProperties:
