@@ -26,6 +26,7 @@ from tidegate_pipeline.importing.broker_bounds import BrokerBounds
 from tidegate_pipeline.importing.broker_reader import BrokerOrigin
 from tidegate_pipeline.importing.import_driver import ImportDriver
 from tidegate_pipeline.importing.local_import import LocalImportRunner
+from tidegate_pipeline.importing.visit import begin_visit, leave_link, take_link
 from tidegate_pipeline.importing.work import ImportTask, UnitDone
 from tidegate_protocol.batches import TRANSACTIONAL
 from tidegate_simulation.classic.log_faults import raise_log_start, remove_records, truncate
@@ -101,12 +102,10 @@ async def importing(world: World, seed: int = 1) -> AsyncIterator[Importing]:
             runner,
             BrokerBounds(cluster, cluster_id),
             "src",
-            rng=Random(seed),
-            software_version="0",
         )
-        await driver.register()
+        await begin_visit(coordinator, rng=Random(seed), software_version="0")
         nursery.start_soon(keep_lease, coordinator)
-        await driver.take_claim(lambda: None)
+        await take_link(coordinator, "src", lambda: None)
         yield Importing(driver, coordinator, runner)
         nursery.cancel_scope.cancel()
 
@@ -157,7 +156,7 @@ async def test_an_import_copies_while_the_mirrors_stand_aside(
         assert first.problems == []
         assert len({task.units[0].number for task in first.runner.tasks}) > 4
         world.write(3)
-        await first.driver.leave()
+        await leave_link(first.coordinator, "src")
         for index in (0, 1):
             await world.copied(index)
             assert by_importer(world, first, index) > 2
@@ -178,7 +177,7 @@ async def test_transactions_gaps_and_markers_are_the_sources(
         await first.run()
         assert first.problems == []
         assert next_offset(first) == world.log().high_watermark
-        await first.driver.leave()
+        await leave_link(first.coordinator, "src")
         await world.copied()
 
 
@@ -193,7 +192,7 @@ async def test_a_source_whose_log_begins_late(
         raise_log_start(world.log(), start)
         await first.run()
         assert first.problems == []
-        await first.driver.leave()
+        await leave_link(first.coordinator, "src")
         await world.copied()
 
 
@@ -205,7 +204,7 @@ async def test_lost_tasks_are_done_again(autojump_clock: MockClock, small_units:
         first.runner.losing = 3
         await first.run()
         assert first.problems == []
-        await first.driver.leave()
+        await leave_link(first.coordinator, "src")
         await world.copied()
 
 
@@ -225,7 +224,7 @@ async def test_a_driver_that_died_is_followed_by_another_one(
             await second.run()
             assert second.problems == []
             assert all(each.units[0].start > 0 for each in second.runner.tasks)
-            await second.driver.leave()
+            await leave_link(second.coordinator, "src")
         await world.copied()
 
 
@@ -249,7 +248,7 @@ async def test_two_writers_double_nothing(autojump_clock: MockClock, small_units
         async with importing(world, 2) as second, trio.open_nursery() as nursery:
             nursery.start_soon(first.run)
             nursery.start_soon(second.run)
-        await first.driver.leave()
+        await leave_link(first.coordinator, "src")
         await world.copied()
 
 

@@ -13,6 +13,7 @@ from tidegate_coordination.rules.records.wal import BatchOutcome, Refusal
 from tidegate_coordination.state.records.partitions import Partition
 from tidegate_coordination.state.topics import Topic
 from tidegate_pipeline.importing import partition_import
+from tidegate_pipeline.importing.counters import COUNTERS_A_UNIT, ObjectCounters
 from tidegate_pipeline.importing.object_filling import FilledObject, ObjectFiller
 from tidegate_pipeline.importing.partition_import import TRIES, UNITS_AHEAD, PartitionImport
 from tidegate_pipeline.importing.publishing import (
@@ -35,7 +36,7 @@ from tidegate_protocol import batches as pb
 from tidegate_storage.objects.wal import read_wal
 
 TOPIC = Topic(b"t" * 16, "t", [0], 1, {})
-UNIT = ImportUnit(1, TOPIC.topic_id, "t", 0, 10, 20, ANOTHERS, -1, 1 << 30, 5, 3)
+UNIT = ImportUnit(1, TOPIC.topic_id, "t", 0, 10, 20, ANOTHERS, -1, 1 << 30, (5, 6, 7))
 TASK = ImportTask("c", 1, "import", -9, 4, 1 << 20, 100, (UNIT,))
 
 
@@ -192,7 +193,7 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> PartitionImport:
 def units(each: PartitionImport) -> list[ImportUnit]:
     found: list[ImportUnit] = []
     while each.may_plan:
-        found.append(each.next_unit(len(found), 0))
+        found.append(each.next_unit(len(found), ()))
     return found
 
 
@@ -301,3 +302,16 @@ def test_what_is_copied_already_is_over() -> None:
     found.begin(Partition(7, TOPIC.topic_id, 0, next_offset=30), 0, 30)
     assert found.is_over
     assert found.left_bytes == 0
+
+
+# -- counters ----------------------------------------------------------------------------------
+
+
+def test_counters_that_a_unit_did_not_use_are_given_out_again() -> None:
+    counters = ObjectCounters()
+    first, second = counters.take(), counters.take()
+    assert (*first, *second) == tuple(range(2 * COUNTERS_A_UNIT))
+    unit = replace(UNIT, counters=first)
+    counters.release(unit, UnitDone(1, Ending.WHOLE, 20, (written(first[0], (10, 12)),)))
+    third = counters.take()
+    assert third == (*first[1:], 2 * COUNTERS_A_UNIT)

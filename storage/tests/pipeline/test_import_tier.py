@@ -39,7 +39,7 @@ from tidegate_runtime.settings_texts import BadSource
 from tidegate_storage.stores.load import open_store
 
 TOPIC = Topic(b"t" * 16, "a-topic", [0, 1], 1, {})
-UNIT = ImportUnit(1, TOPIC.topic_id, "a-topic", 0, 0, 1 << 40, ANOTHERS, -1, 1, 0, 1)
+UNIT = ImportUnit(1, TOPIC.topic_id, "a-topic", 0, 0, 1 << 40, ANOTHERS, -1, 1, (0,))
 PREFIX = "some/prefix-"
 KEY = rsa.generate_private_key(65537, 2048)
 AAD = b"a" * 32

@@ -22,8 +22,8 @@ from ..importing.broker_bounds import BrokerBounds
 from ..importing.broker_reader import BrokerOrigin
 from ..importing.folder_bounds import FolderBounds, PartitionFolder, partition_folders
 from ..importing.folder_reader import FolderOrigin
-from ..importing.import_driver import SourceSide
 from ..importing.log_folders import BadFolder, Place
+from ..importing.parts import SourceSide
 from ..importing.readers import Origin
 from .options import INSTALL
 

@@ -23,10 +23,12 @@ from tidegate_coordination.state.links import Link
 from tidegate_coordination.state.topics import Topic
 from tidegate_runtime.settings_texts import BadSource
 
-from ..importing.import_driver import ImportDriver, ImportRunner
+from ..importing.import_driver import ImportDriver
 from ..importing.local_import import LocalImportRunner
 from ..importing.partition_import import PartitionImport
+from ..importing.parts import ImportRunner
 from ..importing.readers import Origin
+from ..importing.visit import begin_visit, leave_link, take_link
 from ..tasks.memory import keep_memory
 from .import_sources import ImportOptions, opened_side
 from .options import Options, chosen_runner
@@ -96,8 +98,6 @@ async def _import(options: Options, wanted: ImportOptions, kind: str, bar: Impor
                 runner,
                 side,
                 link.name,
-                rng=rng,
-                software_version=version("tidegate"),
                 on_progress=bar,
             )
             return await _live(driver, coordinator, wanted, kind, stopping)
@@ -150,11 +150,12 @@ async def _live(
     async with trio.open_nursery() as nursery:
         nursery.start_soon(coordinator.run)
         with stopping.until_asked():
-            await driver.register()
+            rng = Random(os.urandom(32))
+            await begin_visit(coordinator, rng=rng, software_version=version("tidegate"))
         nursery.start_soon(keep_lease, coordinator)
         try:
             with stopping.until_asked():
-                await driver.take_claim(_say_busy(wanted.link))
+                await take_link(coordinator, wanted.link, _say_busy(wanted.link))
                 topics = await _topics(coordinator.state, wanted)
             stopping.tell(driver.stop)
             began = time.monotonic()
@@ -163,7 +164,7 @@ async def _live(
         finally:
             with trio.move_on_after(LEAVE_SECONDS) as leaving:
                 leaving.shield = True
-                await driver.leave()
+                await leave_link(coordinator, wanted.link)
         nursery.cancel_scope.cancel()
     return _Done(driver, kind, len(topics), seconds, stopping.is_asked)
 

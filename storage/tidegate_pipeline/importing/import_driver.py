@@ -11,10 +11,8 @@ published twice, also if a mirror or another import writes to the partition.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from random import Random
-from typing import Final, Protocol, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Final
 
 import structlog
 import trio
@@ -22,82 +20,33 @@ import trio
 from tidegate_coordination.coordinator.coordinator import (
     Coordinator,
     CoordinatorUnavailable,
-    Failure,
     ProposalFailed,
 )
-from tidegate_coordination.coordinator.visitor import register_visitor
-from tidegate_coordination.rules.gateways import ReleaseClaim, TakeClaim
-from tidegate_coordination.rules.import_claims import import_claim
-from tidegate_coordination.rules.mirrors import PlaceMirrors
-from tidegate_coordination.rules.records.wal import BatchOutcome, CommitWal
 from tidegate_coordination.state.records.partitions import Partition
 from tidegate_coordination.state.topics import Topic
 
+from .counters import ObjectCounters
 from .partition_import import PartitionImport
-from .publishing import end_after, placing_before, proposals, refusal_of
+from .parts import ImportCounters, ImportRunner, SourceSide
+from .unit_publisher import UnitPublisher
 from .work import Ending, ImportTask, ImportUnit, UnitDone
 
 _log = structlog.get_logger("tidegate.import")
 
-KIND: Final = "import"
-ZONE: Final = "import"
 OBJECT_BYTES: Final = 8 << 20
 # The most bytes that one batch takes in an entry of the log, as at a gateway's WAL writer.
 ENTRY_BYTES_PER_BATCH: Final = 120
 UNITS_A_TASK: Final = 16
 TASKS_BEYOND_SLOTS: Final = 1
-SETTLE_SECONDS: Final = 1.5
-"""The mirrors stand aside a moment after the claim, and their batches under way are committed."""
-CLAIM_SECONDS: Final = 0.25
 FIRST_PAUSE_SECONDS: Final = 0.5
-
-Place: TypeAlias = tuple[str, int]
-Bounds: TypeAlias = Mapping[Place, tuple[int, int] | str]
-"""By topic and partition: where the source begins and ends, or why that is not known."""
-
-
-class SourceSide(Protocol):
-    """What the driver itself asks of the source."""
-
-    async def bounds(self, topics: Sequence[Topic]) -> Bounds:
-        """Look where the partitions of topics begin and end."""
-        ...
-
-    async def difference(self, topic: Topic, index: int, epoch_ends: Mapping[int, int]) -> str:
-        """Return how the source's history differs from one whose epochs reach that far; "" for not
-        at all, or not known.  Units are read at different times: the source may lose records in an
-        unclean election meanwhile.
-        """
-        ...
-
-
-class ImportRunner(Protocol):
-    """Runs tasks somewhere: in this process, or on Spark."""
-
-    async def slots(self) -> int:
-        """Return how many tasks can run at once."""
-        ...
-
-    async def run(self, task: ImportTask) -> Sequence[UnitDone]:
-        """Return the results; units of a lost task have none.  May raise to end the import."""
-        ...
-
-
-@dataclass(slots=True)
-class ImportCounters:
-    """The published work; size_bytes: of batches."""
-
-    size_bytes: int = 0
-    batches: int = 0
-    objects: int = 0
-    failed: int = 0
 
 
 class ImportDriver:
     """See the module's head.
 
     Args:
-      coordinator: its state holds the log so far; the caller runs its run().
+      coordinator: its state holds the log so far; the caller runs its run(), and has begun the
+        visit (visit.py).
       on_progress: called with bytes published, and those that are left, about.
     """
 
@@ -108,8 +57,6 @@ class ImportDriver:
         source: SourceSide,
         link: str,
         *,
-        rng: Random,
-        software_version: str,
         on_progress: Callable[[int, int], None] = lambda done, left: None,
     ) -> None:
         self.partitions: list[PartitionImport] = []
@@ -117,37 +64,15 @@ class ImportDriver:
         self._coordinator = coordinator
         self._runner = runner
         self._source = source
-        self._link = link
-        self._rng = rng
-        self._software_version = software_version
         self._on_progress = on_progress
+        self._publisher = UnitPublisher(coordinator, link)
         self._changed = trio.Event()
         self._tasks = 0
         self._numbers = 0
-        self._counter = 0
+        self._object_counters = ObjectCounters()
         self._publishing: set[int] = set()
+        self._by_place: dict[tuple[bytes, int], PartitionImport] = {}
         self._is_stopped = False
-
-    async def register(self) -> None:
-        """Start an incarnation.
-
-        Raises:
-          CoordinatorUnavailable: the log does not answer.
-        """
-        await register_visitor(
-            self._coordinator,
-            KIND,
-            rng=self._rng,
-            software_version=self._software_version,
-            zone=ZONE,
-        )
-
-    async def take_claim(self, on_wait: Callable[[], None]) -> None:
-        """Take the claim of the link; wait as long as another import holds it."""
-        while await self._coordinator.propose(TakeClaim(import_claim(self._link))) is None:
-            on_wait()
-            await trio.sleep(CLAIM_SECONDS)
-        await trio.sleep(SETTLE_SECONDS)
 
     def stop(self) -> None:
         """Start no more tasks; what is under way is published."""
@@ -167,6 +92,7 @@ class ImportDriver:
             for topic in topics
             for index, number in enumerate(topic.partition_numbers)
         ]
+        self._by_place = {(each.topic.topic_id, each.index): each for each in self.partitions}
         await self._begin(self.partitions)
         slots = await self._runner.slots() + TASKS_BEYOND_SLOTS
         async with trio.open_nursery() as nursery:
@@ -185,14 +111,6 @@ class ImportDriver:
                 each.problem = await self._source.difference(
                     each.topic, each.index, each.epoch_ends
                 )
-
-    async def leave(self) -> None:
-        """Release the claim and end this incarnation."""
-        try:
-            await self._coordinator.propose(ReleaseClaim(import_claim(self._link)))
-            await self._coordinator.leave()
-        except (CoordinatorUnavailable, ProposalFailed) as error:
-            _log.warning("could not write the leave entry; the lease will expire", error=str(error))
 
     # -- planning ----------------------------------------------------------------------------------
 
@@ -230,9 +148,7 @@ class ImportDriver:
 
     def _next_unit(self, each: PartitionImport) -> ImportUnit:
         self._numbers += 1
-        unit = each.next_unit(self._numbers, self._counter)
-        self._counter += unit.counters
-        return unit
+        return each.next_unit(self._numbers, self._object_counters.take())
 
     def _task(self, units: Sequence[ImportUnit]) -> ImportTask:
         state, incarnation = self._coordinator.state, self._coordinator.incarnation
@@ -262,7 +178,7 @@ class ImportDriver:
                 nursery.start_soon(self._take, unit, found.get(unit.number, lost))
 
     async def _take(self, unit: ImportUnit, done: UnitDone) -> None:
-        each = self._partition_of(unit)
+        each = self._by_place[unit.topic_id, unit.partition]
         if each.under_way.get(unit.start) is not unit:
             return  # of an earlier beginning
         if done.ending in (Ending.FAILED, Ending.GONE):
@@ -273,12 +189,10 @@ class ImportDriver:
         if done.ending is Ending.GONE and each.under_way.get(unit.start) is unit:
             await self._again(each)
         elif each.take(unit, done):
+            if done.ending is not Ending.FAILED:
+                self._object_counters.release(unit, done)
             await self._publish_all(each)
         self._wake()
-
-    def _partition_of(self, unit: ImportUnit) -> PartitionImport:
-        place = (unit.topic_id, unit.partition)
-        return next(p for p in self.partitions if (p.topic.topic_id, p.index) == place)
 
     def _fail(self, each: PartitionImport, text: str) -> None:
         self.counters.failed += 1
@@ -305,7 +219,7 @@ class ImportDriver:
 
     async def _publish_one(self, each: PartitionImport, unit: ImportUnit, done: UnitDone) -> None:
         try:
-            refusal = await self._publish(each, unit, done)
+            refusal = await self._publisher.publish(each, unit, done)
         except (CoordinatorUnavailable, ProposalFailed) as error:
             refusal = str(error)
         if refusal:
@@ -315,42 +229,6 @@ class ImportDriver:
         self._count(done)
         self._wake()
         return None
-
-    async def _publish(self, each: PartitionImport, unit: ImportUnit, done: UnitDone) -> str:
-        """Publish a unit; return why it was refused, "" if it was not."""
-        placing = placing_before(unit, done, each.end)
-        if placing is not None:
-            [is_placed] = await self._coordinator.propose(PlaceMirrors(self._link, (placing,)))
-            if not is_placed:
-                return "the copy ends elsewhere by now"
-            each.end = placing.next_offset
-        incarnation = self._coordinator.incarnation
-        for answer in await self._committed(proposals(incarnation, unit, done, each.end)):
-            if isinstance(answer, ProposalFailed | CoordinatorUnavailable):
-                raise answer
-            if refusal := refusal_of(answer):
-                return refusal
-        each.end = end_after(done, each.end)
-        return ""
-
-    async def _committed(
-        self, proposals: Iterator[CommitWal]
-    ) -> Sequence[list[BatchOutcome] | Failure]:
-        """Propose all in their order, without waiting in between; return their answers."""
-        answers: list[list[BatchOutcome] | Failure] = []
-        settled, wanted = trio.Event(), 0
-
-        def take(answer: list[BatchOutcome] | Failure) -> None:
-            answers.append(answer)
-            settled.set()
-
-        for each in proposals:
-            wanted += 1
-            self._coordinator.submit(each, take, take)
-        while len(answers) < wanted:
-            await settled.wait()
-            settled = trio.Event()
-        return answers
 
     def _count(self, done: UnitDone) -> None:
         counters = self.counters

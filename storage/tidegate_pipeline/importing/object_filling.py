@@ -29,11 +29,6 @@ class ObjectFiller:
         self._open = OpenWal()
         self._used = 0
 
-    @property
-    def counters_left(self) -> int:
-        """Return how many more objects the unit may write."""
-        return self._unit.counters - self._used
-
     def add(self, batches: Sequence[FetchedBatch]) -> Iterator[FilledObject]:
         """Take batches; yield the objects that are full.
 
@@ -63,7 +58,7 @@ class ObjectFiller:
             is_large = size > 0 and size + len(each.data) > self._task.object_bytes
             if is_large or count >= self._task.object_batches:
                 used, size, count = used + 1, 0, 0
-                if used >= self._unit.counters:
+                if used >= len(self._unit.counters):
                     return at
             size, count = size + len(each.data), count + 1
         return len(batches)
@@ -74,7 +69,7 @@ class ObjectFiller:
             yield self._seal()
 
     def _seal(self) -> FilledObject:
-        task, counter = self._task, self._unit.first_counter + self._used
+        task, counter = self._task, self._unit.counters[self._used]
         sealed = self._open.seal(WalIdentity(task.node_id, task.incarnation, counter))
         self._open = OpenWal()
         self._used += 1

@@ -20,7 +20,6 @@ from .work import ANOTHERS, Ending, ImportUnit, UnitDone
 
 UNIT_BYTES: Final = 64 << 20
 FIRST_UNIT_BYTES: Final = 8 << 20
-COUNTERS_A_UNIT: Final = 24
 UNITS_AHEAD: Final = 8
 """So many units of a partition are at most under way or wait for an earlier one."""
 TRIES: Final = 4
@@ -104,7 +103,7 @@ class PartitionImport:
         """Return how many bytes are not published yet, about."""
         return 0 if self.is_over else int((self.stop - self.publish_at) * self.offset_bytes)
 
-    def next_unit(self, number: int, first_counter: int) -> ImportUnit:
+    def next_unit(self, number: int, counters: tuple[int, ...]) -> ImportUnit:
         """Return the next unit, which is under way from now on."""
         start, stop = self._next_range()
         is_first = start == self._start
@@ -118,8 +117,7 @@ class PartitionImport:
             self.end if is_first else ANOTHERS,
             self._epoch if is_first else -1,
             2 * UNIT_BYTES if self.offset_bytes else FIRST_UNIT_BYTES,
-            first_counter,
-            COUNTERS_A_UNIT,
+            counters,
         )
         self.under_way[start] = unit
         return unit

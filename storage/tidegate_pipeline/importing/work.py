@@ -18,7 +18,7 @@ class ImportUnit(msgspec.Struct, array_like=True, frozen=True, gc=False):
       not begin below this offset.  ANOTHERS: such a batch belongs to the unit before.
     epoch: the leader epoch of the last batch before start; -1 if it is not known.
     budget_bytes: the unit ends after about so many, also if that is before stop.
-    first_counter, counters: of the WAL objects that it may write.
+    counters: of the WAL objects that it may write.
     """
 
     number: int
@@ -30,8 +30,7 @@ class ImportUnit(msgspec.Struct, array_like=True, frozen=True, gc=False):
     least: int
     epoch: int
     budget_bytes: int
-    first_counter: int
-    counters: int
+    counters: tuple[int, ...]
 
 
 class ImportTask(msgspec.Struct, array_like=True, frozen=True, gc=False):

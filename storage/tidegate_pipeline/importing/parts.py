@@ -1,0 +1,52 @@
+"""What the driver of an import is given: the source, the runner; and what it counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from tidegate_coordination.state.topics import Topic
+
+from .work import ImportTask, UnitDone
+
+Place: TypeAlias = tuple[str, int]
+Bounds: TypeAlias = Mapping[Place, tuple[int, int] | str]
+"""By topic and partition: where the source begins and ends, or why that is not known."""
+
+
+class SourceSide(Protocol):
+    """What the driver itself asks of the source."""
+
+    async def bounds(self, topics: Sequence[Topic]) -> Bounds:
+        """Look where the partitions of topics begin and end."""
+        ...
+
+    async def difference(self, topic: Topic, index: int, epoch_ends: Mapping[int, int]) -> str:
+        """Return how the source's history differs from one whose epochs reach that far; "" for not
+        at all, or not known.  Units are read at different times: the source may lose records in an
+        unclean election meanwhile.
+        """
+        ...
+
+
+class ImportRunner(Protocol):
+    """Runs tasks somewhere: in this process, or on Spark."""
+
+    async def slots(self) -> int:
+        """Return how many tasks can run at once."""
+        ...
+
+    async def run(self, task: ImportTask) -> Sequence[UnitDone]:
+        """Return the results; units of a lost task have none.  May raise to end the import."""
+        ...
+
+
+@dataclass(slots=True)
+class ImportCounters:
+    """The published work; size_bytes: of batches."""
+
+    size_bytes: int = 0
+    batches: int = 0
+    objects: int = 0
+    failed: int = 0
