@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tidegate_coordination.classic.errors import BadProperties
@@ -13,6 +15,7 @@ from tidegate_coordination.classic.properties import (
     TlsProperties,
     read_client_properties,
 )
+from tidegate_coordination.classic.tls import with_texts
 
 BOOTSTRAP = "bootstrap.servers=one:9092\n"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -189,3 +192,27 @@ def test_a_quoted_password_may_hold_anything() -> None:
 def test_what_is_no_jaas_entry_is_refused(rest: str) -> None:
     with pytest.raises(BadProperties, match="PlainLoginModule required"):
         read_credentials("PLAIN", PLAIN + rest)
+
+
+def test_properties_for_another_machine_hold_the_texts_of_their_files(tmp_path: Path) -> None:
+    trusted, own = tmp_path / "ca.pem", tmp_path / "own.pem"
+    trusted.write_text("the certificates")
+    own.write_text("certificate and key")
+    properties = read(
+        "security.protocol=SSL\n"
+        f"ssl.truststore.type=PEM\nssl.truststore.location={trusted}\n"
+        f"ssl.keystore.type=PEM\nssl.keystore.location={own}\nssl.key.password=secret\n"
+    )
+    found = with_texts(properties).tls
+    assert found is not None
+    assert found.truststore == Pem(text="the certificates")
+    assert found.keystore == Pem(text="certificate and key")
+    assert found.key_password == "secret"
+    own.unlink()
+    with pytest.raises(BadProperties, match=r"own\.pem cannot be read"):
+        with_texts(properties)
+
+
+def test_properties_without_tls_stay_as_they_are() -> None:
+    plain = read("")
+    assert with_texts(plain) is plain
