@@ -9,6 +9,8 @@ from tidegate_storage.stores.object_store import check_key
 
 NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20)
 NUMBERS = st.integers(0, 2**31 - 1)
+# Those of imports are below zero.
+NODES = st.integers(-(2**30), 2**31 - 1)
 
 
 def test_a_wal_key_has_the_documented_layout() -> None:
@@ -16,7 +18,7 @@ def test_a_wal_key_has_the_documented_layout() -> None:
     assert key == "cluster/1/wal/us-east-1a/3-42/000000000007"
 
 
-@given(NAMES, NUMBERS, NAMES, NUMBERS, NUMBERS, NUMBERS)
+@given(NAMES, NUMBERS, NAMES, NODES, NUMBERS, NUMBERS)
 def test_wal_keys_are_read_back(
     cluster: str, timeline: int, zone: str, node: int, incarnation: int, counter: int
 ) -> None:
