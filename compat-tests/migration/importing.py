@@ -85,6 +85,14 @@ class Backlog(Writers):
         producer.flush(RESULT_SECONDS)
 
 
+class Beside(Mirror):
+    """`tidegate link` beside a gateway with its own files."""
+
+    def __init__(self, gateway: broker.LocalBroker) -> None:
+        self.data = gateway.folder / "data"
+        super().__init__("--data", str(self.data))
+
+
 class Import:
     """`tidegate pipeline import`, as a process."""
 
@@ -100,7 +108,7 @@ class Import:
         )
 
     @classmethod
-    def begun(cls, mirror: Mirror, bootstrap: str, *more: str) -> Import:
+    def begun(cls, mirror: Beside, bootstrap: str, *more: str) -> Import:
         """Begin an import before the mirrors can do anything."""
         servers = ("--bootstrap-servers", bootstrap)
         mirror.command("link", "add", LINK, *servers, "--topics", "nothing-yet")
@@ -166,7 +174,7 @@ def run(mib: int, seed: int, *, by_record: bool = True) -> dict[str, Any]:
         assert isinstance(gateway, broker.LocalBroker)
         for each in (kafka, gateway):
             stack.callback(shutil.rmtree, each.folder / "data", ignore_errors=True)
-        backlog, mirror = Backlog(kafka.bootstrap, Random(seed)), Mirror(gateway)
+        backlog, mirror = Backlog(kafka.bootstrap, Random(seed)), Beside(gateway)
         backlog.fill(mib)
         from_logs = _from_logs(kafka)
         kills = _killed(mirror, kafka.bootstrap, mib)
@@ -195,7 +203,7 @@ def _from_logs(kafka: broker.LocalBroker) -> list[str]:
         assert isinstance(gateway, broker.LocalBroker)
         stack.callback(shutil.rmtree, gateway.folder / "data", ignore_errors=True)
         stack.callback(gateway.stop)
-        mirror = Mirror(gateway)
+        mirror = Beside(gateway)
         one = Import.begun(
             mirror, kafka.bootstrap, "--runner", "local", "--logs", str(kafka.folder / "data")
         )
@@ -207,7 +215,7 @@ def _from_logs(kafka: broker.LocalBroker) -> list[str]:
         return [f"from folders: {each}" for each in (*problems, *mirror.differences())]
 
 
-def _killed(mirror: Mirror, bootstrap: str, mib: int) -> int:
+def _killed(mirror: Beside, bootstrap: str, mib: int) -> int:
     """Begin an import on Spark, and kill it in the middle."""
     first = Import.begun(mirror, bootstrap)
     is_under_way = first.wait_for((mib << 20) // 3)
@@ -215,7 +223,7 @@ def _killed(mirror: Mirror, bootstrap: str, mib: int) -> int:
     return int(is_under_way)
 
 
-def _wait(mirror: Mirror) -> bool:
+def _wait(mirror: Beside) -> bool:
     until = time.monotonic() + RESULT_SECONDS
     while time.monotonic() < until:
         if mirror.is_complete():

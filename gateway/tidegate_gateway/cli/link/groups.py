@@ -13,6 +13,7 @@ import trio
 from tidegate_coordination.classic.cluster import ClassicCluster
 from tidegate_coordination.classic.errors import ClassicError
 from tidegate_coordination.classic.metadata import topic_id_of
+from tidegate_coordination.classic.opened_source import opened_source
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.topics import Topic
@@ -22,7 +23,6 @@ from ...links.group_offsets import GroupOffset, commit, committed, states_of
 from ..existing_cluster import NOT_DONE, ClusterOptions, opened_cluster, run_told
 from ..table import aligned, printable
 from .commands import known_link
-from .source import opened_source
 from .verify import any_gateway
 
 COPY_SECONDS: Final = 30.0

@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 import trio
 
 from tidegate_coordination.classic.cluster import ClassicCluster
+from tidegate_coordination.classic.opened_source import opened_source
 from tidegate_coordination.classic.source_bounds import LATEST, source_offsets
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.rules.switches import FenceTopics, FinishSwitches
@@ -29,7 +30,6 @@ from ..asking import confirmed
 from ..existing_cluster import NOT_DONE, ClusterOptions, opened_cluster, run_told
 from ..table import printable
 from .commands import known_link
-from .source import opened_source
 
 LOOK_SECONDS: Final = 0.05
 PATIENCE_SECONDS: Final = 60.0
