@@ -16,8 +16,8 @@ from tests.worlds.forward_world import (
     id_of,
 )
 from tests.worlds.wire_client import Closed
-from tidegate_coordination.rules.switches import SwitchTopics
-from tidegate_gateway.links.forwards import FENCE_SECONDS
+from tidegate_coordination.rules.switches import ReachFence, SwitchTopics
+from tidegate_gateway.links.forwards import FENCE_SECONDS, Forwards
 from tidegate_protocol.batches import TRANSACTIONAL
 from tidegate_protocol.error_codes import ErrorCode as E
 
@@ -391,3 +391,58 @@ async def test_what_lacks_an_answer_is_bounded(autojump_clock: MockClock) -> Non
         world.release()
         assert (await first.answer())[0].error_code == 0
         assert (await second.answer())[0].error_code == 0
+
+
+# -- at the switch ---------------------------------------------------------------------------------
+
+
+async def switched_at_start(world: ForwardWorld) -> None:
+    """Switch the topic, whose source ends at 0."""
+    number = await world.fence()
+    await world.coordinator.propose(ReachFence(number))
+    ends = ((id_of(TOPIC), (0, 0, 0)),)
+    assert await world.coordinator.propose(SwitchTopics(number, ends)) == ""
+
+
+async def test_a_record_beyond_the_switch_is_not_acknowledged(autojump_clock: MockClock) -> None:
+    """The fence did not wait for this gateway, whose lease had ended; the record is not here."""
+    async with forward_world() as world:
+        world.hold()
+        client = client_of(world)
+        await client.send((TOPIC, 0, batch(b"1")))
+        await trio.sleep(0.5)
+        await switched_at_start(world)
+        world.release()
+        with pytest.raises(Closed):
+            await client.answer()
+
+
+async def test_a_batch_of_a_client_that_is_gone_is_not_written(autojump_clock: MockClock) -> None:
+    async with forward_world() as world:
+        number = await world.fence()
+        client = client_of(world)
+        await client.send((TOPIC, 0, batch(b"1")))
+        await trio.sleep(0.1)
+        client.client.transport.close()
+        await trio.sleep(0.1)
+        await world.coordinator.propose(ReachFence(number))
+        ends = ((id_of(TOPIC), (0, 0, 0)),)
+        assert await world.coordinator.propose(SwitchTopics(number, ends)) == ""
+        await trio.sleep(2)
+        state = world.coordinator.state
+        topic = state.topics.by_name[TOPIC]
+        assert state.partitions[topic.partition_numbers[0]].next_offset == 0
+
+
+async def test_a_gateway_without_a_lease_takes_no_answer(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with forward_world() as world:
+        world.hold()
+        client = client_of(world)
+        await client.send((TOPIC, 0, batch(b"1")))
+        await trio.sleep(0.5)
+        monkeypatch.setattr(Forwards, "_is_over", property(lambda _: True))
+        world.release()
+        with pytest.raises(Closed):
+            await client.answer()

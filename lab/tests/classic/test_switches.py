@@ -16,9 +16,12 @@ from tidegate_coordination.state.switches import SwitchTable
 from tidegate_gateway.links import source_fence
 from tidegate_gateway.links.switching import Switching
 from tidegate_protocol.error_codes import ErrorCode as E
+from tidegate_protocol.records import Record, build_batch
+from tidegate_simulation.classic import answer_configs
 from tidegate_simulation.classic.model_topics import ModelTopic
+from tidegate_simulation.classic.topic_settings import KINDS
 
-from .test_mirrors import World, becomes, mirroring
+from .test_mirrors import NOW_MS, World, becomes, mirroring
 
 LIMIT = "max.message.bytes"
 
@@ -208,3 +211,85 @@ async def test_a_topic_that_has_grown_at_the_source_is_not_switched(
         await becomes(lambda: not switches(world).fences)
         assert topic(world).topic_id not in switches(world).switched
         assert limit(world) is None
+
+
+async def test_a_topic_that_is_gone_at_the_source_keeps_no_fence_standing(
+    autojump_clock: MockClock,
+) -> None:
+    async with mirroring(gateways=2) as world:
+        world.source.create_topic("u", 1, replication_factor=2)
+        await world.link("t", "u")
+        world.write(1)
+        await world.copied()
+        topics = world.gateways[0].gateway.coordinator.state.topics.by_name
+        await becomes(lambda: "u" in topics)
+        world.source.hold_watermark("t", 0)
+        world.write(1)
+        both = tuple((topics[each].topic_id, "") for each in ("t", "u"))
+        await world.gateways[0].gateway.coordinator.propose(FenceTopics("src", both))
+        await becomes(lambda: limit(world) == "0")
+        world.source.delete_topic("u")
+        await becomes(lambda: not switches(world).fences)
+        assert limit(world) is None
+
+
+async def test_a_topic_that_was_made_anew_at_the_source_keeps_its_configs(
+    autojump_clock: MockClock,
+) -> None:
+    async with mirroring() as world:
+        await world.link()
+        world.write(1)
+        await world.copied()
+        world.source.hold_watermark("t", 0)
+        world.write(1)
+        await fence(world, "70000")
+        await becomes(lambda: limit(world) == "0")
+        world.source.recreate_topic("t")
+        world.source.set_config("t", LIMIT, "999", 0)
+        await becomes(lambda: not switches(world).fences)
+        assert limit(world) == "999"
+
+
+async def test_only_the_gateway_that_lifted_a_fence_reopens_the_source(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A late request of another one would open the source of the next fence."""
+    real, asked = source_fence.set_limits, list[str]()
+
+    async def counted(cluster: Any, limits: dict[str, str], **more: Any) -> None:
+        asked.extend(limits.values())
+        await real(cluster, limits, **more)
+
+    monkeypatch.setattr("tidegate_gateway.links.switching.set_limits", counted)
+    async with mirroring(gateways=3) as world:
+        await world.link()
+        world.write(1)
+        await world.copied()
+        world.source.hold_watermark("t", 0)
+        world.write(1)
+        await fence(world)
+        await becomes(lambda: not switches(world).fences)
+        await trio.sleep(10)
+        assert asked.count("") == 1
+
+
+async def test_the_copy_keeps_what_its_source_keeps(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The brokers of the source keep records for ever, and this cluster's keep them for a week."""
+    monkeypatch.setattr(answer_configs, "_DEFAULT", 4)  # as if brokers had set their defaults
+    monkeypatch.setattr(
+        answer_configs,
+        "KINDS",
+        {**KINDS, "retention.ms": KINDS["retention.ms"]._replace(default="-1")},
+    )
+    async with mirroring() as world:
+        await world.link()
+        old = Record(0, NOW_MS - 10 * 86_400_000, b"k", b"v")
+        world.write_raw(build_batch([old]))
+        await world.copied()
+        await switched(world)
+        await trio.sleep(1000)
+        copy = world.copy()
+        assert copy is not None
+        assert (copy.log_start, copy.next_offset) == (0, 1)

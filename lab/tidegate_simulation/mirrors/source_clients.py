@@ -48,17 +48,16 @@ class SourceWriter:
         while self._workload.take():
             self._act()
             if self.client.rng.random() < 0.3:
-                await self._write_late()
+                await self.write_late(self.client.rng.choice(list(self._source.partitions())))
             await self.client.pause(2.0)
         while self._open:
             if not self._end(self._open[-1]):
                 await self.client.pause(1.0)
         self.client.close()
 
-    async def _write_late(self) -> None:
-        """Write a batch that its leader checked a moment before it appends it."""
-        _, partition = chosen = self.client.rng.choice(list(self._source.partitions()))
-        if not self._is_fenced(partition):
+    async def write_late(self, chosen: tuple[bytes, ModelPartition]) -> None:
+        """Write a batch that its leader checks a moment before it appends it."""
+        if not self._is_fenced(chosen[1]):
             await trio.sleep(self.client.rng.uniform(0, LATE_SECONDS))
             self._append(*chosen, -1)
 

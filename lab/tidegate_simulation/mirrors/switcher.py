@@ -17,12 +17,13 @@ from ..clients.client import Client
 from ..clients.workload import Workload
 from ..world.node import Node
 from .source import LINK, Source
+from .source_clients import SourceWriter
 
 LIMIT: Final = "max.message.bytes"
 FENCED: Final = "0"
 _COMPACTED: Final = "compact"
 _WAIT_SECONDS: Final = 60.0
-_LOOK_SECONDS: Final = 0.2
+_LOOK_SECONDS: Final = 0.1
 
 
 class Switcher:
@@ -36,6 +37,7 @@ class Switcher:
         self._workload = workload
         self._world = workload.world
         self._source = source
+        self._bypasser = SourceWriter(workload, f"{name}'s bypasser", source)
 
     async def run(self) -> None:
         """Switch until no operation is left."""
@@ -60,10 +62,17 @@ class Switcher:
         if number is None:
             return
         with trio.move_on_after(_WAIT_SECONDS):
-            while number in self._switches.fences:  # noqa: ASYNC110 - gateways end it
-                await trio.sleep(_LOOK_SECONDS)
+            while number in self._switches.fences:
+                await self._bypass({each.topic_id for each in chosen})
         is_done = chosen[0].topic_id in self._switches.switched
         self._world.strikes.count("source.switched" if is_done else "source.lifted")
+
+    async def _bypass(self, topic_ids: set[bytes]) -> None:
+        """Write to the source as long as it takes writes: a client that uses no gateway."""
+        places = [each for each in self._source.partitions() if each[0] in topic_ids]
+        if places and self._workload.take():
+            await self._bypasser.write_late(self.client.rng.choice(places))
+        await trio.sleep(self.client.rng.uniform(0, _LOOK_SECONDS))
 
     def _candidates(self) -> list[Topic]:
         state = self._world.watch.state
