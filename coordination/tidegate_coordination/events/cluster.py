@@ -254,6 +254,8 @@ RUN_FINAL = 16
 """Batches of a mirrored partition: they have their offsets, with gaps, and their leader epochs.
 record_count is the number of offsets from the run before it to its own end.
 """
+RUN_HEADED = 32
+"""The check of a run of RUN_FINAL covers these offsets and epochs, too; from SWITCHES on."""
 
 
 class SegmentsOfPartition(msgspec.Struct, array_like=True, frozen=True, gc=False):

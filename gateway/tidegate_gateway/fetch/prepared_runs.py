@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 
-from tidegate_coordination.events.cluster import RUN_FINAL, RUN_LOG_APPEND_TIME
+from tidegate_coordination.events.cluster import RUN_FINAL, RUN_HEADED, RUN_LOG_APPEND_TIME
 from tidegate_coordination.state.records.partitions import Partition
 from tidegate_coordination.state.records.runs import RunRow
 from tidegate_protocol.control_batches import control_batch
@@ -85,6 +85,7 @@ def _committed(row: RunRow, partition: Partition) -> CommittedRun:
         row.max_timestamp if row.flags & RUN_LOG_APPEND_TIME else -1,
         partition.epoch_at(row.base_offset),
         bool(row.flags & RUN_FINAL),
+        bool(row.flags & RUN_HEADED),
     )
 
 

@@ -99,12 +99,24 @@ class Switcher:
         return None
 
 
+def _opened(state: ClusterState) -> list[str]:
+    """Return the switched topics with a transaction: its end stays at the source for ever."""
+    topics = (state.topics.by_id.get(each) for each in state.switches.switched)
+    return [
+        topic.name
+        for topic in topics
+        if topic is not None
+        and any(state.partitions[number].open for number in topic.partition_numbers)
+    ]
+
+
 def wrong_switches(state: ClusterState, source: Source) -> list[str]:
     """Return what is wrong after the last switch, once all is calm.
 
     The source of a switched topic ends where it ended then.  That of any other takes writes.
     """
     wrong = [f"fence {each} stands" for each in state.switches.fences]
+    wrong += [f"{each} has an open transaction" for each in _opened(state)]
     for topic in source.cluster.topics.values():
         switched = state.switches.switched.get(topic.topic_id)
         is_fenced = topic.configs.latest.get(LIMIT) == FENCED

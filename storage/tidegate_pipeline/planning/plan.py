@@ -15,7 +15,12 @@ from dataclasses import dataclass, field
 from math import inf
 
 from tidegate_coordination.configs.topic_settings import TopicSettings
-from tidegate_coordination.events.cluster import RUN_FINAL, RUN_LOG_APPEND_TIME, RUN_SEGMENT
+from tidegate_coordination.events.cluster import (
+    RUN_FINAL,
+    RUN_HEADED,
+    RUN_LOG_APPEND_TIME,
+    RUN_SEGMENT,
+)
 from tidegate_coordination.object_names.keys import object_key
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.records.cleanings import cleaned_to
@@ -205,6 +210,7 @@ class Plan:
             row.max_timestamp,
             partition.epoch_at(row.base_offset),
             is_final=bool(row.flags & RUN_FINAL),
+            is_headed=bool(row.flags & RUN_HEADED),
         )
 
 

@@ -217,4 +217,5 @@ def _committed(topic_id: bytes, partition: int, source: Source) -> CommittedRun:
         source.append_time,
         source.leader_epoch,
         source.is_final,
+        source.is_headed,
     )

@@ -24,7 +24,7 @@ class Source(msgspec.Struct, array_like=True, frozen=True, gc=False):
     leader_epoch: of a run of a WAL object; a segment's batches hold their own.
     marker: (producer id, epoch, whether it commits) of a transaction's marker, which lies in no
       object.
-    is_final: of a run of a WAL object: its batches have their offsets and leader epochs.
+    is_final, is_headed: of a run of a WAL object, see CommittedRun.
     """
 
     key: str
@@ -39,6 +39,7 @@ class Source(msgspec.Struct, array_like=True, frozen=True, gc=False):
     leader_epoch: int = 0
     marker: tuple[int, int, bool] | None = None
     is_final: bool = False
+    is_headed: bool = False
 
 
 class CompactionRules(msgspec.Struct, array_like=True, frozen=True, gc=False):

@@ -8,8 +8,8 @@ All checks come before the first write: each batch's CRC-32C, that the batches f
 gaps, and the run's check, which holds only for the batches committed for this topic and partition
 (runs.py).  So a shared object's bytes of other partitions are never served.
 
-Batches that a mirror stored have their offsets and epochs, perhaps with gaps between them; only
-their CRCs and the run's check are verified.
+Batches that a mirror stored have their offsets and epochs, perhaps with gaps between them; the
+run's check covers them, too.
 
 A chunk of a segment is final already, and one CRC covers all of it.
 """
@@ -35,7 +35,7 @@ from tidegate_protocol.batches import (
 )
 
 from ..stores.files.file_part import FilePart
-from .runs import run_check
+from .runs import headed_crc, run_check
 from .segment_format import Chunk
 
 _FIXED_BYTES_PER_RUN = 512
@@ -58,7 +58,8 @@ class CommittedRun(NamedTuple):
     """The cluster state's facts about a run.
 
     append_time: ms, -1 where clients stamp records.  leader_epoch: that of all its offsets.
-    is_final: a mirror stored the batches, with their offsets and leader epochs.
+    is_final: a mirror stored the batches, with their offsets and leader epochs.  is_headed: the
+    check covers these, too.
     """
 
     topic_id: bytes
@@ -70,6 +71,7 @@ class CommittedRun(NamedTuple):
     append_time: int
     leader_epoch: int = 0
     is_final: bool = False
+    is_headed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +197,8 @@ def prepare_chunk(region: memoryview, chunk: Chunk) -> PreparedRun:
 
 def _verify(region: memoryview, run: CommittedRun) -> _Walk:
     walk = _walk(region, run.base_offset, is_final=run.is_final, is_verified=False)
+    if run.is_headed:
+        walk.crcs = _headed(region, walk)
     is_whole = walk.end_offset == run.next_offset
     if not is_whole or len(region) != run.length:
         reason = f"holds records up to {walk.end_offset}, {run.next_offset} were committed"
@@ -203,6 +207,11 @@ def _verify(region: memoryview, run: CommittedRun) -> _Walk:
         reason = "these batches were not committed for this partition"
         raise CorruptBatches(run.base_offset, reason)
     return walk
+
+
+def _headed(region: memoryview, walk: _Walk) -> list[int]:
+    heads = (_unpack_first(region, start) for start in walk.starts[:-1])
+    return [headed_crc(crc, base, epoch) for base, _, epoch, _, crc, *_ in heads]
 
 
 def _walk(region: memoryview, offset: int, *, is_final: bool, is_verified: bool) -> _Walk:

@@ -13,13 +13,24 @@ from collections.abc import Sequence
 
 from crc32c import crc32c
 
+_HEAD = struct.Struct(">qi")
+
+
+def headed_crc(crc: int, base_offset: int, leader_epoch: int) -> int:
+    """Return what stands for the CRC of a batch that was stored with its offset and epoch.
+
+    Both lie outside the batch's CRC, and no reader writes them.
+    """
+    return crc32c(_HEAD.pack(base_offset, leader_epoch), crc)
+
 
 def run_check(topic_id: bytes, partition: int, batch_crcs: Sequence[int]) -> int:
     """Return the check of a run.
 
     Args:
       topic_id: 16 bytes.
-      batch_crcs: the CRC field of each batch header, in order, as unsigned 32-bit numbers.
+      batch_crcs: the CRC field of each batch header, in order, as unsigned 32-bit numbers; or what
+        stands for it, see headed_crc.
     """
     packed = struct.pack(f">16sI{len(batch_crcs)}I", topic_id, partition, *batch_crcs)
     return crc32c(packed)

@@ -15,17 +15,18 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, NamedTuple
 
-from tidegate_storage.objects.runs import run_check
+from tidegate_storage.objects.runs import headed_crc, run_check
 
 from ...events.cluster import (
     RUN_FINAL,
+    RUN_HEADED,
     RUN_LOG_APPEND_TIME,
     ProducerBatch,
     Run,
     WalAbandoned,
     WalCommitted,
 )
-from ...events.metadata_versions import DUPLICATES_TOLD, WIDE_NUMBERS
+from ...events.metadata_versions import DUPLICATES_TOLD, SWITCHES, WIDE_NUMBERS
 from ...state.cluster import ClusterState
 from ...state.columns import MAX_INT64
 from ...state.records.objects import WalName, WalStatus
@@ -198,6 +199,8 @@ class _Judge:
         self.producer_batches: list[ProducerBatch] = []
         self.transactions: Final = TransactionJudge(view)
         self.mirror: Final = MirrorJudge(mirrored)
+        is_headed = view.state.metadata_version >= SWITCHES
+        self._final: Final = RUN_FINAL | (RUN_HEADED if is_headed else 0)
 
     def judge(self, batch: BatchFacts) -> BatchOutcome:
         """Return a batch's outcome.  It runs once for every produced batch, so it must be fast."""
@@ -268,13 +271,15 @@ class _Judge:
         run = self._run
         if run is None or run.end != position:
             run = self._run = _OpenRun(
-                partition, position, position, start, 0, batch.max_timestamp, [], RUN_FINAL
+                partition, position, position, start, 0, batch.max_timestamp, [], self._final
             )
             self._runs.append(run)
         run.end = position + batch.length
         run.record_count += mirrored.next_offset - start
         run.max_timestamp = max(run.max_timestamp, batch.max_timestamp)
-        run.crcs.append(batch.crc)
+        is_headed = bool(run.flags & RUN_HEADED)
+        head = mirrored.base_offset, mirrored.leader_epoch
+        run.crcs.append(headed_crc(batch.crc, *head) if is_headed else batch.crc)
         producer = batch.producer_id, batch.producer_epoch
         has_sequence = batch.producer_id > NO_PRODUCER_ID and batch.first_sequence >= 0
         if has_sequence and mirrored.kind <= TRANSACTIONAL:

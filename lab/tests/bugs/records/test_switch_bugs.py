@@ -83,13 +83,13 @@ def has_switches(plan: FaultPlan) -> bool:
 @pytest.mark.parametrize(
     ("plant", "expected", "first_seed"),
     [
-        (reads_ends_once, {"not mirrored"}, 1),
-        (believes_the_config, {"not mirrored"}, 1),
-        (fences_nothing, {"not mirrored"}, 1),
-        (checks_no_ends, {"not mirrored"}, 1),
-        (leaves_the_source_fenced, {"not mirrored"}, 1),
-        (never_lifts, {"not mirrored"}, 1),
-        (overlooks_open_transactions, {"not mirrored"}, 1),
+        (reads_ends_once, {"not mirrored"}, 13),
+        (believes_the_config, {"not mirrored"}, 52),
+        (fences_nothing, {"not mirrored"}, 22),
+        (checks_no_ends, {"not mirrored"}, 13),
+        (leaves_the_source_fenced, {"not mirrored"}, 8),
+        (never_lifts, {"not mirrored"}, 8),
+        (overlooks_open_transactions, {"not mirrored", "stuck"}, 10),
     ],
 )
 def test_the_simulator_finds_it(
