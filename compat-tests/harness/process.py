@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 POLL_SECONDS = 0.1
 PORTS = range(12_000, 22_000)
@@ -110,16 +111,21 @@ def tail(log: Path, characters: int = 3000) -> str:
     return log.read_text(errors="replace")[-characters:] if log.exists() else ""
 
 
+WORKERS: Final = 4
+_WORKER: Final = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % WORKERS
+
+
 def free_ports(count: int, *, partner: int = 0) -> list[int]:
     """Ports of the loopback that nothing listens on at this moment, nor on port + partner.
 
+    Each of up to WORKERS processes that run tests has ports of its own: a server binds them later.
     They are below those that the kernel gives to outgoing connections, so that a port is still free
     when a process that was stopped starts again.
     """
     found: list[int] = []
     with ExitStack() as stack:
         while len(found) < count:
-            port = random.choice(PORTS)
+            port = random.choice(PORTS) // WORKERS * WORKERS + _WORKER
             if all(_is_bound(stack, each) for each in {port, port + partner}):
                 found.append(port)
     return found

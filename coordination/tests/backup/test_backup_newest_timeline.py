@@ -46,7 +46,7 @@ def changed(snapshot: bytes, **fields: object) -> bytes:
     return len(head).to_bytes(4) + head + snapshot[4 + length :]
 
 
-@pytest.mark.parametrize("fields", [{"format": 9}, {"format": 9, "metadata_version": 7}])
+@pytest.mark.parametrize("fields", [{"format": 10}, {"format": 10, "metadata_version": 7}])
 def test_a_snapshot_of_a_newer_release_is_not_taken_for_damage(fields: dict[str, object]) -> None:
     with pytest.raises(ReleaseTooOld, match="a newer one"):
         ClusterState.decode(changed(ClusterState().encode(), **fields))

@@ -110,7 +110,7 @@ def test_the_settings_of_the_code_are_listed() -> None:
 
 
 def test_the_commands_that_exist_are_listed() -> None:
-    listed = rows(OPERATIONS / "cli.md", r"`tidegate ([a-z]+(?: [a-z]+)*)[^`]*` \| .*")
+    listed = rows(OPERATIONS / "cli.md", r"`tidegate ([a-z]+(?: [a-z][a-z-]*)*)[^`]*` \| .*")
     there = {*leaves(typer.main.get_command(app), "")}
     for name, value in plugged_in().items():
         plugin = EntryPoint(name, value, COMMANDS).load()

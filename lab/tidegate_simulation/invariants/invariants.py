@@ -251,7 +251,9 @@ class StateWatch:
             self._complain("not stored", f"{name} was committed before it was stored")
         mirrored = {each.partition for each in event.runs if each.flags & ev.RUN_FINAL}
         for batch in event.producers:
-            if batch.partition not in mirrored:  # the source decides about its own
+            if batch.partition in mirrored:  # the source decides about its own
+                self.sequences.had_written(batch)
+            else:
                 self.sequences.committed(batch)
 
     def _settle(self, name: WalName, status: str) -> None:
