@@ -112,13 +112,15 @@ def tail(log: Path, characters: int = 3000) -> str:
 
 
 WORKERS: Final = 4
+_given: Final[set[int]] = set()
 _WORKER: Final = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % WORKERS
 
 
 def free_ports(count: int, *, partner: int = 0) -> list[int]:
     """Ports of the loopback that nothing listens on at this moment, nor on port + partner.
 
-    Each of up to WORKERS processes that run tests has ports of its own: a server binds them later.
+    A server binds them later.  So none is given twice, and each of up to WORKERS processes that run
+    tests has ports of its own.
     They are below those that the kernel gives to outgoing connections, so that a port is still free
     when a process that was stopped starts again.
     """
@@ -126,8 +128,10 @@ def free_ports(count: int, *, partner: int = 0) -> list[int]:
     with ExitStack() as stack:
         while len(found) < count:
             port = random.choice(PORTS) // WORKERS * WORKERS + _WORKER
-            if all(_is_bound(stack, each) for each in {port, port + partner}):
+            pair = {port, port + partner}
+            if not pair & _given and all(_is_bound(stack, each) for each in pair):
                 found.append(port)
+                _given.update(pair)
     return found
 
 
