@@ -72,7 +72,7 @@ def check_published(
     if partition is None:
         raise NotWhole(f"partition {event.partition} is gone")
     parents = _parents(partition, event)
-    before = [batch for row in parents for batch in _held(state, row, body_of)]
+    before = [batch for row in parents for batch in _held(state, partition, row, body_of)]
     after: list[Batch] = []
     expected_base = event.base_offset
     for segment in event.segments:
@@ -144,7 +144,7 @@ def _live(state: ClusterState, partition: Partition, body_of: BodyOf) -> list[Ba
         batch
         for row in rows
         if is_readable(state, partition, row, body_of)
-        for batch in _held(state, row, body_of)
+        for batch in _held(state, partition, row, body_of)
     ]
 
 
@@ -162,7 +162,7 @@ def is_readable(state: ClusterState, partition: Partition, row: RunRow, body_of:
             index = read_segment(body)
             what = (index.topic_id, index.partition, index.base_offset, index.check)
             return what == (partition.topic_id, partition.index, row.base_offset, row.check)
-        return bool(_held(state, row, body_of))
+        return bool(_held(state, partition, row, body_of))
     except (CorruptObject, NotWhole, StructError):
         return False
 
@@ -183,7 +183,7 @@ def _parents(partition: Partition, event: SegmentsOfPartition) -> list[RunRow]:
     return parents
 
 
-def _held(state: ClusterState, row: RunRow, body_of: BodyOf) -> list[Batch]:
+def _held(state: ClusterState, partition: Partition, row: RunRow, body_of: BodyOf) -> list[Batch]:
     """Return the batches that a run or segment serves."""
     if row.is_marker:
         return [_marker_batch(row)]
@@ -196,7 +196,10 @@ def _held(state: ClusterState, row: RunRow, body_of: BodyOf) -> list[Batch]:
     if row.flags & RUN_FINAL:
         return list(walk_batches(data))
     for stored in walk_batches(data):
-        batches.append(_final(stored, offset, stamp))
+        # A switched partition goes on with its source's epoch.
+        is_switched = partition.topic_id in state.switches.switched
+        epoch = partition.epoch_at(offset) if is_switched else 0
+        batches.append(_final(stored, offset, stamp, epoch))
         offset = batches[-1].next_offset
     if offset != row.next_offset:
         raise NotWhole(f"{row} ends at {offset}")
@@ -242,10 +245,10 @@ def _batch(data: bytes) -> Batch:
     )
 
 
-def _final(stored: Batch, offset: int, stamp: int) -> Batch:
+def _final(stored: Batch, offset: int, stamp: int, epoch: int) -> Batch:
     """Return a batch of a WAL object with its offset, and with its commit time if it has one."""
     fields = list(_BATCH.unpack_from(stored.data))
-    fields[0], fields[2] = offset, 0
+    fields[0], fields[2] = offset, epoch
     if stamp >= 0:
         fields[5] |= _APPEND_TIME
         fields[8] = stamp
