@@ -31,6 +31,9 @@ Place: TypeAlias = tuple[str, int]
 """Topic and partition."""
 
 
+NO_LEADER: Final = "it has no leader"
+
+
 class SourceEnd(NamedTuple):
     """Where a partition's log ends at its leader, replicated or not, and the leader's epoch."""
 
@@ -80,18 +83,30 @@ async def source_ends(
     return await _asked(cluster, places, LATEST, _DEBUGGER)
 
 
-async def _asked(
-    cluster: ClassicCluster, places: Iterable[Place], which: int, asker: int
-) -> Mapping[Place, SourceEnd | str]:
-    found: dict[Place, SourceEnd | str] = {}
+def places_by_leader(
+    cluster: ClassicCluster, places: Iterable[Place]
+) -> tuple[Mapping[int, list[Place]], list[Place]]:
+    """Return the partitions by the broker that leads them, and those without a leader, as far as
+    the metadata knows.
+    """
     by_leader: defaultdict[int, list[Place]] = defaultdict(list)
+    without: list[Place] = []
     for topic, index in places:
         known = cluster.metadata.topics.get(topic)
         partition = known.partitions.get(index) if known is not None else None
         if partition is None or partition.leader_id not in cluster.metadata.brokers:
-            found[topic, index] = "it has no leader"
+            without.append((topic, index))
         else:
             by_leader[partition.leader_id].append((topic, index))
+    return by_leader, without
+
+
+async def _asked(
+    cluster: ClassicCluster, places: Iterable[Place], which: int, asker: int
+) -> Mapping[Place, SourceEnd | str]:
+    found: dict[Place, SourceEnd | str] = {}
+    by_leader, without = places_by_leader(cluster, places)
+    found |= dict.fromkeys(without, NO_LEADER)
     for node_id, theirs in by_leader.items():
         request = _request(theirs, which, asker)
         try:

@@ -35,7 +35,7 @@ class MirrorFolds:
             topic = state.topics.get(each.topic_id)
             expect(topic.link == event.link, f"{topic.name} is not of link {event.link}")
         alive = (each.incarnation for each in state.gateways.brokers())
-        state.switches.fold_fenced(event, state.log_time_ms, alive)
+        state.switches.fold_fenced(event, alive)
 
     def fold_lifted(self, event: kev.FenceLifted) -> None:
         """A switch is given up."""

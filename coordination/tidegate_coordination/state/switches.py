@@ -24,7 +24,7 @@ from .broken import expect
 
 @dataclass(slots=True)
 class Fence:
-    """limits: see FencedTopic, by topic id.  begun_ms: log time.
+    """limits: see FencedTopic, by topic id.
 
     awaited: the incarnations of gateways that may have forwarded writes without an answer yet.
     lifted: why it was lifted; "" while it is open.  lifted_ms: log time.  lifter: see FenceLifted.
@@ -33,7 +33,6 @@ class Fence:
     number: int
     link: str
     limits: dict[bytes, str]
-    begun_ms: int
     awaited: set[int]
     lifted: str = ""
     lifted_ms: int = 0
@@ -92,12 +91,12 @@ class SwitchTable:
         """Return the fences of a link, the oldest first."""
         return [each for each in self.fences.values() if each.link == link]
 
-    def fold_fenced(self, event: TopicsFenced, now_ms: int, gateways: Iterable[int]) -> None:
-        """Begin a switch.  now_ms: log time.  gateways: the incarnations that live now."""
+    def fold_fenced(self, event: TopicsFenced, gateways: Iterable[int]) -> None:
+        """Begin a switch.  gateways: the incarnations that live now."""
         expect(event.fence == self.next_fence, f"fence {event.fence}")
         limits = {each.topic_id: each.limit for each in event.topics}
         expect(not self._fence_of.keys() & limits.keys(), "a topic has a fence")
-        fence = Fence(event.fence, event.link, limits, now_ms, set(gateways))
+        fence = Fence(event.fence, event.link, limits, set(gateways))
         self.fences[event.fence] = fence
         self._fence_of.update(dict.fromkeys(limits, event.fence))
         for topic_id in limits:
@@ -129,14 +128,13 @@ class SwitchTable:
             self.reopened[topic_id] = Reopened(limit, now_ms, until_ms)
         self._forget(event.fence)
 
-    def fold_switched(self, event: TopicsSwitched, ends: Mapping[bytes, tuple[int, ...]]) -> Fence:
-        """Return the fence, whose topics are this cluster's now.  ends: see Switched, by topic."""
+    def fold_switched(self, event: TopicsSwitched, ends: Mapping[bytes, tuple[int, ...]]) -> None:
+        """The topics of a fence are this cluster's now.  ends: see Switched, by topic."""
         fence = self._fence(event.fence)
         expect(not fence.lifted, f"fence {event.fence} is lifted")
         for topic_id, limit in fence.limits.items():
             self.switched[topic_id] = Switched(fence.link, limit, ends[topic_id])
         self._forget(event.fence)
-        return fence
 
     def fold_finished(self, event: SwitchesFinished) -> None:
         """The topics have no source any more."""
@@ -191,7 +189,6 @@ class SwitchTable:
                     each.number,
                     each.link,
                     list(map(list, each.limits.items())),
-                    each.begun_ms,
                     sorted(each.awaited),
                     each.lifted,
                     each.lifted_ms,
@@ -207,8 +204,8 @@ class SwitchTable:
     def decode(self, table: Mapping[str, Any]) -> None:
         """Fill an empty table from encode()'s answer; {} leaves it empty."""
         self.next_fence = table.get("next", 1)
-        for number, link, limits, begun_ms, awaited, *lifted in table.get("fences", ()):
-            fence = Fence(number, link, dict(limits), begun_ms, set(awaited), *lifted)
+        for number, link, limits, awaited, *lifted in table.get("fences", ()):
+            fence = Fence(number, link, dict(limits), set(awaited), *lifted)
             self.fences[fence.number] = fence
             self._fence_of.update(dict.fromkeys(fence.limits, fence.number))
         for topic_id, link, limit, ends, is_finished in table.get("switched", ()):

@@ -73,7 +73,7 @@ async def states_of(cluster: ClassicCluster) -> dict[str, str]:
 
 
 async def committed(cluster: ClassicCluster, group: str) -> list[GroupOffset]:
-    """Return all committed offsets of a group.
+    """Return all committed offsets of a group, once no transaction is about to change them.
 
     Raises:
       ClassicError: the cluster does not say.
@@ -81,7 +81,7 @@ async def committed(cluster: ClassicCluster, group: str) -> list[GroupOffset]:
     answer: OffsetFetchResponse = await cluster.call_broker(
         await coordinator_of(cluster, group),
         "OffsetFetch",
-        OffsetFetchRequest(group, None),
+        OffsetFetchRequest(group, None, require_stable=True),
         min_version=_ALL_TOPICS_FROM,
         max_version=_ONE_GROUP,
     )

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from tidegate_coordination.classic.cluster import ClassicCluster
 from tidegate_coordination.classic.errors import ClassicError, Refused
-from tidegate_coordination.classic.source_bounds import Place
+from tidegate_coordination.classic.source_bounds import NO_LEADER, Place, places_by_leader
 from tidegate_coordination.rules.configs import ResourceType
 from tidegate_protocol.batches import CRC_POSITION
 from tidegate_protocol.error_codes import ErrorCode
@@ -72,18 +72,23 @@ async def set_limits(
     """Set max.message.bytes of topics; "" removes what is set.  is_trial: only check the rights.
 
     Raises:
-      ClassicError: the source refused, or the outcome is unknown; it may be done again.
+      ClassicError: the source refused for one topic at least, or the outcome is unknown; it may be
+        done again.
     """
-    names = list(limits)
+    names, refused = list(limits), list[Refused]()
     for at in range(0, len(names), TOPICS_A_REQUEST):
         part = {each: limits[each] for each in names[at : at + TOPICS_A_REQUEST]}
         request = IncrementalAlterConfigsRequest(_resources(part), is_trial)
         answer: IncrementalAlterConfigsResponse = await cluster.call_any(
             "IncrementalAlterConfigs", request
         )
-        for each in answer.responses:
-            if each.error_code:
-                raise Refused(f"the change of {LIMIT} of {each.resource_name}", each.error_code)
+        refused += [
+            Refused(f"the change of {LIMIT} of {each.resource_name}", each.error_code)
+            for each in answer.responses
+            if each.error_code
+        ]
+    if refused:
+        raise refused[0]
 
 
 def _resources(limits: Mapping[str, str]) -> list[AlterConfigsResource]:
@@ -102,15 +107,8 @@ async def unfenced(cluster: ClassicCluster, places: Iterable[Place]) -> dict[Pla
 
     The metadata must know the topics.
     """
-    open_places: dict[Place, str] = {}
-    by_leader: defaultdict[int, list[Place]] = defaultdict(list)
-    for topic, index in places:
-        known = cluster.metadata.topics.get(topic)
-        partition = known.partitions.get(index) if known is not None else None
-        if partition is None or partition.leader_id not in cluster.metadata.brokers:
-            open_places[topic, index] = "it has no leader"
-        else:
-            by_leader[partition.leader_id].append((topic, index))
+    by_leader, without = places_by_leader(cluster, places)
+    open_places = dict.fromkeys(without, NO_LEADER)
     for node_id, theirs in by_leader.items():
         try:
             open_places |= await _probed(cluster, node_id, theirs)

@@ -44,7 +44,9 @@ _log = structlog.get_logger("tidegate.links")
 STALL_SECONDS: Final = 4.0
 """A fence that is open for longer is lifted by the gateway that looks after the link."""
 OTHERS_STALL_SECONDS: Final = 4.6
-"""... and then by any other."""
+"""... and then by any other.  So long, and for longer than ALONE_MS of the rules, the gateway that
+lifted a fence is the only one that has the source take writes again.
+"""
 REACH_SECONDS: Final = 1.5
 SETTLE_SECONDS: Final = 0.1
 """For so long after its answer to a probe a leader may append what it checked before."""
@@ -65,14 +67,14 @@ class Switching:
         self._state = coordinator.state
         self._link = link
         self._cluster = cluster
-        self._seen: dict[int, float] = {}
+        self._seen: dict[tuple[int, bool], float] = {}
 
     async def run(self) -> None:
         """Work on the link's fences, until cancelled."""
         while True:
             fences = self._state.switches.of_link(self._link.name)
             now = trio.current_time()
-            self._seen = {each.number: self._seen.get(each.number, now) for each in fences}
+            self._seen = {key: self._seen.get(key, now) for key in map(_stage, fences)}
             if self._link.name not in self._state.switches.on_hold:
                 for fence in fences:
                     await self._work_on(fence)
@@ -84,7 +86,9 @@ class Switching:
         return looks_after(self._link.name, self._coordinator.incarnation, gateways)
 
     def _age(self, fence: Fence) -> float:
-        return trio.current_time() - self._seen[fence.number]
+        """Return for how long the fence is open, or lifted, as far as this gateway has seen."""
+        now = trio.current_time()
+        return now - self._seen.get(_stage(fence), now)
 
     async def _work_on(self, fence: Fence) -> None:
         is_late = self._age(fence) > OTHERS_STALL_SECONDS
@@ -227,6 +231,10 @@ class Switching:
             await set_limits(self._cluster, same)
             return
         raise BrokerUnreachable("the source did not answer in time.")
+
+
+def _stage(fence: Fence) -> tuple[int, bool]:
+    return fence.number, bool(fence.lifted)
 
 
 def topics_of(state: ClusterState, fence: Fence) -> list[Topic]:

@@ -44,7 +44,10 @@ class ForwardLine:
             self._unanswered.setdefault(each, []).append(upstream)
 
     def end(self, places: Sequence[Place]) -> None:
-        """Note the answers to the oldest batches of these partitions, or that there are none."""
+        """Note that a batch of each partition has its answer, or gets none.
+
+        All of a partition's batches without an answer went the same way.
+        """
         for each in places:
             upstreams = self._unanswered[each]
             upstreams.pop()

@@ -253,11 +253,15 @@ async def test_a_topic_that_was_made_anew_at_the_source_keeps_its_configs(
 async def test_only_the_gateway_that_lifted_a_fence_reopens_the_source(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A late request of another one would open the source of the next fence."""
+    """A late request of another one would open the source of the next fence; so the others wait,
+    although this one is slow.
+    """
     real, asked = source_fence.set_limits, list[str]()
 
     async def counted(cluster: Any, limits: dict[str, str], **more: Any) -> None:
         asked.extend(limits.values())
+        if "" in limits.values():
+            await trio.sleep(1.5)
         await real(cluster, limits, **more)
 
     monkeypatch.setattr("tidegate_gateway.links.switching.set_limits", counted)

@@ -8,8 +8,8 @@ All checks come before the first write: each batch's CRC-32C, that the batches f
 gaps, and the run's check, which holds only for the batches committed for this topic and partition
 (runs.py).  So a shared object's bytes of other partitions are never served.
 
-Batches that a mirror stored have their offsets and epochs, perhaps with gaps between them; the
-run's check covers them, too.
+Batches that a mirror stored have their offsets and epochs, perhaps with gaps between them; from
+RUN_HEADED on the run's check covers them, too.
 
 A chunk of a segment is final already, and one CRC covers all of it.
 """

@@ -154,7 +154,7 @@ def _save(path: Path, lines: Sequence[str]) -> None:
 
 
 def _before(link: Link, lines: Sequence[str]) -> str:
-    writers = "" if link.forwards else " Producers must use the gateways before that or stop."
+    writers = "" if link.forwards else " The link forwards no writes: stop the producers first."
     return "\n".join(
         [
             "The source will refuse writes to these topics, with MESSAGE_TOO_LARGE." + writers,
