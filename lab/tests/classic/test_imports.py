@@ -283,3 +283,21 @@ async def test_records_that_the_source_lost_meanwhile_are_a_problem(
             nursery.start_soon(loses)
             await first.run()
         assert "lost records from offset 4 on" in first.problems[0]
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_a_gap_that_is_wider_than_units_drops_nothing_before_it(
+    autojump_clock: MockClock, small_units: None, seed: int
+) -> None:
+    """A unit may begin in a gap, above the last batch: nothing has expired for that."""
+    async with mirroring() as world, importing(world, seed) as first:
+        await linked(world)
+        for _ in range(60):
+            world.write(2)
+        rng = Random(seed)
+        gap = rng.randrange(10, 60)
+        remove_records(world.log(), set(range(gap, gap + rng.randrange(30, 50))))
+        await first.run()
+        assert first.problems == []
+        await leave_link(first.coordinator, "src")
+        assert (await world.copied()).log_start == 0

@@ -11,7 +11,11 @@ import pytest
 
 from tests.worlds.wire_client import records_batch
 from tidegate_coordination.state.topics import Topic
-from tidegate_pipeline.importing.folder_bounds import FolderBounds, partition_folders
+from tidegate_pipeline.importing.folder_bounds import (
+    FolderBounds,
+    PartitionFolder,
+    partition_folders,
+)
 from tidegate_pipeline.importing.log_folders import (
     BadFolder,
     place_of,
@@ -137,6 +141,26 @@ async def test_a_log_start_and_another_topic(tmp_path: Path) -> None:
     other = Topic(b"u" * 16, "a-topic", [0], 1, {})
     [text] = (await FolderBounds(found).bounds([other])).values()
     assert "another topic" in str(text)
+
+
+@pytest.mark.parametrize(
+    ("log_start", "end", "is_refused"),
+    [(0, 0, True), (0, 5, True), (0, 10, False), (10, 0, False), (10, 5, True), (10, 12, False)],
+)
+def test_a_folder_without_the_next_records_is_refused(
+    tmp_path: Path, log_start: int, end: int, *, is_refused: bool
+) -> None:
+    """They lie in tiered storage, or the copy has records that the folder has not."""
+    folder = PartitionFolder(tmp_path, TOPIC.topic_id, 10, 20, log_start)
+    text = FolderBounds({("a-topic", 0): folder}).obstacle(TOPIC, 0, end)
+    assert bool(text) is is_refused
+
+
+def test_a_segment_that_is_being_replaced_is_no_gap(tmp_path: Path) -> None:
+    folder = broker(tmp_path, 16) / "a-topic-0"
+    (folder / f"{0:020}.log.swap").touch()
+    with pytest.raises(OSError, match="was compacting it"):
+        portion_of(folder, 0, 100)
 
 
 def test_wrong_folders_are_refused(tmp_path: Path) -> None:

@@ -165,10 +165,12 @@ def test_a_copy_moves_to_the_first_batch_that_the_source_still_has(
 ) -> None:
     objects = () if first is None else (written(5, (first, 13)),)
     done = UnitDone(1, Ending.WHOLE, 20, objects)
-    placing = placing_before(UNIT, done, 4)
+    unit = replace(UNIT, least=4)
+    placing = placing_before(unit, done, 4)
     assert placing is not None
     assert (placing.after, placing.log_start, placing.next_offset) == (4, base, base)
-    assert placing_before(UNIT, done, 10) is None
+    assert placing_before(unit, done, 10) is None
+    assert placing_before(UNIT, done, 4) is None
 
 
 def test_the_first_refusal_is_said() -> None:
@@ -176,6 +178,7 @@ def test_the_first_refusal_is_said() -> None:
     bad = BatchOutcome(Refusal.MISPLACED, -1, -1, -1)
     assert refusal_of([good]) == ""
     assert refusal_of([good, bad]) == Refusal.MISPLACED.value
+    assert "before" in refusal_of([BatchOutcome(None, -1, -1, 0)])
 
 
 # -- the plan of a partition -------------------------------------------------------------------
@@ -288,6 +291,28 @@ def test_nothing_beyond_a_unit_without_more_batches_is_published(
     planned.take(found[0], whole(found[0], 40, Ending.NO_MORE))
     assert published(planned) == [0]
     assert planned.is_over
+
+
+def test_a_source_that_gives_nothing_far_below_its_end_has_failed(
+    planned: PartitionImport,
+) -> None:
+    planned.offset_bytes = 1.0
+    first, *_ = units(planned)
+    done = planned.judged(first, whole(first, 40, Ending.NO_MORE))
+    assert done.ending is Ending.FAILED
+    assert "from offset 40 on, and ends at 1000" in done.text
+    last = replace(first, stop=1000)
+    assert planned.judged(last, whole(last, 40, Ending.NO_MORE)).ending is Ending.NO_MORE
+
+
+def test_what_was_written_while_a_partition_was_planned_anew_does_not_count(
+    planned: PartitionImport,
+) -> None:
+    [old] = units(planned)
+    planned.take(old, whole(old))
+    planned.begin(Partition(7, TOPIC.topic_id, 0, next_offset=30), 0, 1000)
+    planned.published(old, whole(old))
+    assert planned.publish_at == 30
 
 
 def test_a_copy_that_the_source_overtook_begins_where_the_source_does() -> None:

@@ -39,6 +39,10 @@ class BrokerBounds:
         stops = await source_offsets(self._cluster, asked, LATEST)
         return found | {each: _bounds(firsts.get(each), stops.get(each)) for each in asked}
 
+    def obstacle(self, topic: Topic, index: int, end: int) -> str:
+        """See SourceSide: brokers have all of their log."""
+        return ""
+
     async def difference(self, topic: Topic, index: int, epoch_ends: Mapping[int, int]) -> str:
         """See SourceSide."""
         for epoch, end in sorted(epoch_ends.items()):

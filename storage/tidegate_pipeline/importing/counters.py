@@ -33,7 +33,7 @@ class ObjectCounters:
         return self._next - 1
 
     def release(self, unit: ImportUnit, done: UnitDone) -> None:
-        """Take back the counters that a unit did not use; never those of one that failed."""
+        """Take back the counters that a unit did not use; its objects must be known."""
         used = {each.counter for each in done.objects}
         for counter in unit.counters:
             if counter not in used:

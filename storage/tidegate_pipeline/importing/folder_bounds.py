@@ -30,12 +30,16 @@ from .log_folders import (
 
 
 class PartitionFolder(NamedTuple):
-    """A replica of a partition; its offsets are [first, stop)."""
+    """A replica of a partition; its offsets are [first, stop).
+
+    log_start: as the broker noted it; below first, the rest lies in tiered storage.
+    """
 
     path: Path
     topic_id: bytes
     first: int
     stop: int
+    log_start: int
 
 
 def partition_folders(paths: Sequence[Path], cluster_id: str) -> dict[Place, PartitionFolder]:
@@ -68,7 +72,8 @@ def _folders_in(path: Path, cluster_id: str) -> Iterator[tuple[Place, PartitionF
         if place is not None and bases:
             first = max(bases[0], starts.get(place, 0))
             stop = watermarks.get(place, first)
-            yield place, PartitionFolder(folder, _topic_id(folder, place, cluster_id), first, stop)
+            topic_id = _topic_id(folder, place, cluster_id)
+            yield place, PartitionFolder(folder, topic_id, first, stop, starts.get(place, first))
 
 
 def _checkpoint(path: Path) -> dict[Place, int] | None:
@@ -117,6 +122,17 @@ class FolderBounds:
         if found.topic_id != topic.topic_id:
             return f"{found.path} is of another topic of this name"
         return found.first, found.stop
+
+    def obstacle(self, topic: Topic, index: int, end: int) -> str:
+        """See SourceSide."""
+        found = self._folders.get((topic.name, index))
+        is_begun = found is not None and (end > 0 or found.log_start < found.first)
+        if found is None or not is_begun or end >= found.first:
+            return ""
+        return (
+            f"{found.path} begins at offset {found.first}, and the copy ends at {end}: import what"
+            " lies between from tiered storage first, or from the brokers"
+        )
 
     async def difference(self, topic: Topic, index: int, epoch_ends: Mapping[int, int]) -> str:
         """Return "": files do not change."""

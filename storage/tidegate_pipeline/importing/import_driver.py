@@ -125,6 +125,7 @@ class ImportDriver:
             elif isinstance(found, str):
                 each.problem = found
             else:
+                each.problem = self._source.obstacle(each.topic, each.index, copy.next_offset)
                 each.begin(copy, *found)
 
     def _copy(self, each: PartitionImport) -> Partition | None:
@@ -179,6 +180,7 @@ class ImportDriver:
 
     async def _take(self, unit: ImportUnit, done: UnitDone) -> None:
         each = self._by_place[unit.topic_id, unit.partition]
+        done = each.judged(unit, done)
         if each.under_way.get(unit.start) is not unit:
             return  # of an earlier beginning
         if done.ending in (Ending.FAILED, Ending.GONE):
@@ -189,7 +191,7 @@ class ImportDriver:
         if done.ending is Ending.GONE and each.under_way.get(unit.start) is unit:
             await self._again(each)
         elif each.take(unit, done):
-            if done.ending is not Ending.FAILED:
+            if done.ending not in (Ending.FAILED, Ending.DIVERGED):
                 self._object_counters.release(unit, done)
             await self._publish_all(each)
         self._wake()

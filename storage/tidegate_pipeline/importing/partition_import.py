@@ -138,6 +138,18 @@ class PartitionImport:
 
     # -- results -----------------------------------------------------------------------------------
 
+    def judged(self, unit: ImportUnit, done: UnitDone) -> UnitDone:
+        """Return a result, as a failure if the source gives nothing far below its end.
+
+        Brokers also answer without batches while tiered storage is slow.
+        """
+        if done.ending is not Ending.NO_MORE or unit.stop >= self.stop:
+            return done
+        text = (
+            f"the source gives nothing from offset {done.next_offset} on, and ends at {self.stop}"
+        )
+        return UnitDone(done.number, Ending.FAILED, unit.start, text=text)
+
     def take(self, unit: ImportUnit, done: UnitDone) -> bool:
         """Take a result; return whether it counts: the unit may be of an earlier beginning."""
         if self.under_way.get(unit.start) is not unit:
@@ -164,7 +176,8 @@ class PartitionImport:
 
     def published(self, unit: ImportUnit, done: UnitDone) -> None:
         """The batches of a unit are in the log."""
-        del self.waiting[unit.start]
+        if self.waiting.pop(unit.start, (None, done))[0] is not unit:
+            return  # the partition was planned anew while they were written
         self.publish_at = min(done.next_offset, unit.stop)
         self.published_bytes += done.read_bytes
         for written in done.objects:

@@ -22,6 +22,13 @@ class SourceSide(Protocol):
         """Look where the partitions of topics begin and end."""
         ...
 
+    def obstacle(self, topic: Topic, index: int, end: int) -> str:
+        """Return why a copy that ends there cannot go on with this source; "" if it can.
+
+        Files begin where the source's log begins, or where the rest of it lies elsewhere.
+        """
+        ...
+
     async def difference(self, topic: Topic, index: int, epoch_ends: Mapping[int, int]) -> str:
         """Return how the source's history differs from one whose epochs reach that far; "" for not
         at all, or not known.  Units are read at different times: the source may lose records in an

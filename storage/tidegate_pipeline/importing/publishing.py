@@ -9,16 +9,17 @@ from tidegate_coordination.rules.records.mirrored_batches import MirroredBatch
 from tidegate_coordination.rules.records.wal import BatchFacts, BatchOutcome, CommitWal
 from tidegate_coordination.state.records.objects import WalName
 
-from .work import ImportUnit, UnitDone, WrittenBatch, WrittenObject
+from .work import ANOTHERS, ImportUnit, UnitDone, WrittenBatch, WrittenObject
 
 
 def placing_before(unit: ImportUnit, done: UnitDone, end: int) -> Placing | None:
     """Return how a copy that ends there moves before the unit is published; None: not at all.
 
-    Records of the source have expired between the end and the unit.  Its first batch may begin
-    before the source's log start, and has to lie here as a whole.
+    Only before the first unit have records of the source expired; a later unit may begin in a gap
+    that compaction left.  The first batch may begin before the source's log start, and has to lie
+    here as a whole.
     """
-    if unit.start <= end:
+    if unit.least == ANOTHERS or unit.start <= end:
         return None
     first = done.objects[0].batches[0].base_offset if done.objects else unit.start
     base = max(end, min(unit.start, first))
@@ -55,5 +56,13 @@ def end_after(done: UnitDone, end: int) -> int:
 
 
 def refusal_of(outcomes: list[BatchOutcome]) -> str:
-    """Return why a batch was refused; "" if none was."""
-    return next((each.refusal.value for each in outcomes if each.refusal is not None), "")
+    """Return why a batch was refused; "" if none was.
+
+    Of an object that was committed before, it is not known which batches were accepted.
+    """
+    for each in outcomes:
+        if each.refusal is not None:
+            return each.refusal.value
+        if each.base_offset < 0:
+            return "they were committed before"
+    return ""

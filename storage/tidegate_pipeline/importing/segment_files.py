@@ -17,6 +17,7 @@ from tidegate_protocol.batches import HEADER_BYTES, BatchHeader, read_header
 
 from .log_folders import segment_bases, segment_name
 
+_BEING_SWAPPED: Final = ".log.swap"
 _ENTRY: Final = Struct(">ii")
 # Batches are found by their headers; one read brings some of them.
 _WALK_BYTES: Final = 64 << 10
@@ -31,14 +32,28 @@ def portion_of(folder: Path, offset: int, most: int) -> bytes:
     Raises:
       OSError: a file cannot be read.
     """
-    bases = segment_bases(each.name for each in folder.iterdir())
+    bases = _bases(folder)
     below = [each for each in bases if each <= offset]
     for base in [*below[-1:], *(each for each in bases if each > offset)]:
+        if base > offset and _bases(folder) != bases:
+            raise OSError("a broker changes it: stop the broker, or take a snapshot again")
         with _opened(folder / segment_name(base, "log")) as file:
             at = _byte_of(file, _hint(folder, base, offset, file), offset)
             if at >= 0:
                 return _whole_first(file, at, most)
     return b""
+
+
+def _bases(folder: Path) -> list[int]:
+    """Return the base offsets of the segments.
+
+    Raises:
+      OSError: one is missing while compaction puts another in its place.
+    """
+    names = [each.name for each in folder.iterdir()]
+    if any(each.endswith(_BEING_SWAPPED) for each in names):
+        raise OSError("a broker was compacting it: start the broker, and stop it in order")
+    return segment_bases(names)
 
 
 @contextmanager

@@ -98,6 +98,16 @@ class TierBounds:
         segments = self._segments.get(place)
         return (segments[0].start, segments[-1].stop) if segments else (0, 0)
 
+    def obstacle(self, topic: Topic, index: int, end: int) -> str:
+        """See SourceSide."""
+        segments = self._segments.get((topic.name, index))
+        if not segments or not 0 < end < segments[0].start:
+            return ""
+        return (
+            f"tiered storage begins at offset {segments[0].start}, and the copy ends at {end}:"
+            " import from the brokers"
+        )
+
     async def difference(self, topic: Topic, index: int, epoch_ends: Mapping[int, int]) -> str:
         """Return "": segments do not change."""
         return ""
