@@ -145,7 +145,6 @@ async def test_sessions_that_die_unseen_use_up_attempt_numbers(
     assert jvms() == []
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("signals", [1, 2])
 async def test_a_start_that_hangs_is_killed(
     signals: int, resident: ResidentSpark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -182,7 +181,7 @@ exec sleep 600
 
             nursery.start_soon(signal_us)
             assert await results_of(runner, folder.tasks) == []
-    # PySpark leaves a pipe open; its warning belongs to this test.
+    # PySpark leaves its pipe to the JVM open; a warning of it fails this test.
     gc.collect()
 
 

@@ -17,6 +17,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import traceback
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -207,8 +208,9 @@ def start_spark(settings: SparkSettings, folder: Path | None) -> RunningSpark:
         return RunningSpark(SparkSession.builder.appName(APP_NAME).getOrCreate(), None)
     try:
         return RunningSpark(_started(settings, folder), folder)
-    except BaseException:
+    except BaseException as error:
         _end_half_started()
+        _end_unstarted(error)
         shutil.rmtree(folder, ignore_errors=True)
         raise
 
@@ -222,6 +224,17 @@ def _end_half_started() -> None:
             _end_jvm(gateway)
         except Exception as error:
             _log.info("the JVM did not end cleanly", error=error_text(error))
+
+
+def _end_unstarted(error: BaseException) -> None:
+    """Close the pipe to a JVM that ended while it started: only PySpark's frame refers to it."""
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        process = frame.f_locals.get("proc")
+        if isinstance(process, subprocess.Popen):
+            if process.stdin is not None:
+                process.stdin.close()
+            process.kill()
+            process.wait()
 
 
 def _started(settings: SparkSettings, folder: Path) -> SparkSession:
