@@ -182,6 +182,7 @@ class StateWatch:
         for author, event in authored(entry):
             self.transactions.before(event)
             self.mirrors.before(event)
+            self.sequences.before(event, self._now_ms)
             if isinstance(event, kev.MirrorsPlaced):
                 self._tiling.placed(event)
             self._event(author, event)
