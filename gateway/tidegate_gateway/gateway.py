@@ -239,7 +239,13 @@ class Gateway:
         state = self.coordinator.state
         self.zones = ZoneFinder(self._zone_maps, state.gateways)
         self.neighbours = self._make_neighbours()
-        self.cluster_view = ClusterView(state, self.zones, lambda: self.absent)
+        self.cluster_view = ClusterView(
+            state,
+            self.zones,
+            lambda: self.absent,
+            farewell_seconds=self.settings.int("drain.grace.ms") / 1000,
+        )
+        self.coordinator.listen(self.cluster_view.look)
         self.steering = ReadSteering(self.cluster_view, self.identity.zone)
         self.traffic = ZoneTraffic(self.zones, self.identity.zone)
 

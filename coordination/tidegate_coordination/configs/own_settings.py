@@ -35,7 +35,8 @@ OWN_SETTINGS = (
          "The most disk space that the files in disk.cache.dir take."),
     _own("drain.grace.ms", _LONG, 4000, at_least(0),
          "A draining gateway closes connections that were silent for so long.  If this is longer"
-         " than the clients' heartbeat interval, they learn from it where to go."),
+         " than the clients' heartbeat interval, they learn from it where to go.  As long, Metadata"
+         " still lists the gateway as a broker that leads nothing."),
     _own("drain.timeout.ms", _LONG, 30_000, at_least(0),
          "How long a gateway may take to stop; two thirds of it wait for its clients to go."),
     _own("fetch.cache.bytes", _LONG, 256 * _MIB, at_least(0),

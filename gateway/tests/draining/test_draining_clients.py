@@ -32,6 +32,12 @@ async def brokers(client: WireClient) -> set[int]:
     return {each.node_id for each in answer.brokers}
 
 
+async def leaders(client: WireClient, topic: str) -> set[int]:
+    request = md.MetadataRequest([md.MetadataRequestTopic(name=topic)], False)
+    [found] = (await client.call("Metadata", 12, request)).topics
+    return {each.leader_id for each in found.partitions}
+
+
 async def two(world: Cluster) -> tuple[Running, Running]:
     return await world.start(1, Clock()), await world.start(2, Clock())
 
@@ -101,19 +107,25 @@ async def test_a_drain_answers_members_that_wait_for_a_rebalance_at_once(
         assert codes == [E.NOT_COORDINATOR]
 
 
-async def test_a_draining_gateway_names_only_the_others_to_clients(
+async def test_clients_are_sent_to_others_while_a_draining_gateway_is_still_a_broker(
     autojump_clock: MockClock,
 ) -> None:
+    """A client that drops a broker at once would not ask it again, and not learn where to go."""
     async with cluster(SETTINGS) as world, trio.open_nursery() as nursery:
         old, new = await two(world)
+        await old.world.create_topic("t", 9)
         client = old.world.connect()
         assert await brokers(client) == {1, 2}
         nursery.start_soon(old.drain)
-        await trio.sleep(0.5)
+        await trio.sleep(3.9)
         assert old.gateway.is_draining
         for each in (client, old.world.connect(), new.world.connect()):
-            assert await brokers(each) == {2}
+            assert await brokers(each) == {1, 2}
+            assert await leaders(each, "t") == {2}
             assert await coordinator_of(each, "any") == 2
+        await trio.sleep(0.2)
+        for each in (client, old.world.connect(), new.world.connect()):
+            assert await brokers(each) == {2}
 
 
 async def test_a_waiting_fetch_is_sent_to_the_others(autojump_clock: MockClock) -> None:

@@ -1,10 +1,12 @@
 """The cluster as the clients of one listener and zone see it, cached until it changes.
 
-A gateway that does not advertise the client's listener is not shown, and leads nothing there.  The
-same holds for a draining gateway, as long as others do not drain.  A gateway that does not answer
-(neighbours.py) leads nothing either, but stays a replica: consumers start a rebalance when the
-zones of a partition's replicas change (KIP-881), and it may still be the coordinator of their
-group.
+A gateway that does not advertise the client's listener is not shown, and leads nothing there.  A
+draining gateway leads nothing either, as long as others do not drain.  It stays a broker for a
+moment, as in Kafka: librdkafka drops a broker at once that Metadata does not name, and then waits
+for the dropped coordinator of a group without end (its issue 5511); so it must get NOT_COORDINATOR
+first.  A gateway that does not answer (neighbours.py) leads nothing, but stays a replica: consumers
+start a rebalance when the zones of a partition's replicas change (KIP-881), and it may still be the
+coordinator of their group.
 """
 
 from __future__ import annotations
@@ -13,7 +15,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from math import inf
 from typing import TypeAlias
+
+import trio
 
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.gateways import Gateway
@@ -43,7 +48,9 @@ class Gateways:
     """The gateways of a listener.
 
     version: version of the gateway table, and the incarnations that do not answer.
-    nodes: all, by node id.  leaders: node ids of the gateways that answer.
+    nodes: all that take new work, by node id.  leaders: node ids of those that answer.
+    brokers: nodes, and the gateways that began to drain a moment ago; until: a time of trio's
+      clock, after which one of these is no longer a broker.
     zone_of: node id -> zone id, of all.  by_zone: zone id -> leaders, both sorted.
     replicas: as by_zone, plus all gateways of each zone in which no gateway answers.
     """
@@ -54,6 +61,8 @@ class Gateways:
     zone_of: Mapping[int, str]
     by_zone: Mapping[str, list[int]]
     replicas: Mapping[str, list[int]]
+    brokers: tuple[Node, ...]
+    until: float
     _choices: _Choices = field(default_factory=_Choices)
 
     def recommended(self, topic: Topic, zone: str | None) -> list[int]:
@@ -85,8 +94,13 @@ class ListenerView:
 
     @property
     def nodes(self) -> tuple[Node, ...]:
-        """All gateways of the listener, by node id."""
+        """The gateways of the listener that take new work, by node id."""
         return self.gateways.nodes
+
+    @property
+    def brokers(self) -> tuple[Node, ...]:
+        """The same, and the gateways that began to drain a moment ago."""
+        return self.gateways.brokers
 
     @property
     def leaders(self) -> tuple[int, ...]:
@@ -145,6 +159,7 @@ class ClusterView:
 
     absent: returns the incarnations that do not answer.
     without_gateway: how many answers went to clients whose zone has no gateway.
+    farewell_seconds: how long a gateway stays a broker from when this one learned that it drains.
     """
 
     def __init__(
@@ -152,11 +167,16 @@ class ClusterView:
         state: ClusterState,
         zones: ZoneFinder,
         absent: Callable[[], frozenset[int]] = frozenset,
+        *,
+        farewell_seconds: float = 0.0,
     ) -> None:
         self.zones = zones
         self.without_gateway = 0
         self._state = state
         self._absent = absent
+        self._farewell_seconds = farewell_seconds
+        self._brokers_until: dict[int, float] = {}  # by incarnation; of draining gateways
+        self._looked_at = -1  # a version of the gateway table
         self._gateways: dict[str, Gateways] = {}
         self._views: dict[tuple[str, str | None], ListenerView] = {}
 
@@ -171,7 +191,7 @@ class ClusterView:
     def of(self, listener: str, zone: str = "") -> ListenerView:
         """Return the present view of the clients of a listener and zone; "": zone unknown."""
         gateways = self._gateways.get(listener)
-        if gateways is None or gateways.version != (self._state.gateways.version, self._absent()):
+        if gateways is None or not self._is_present(gateways):
             gateways = self._gateways[listener] = self._make(listener)
             self._views = {key: view for key, view in self._views.items() if key[0] != listener}
         served = zone if zone in gateways.by_zone else None
@@ -180,6 +200,20 @@ class ClusterView:
             view = self._views[listener, served] = ListenerView(gateways, served)
         view.forget_deleted(len(self._state.topics.by_id))
         return view
+
+    def _is_present(self, gateways: Gateways) -> bool:
+        if gateways.version != (self._state.gateways.version, self._absent()):
+            return False
+        return gateways.until == inf or trio.current_time() < gateways.until
+
+    def look(self, _touched: set[int]) -> None:
+        """Notice which gateways drain; called after each change of the state."""
+        table = self._state.gateways
+        if table.version != self._looked_at:
+            self._looked_at = table.version
+            ends, known = trio.current_time() + self._farewell_seconds, self._brokers_until
+            draining = [each.incarnation for each in table.brokers() if each.draining]
+            self._brokers_until = {each: known.get(each, ends) for each in draining}
 
     def _make(self, listener: str) -> Gateways:
         table, absent = self._state.gateways, self._absent()
@@ -191,8 +225,20 @@ class ClusterView:
         zone_of = {each.node_id: self.zones.maps.id_of(each.rack or "") for each in nodes}
         by_zone = _by_zone(leaders, zone_of)
         replicas = _by_zone(zone_of, zone_of) | by_zone
-        version = (table.version, absent)
-        return Gateways(version, tuple(nodes), leaders, zone_of, by_zone, replicas)
+        now = trio.current_time() if self._brokers_until else 0.0
+        leaving = {each: until for each, until in self._brokers_until.items() if now < until}
+        known = {each.incarnation for each in serving} | leaving.keys()
+        brokers = _nodes((each for each in table.brokers() if each.incarnation in known), listener)
+        return Gateways(
+            version=(table.version, absent),
+            nodes=tuple(nodes),
+            leaders=leaders,
+            zone_of=zone_of,
+            by_zone=by_zone,
+            replicas=replicas,
+            brokers=tuple(brokers or nodes),
+            until=min(leaving.values(), default=inf),
+        )
 
 
 def _by_zone(node_ids: Iterable[int], zone_of: Mapping[int, str]) -> dict[str, list[int]]:

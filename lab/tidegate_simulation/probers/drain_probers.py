@@ -4,6 +4,7 @@ An answer counts only if no fact that it depends on changed between request and 
 
 - A group's coordinator is the live holder of its claim; without one, no draining gateway is named
   while others do not drain.
+- Metadata names all gateways that do not drain as brokers, and none that left.
 - A gateway that neither holds a group's claim nor may take it serves none of its members.
 - A draining gateway refuses a batch with a retriable error.
 - A draining gateway that has others, and can write to the log, holds no claim of a group for long.
@@ -23,7 +24,7 @@ from tidegate_coordination.state.claims import Claim
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_gateway.gateway import Gateway
 from tidegate_protocol.error_codes import ErrorCode
-from tidegate_protocol.messages import find_coordinator, heartbeat
+from tidegate_protocol.messages import find_coordinator, heartbeat, metadata
 
 from ..clients.client import Disconnected
 from ..clients.producers import RETRIABLE, PlainProducer
@@ -137,7 +138,7 @@ class DrainProber(PlainProducer):
         return [_seen(each, each.gateway) for each in nodes if each.gateway is not None]
 
     async def _probe(self, seen: _Seen) -> None:
-        probes = [self._probe_find, self._probe_beat]
+        probes = [self._probe_find, self._probe_brokers, self._probe_beat]
         if seen.has_to_go:
             probes.append(self._probe_produce)
         await self.rng.choice(probes)(seen)
@@ -178,6 +179,21 @@ class DrainProber(PlainProducer):
         if answer.node_id not in right:
             text = f"node {seen.node.node_id} names {answer.node_id}, not one of {right}"
             self._world.complain("wrong coordinator", text)
+
+    async def _probe_brokers(self, seen: _Seen) -> None:
+        connection = await self.client.connection(seen.node.node_id)
+        reply = await connection.send("Metadata", metadata, 12, metadata.MetadataRequest([]))
+        answer = await reply.wait(ANSWER_SECONDS)
+        if not seen.is_unchanged:
+            return
+        brokers = seen.state.gateways.brokers()
+        named = {each.node_id for each in answer.brokers}
+        least = {each.node_id for each in brokers if not each.draining}
+        most = {each.node_id for each in brokers}
+        self._world.strikes.count("drain.brokers")
+        if not least <= named <= most:
+            text = f"node {seen.node.node_id} names {named}, not {least} to {most}"
+            self._world.complain("wrong brokers", text)
 
     async def _probe_beat(self, seen: _Seen) -> None:
         if seen.may_serve_group:

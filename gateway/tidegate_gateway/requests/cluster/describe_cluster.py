@@ -48,7 +48,7 @@ class DescribeClusterHandler:
             controller_id=view.controller_id,
             brokers=[
                 DescribeClusterBroker(each.node_id, each.host, each.port, each.rack)
-                for each in view.nodes
+                for each in view.brokers
             ],
             cluster_authorized_operations=ALL_ON_CLUSTER if asked else NOT_ASKED,
         )

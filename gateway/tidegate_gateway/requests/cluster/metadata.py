@@ -176,7 +176,7 @@ class MetadataHandler:
         response = MetadataResponse(
             brokers=[
                 MetadataResponseBroker(each.node_id, each.host, each.port, each.rack)
-                for each in view.nodes
+                for each in view.brokers
             ],
             cluster_id=self._state.cluster_id,
             controller_id=view.controller_id,

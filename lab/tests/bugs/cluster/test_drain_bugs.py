@@ -17,6 +17,7 @@ from tidegate_coordination.state.gateways import Gateway
 from tidegate_gateway.groups.hosted_groups import HostedGroups
 from tidegate_gateway.requests.groups import find_coordinator
 from tidegate_gateway.requests.records import produce, produce_answers
+from tidegate_gateway.zones.cluster_view import ListenerView
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_simulation.plans.drain_plan import DRAIN_KIND
 from tidegate_simulation.plans.faults import FaultPlan
@@ -89,6 +90,10 @@ def refuses_batches_for_good(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(produce, "refuse", refuse)
 
 
+def forgets_a_broker(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ListenerView, "brokers", property(lambda self: self.nodes[1:]))
+
+
 def drains(plan: FaultPlan) -> bool:
     return DRAIN_KIND in plan.kinds
 
@@ -104,6 +109,7 @@ def drains(plan: FaultPlan) -> bool:
         (names_who_drains, {"wrong coordinator"}, 3),
         (serves_groups_whose_claim_is_gone, {"served without a claim"}, 13),
         (refuses_batches_for_good, {"fatal refusal"}, 3),
+        (forgets_a_broker, {"wrong brokers"}, 3),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
