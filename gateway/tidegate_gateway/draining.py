@@ -2,7 +2,8 @@
 
 Once the log marks the gateway as draining, all gateways name only the others to clients.  Its
 groups move to the others.  It answers its clients with "not here", so that they ask for new
-metadata, and closes connections that are silent for a while.  When no connection and no group is
+metadata, and closes connections that are silent for a while; later also those of clients that go on
+asking: some keep to a broker, whatever it says.  When no connection and no group is
 left, a gateway that got SIGTERM ends.  A gateway that an operator marked writes to the log that it
 is drained, and stays unless the operator also asked it to stop.
 
@@ -34,6 +35,8 @@ _log = structlog.get_logger("tidegate.draining")
 
 # Of drain.timeout.ms: how long clients may take to go; the rest is for writes in flight.
 GOODBYE_SHARE: Final = 2 / 3
+PATIENT_GRACES: Final = 2
+"""After so many times the grace, a client that goes on asking is disconnected between requests."""
 LOOK_SECONDS: Final = 0.1
 REPORT_SECONDS: Final = 1.0
 
@@ -66,6 +69,7 @@ class Draining:
         self._goodbye_seconds = GOODBYE_SHARE * timeout_seconds
         self._is_told = False
         self._goodbye_ends = inf
+        self._away_since = inf  # as far as `hurries` was asked for
         self._seen_version = -1
         self._news = trio.Event()
         coordinator.listen(self._on_change)
@@ -92,6 +96,16 @@ class Draining:
     def idle_seconds(self) -> float:
         """After how much silence the gateway closes a connection; inf for never."""
         return self._grace_seconds if self.sends_away else inf
+
+    @property
+    def hurries(self) -> bool:
+        """Whether the gateway also closes connections that are not silent, between two requests."""
+        if not self.sends_away:
+            self._away_since = inf
+            return False
+        now = trio.current_time()
+        self._away_since = min(self._away_since, now)
+        return now - self._away_since >= PATIENT_GRACES * self._grace_seconds
 
     @property
     def _me(self) -> Life | None:

@@ -400,9 +400,9 @@ class Gateway:
             await trio.sleep(PATIENCE_STEP_SECONDS)
             # After a pause of this process, the connections first receive the bytes that arrived.
             await trio.lowlevel.checkpoint()
-            now = trio.current_time()
+            now, hurries = trio.current_time(), self.draining.hurries
             for connection in tuple(self.connections):
-                connection.check_patience(now, self.draining.idle_seconds)
+                connection.check_patience(now, self.draining.idle_seconds, hurries=hurries)
 
     @property
     def is_draining(self) -> bool:

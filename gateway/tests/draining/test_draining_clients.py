@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 import trio
 from trio.testing import MockClock
@@ -169,6 +171,22 @@ async def test_a_drain_ends_once_its_clients_are_silent(autojump_clock: MockCloc
             await brokers(client)
 
 
+async def test_a_client_that_keeps_asking_is_let_go_after_a_while(
+    autojump_clock: MockClock,
+) -> None:
+    """A Java client asks any broker that it knows, and asks for new metadata every 5 minutes."""
+    async with cluster(SETTINGS) as world, trio.open_nursery() as nursery:
+        old, _ = await two(world)
+        client = old.world.connect()
+        began = trio.current_time()
+        nursery.start_soon(old.drain)
+        with suppress(TransportBroken):
+            while trio.current_time() - began < 12:
+                await brokers(client)
+                await trio.sleep(0.7)
+        assert 8 <= trio.current_time() - began < 12
+
+
 async def test_a_reply_that_is_being_read_is_not_cut(autojump_clock: MockClock) -> None:
     async with cluster(SETTINGS) as world:
         old, _ = await two(world)
@@ -247,15 +265,16 @@ async def test_a_log_that_is_away_at_first_does_not_cut_a_drain_short(
 async def test_time_to_say_goodbye_runs_from_the_first_word(autojump_clock: MockClock) -> None:
     async with cluster(SETTINGS) as world, trio.open_nursery() as nursery:
         old, new = await two(world)
-        staying = await hosted(old, new)
+        await hosted(old, new)
         left = old.gateway.coordinator.incarnation
         world.log.is_away = True
         nursery.start_soon(old.gateway.drain)
         await trio.sleep(11)
         world.log.is_away = False
-        for _ in range(14):  # until 25 s have passed of the 30 that a drain may take
+        for _ in range(8):
             await trio.sleep(1)
-            await staying.beat()
+            await brokers(old.world.connect())  # there always is another client
+        await trio.sleep(6)  # so 25 s have passed of the 30 that a drain may take
         await new.gateway.coordinator.catch_up()
         assert not new.gateway.coordinator.state.gateways.is_live(left)
         nursery.cancel_scope.cancel()

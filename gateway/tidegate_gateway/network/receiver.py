@@ -106,13 +106,18 @@ class Receiver:
             size_bytes >= FLOWING_BYTES and self._received_in_a_row % RECEIVES_IN_A_ROW != 0
         )
 
-    def lost_patience(self, now: float, idle_seconds: float, *, is_idle: bool) -> str | None:
+    def lost_patience(
+        self, now: float, idle_seconds: float, *, is_idle: bool, hurries: bool = False
+    ) -> str | None:
         """Return the reason to close, "" for a quiet close; None to keep the connection.
 
         Call it every PATIENCE_STEP_SECONDS.  is_idle: the client waits for no answer.  From then on
-        it may be idle for idle_seconds.  A frame that has begun must end in limits.frame_seconds,
-        even if its bytes keep arriving: it holds memory.
+        it may be idle for idle_seconds.  hurries: it may not go on asking.  A frame that has begun
+        must end in limits.frame_seconds, even if its bytes keep arriving: it holds memory.
         """
+        # A client that reads a long answer asks nothing meanwhile, so it is not cut short.
+        if hurries and self._has_received and self._is_waiting and is_idle:
+            return None if self._partial_since is not None else ""
         if self._has_received or not (self._is_waiting and is_idle):
             self._has_received = False
             self._idle_since = now
