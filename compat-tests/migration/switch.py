@@ -4,8 +4,10 @@
 
 All clients use the gateways, which forward writes to Kafka until the switch.  A round has a topic
 of its own: clients begin, the topic is switched, clients go on; then every record is read and
-compared with what was acknowledged.  With --hurt a gateway gets kill -9 or SIGSTOP while the topic
-is switched.  Exit status 1 when something was lost, doubled, misplaced, out of order or stuck.
+compared with what was acknowledged.  With --back the topic then goes back to Kafka, while clients
+write, and Kafka must have every record at the same offset.  With --hurt a gateway gets kill -9 or
+SIGSTOP while the topic is switched, or goes back.  Exit status 1 when something was lost, doubled,
+misplaced, out of order or stuck.
 """
 
 from __future__ import annotations
@@ -54,21 +56,30 @@ SETTINGS: Final = {"link.fetch.wait.ms": "200", "link.topics.interval.ms": "1000
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options.  rate: records a second of each family.  is_hurt: gateways are hurt, too."""
+    """The options.  rate: records a second of each family.  is_hurt: gateways are hurt, too.
+
+    goes_back: each topic is rolled back after its switch.
+    """
 
     rounds: int
     seed: int
     clients: Sequence[str]
     rate: int = 200
     is_hurt: bool = False
+    goes_back: bool = False
 
 
 @dataclass(slots=True)
 class Figures:
-    """What a run measured; stalls_ms: of acknowledgements, beyond the longest gap before."""
+    """What a run measured; stalls_ms: of acknowledgements, beyond the longest gap before.
+
+    back_stalls_ms, kept: the same as stalls_ms and lifted, of rollbacks.
+    """
 
     rounds: int = 0
     lifted: int = 0
+    kept: int = 0
+    back_stalls_ms: list[int] = field(default_factory=list)
     hurts: int = 0
     stalls_ms: list[int] = field(default_factory=list)
     commands_ms: list[int] = field(default_factory=list)
@@ -105,6 +116,35 @@ class Source:
             ]
         finally:
             consumer.close()
+
+    def records(self, topic: str, bootstrap: str = "") -> dict[tuple[int, int], bytes | None]:
+        """Return the values of a topic by partition and offset, here or at another cluster."""
+        ends = dict(enumerate(self.ends(topic)))
+        consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap or self.bootstrap,
+                "group.id": "whole",
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
+            }
+        )
+        found: dict[tuple[int, int], bytes | None] = {}
+        left = {each for each, end in ends.items() if end}
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        try:
+            consumer.assign([TopicPartition(topic, each, 0) for each in ends])
+            while left and time.monotonic() < deadline:
+                for message in consumer.consume(10_000, 0.5):
+                    if message.error() is None:
+                        partition, offset = message.partition(), message.offset()
+                        assert partition is not None
+                        assert offset is not None
+                        found[partition, offset] = message.value()
+                        if offset >= ends[partition] - 1:
+                            left.discard(partition)
+        finally:
+            consumer.close()
+        return found
 
     def limit(self, topic: str) -> str:
         """Return the topic's max.message.bytes."""
@@ -162,6 +202,8 @@ class SwitchRun:
             watch.wait_until_moving(ended_ms)
             watch.wait(CALM_SECONDS)
             self._measure(topic, watch.ledgers, begun_ms, ended_ms)
+            if self._options.goes_back:
+                self._go_back(topic, watch)
             self._judge(topic, watch, ends)
         finally:
             for family in families:
@@ -194,6 +236,29 @@ class SwitchRun:
             watch.wait_until_moving(now_ms())
         raise RuntimeError(f"{topic} was not switched in {TRIES} tries")
 
+    def _go_back(self, topic: str, watch: Watch) -> None:
+        begun_ms, ended_ms = self._returned(topic, watch)
+        watch.wait_until_moving(ended_ms)
+        watch.wait(CALM_SECONDS)
+        self._measure(topic, watch.ledgers, begun_ms, ended_ms, is_back=True)
+
+    def _returned(self, topic: str, watch: Watch) -> tuple[int, int]:
+        """Roll back, again if it is lifted; return when the last try began and ended."""
+        for _ in range(TRIES):
+            hurt = self._hurt_soon() if self._options.is_hurt else None
+            begun_ms = now_ms()
+            told = self._link("rollback", LINK, topic, "--yes", may_fail=True) or {}
+            ended_ms = now_ms()
+            if hurt is not None:
+                hurt.join()
+                self.figures.hurts += 1
+            if told and not told["reason"]:
+                return begun_ms, ended_ms
+            self.figures.kept += 1
+            watch.say(f"{topic} does not go back: {told.get('reason', 'no answer')}")
+            watch.wait_until_moving(now_ms())
+        raise RuntimeError(f"{topic} did not go back in {TRIES} tries")
+
     def _hurt_soon(self) -> threading.Thread:
         """Hurt a gateway a moment later, and let it come back."""
         number = self._random.choice(list(self._world.gateways))
@@ -216,7 +281,13 @@ class SwitchRun:
         return thread
 
     def _measure(
-        self, topic: str, ledgers: Sequence[FamilyLedger], begun_ms: int, ended_ms: int
+        self,
+        topic: str,
+        ledgers: Sequence[FamilyLedger],
+        begun_ms: int,
+        ended_ms: int,
+        *,
+        is_back: bool = False,
     ) -> None:
         stalls: list[int] = []
         for ledger in ledgers:
@@ -224,8 +295,10 @@ class SwitchRun:
                 usual = longest_gap(times, begun_ms - int(CALM_SECONDS * 1000), begun_ms)
                 gap = longest_gap(times, begun_ms, ended_ms + int(CALM_SECONDS * 1000))
                 stalls.append(max(gap - usual, 0))
-        self.figures.stalls_ms.append(max(stalls, default=0))
-        self._say(f"{topic}: switched, writers waited {self.figures.stalls_ms[-1]} ms")
+        longest = max(stalls, default=0)
+        (self.figures.back_stalls_ms if is_back else self.figures.stalls_ms).append(longest)
+        what = "back at its source" if is_back else "switched"
+        self._say(f"{topic}: {what}, writers waited {longest} ms")
 
     def _judge(self, topic: str, watch: Watch, ends: list[int]) -> None:
         judged = watch.finish()
@@ -236,10 +309,23 @@ class SwitchRun:
         figures.records += judged.records
         figures.verdict = merged(figures.verdict, judged.verdict)
         figures.problems += [f"{topic}: {each}" for each in judged.problems]
+        if self._options.goes_back:
+            figures.problems += self._differences(topic)
+            return
         if self._source.ends(topic) != ends:
             figures.problems.append(f"{topic} was written to at its source after the switch")
         if self._source.limit(topic) != "0":
             figures.problems.append(f"{topic} is not fenced at its source")
+
+    def _differences(self, topic: str) -> list[str]:
+        """Compare the topic at its source with what the gateways have."""
+        there = self._source.records(topic)
+        here = self._source.records(topic, self._world.bootstrap)
+        wrong = [each for each in there.keys() | here.keys() if there.get(each) != here.get(each)]
+        found = [f"{topic}: {len(wrong)} records differ, {sorted(wrong)[:3]}"] if wrong else []
+        if self._source.limit(topic) == "0":
+            found.append(f"{topic} is fenced at its source")
+        return found
 
 
 def merged(one: Verdict, other: Verdict) -> Verdict:
@@ -261,6 +347,17 @@ def switch_run(options: Options, folder: Path, say: Say) -> Figures:
         kafka.stop()
 
 
+def _of_rollbacks(figures: Figures) -> list[str]:
+    stalls = sorted(figures.back_stalls_ms)
+    if not stalls:
+        return []
+    half = int(statistics.median(stalls))
+    return [
+        f"{len(stalls)} rollbacks, {figures.kept} lifted before: writers waited p50 {half} ms,"
+        f" at most {stalls[-1]} ms"
+    ]
+
+
 def text(figures: Figures) -> str:
     """Return the figures for people."""
     stalls = sorted(figures.stalls_ms)
@@ -269,6 +366,7 @@ def text(figures: Figures) -> str:
         [
             f"{figures.rounds} switches, {figures.lifted} lifted before, {figures.hurts} hurts",
             f"writers waited p50 {half} ms, at most {max(stalls, default=0)} ms",
+            *_of_rollbacks(figures),
             f"{figures.acknowledged} acknowledged, {figures.failed} failed,"
             f" {figures.records} records read",
             f"{figures.verdict}",
@@ -286,6 +384,7 @@ def main() -> int:
     parser.add_argument("--clients", default=",".join(FAMILIES), help="by comma")
     parser.add_argument("--rate", type=int, default=200, help="records a second of each family")
     parser.add_argument("--hurt", action="store_true", help="kill -9 and SIGSTOP on the way")
+    parser.add_argument("--back", action="store_true", help="roll each topic back, too")
     parser.add_argument("--folder", type=Path, help="where logs and data stay (an empty one)")
     parser.add_argument("--json", action="store_true", help="print all figures as JSON")
     given = parser.parse_args()
@@ -294,7 +393,7 @@ def main() -> int:
         print(line, file=sys.stderr, flush=True)
 
     clients = installed(given.clients.split(","), say)
-    options = Options(given.rounds, given.seed, clients, given.rate, given.hurt)
+    options = Options(given.rounds, given.seed, clients, given.rate, given.hurt, given.back)
     with TemporaryDirectory(dir=WORK) as temporary:
         folder = given.folder or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)

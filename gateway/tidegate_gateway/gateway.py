@@ -16,6 +16,7 @@ from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.object_names.keys import object_key
 from tidegate_coordination.rules.cluster_settings import ClusterSettings
 from tidegate_coordination.state.records.objects import WalName
+from tidegate_coordination.state.switches import Fence
 from tidegate_storage.disk.cache import DiskCache
 from tidegate_storage.objects.wal import WalIdentity
 from tidegate_storage.range_cache import RangeCache
@@ -223,6 +224,7 @@ class Gateway:
         self.links = Links(
             self.coordinator,
             self.writer,
+            self.reader,
             link_settings(settings),
             self._environment.source_dial,
             blocking=self._environment.blocking,
@@ -232,7 +234,14 @@ class Gateway:
         self.forwards = Forwards(
             self.coordinator, self.links, settings.int("link.forward.bytes.max")
         )
-        self.fences = FenceWatch(self.coordinator, self.forwards.drained, self.links.on_fence)
+        self.fences = FenceWatch(self.coordinator, self._drained, self.links.on_fence)
+
+    async def _drained(self, fence: Fence) -> None:
+        """Wait until no batch to the topics of a fence lacks an answer; none begins any more."""
+        if fence.is_back:
+            await self.writer.drain()
+        else:
+            await self.forwards.drained(fence.limits.keys())
 
     def _build_view(self) -> None:
         """Make the parts that show clients the cluster."""

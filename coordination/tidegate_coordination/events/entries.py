@@ -88,6 +88,11 @@ AnyEvent = Union[  # noqa: UP007 - msgspec reads the union at run time
     kev.SourceReopened,
     kev.TopicsSwitched,
     kev.SwitchesFinished,
+    kev.TopicsReversing,
+    kev.ReverseReached,
+    kev.ReverseEnded,
+    kev.ReturnFenced,
+    kev.TopicsReturned,
 ]
 
 

@@ -168,3 +168,57 @@ class SwitchesFinished(Event, frozen=True, tag=80):
 
     link: str
     topic_ids: tuple[bytes, ...]
+
+
+class TopicsReversing(Event, frozen=True, tag=81):
+    """Records of switched topics go back to their source from here on, those of before first."""
+
+    link: str
+    topic_ids: tuple[bytes, ...]
+    tenant: int = 0
+
+
+class ReversedPlace(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """All batches of a partition below an offset are at the source, at the same offsets."""
+
+    partition: int
+    offset: int
+
+
+class ReverseReached(Event, frozen=True, tag=82):
+    """Partitions of reversing topics went on."""
+
+    places: tuple[ReversedPlace, ...]
+
+
+class ReverseEnded(Event, frozen=True, tag=83):
+    """Nothing goes back to the source of these topics any more; it shall take no writes again.
+
+    reason: why it cannot go on, for people; "" if an operator ended it.
+    """
+
+    topic_ids: tuple[bytes, ...]
+    reason: str
+
+
+class ReturnFenced(Event, frozen=True, tag=84):
+    """Reversing topics are mirrored topics again from here on, behind a fence.
+
+    No write to them is committed here any more.  Until TopicsReturned, any gateway may lift the
+    fence; then they are this cluster's again.
+    """
+
+    fence: int
+    link: str
+    topic_ids: tuple[bytes, ...]
+    tenant: int = 0
+
+
+class TopicsReturned(Event, frozen=True, tag=85):
+    """The topics of a fence are their source's again, which has all of their records.
+
+    epochs: leader epochs of the source from where the partitions end, if they are newer than here.
+    """
+
+    fence: int
+    epochs: tuple[EpochBegan, ...]

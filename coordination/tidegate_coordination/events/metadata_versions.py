@@ -82,6 +82,8 @@ WITH_TENANT: Final[tuple[type[Event], ...]] = (
     kev.LinkRemoved,
     kev.TopicsLinked,
     kev.TopicsFenced,
+    kev.TopicsReversing,
+    kev.ReturnFenced,
 )
 TRANSACTIONS: Final = 4
 """From here on the cluster has transactions, and gateways tell clients transaction.version 2."""
@@ -112,6 +114,11 @@ EVENT_LEVELS: Final[dict[type[Event], int]] = {
     kev.SourceReopened: SWITCHES,
     kev.TopicsSwitched: SWITCHES,
     kev.SwitchesFinished: SWITCHES,
+    kev.TopicsReversing: SWITCHES,
+    kev.ReverseReached: SWITCHES,
+    kev.ReverseEnded: SWITCHES,
+    kev.ReturnFenced: SWITCHES,
+    kev.TopicsReturned: SWITCHES,
 }
 """Types of events that need more than FIRST; a rule must check the level before it decides one."""
 FIELD_LEVELS: Final[dict[tuple[type[msgspec.Struct], str], int]] = {

@@ -17,6 +17,7 @@ from ..state.cluster import ClusterState
 from ..state.records.partitions import Partition
 from ..state.topics import Topic
 from .proposal import HEADS, OBJECTS, TOPICS, Decided, View
+from .returns import reached_of
 
 MAX_MOVES = 10_000
 MAX_COLLECTED = 1_000
@@ -41,6 +42,9 @@ def plan_retention(
         for number in topic.partition_numbers:
             partition = state.partitions[number]
             offset = _retained_from(state, partition, settings)
+            # Records that are not yet back at the source stay; see returns.py.
+            reached = reached_of(state, partition)
+            offset = offset if reached is None else min(offset, reached)
             if offset > partition.log_start:
                 moves.append((number, offset))
             if len(moves) == MAX_MOVES:
@@ -88,6 +92,9 @@ class MoveLogStarts:
         for number, offset in self.moves:
             partition = view.state.partitions.get(number)
             if partition is None or view.state.topics.get(partition.topic_id).link:
+                continue
+            reached = reached_of(view.state, partition)
+            if reached is not None and offset > reached:
                 continue
             if partition.log_start < offset <= partition.next_offset:
                 yield number, offset

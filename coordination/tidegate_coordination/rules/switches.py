@@ -163,7 +163,7 @@ class SwitchTopics:
     def decide(self, view: View) -> Decided[str]:
         """It reads heads, so it never shares an entry with a commit that came before it."""
         fence = view.state.switches.fences.get(self.fence)
-        if fence is None or fence.lifted:
+        if fence is None or fence.lifted or fence.is_back:
             return Decided((), "the fence was lifted")
         text = unreached(view.state, fence) or unfinished(view.state, fence)
         text = text or _unequal(view.state, fence, dict(self.ends))
@@ -225,11 +225,13 @@ class FinishSwitches:
             for topic_id, each in state.switches.switched.items()
             if each.link == self.link
             and not each.is_finished
+            and state.switches.fence_of(topic_id) is None
             and (topic := state.topics.by_id.get(topic_id)) is not None
         }
         unknown = sorted(set(self.names) - found.keys())
         if unknown:
-            return Decided((), f"{unknown[0]} was not switched, or is finished already")
+            text = f"{unknown[0]} was not switched, is finished already, or is going back"
+            return Decided((), text)
         names = sorted(self.names or found)
         ids = tuple(found[each] for each in names)
         return Decided((SwitchesFinished(self.link, ids),) if ids else (), names)

@@ -93,7 +93,7 @@ class ClusterState(StateTables):
         """Return the fold of each type of event."""
         runs = RunFolds(self)
         transactions = self._transaction_folds
-        mirrors = MirrorFolds(self)
+        mirrors = self._mirror_folds = MirrorFolds(self)
         return {
             ev.ClusterCreated: self._fold_cluster_created,
             ev.GatewayRegistered: self._fold_registered,
@@ -150,6 +150,11 @@ class ClusterState(StateTables):
             kev.SourceReopened: mirrors.fold_reopened,
             kev.TopicsSwitched: mirrors.fold_switched,
             kev.SwitchesFinished: self.switches.fold_finished,
+            kev.TopicsReversing: self.switches.fold_reversing,
+            kev.ReverseReached: mirrors.fold_reverse_reached,
+            kev.ReverseEnded: self.switches.fold_reverse_ended,
+            kev.ReturnFenced: mirrors.fold_return_fenced,
+            kev.TopicsReturned: mirrors.fold_returned,
         }
 
     def _fold_version_set(self, event: ev.MetadataVersionSet) -> None:
@@ -193,11 +198,11 @@ class ClusterState(StateTables):
         self.proposals.end_all()
         self.log_moves.forget()
         self.producer_ids.fold_skipped(event.first_producer_id)
+        if self.metadata_version >= SWITCHES:
+            self._mirror_folds.unlink(self.switches.hold_links(self.links.by_name))
         if self.metadata_version >= EPOCHS:
             self._open_epochs(event.timeline)
         self._transaction_folds.timeline_opened()
-        if self.metadata_version >= SWITCHES:
-            self.switches.hold_links(self.links.by_name)
         self.timeline = event.timeline
 
     def _open_epochs(self, timeline: int) -> None:

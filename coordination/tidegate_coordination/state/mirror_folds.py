@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from ..events import cluster as ev
@@ -38,8 +39,20 @@ class MirrorFolds:
         state.switches.fold_fenced(event, alive)
 
     def fold_lifted(self, event: kev.FenceLifted) -> None:
-        """A switch is given up."""
-        self._state.switches.fold_lifted(event, self._state.log_time_ms)
+        """A switch, or a return, is given up."""
+        switches = self._state.switches
+        fence = switches.fences.get(event.fence)
+        if fence is None or not fence.is_back:
+            return switches.fold_lifted(event, self._state.log_time_ms)
+        return self.unlink(switches.fold_return_lifted(event.fence).limits)
+
+    def unlink(self, topic_ids: Iterable[bytes]) -> None:
+        """Topics are this cluster's own."""
+        state = self._state
+        for topic_id in topic_ids:
+            topic = state.topics.fold_unlinked(topic_id)
+            state.touched.update(topic.partition_numbers)
+            state.name_changes.note(TOPIC_RESOURCE, topic.name, state.position + 1)
 
     def fold_reopened(self, event: kev.SourceReopened) -> None:
         """The source of a lifted fence takes writes again."""
@@ -57,6 +70,36 @@ class MirrorFolds:
             state.touched.update(numbers)
             state.name_changes.note(TOPIC_RESOURCE, topic.name, state.position + 1)
         state.switches.fold_switched(event, ends)
+
+    def fold_reverse_reached(self, event: kev.ReverseReached) -> None:
+        """Partitions are at their source up to further offsets."""
+        state = self._state
+        for place in event.places:
+            expect(state.partitions.get(place.partition) is not None, "no such partition")
+            partition = state.partitions[place.partition]
+            expect(
+                place.offset <= partition.next_offset, f"{place.partition} reached {place.offset}"
+            )
+            state.switches.fold_reverse_reached(partition.topic_id, partition.index, place.offset)
+
+    def fold_return_fenced(self, event: kev.ReturnFenced) -> None:
+        """Topics are about to return: no more is committed here."""
+        state = self._state
+        state.links.expect_link(event.link)
+        alive = (each.incarnation for each in state.gateways.brokers())
+        state.switches.fold_return_fenced(event, alive)
+        for topic_id in event.topic_ids:
+            topic = state.topics.fold_relinked(topic_id, event.link)
+            state.touched.update(topic.partition_numbers)
+            state.name_changes.note(TOPIC_RESOURCE, topic.name, state.position + 1)
+
+    def fold_returned(self, event: kev.TopicsReturned) -> None:
+        """Topics are their source's again."""
+        state = self._state
+        state.keep_partitions([each.partition for each in event.epochs])
+        for each in event.epochs:
+            state.partitions[each.partition].fold_epoch(each.epoch, each.offset)
+        state.switches.fold_returned(event.fence, state.log_time_ms)
 
     def fold_linked(self, event: kev.TopicsLinked) -> None:
         """Topics that a link mirrors begin, empty."""

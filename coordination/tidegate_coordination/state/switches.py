@@ -1,8 +1,12 @@
-"""Switches of mirrored topics from their source to this cluster.
+"""Switches of mirrored topics from their source to this cluster, and back.
 
 A fence holds some topics of a link while they are switched.  It is open until every gateway has
 reached it and the copies are whole; then its topics are switched.  Or it is lifted, and forgotten
 once the source takes writes again.  In both states gateways keep writers of its topics waiting.
+
+A switched topic may reverse: records that are written to it here go to its source, too.  Then a
+fence can hold it while it returns.  Such a fence makes it a mirrored topic at once, so that no more
+is committed here; if it is lifted, the topic is this cluster's again, at once.
 """
 
 from __future__ import annotations
@@ -14,9 +18,12 @@ from typing import Any, NamedTuple
 from ..events.links import (
     FenceLifted,
     FenceReached,
+    ReturnFenced,
+    ReverseEnded,
     SourceReopened,
     SwitchesFinished,
     TopicsFenced,
+    TopicsReversing,
     TopicsSwitched,
 )
 from .broken import expect
@@ -27,6 +34,7 @@ class Fence:
     """limits: see FencedTopic, by topic id.
 
     awaited: the incarnations of gateways that may have forwarded writes without an answer yet.
+    is_back: whether its topics return to their source; else they are switched.
     lifted: why it was lifted; "" while it is open.  lifted_ms: log time.  lifter: see FenceLifted.
     """
 
@@ -37,6 +45,7 @@ class Fence:
     lifted: str = ""
     lifted_ms: int = 0
     lifter: int = 0
+    is_back: bool = False
 
 
 class Reopened(NamedTuple):
@@ -54,12 +63,16 @@ class Switched(NamedTuple):
     """A topic that was switched.  limit: see FencedTopic.
 
     ends: where each partition of the source ended.  is_finished: the source is of no more interest.
+    reached: if the topic reverses, up to where each partition is at the source, too; else ().
+    problem: why it reverses no more, for people; "" for nothing.
     """
 
     link: str
     limit: str
     ends: tuple[int, ...]
     is_finished: bool = False
+    reached: tuple[int, ...] = ()
+    problem: str = ""
 
 
 class SwitchTable:
@@ -96,11 +109,13 @@ class SwitchTable:
         expect(event.fence == self.next_fence, f"fence {event.fence}")
         limits = {each.topic_id: each.limit for each in event.topics}
         expect(not self._fence_of.keys() & limits.keys(), "a topic has a fence")
-        fence = Fence(event.fence, event.link, limits, set(gateways))
-        self.fences[event.fence] = fence
-        self._fence_of.update(dict.fromkeys(limits, event.fence))
+        self._put(Fence(event.fence, event.link, limits, set(gateways)))
         for topic_id in limits:
             self.reopened.pop(topic_id, None)
+
+    def _put(self, fence: Fence) -> None:
+        self.fences[fence.number] = fence
+        self._fence_of.update(dict.fromkeys(fence.limits, fence.number))
         self.next_fence += 1
         self.version += 1
 
@@ -136,22 +151,89 @@ class SwitchTable:
             self.switched[topic_id] = Switched(fence.link, limit, ends[topic_id])
         self._forget(event.fence)
 
+    def fold_reversing(self, event: TopicsReversing) -> None:
+        """Records that were written since the switch go back to the source."""
+        for topic_id in event.topic_ids:
+            switched = self._switched(topic_id)
+            self.switched[topic_id] = switched._replace(reached=switched.ends, problem="")
+        self.version += 1
+
+    def fold_reverse_reached(self, topic_id: bytes, index: int, offset: int) -> None:
+        """A partition went on; it is no change for caches."""
+        switched = self._switched(topic_id)
+        expect(index < len(switched.reached), f"topic {topic_id.hex()} does not reverse")
+        expect(switched.reached[index] <= offset, f"{topic_id.hex()}-{index} goes back to {offset}")
+        reached = (*switched.reached[:index], offset, *switched.reached[index + 1 :])
+        self.switched[topic_id] = switched._replace(reached=reached)
+
+    def fold_reverse_ended(self, event: ReverseEnded) -> None:
+        """Nothing goes back any more; the source ends where it has got to."""
+        for topic_id in event.topic_ids:
+            switched = self._switched(topic_id)
+            expect(topic_id not in self._fence_of, f"topic {topic_id.hex()} has a fence")
+            self.switched[topic_id] = switched._replace(
+                ends=switched.reached or switched.ends, reached=(), problem=event.reason
+            )
+        self.version += 1
+
+    def fold_return_fenced(self, event: ReturnFenced, gateways: Iterable[int]) -> None:
+        """Topics begin to return.  gateways: the incarnations that live now."""
+        expect(event.fence == self.next_fence, f"fence {event.fence}")
+        expect(not self._fence_of.keys() & set(event.topic_ids), "a topic has a fence")
+        limits: dict[bytes, str] = {}
+        for topic_id in event.topic_ids:
+            switched = self._switched(topic_id)
+            expect(bool(switched.reached), f"topic {topic_id.hex()} does not reverse")
+            limits[topic_id] = switched.limit
+        fence = Fence(event.fence, event.link, limits, set(gateways), is_back=True)
+        self._put(fence)
+
+    def fold_return_lifted(self, number: int) -> Fence:
+        """The topics of a fence stay this cluster's; return the fence."""
+        fence = self._fence(number)
+        self._forget(number)
+        return fence
+
+    def fold_returned(self, number: int, now_ms: int) -> None:
+        """The topics of a fence are their source's again.  now_ms: log time.
+
+        A gateway that was late may still fence the source, so it is looked after.
+        """
+        fence = self._fence(number)
+        for topic_id, limit in fence.limits.items():
+            del self.switched[topic_id]
+            self.reopened[topic_id] = Reopened(limit, now_ms, 0)
+        self._forget(number)
+
+    def _switched(self, topic_id: bytes) -> Switched:
+        expect(topic_id in self.switched, f"topic {topic_id.hex()} was not switched")
+        return self.switched[topic_id]
+
     def fold_finished(self, event: SwitchesFinished) -> None:
         """The topics have no source any more."""
         for topic_id in event.topic_ids:
-            expect(topic_id in self.switched, f"topic {topic_id.hex()} was not switched")
-            self.switched[topic_id] = self.switched[topic_id]._replace(is_finished=True)
+            switched = self._switched(topic_id)
+            expect(topic_id not in self._fence_of, f"topic {topic_id.hex()} has a fence")
+            self.switched[topic_id] = switched._replace(is_finished=True, reached=())
         self.version += 1
 
-    def hold_links(self, links: Iterable[str]) -> None:
+    def hold_links(self, links: Iterable[str]) -> list[bytes]:
         """Do nothing at the sources until an operator confirms the links: the log was restored.
 
-        Open fences are lifted: that they were wanted is long ago.
+        Open fences are lifted: that they were wanted is long ago.  No topic reverses any more.
+        Return the topics that were about to return: they are this cluster's.
         """
         self.on_hold.update(links)
+        back = [each for each in self.fences.values() if each.is_back]
+        for fence in back:
+            self._forget(fence.number)
+        for topic_id, each in self.switched.items():
+            problem = "the log was restored" if each.reached else each.problem
+            self.switched[topic_id] = each._replace(reached=(), problem=problem)
         for fence in self.fences.values():
             fence.lifted = fence.lifted or "the log was restored"
         self.version += 1
+        return [topic_id for fence in back for topic_id in fence.limits]
 
     def confirm(self, link: str) -> None:
         """An operator has set the link."""
@@ -193,6 +275,7 @@ class SwitchTable:
                     each.lifted,
                     each.lifted_ms,
                     each.lifter,
+                    each.is_back,
                 ]
                 for each in self.fences.values()
             ],
@@ -208,7 +291,9 @@ class SwitchTable:
             fence = Fence(number, link, dict(limits), set(awaited), *lifted)
             self.fences[fence.number] = fence
             self._fence_of.update(dict.fromkeys(fence.limits, fence.number))
-        for topic_id, link, limit, ends, is_finished in table.get("switched", ()):
-            self.switched[topic_id] = Switched(link, limit, tuple(ends), is_finished)
+        for topic_id, link, limit, ends, is_finished, reached, problem in table.get("switched", ()):
+            self.switched[topic_id] = Switched(
+                link, limit, tuple(ends), is_finished, tuple(reached), problem
+            )
         self.on_hold = set(table.get("on_hold", ()))
         self.reopened = {key: Reopened(*each) for key, *each in table.get("reopened", ())}

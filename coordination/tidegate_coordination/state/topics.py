@@ -90,6 +90,14 @@ class TopicTable:
         self._changed(topic)
         return topic
 
+    def fold_relinked(self, topic_id: bytes, link: str) -> Topic:
+        """The topic is its source's from here on; return it."""
+        topic = self.get(topic_id)
+        expect(not topic.link, f"{topic.name} is mirrored")
+        topic.link = link
+        self._changed(topic)
+        return topic
+
     def get(self, topic_id: bytes) -> Topic:
         """Return the topic that an event names.
 

@@ -6,6 +6,8 @@ may mirror the same partition; the rules let only one write (mirrored_batches.py
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from tidegate_coordination.placement.rendezvous import choose
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.topics import Topic
@@ -25,9 +27,38 @@ def mirrored_by(
     """
     if not gateways:
         return {}
+    return _share(mirrored_topics(state, link), me, gateways)
+
+
+def mirrored_topics(state: ClusterState, link: str) -> list[Topic]:
+    """Return the topics of a link that follow their source: one that returns does so later."""
+    fence_of = state.switches.fence_of
+    return [
+        topic
+        for topic in state.links.topics_of(link)
+        if (fence := fence_of(topic.topic_id)) is None or not fence.is_back
+    ]
+
+
+def reversed_by(
+    state: ClusterState, topic_ids: Iterable[bytes], me: int, gateways: tuple[int, ...]
+) -> dict[int, tuple[Topic, int]]:
+    """Return topic and index of the partitions that a gateway writes back, by number.
+
+    topic_ids: of the topics that reverse.
+    """
+    if not gateways:
+        return {}
+    found = (state.topics.by_id.get(each) for each in topic_ids)
+    return _share([each for each in found if each is not None], me, gateways)
+
+
+def _share(
+    topics: Iterable[Topic], me: int, gateways: tuple[int, ...]
+) -> dict[int, tuple[Topic, int]]:
     return {
         number: (topic, index)
-        for topic in state.links.topics_of(link)
+        for topic in topics
         for index, number in enumerate(topic.partition_numbers)
         if choose(topic.topic_id + index.to_bytes(4), gateways) == me
     }

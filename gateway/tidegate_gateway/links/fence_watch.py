@@ -1,11 +1,11 @@
-"""Has this gateway reach the fences of all links: from then on it forwards nothing to their topics.
+"""Has this gateway reach the fences of all links: from then on it writes nothing to their topics.
 
 A gateway reaches a fence even if it does not reach the source: then it forwards nothing anyway.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 import trio
@@ -22,15 +22,15 @@ class FenceWatch:
     """See the module's head.
 
     Args:
-      drained: waits until no write that was forwarded to these topics is without an answer; the
-        state has their fence, so no further one begins.
+      drained: waits until no write to the topics of a fence is without an answer; the state has
+        the fence, so no further one begins.
       on_fence: called once for each new fence.
     """
 
     def __init__(
         self,
         coordinator: Coordinator,
-        drained: Callable[[Collection[bytes]], Awaitable[None]],
+        drained: Callable[[Fence], Awaitable[None]],
         on_fence: Callable[[Fence], None],
     ) -> None:
         self._coordinator = coordinator
@@ -62,7 +62,7 @@ class FenceWatch:
                 await self._changed.wait()
 
     async def _reach(self, fence: Fence) -> None:
-        await self._drained(fence.limits.keys())
+        await self._drained(fence)
         while self._is_awaited(fence.number):
             try:
                 await self._coordinator.propose(ReachFence(fence.number))

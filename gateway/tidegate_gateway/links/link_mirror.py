@@ -33,7 +33,7 @@ from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages.fetch import FetchResponse, PartitionData
 
 from ..produce.wal_writer import WalWriter
-from .assignment import candidates, mirrored_by
+from .assignment import candidates, mirrored_by, mirrored_topics
 from .fetch_round import Asked, answers, asked_now, fetch_request
 from .mirror_tokens import MirrorBytes, write
 from .partition_mirror import PartitionMirror
@@ -125,7 +125,7 @@ class LinkMirror:
 
     def _assign(self) -> None:
         gateways = candidates(self._state)
-        topics = self._state.links.topics_of(self._link.name)
+        topics = mirrored_topics(self._state, self._link.name)
         as_of = (gateways, *((each.topic_id, len(each.partition_numbers)) for each in topics))
         if as_of == self._assigned_as_of:
             return

@@ -21,11 +21,14 @@ from tidegate_coordination.state.links import Link
 from tidegate_coordination.state.switches import Fence
 
 from ..blocking import Blocking
+from ..fetch.log_reader import LogReader
 from ..produce.wal_writer import WalWriter
 from ..upkeep.upkeep import Upkeep
 from .assignment import candidates, looks_after
 from .link_mirror import LinkMirror
 from .mirror_tokens import MirrorBytes
+from .returning import Returning
+from .reversing import Reversing
 from .source_watch import SourceWatch
 from .switching import Switching
 from .topic_sync import TopicSync
@@ -60,6 +63,7 @@ class RunningLink:
         self.mirror: LinkMirror | None = None
         self.sync: TopicSync | None = None
         self.watch: SourceWatch | None = None
+        self.reversing: Reversing | None = None
         self.forwards_to: ClassicCluster | None = None
         self.problem = ""
         self.scope = trio.CancelScope()
@@ -76,6 +80,7 @@ class Links:
         self,
         coordinator: Coordinator,
         writer: WalWriter,
+        reader: LogReader,
         settings: LinkSettings,
         dial: Callable[[ClientProperties], Dial],
         *,
@@ -87,6 +92,7 @@ class Links:
         self.held = MirrorBytes(settings.held_bytes)
         self._coordinator = coordinator
         self._writer = writer
+        self._reader = reader
         self._settings = settings
         self._dial = dial
         self._blocking = blocking
@@ -132,6 +138,7 @@ class Links:
                 except Exception as error:
                     self._note(running, error)
                 running.mirror = running.sync = running.watch = running.forwards_to = None
+                running.reversing = None
                 await trio.sleep(AGAIN_SECONDS)
 
     def _note(self, running: RunningLink, error: Exception) -> None:
@@ -170,6 +177,9 @@ class Links:
             nursery.start_soon(running.mirror.run)
             nursery.start_soon(running.watch.run)
             nursery.start_soon(Switching(self._coordinator, link, cluster).run)
+            running.reversing = Reversing(self._coordinator, self._reader, link, cluster)
+            nursery.start_soon(running.reversing.run)
+            nursery.start_soon(Returning(self._coordinator, link, cluster).run)
             await self._sync_forever(running.sync, link.name)
 
     async def _cluster(

@@ -3,7 +3,8 @@
 Records that a client wrote to the source of a switched topic are strays: this cluster does not have
 them.  The gateway logs them as an error, and changes nothing for them.  It keeps the fence of the
 source as the log has it: a gateway that was late may have fenced a topic whose fence was lifted,
-and an operator may have removed the fence of one that was switched.
+and an operator may have removed the fence of one that was switched.  It opens the source of a
+topic to which gateways write back.
 """
 
 from __future__ import annotations
@@ -83,6 +84,7 @@ class SourceWatch:
         places = {
             (topic.name, index): end
             for topic, each in switched
+            if not each.reached  # else gateways write to it
             for index, end in enumerate(each.ends)
         }
         ends = await source_ends(self._cluster, places)
@@ -135,9 +137,12 @@ def wrong_limits(state: ClusterState, link: str, limits: dict[str, str]) -> dict
     """Return the max.message.bytes to set at the source, by topic.  limits: those set there."""
     wrong = {
         topic.name: FENCED_LIMIT
-        for topic, _ in switched_topics(state, link)
-        if limits.get(topic.name, FENCED_LIMIT) != FENCED_LIMIT
+        for topic, each in switched_topics(state, link)
+        if not each.reached and limits.get(topic.name, FENCED_LIMIT) != FENCED_LIMIT
     }
+    for topic, each in switched_topics(state, link):
+        if each.reached and limits.get(topic.name) == FENCED_LIMIT:
+            wrong[topic.name] = each.limit
     for topic in reopened_topics(state, link):
         is_free = state.switches.fence_of(topic.topic_id) is None
         if is_free and limits.get(topic.name) == FENCED_LIMIT:

@@ -72,7 +72,9 @@ class Switching:
     async def run(self) -> None:
         """Work on the link's fences, until cancelled."""
         while True:
-            fences = self._state.switches.of_link(self._link.name)
+            fences = [
+                each for each in self._state.switches.of_link(self._link.name) if not each.is_back
+            ]
             now = trio.current_time()
             self._seen = {key: self._seen.get(key, now) for key in map(_stage, fences)}
             if self._link.name not in self._state.switches.on_hold:

@@ -48,7 +48,7 @@ async def compared(
         ends = [await source_offset(each, topic, index, LATEST) for each in sides]
         comparison = Comparison(max(starts), min(ends), by_record)
         while (side := comparison.side) is not None:
-            data = await _fetched(sides[side], topic, index, comparison.position(side))
+            data = await fetched(sides[side], topic, index, comparison.position(side))
             records = cast("memoryview", data.records) if data.records else memoryview(b"")
             comparison.take(side, records)
             if side == SOURCE:
@@ -59,7 +59,12 @@ async def compared(
     return comparison
 
 
-async def _fetched(cluster: ClassicCluster, topic: str, index: int, offset: int) -> PartitionData:
+async def fetched(cluster: ClassicCluster, topic: str, index: int, offset: int) -> PartitionData:
+    """Return what a partition has from an offset on; without records at its end.
+
+    Raises:
+      ClassicError: its leader does not say.
+    """
     known = cluster.metadata.topics[topic]
     partition = FetchPartition(index, fetch_offset=offset, partition_max_bytes=FETCH_BYTES)
     topics = [FetchTopic(topic, known.topic_id or bytes(16), [partition])]

@@ -152,6 +152,11 @@ class WalCommits:
         """Give each batch its outcome; outcomes[i] belongs to the object's batch i."""
         for batch, outcome in zip(wal.batches, outcomes, strict=True):
             _, token = cast(Appended, batch.token)
+            if outcome.refusal is Refusal.MIRRORED:
+                # The topic began to return to its source: the client sends the batch there, and
+                # those after it, in order.
+                token.abort()
+                continue
             try:
                 token.settle(outcome)
             except Exception as error:  # an error of one client: the others get their answers

@@ -196,9 +196,10 @@ def _held(state: ClusterState, partition: Partition, row: RunRow, body_of: BodyO
     if row.flags & RUN_FINAL:
         return list(walk_batches(data))
     for stored in walk_batches(data):
-        # A switched partition goes on with its source's epoch.
+        # A switched partition goes on with its source's epoch, also if it has returned.
         is_switched = partition.topic_id in state.switches.switched
-        epoch = partition.epoch_at(offset) if is_switched else 0
+        has_source = is_switched or bool(state.topics.get(partition.topic_id).link)
+        epoch = partition.epoch_at(offset) if has_source else 0
         batches.append(_final(stored, offset, stamp, epoch))
         offset = batches[-1].next_offset
     if offset != row.next_offset:

@@ -34,6 +34,10 @@ class Held(Protocol):
         """Take a batch that was committed to a switched topic."""
         ...
 
+    def not_returned(self, topic_id: bytes, index: int) -> list[int]:
+        """Return where batches begin that were committed here, and are not at the source."""
+        ...
+
     def batches_between(self, topic_id: bytes, index: int, start: int, end: int) -> list[int]:
         """Return where batches of the partition begin now, within [start, end)."""
         ...
@@ -65,6 +69,8 @@ class MirrorWatch:
             case kev.MirrorsPlaced():
                 for place in event.places:
                     self._placed(place)
+            case kev.TopicsReturned():
+                self._returned(event)
             case _:
                 pass
 
@@ -126,6 +132,18 @@ class MirrorWatch:
         if offset != run.base_offset + run.record_count:
             self._complain("mirror", f"{run} ends at {offset}")
         self._next[run.partition] = offset
+
+    def _returned(self, event: kev.TopicsReturned) -> None:
+        """All that was committed here since the switch is at the source."""
+        fence = self._state.switches.fences.get(event.fence)
+        if self.source is None or fence is None:
+            return
+        for topic_id in fence.limits:
+            for index, _ in enumerate(self._state.topics.get(topic_id).partition_numbers):
+                missing = self.source.not_returned(topic_id, index)
+                if missing:
+                    text = f"{topic_id.hex()}-{index} returns without the batches at {missing}"
+                    self._complain("not returned", text)
 
     def _placed(self, place: kev.MirrorPlace) -> None:
         partition = self._state.partitions[place.partition]

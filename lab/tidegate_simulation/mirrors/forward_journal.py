@@ -1,6 +1,7 @@
 """What clients wrote to the source through gateways: once, in order, at the acknowledged offset.
 
-It follows them over a switch: what was at the source before is not written here again.
+It follows them over a switch: what was at the source before is not written here again.  A batch
+that was written here goes to the source when its topic returns, once, at the offset it has here.
 
 Values are never used twice, so a value names its batch.  Two facts are checked as they happen:
 
@@ -52,6 +53,8 @@ class ForwardJournal:
         self._arrived: defaultdict[Line, int] = defaultdict(int)
         self._next: defaultdict[_Writer, int] = defaultdict(int)
         self._seen: defaultdict[_Writer, set[int]] = defaultdict(set)
+        # Where batches begin that were committed here; whether they are at the source, too.
+        self._here: dict[tuple[PartitionKey, int], bool] = {}
 
     def will_send(self, line: Line, value: int) -> None:
         """Note the first value of a plain batch, which is sent next on a connection."""
@@ -77,7 +80,7 @@ class ForwardJournal:
             self._seen[writer].add(header.base_sequence)
             return
         value = _values(raw)[0]
-        if value not in self._lines:
+        if value not in self._lines or self._places.get(value) in self._here:
             return
         line, place = self._lines[value]
         expected = self._arrived[line]
@@ -88,7 +91,25 @@ class ForwardJournal:
 
     def appended(self, partition: ModelPartition, raw: bytes, first_offset: int) -> None:
         """See Observer."""
-        self._store(partition.key, raw, first_offset)
+        place = (partition.key, first_offset)
+        if self._places.get(_values(raw)[0]) == place and place in self._here:
+            if self._here[place]:
+                self.complain("forward", f"{place} is written back twice")
+            self._here[place] = True
+        else:
+            self._store(partition.key, raw, first_offset)
+
+    def was_here(self, key: PartitionKey, offset: int) -> bool:
+        """Return whether a batch that begins there was committed here first."""
+        return (key, offset) in self._here
+
+    def not_returned(self, key: PartitionKey) -> list[int]:
+        """Return where batches begin that were committed here, and are not at the source."""
+        return [
+            offset
+            for (where, offset), is_back in self._here.items()
+            if where == key and not is_back
+        ]
 
     def appended_here(self, key: PartitionKey, raw: bytes, first_offset: int) -> None:
         """Take a batch that was committed to a switched topic.
@@ -102,6 +123,7 @@ class ForwardJournal:
                 self.complain("forward", f"batch {place} of {line} is committed late")
             self._arrived[line] = place + 1
         self._store(key, raw, first_offset)
+        self._here[key, first_offset] = False
 
     def _store(self, key: PartitionKey, raw: bytes, first_offset: int) -> None:
         header = read_header(raw)

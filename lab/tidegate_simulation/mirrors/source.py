@@ -25,6 +25,8 @@ LINK: Final = "src"
 TOPICS: Final = {"mirrored": 2, "mirrored-compact": 1}
 PATTERN: Final = "mirrored.*"
 MAX_TOPICS: Final = 4
+_EPOCH_AT: Final = 12
+_EPOCH_BYTES: Final = 4
 
 
 class Source:
@@ -99,11 +101,27 @@ class Source:
         return [base for base in bases if start <= base < end]
 
     def ever_held(self, topic_id: bytes, index: int, offset: int, raw: bytes) -> bool:
-        """Return whether the partition ever held this batch at the offset."""
-        return raw in self._ever[topic_id, index].get(offset, ())
+        """Return whether the partition ever held this batch at the offset.
+
+        The leader epoch of one that was written here first is its own here.
+        """
+        ever = self._ever[topic_id, index].get(offset, set())
+        topic = self.cluster.topic_named(topic_id)
+        if topic is None or not self.journal.was_here(PartitionKey(topic.name, index), offset):
+            return raw in ever
+        return _without_epoch(raw) in map(_without_epoch, ever)
+
+    def not_returned(self, topic_id: bytes, index: int) -> list[int]:
+        """Return where batches begin that were committed here, and are not at the source."""
+        topic = self.cluster.topic_named(topic_id)
+        return self.journal.not_returned(PartitionKey(topic.name, index)) if topic else []
 
     def appended_here(self, topic_id: bytes, index: int, raw: bytes, offset: int) -> None:
         """Take a batch that was committed to a switched topic."""
         topic = self.cluster.topic_named(topic_id)
         if topic is not None:
             self.journal.appended_here(PartitionKey(topic.name, index), raw, offset)
+
+
+def _without_epoch(raw: bytes) -> bytes:
+    return raw[:_EPOCH_AT] + raw[_EPOCH_AT + _EPOCH_BYTES :]

@@ -57,11 +57,15 @@ class SourceWriter:
 
     async def write_late(self, chosen: tuple[bytes, ModelPartition]) -> None:
         """Write a batch that its leader checks a moment before it appends it."""
-        if not self._is_fenced(chosen[1]):
+        if not self._is_fenced(*chosen):
             await trio.sleep(self.client.rng.uniform(0, LATE_SECONDS))
             self._append(*chosen, -1)
 
-    def _is_fenced(self, partition: ModelPartition) -> bool:
+    def _is_fenced(self, topic_id: bytes, partition: ModelPartition) -> bool:
+        """Return whether the source refuses the batch, or only gateways may write to it now."""
+        switched = self._workload.world.watch.state.switches.switched.get(topic_id)
+        if switched is not None and switched.reached:
+            return True
         return self._source.settings_of(partition).max_message_bytes == 0
 
     def _act(self) -> None:
@@ -82,7 +86,7 @@ class SourceWriter:
         producer_id = self._source.cluster.next_producer_id(1)
         count = rng.randint(1, 2)
         chosen = rng.sample(list(self._source.partitions()), count)
-        if any(self._is_fenced(partition) for _, partition in chosen):
+        if any(self._is_fenced(*each) for each in chosen):
             return
         for topic_id, partition in chosen:
             self._write(topic_id, partition, producer_id, TRANSACTIONAL)
@@ -91,7 +95,7 @@ class SourceWriter:
     def _end(self, transaction: tuple[int, list[tuple[bytes, ModelPartition]]]) -> bool:
         """End it; return False if a fence keeps its markers out now."""
         producer_id, chosen = transaction
-        if any(self._is_fenced(partition) for _, partition in chosen):
+        if any(self._is_fenced(*each) for each in chosen):
             return False
         self._open.remove(transaction)
         committed = self.client.rng.random() < 0.6
@@ -106,7 +110,7 @@ class SourceWriter:
     def _write(
         self, topic_id: bytes, partition: ModelPartition, producer_id: int, attributes: int = 0
     ) -> None:
-        if not self._is_fenced(partition):
+        if not self._is_fenced(topic_id, partition):
             self._append(topic_id, partition, producer_id, attributes)
 
     def _append(

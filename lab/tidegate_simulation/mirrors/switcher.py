@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import trio
 
 from tidegate_coordination.coordinator.coordinator import ProposalFailed
 from tidegate_coordination.coordinator.waiting import CoordinatorUnavailable
+from tidegate_coordination.rules.proposal import Proposal
+from tidegate_coordination.rules.returns import EndReverse, FenceReturn, ReverseTopics
 from tidegate_coordination.rules.switches import FenceTopics
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_coordination.state.switches import SwitchTable
+from tidegate_coordination.state.switches import Switched, SwitchTable
 from tidegate_coordination.state.topics import Topic
 
 from ..clients.client import Client
@@ -24,6 +26,9 @@ FENCED: Final = "0"
 _COMPACTED: Final = "compact"
 _WAIT_SECONDS: Final = 60.0
 _LOOK_SECONDS: Final = 0.1
+_REVERSE_SECONDS: Final = 30.0
+_RETURNED_SHARE: Final = 0.6
+_CANCELLED_SHARE: Final = 0.1
 
 
 class Switcher:
@@ -44,7 +49,10 @@ class Switcher:
         while self._workload.take():
             await self.client.pause(8.0)
             left = self._world.plan.links.switches - len(self._switches.switched)
-            if left > 0:
+            returns = self._world.plan.links.returns and bool(self._switches.switched)
+            if returns and (left <= 0 or self.client.rng.random() < _RETURNED_SHARE):
+                await self._return()
+            elif left > 0:
                 await self._switch(min(left, self.client.rng.randint(1, 2)))
         self.client.close()
 
@@ -67,6 +75,31 @@ class Switcher:
         is_done = chosen[0].topic_id in self._switches.switched
         self._world.strikes.count("source.switched" if is_done else "source.lifted")
 
+    async def _return(self) -> None:
+        """Have a switched topic go back, or only begin with that, or end it."""
+        rng = self.client.rng
+        topics = self._world.watch.state.topics.by_id
+        names = sorted(topics[each].name for each in self._switches.switched if each in topics)
+        if not names:
+            return
+        chosen = (rng.choice(names),)
+        if rng.random() < _CANCELLED_SHARE:
+            await self._propose(EndReverse(LINK, chosen))
+            return
+        answer = await self._propose(ReverseTopics(LINK, chosen))
+        if not isinstance(answer, list):
+            return
+        await trio.sleep(rng.uniform(0, _REVERSE_SECONDS))
+        number = await self._propose(FenceReturn(LINK, chosen))
+        if not isinstance(number, int):
+            return
+        with trio.move_on_after(_WAIT_SECONDS):
+            while number in self._switches.fences:  # noqa: ASYNC110 - gateways make it so
+                await trio.sleep(_LOOK_SECONDS)
+        state = self._world.watch.state
+        is_back = bool(state.topics.by_name[chosen[0]].link)
+        self._world.strikes.count("source.returned" if is_back else "source.kept")
+
     async def _bypass(self, topic_ids: set[bytes]) -> None:
         """Write to the source as long as it takes writes: a client that uses no gateway."""
         places = [each for each in self._source.partitions() if each[0] in topic_ids]
@@ -86,17 +119,43 @@ class Switcher:
         return self._source.cluster.topics[name].configs.latest.get(LIMIT, "")
 
     async def _fence(self, wanted: tuple[tuple[bytes, str], ...]) -> int | None:
+        if any(limit == FENCED for _, limit in wanted):
+            return None
+        answer = await self._propose(FenceTopics(LINK, wanted))
+        return answer if isinstance(answer, int) else None
+
+    async def _propose(self, proposal: Proposal[Any]) -> Any:
+        """Return the answer that a gateway gets from the log; None if it gets none."""
         nodes = [each for each in self._world.nodes.values() if isinstance(each, Node)]
         gateway = self.client.rng.choice(nodes).gateway
-        if gateway is None or any(limit == FENCED for _, limit in wanted):
+        if gateway is None:
             return None
         try:
             with trio.move_on_after(30):
-                answer = await gateway.coordinator.propose(FenceTopics(LINK, wanted))
-                return answer if isinstance(answer, int) else None
+                return await gateway.coordinator.propose(proposal)
         except (CoordinatorUnavailable, ProposalFailed):
             pass
         return None
+
+
+def _wrong_ends(
+    state: ClusterState, topic_id: bytes, switched: Switched, ends: tuple[int, ...]
+) -> list[str]:
+    """Return where the source of a switched topic ends wrongly.
+
+    Once gateways wrote back, and ended it, it may end anywhere between the switch and now.
+    """
+    topic = state.topics.by_id.get(topic_id)
+    if topic is None:
+        return []
+    own = [state.partitions[each].next_offset for each in topic.partition_numbers]
+    expected = own if switched.reached else switched.ends
+    wrong = [
+        f"{topic.name}-{index} should end at {end} at the source, and ends at {ends[index]}"
+        for index, end in enumerate(expected[: len(switched.ends)])
+        if not (end <= ends[index] <= own[index])
+    ]
+    return wrong
 
 
 def _opened(state: ClusterState) -> list[str]:
@@ -120,9 +179,10 @@ def wrong_switches(state: ClusterState, source: Source) -> list[str]:
     for topic in source.cluster.topics.values():
         switched = state.switches.switched.get(topic.topic_id)
         is_fenced = topic.configs.latest.get(LIMIT) == FENCED
-        if is_fenced != (switched is not None):
-            wrong.append(f"{topic.name}: fenced {is_fenced}, switched {switched is not None}")
+        is_closed = switched is not None and not switched.reached
+        if is_fenced != is_closed:
+            wrong.append(f"{topic.name}: fenced {is_fenced}, only here {is_closed}")
         ends = tuple(each.log.end_offset for each in topic.partitions)
-        if switched is not None and switched.ends != ends[: len(switched.ends)]:
-            wrong.append(f"{topic.name} was switched at {switched.ends}, and ends at {ends}")
+        if switched is not None and not switched.problem:
+            wrong += _wrong_ends(state, topic.topic_id, switched, ends)
     return wrong

@@ -27,6 +27,7 @@ SHARE: Final = 0.2
 _KIND_SHARE: Final = 0.5
 _FOCUS_SHARE: Final = 0.7
 _FORWARDS_SHARE: Final = 0.5
+_RETURNS_SHARE: Final = 0.6
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,7 @@ class LinkPlan:
     topics are switched to the gateways at most.  config_seconds: until a broker of the source
     holds to a changed config, at most.  forwards: whether clients write to mirrored topics through
     gateways.  latency_seconds: the longest delay of a piece of bytes to or from the source.
+    returns: whether switched topics go back to the source, and may be switched again.
     """
 
     brokers: int = 0
@@ -47,6 +49,7 @@ class LinkPlan:
     config_seconds: float = 0.0
     forwards: bool = False
     latency_seconds: float = 0.0
+    returns: bool = False
 
     @property
     def is_on(self) -> bool:
@@ -86,4 +89,5 @@ def draw_links(seed: int, *, may_draw: bool, is_calm: bool) -> LinkPlan:
         config_seconds,
         forwards,
         latency_seconds,
+        returns=forwards and switches > 0 and rng.random() < _RETURNS_SHARE,
     )

@@ -140,12 +140,16 @@ class Plan:
     def add_compaction(self, number: int) -> bool:
         """Plan a round of compaction of a partition, if it is due; returns as add_merges() does.
 
-        A mirrored topic is compacted by its source alone, so that its offsets can be compared.
+        A mirrored topic is compacted by its source alone, so that its offsets can be compared.  One
+        that was switched to this cluster can still go back, so it is not compacted until its source
+        is forgotten.
         """
         partition, topic = self._found(number)
         if partition is None or topic is None or not topic.is_compacted:
             return False
-        if self._state.topics.get(partition.topic_id).link:
+        switched = self._state.switches.switched.get(partition.topic_id)
+        may_return = switched is not None and not switched.is_finished
+        if may_return or self._state.topics.get(partition.topic_id).link:
             return False
         found = compaction_of(
             self._state,

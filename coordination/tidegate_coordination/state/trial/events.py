@@ -28,7 +28,7 @@ from ..broken import StateBroken, expect, expect_left
 from ..cluster import ClusterState
 from ..columns import MAX_UINT32, check_numbers
 from ..records.producer_ids import FIRST_IDS
-from ..switches import Fence
+from ..switches import Fence, Switched
 from ..topics import Topic, collision_key
 from .runs import RunTrial
 from .transactions import TransactionTrial
@@ -132,6 +132,11 @@ class Trial:
             kev.SourceReopened: self._source_reopened,
             kev.TopicsSwitched: self._topics_switched,
             kev.SwitchesFinished: self._switches_finished,
+            kev.TopicsReversing: self._topics_reversing,
+            kev.ReverseReached: self._reverse_reached,
+            kev.ReverseEnded: self._reverse_ended,
+            kev.ReturnFenced: self._return_fenced,
+            kev.TopicsReturned: self._topics_returned,
         }
 
     def _only_once(self, what: str, key: object) -> None:
@@ -299,14 +304,83 @@ class Trial:
         self._only_once("end of fence", event.fence)
 
     def _topics_switched(self, event: kev.TopicsSwitched) -> None:
-        for topic_id in self._fence_goes_on(event.fence).limits:
+        fence = self._fence_goes_on(event.fence)
+        expect(not fence.is_back, f"fence {event.fence} returns")
+        for topic_id in fence.limits:
             self._topic(topic_id)
             self._only_once("switch of topic", topic_id)
 
     def _switches_finished(self, event: kev.SwitchesFinished) -> None:
         for topic_id in event.topic_ids:
-            known = topic_id in self._state.switches.switched
-            expect(known, f"topic {topic_id.hex()} was not switched")
+            switches = self._state.switches
+            known = topic_id in switches.switched and switches.fence_of(topic_id) is None
+            expect(known, f"topic {topic_id.hex()} was not switched, or returns")
+            # It ends the reverse of the topic, too.
+            self._only_once("reverse of topic", topic_id)
+            reached = (("reverse of partition", each) for each in self._reversing(topic_id))
+            expect(not self._once.intersection(reached), "it went on in this entry")
+
+    def _topics_reversing(self, event: kev.TopicsReversing) -> None:
+        self._state.links.expect_link(event.link)
+        for topic_id in event.topic_ids:
+            self._own(topic_id)
+            self._only_once("reverse of topic", topic_id)
+
+    def _own(self, topic_id: bytes) -> Switched:
+        """Return what is known of a switched topic that no other event of the entry changes."""
+        self._topic(topic_id)
+        switches = self._state.switches
+        expect(topic_id in switches.switched, f"topic {topic_id.hex()} was not switched")
+        expect(switches.fence_of(topic_id) is None, f"topic {topic_id.hex()} has a fence")
+        return switches.switched[topic_id]
+
+    def _reverse_reached(self, event: kev.ReverseReached) -> None:
+        for place in event.places:
+            partition = self._state.partitions.get(place.partition)
+            expect(partition is not None, f"unknown partition {place.partition}")
+            assert partition is not None
+            self._topic(partition.topic_id)
+            switched = self._state.switches.switched.get(partition.topic_id)
+            reached = switched.reached if switched is not None else ()
+            expect(partition.index < len(reached), f"partition {place.partition} reverses not")
+            is_next = reached[partition.index] <= place.offset <= partition.next_offset
+            expect(is_next, f"partition {place.partition} reached {place.offset}")
+            self._only_once("reverse of partition", place.partition)
+            expect(("reverse of topic", partition.topic_id) not in self._once, "it has ended")
+
+    def _reverse_ended(self, event: kev.ReverseEnded) -> None:
+        for topic_id in event.topic_ids:
+            self._own(topic_id)
+            self._only_once("reverse of topic", topic_id)
+            reached = (("reverse of partition", each) for each in self._numbers(topic_id))
+            expect(not self._once.intersection(reached), "it went on in this entry")
+
+    def _reversing(self, topic_id: bytes) -> list[int]:
+        topic = self._state.topics.by_id.get(topic_id)
+        return topic.partition_numbers if topic is not None else []
+
+    def _numbers(self, topic_id: bytes) -> list[int]:
+        return self._topic(topic_id).partition_numbers
+
+    def _return_fenced(self, event: kev.ReturnFenced) -> None:
+        self._state.links.expect_link(event.link)
+        expect(event.fence == self._state.switches.next_fence, f"fence {event.fence}")
+        self._only_once("new fence", event.fence)
+        for topic_id in event.topic_ids:
+            self._only_once("fence of topic", topic_id)
+            expect(bool(self._own(topic_id).reached), f"topic {topic_id.hex()} does not reverse")
+            expect(("reverse of topic", topic_id) not in self._once, "it ends in this entry")
+            expect(not self._topic(topic_id).link, f"topic {topic_id.hex()} is mirrored")
+
+    def _topics_returned(self, event: kev.TopicsReturned) -> None:
+        fence = self._fence_goes_on(event.fence)
+        expect(fence.is_back, f"fence {event.fence} does not return")
+        numbers: set[int] = set()
+        for topic_id in fence.limits:
+            numbers.update(self._numbers(topic_id))
+            self._only_once("switch of topic", topic_id)
+        for each in event.epochs:
+            expect(each.partition in numbers, f"an epoch of partition {each.partition}")
 
     def _partitions_added(self, event: ev.PartitionsAdded) -> None:
         present = len(self._topic(event.topic_id).partition_numbers)

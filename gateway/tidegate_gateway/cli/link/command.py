@@ -217,6 +217,40 @@ def switch_topics(
     raise typer.Exit(run_switch(ClusterOptions(data, log), options, as_json=json))
 
 
+@app.command("rollback")
+def roll_back(
+    name: Name,
+    topics: Annotated[
+        list[str] | None, typer.Argument(metavar="TOPIC...", help="Topics that were switched.")
+    ] = None,
+    max_behind: Annotated[
+        int,
+        typer.Option(min=0, metavar="N", help="Let writers wait once the source lacks so much."),
+    ] = 1_000,
+    only_reverse: Annotated[
+        bool, typer.Option("--only-reverse", help="Write back, and leave the topics here.")
+    ] = False,
+    cancel: Annotated[
+        bool, typer.Option("--cancel", help="Write back no more; without topics: to none.")
+    ] = False,
+    yes: Yes = False,
+    data: DataOfCluster = Path("tidegate-data"),
+    log: LogThatExists = None,
+    json: Json = False,
+) -> None:
+    """Return topics that were switched to their source, with all that was written since.
+
+    The gateways open the source, and write back to it, at the same offsets. Then they keep writers
+    waiting until the source has all, and forward to it from there on. If that takes longer than 5
+    seconds, the topics stay. The exit code is 1 if nothing was returned.
+    """
+    from ..existing_cluster import ClusterOptions
+    from .rollback import RollbackOptions, run_rollback
+
+    options = RollbackOptions(name, tuple(topics or ()), max_behind, only_reverse, cancel, yes)
+    raise typer.Exit(run_rollback(ClusterOptions(data, log), options, as_json=json))
+
+
 @app.command("finish")
 def finish_switches(
     name: Name,

@@ -259,6 +259,8 @@ class Produce:
                 raise BatchRefused(*received.misfit)
             if not self.writer.has_room:
                 await self._wait_for_room(received.room_by)
+            if topic.link:  # it began to return to its source meanwhile
+                raise CloseConnection()
         except BatchRefused as refused:
             refuse(answer, refused.code, str(refused))
             answer.record_errors = [

@@ -1,0 +1,264 @@
+"""How switched topics go back to their source; see state/switches.py.
+
+Records that were written to them here go to the source first, at the same offsets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from ..events.links import (
+    EpochBegan,
+    ReturnFenced,
+    ReversedPlace,
+    ReverseEnded,
+    ReverseReached,
+    TopicsReturned,
+    TopicsReversing,
+)
+from ..events.metadata_versions import FEATURE_NAME, SWITCHES
+from ..state.cluster import ClusterState
+from ..state.records.cleanings import cleaned_to
+from ..state.records.partitions import Partition
+from ..state.switches import Fence, Switched
+from ..state.topics import Topic
+from .proposal import GATEWAYS, HEADS, OBJECTS, TOPICS, Decided, View
+from .switches import MAX_WAVE_PARTITIONS, unreached
+
+_ALL: Final = frozenset({TOPICS, HEADS, OBJECTS, GATEWAYS})
+_TOPICS: Final = frozenset({TOPICS})
+MAX_REASON_CHARACTERS: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class ReverseTopics:
+    """Begin to write back what was written to switched topics; none: to all of the link.
+
+    Answer: the names of the topics that reverse now, or why there are none, for a person.
+    """
+
+    link: str
+    names: tuple[str, ...] = ()
+    reads: frozenset[str] = field(default=_ALL, init=False)
+    writes: frozenset[str] = field(default=_TOPICS, init=False)
+
+    def decide(self, view: View) -> Decided[list[str] | str]:
+        """See the class."""
+        found = _switched_of(view.state, self.link, self.names)
+        if isinstance(found, str):
+            return Decided((), found)
+        for topic, switched in found:
+            text = _not_reversible(view.state, topic, switched)
+            if text:
+                return Decided((), text)
+        begins = tuple(topic.topic_id for topic, each in found if not each.reached)
+        events = (TopicsReversing(self.link, begins),) if begins else ()
+        return Decided(events, [topic.name for topic, _ in found])
+
+
+def _switched_of(
+    state: ClusterState, link: str, names: Sequence[str]
+) -> list[tuple[Topic, Switched]] | str:
+    """Return switched topics by name, or why they cannot be had, for a person."""
+    if state.metadata_version < SWITCHES:
+        return f"the cluster's {FEATURE_NAME} is below {SWITCHES}: raise it first"
+    if link not in state.links.by_name:
+        return "there is no such link"
+    if link in state.switches.on_hold:
+        return "the log was restored: confirm the link with `tidegate link add --replace`"
+    found = {
+        topic.name: (topic, each)
+        for topic_id, each in state.switches.switched.items()
+        if each.link == link
+        and not each.is_finished
+        and (topic := state.topics.by_id.get(topic_id)) is not None
+    }
+    unknown = sorted(set(names) - found.keys())
+    if unknown:
+        return f"{unknown[0]} was not switched, or is finished already"
+    if not found:
+        return "no topic of the link was switched"
+    return [found[each] for each in sorted(names or found)]
+
+
+def _not_reversible(state: ClusterState, topic: Topic, switched: Switched) -> str:
+    """Return what stands in the way of writing a topic back; "" for nothing."""
+    if state.switches.fence_of(topic.topic_id) is not None:
+        return f"{topic.name} is going back already"
+    if len(topic.partition_numbers) != len(switched.ends):
+        return f"{topic.name} has got more partitions here than it has at its source"
+    if switched.reached:
+        return ""
+    for index, number in enumerate(topic.partition_numbers):
+        text = _lacks(state.partitions[number], switched.ends[index])
+        if text:
+            return f"{topic.name}-{index} {text}"
+    return ""
+
+
+def _lacks(partition: Partition, end: int) -> str:
+    """Return what a partition lacks of what was written since its switch; "" for nothing."""
+    if partition.log_start > end:
+        return "has lost records that were written after the switch: they expired, or were deleted"
+    if cleaned_to(partition.cleanings) > end:
+        return "was compacted beyond the switch"
+    runs = partition.runs
+    rows = (runs[at] for at in range(runs.index_from(end), len(runs)))
+    if partition.open or any(each.is_marker for each in rows):
+        return "has transactions that were written after the switch"
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class NoteReversed:
+    """All batches of partitions below these offsets are at the source.  Answer: None.
+
+    places: partition numbers with offsets; those that no longer fit the state are dropped.
+    """
+
+    link: str
+    places: tuple[tuple[int, int], ...]
+    reads: frozenset[str] = field(default=frozenset({TOPICS, HEADS}), init=False)
+    writes: frozenset[str] = field(default=_TOPICS, init=False)
+
+    def decide(self, view: View) -> Decided[None]:
+        """See the class."""
+        places = tuple(self._fitting(view.state))
+        return Decided((ReverseReached(places),) if places else (), None)
+
+    def _fitting(self, state: ClusterState) -> Iterator[ReversedPlace]:
+        for number, offset in dict(self.places).items():
+            partition = state.partitions.get(number)
+            reached = reached_of(state, partition) if partition is not None else None
+            if partition is None or reached is None:
+                continue
+            if reached < offset <= partition.next_offset:
+                yield ReversedPlace(number, offset)
+
+
+def reached_of(state: ClusterState, partition: Partition) -> int | None:
+    """Return up to where a partition is at its source, too; None if its topic does not reverse."""
+    switched = state.switches.switched.get(partition.topic_id)
+    if switched is None or partition.index >= len(switched.reached):
+        return None
+    return switched.reached[partition.index]
+
+
+@dataclass(frozen=True, slots=True)
+class EndReverse:
+    """Write nothing back any more; none: of all topics of the link that reverse.
+
+    reason: see ReverseEnded.  Answer: the names of the topics, or why there are none.
+    """
+
+    link: str
+    names: tuple[str, ...] = ()
+    reason: str = ""
+    reads: frozenset[str] = field(default=_TOPICS, init=False)
+    writes: frozenset[str] = field(default=_TOPICS, init=False)
+
+    def decide(self, view: View) -> Decided[list[str] | str]:
+        """See the class."""
+        found = _switched_of(view.state, self.link, self.names)
+        if isinstance(found, str):
+            return Decided((), found)
+        fence_of = view.state.switches.fence_of
+        ending = [
+            topic for topic, each in found if each.reached and fence_of(topic.topic_id) is None
+        ]
+        reason = self.reason[:MAX_REASON_CHARACTERS]
+        ids = tuple(each.topic_id for each in ending)
+        events = (ReverseEnded(ids, reason),) if ids else ()
+        return Decided(events, [each.name for each in ending])
+
+
+@dataclass(frozen=True, slots=True)
+class FenceReturn:
+    """Begin to return topics that reverse to their source.
+
+    Answer: the number of the fence, or why there is none, for a person.
+    """
+
+    link: str
+    names: tuple[str, ...]
+    reads: frozenset[str] = field(default=_ALL, init=False)
+    writes: frozenset[str] = field(default=_ALL, init=False)
+
+    def decide(self, view: View) -> Decided[int | str]:
+        """It reads heads, so it never shares an entry with a commit that came before it."""
+        found = _switched_of(view.state, self.link, self.names)
+        if isinstance(found, str):
+            return Decided((), found)
+        text = next(filter(None, (self._obstacle(view, *each) for each in found)), "")
+        count = sum(len(topic.partition_numbers) for topic, _ in found)
+        if count > MAX_WAVE_PARTITIONS:
+            text = f"these are {count} partitions: return up to {MAX_WAVE_PARTITIONS} at a time"
+        if text:
+            return Decided((), text)
+        number = view.state.switches.next_fence
+        ids = tuple(topic.topic_id for topic, _ in found)
+        return Decided((ReturnFenced(number, self.link, ids),), number)
+
+    def _obstacle(self, view: View, topic: Topic, switched: Switched) -> str:
+        state = view.state
+        text = _not_reversible(state, topic, switched)
+        if text:
+            return text
+        if not switched.reached:
+            return f"{topic.name} is not written back: {switched.problem or 'begin with that'}"
+        if not state.links.by_name[self.link].forwards:
+            return "the link forwards no writes: set it with `tidegate link add --forward-writes`"
+        if state.transactions.with_partitions(topic.partition_numbers):
+            return f"a transaction that includes {topic.name} is open"
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReturnTopics:
+    """Make the topics of a fence their source's again.
+
+    epochs: the leader epoch at the source of each partition, by number.
+    Answer: "", or why they did not return, for a person.
+    """
+
+    fence: int
+    epochs: tuple[tuple[int, int], ...]
+    reads: frozenset[str] = field(default=_ALL, init=False)
+    writes: frozenset[str] = field(default=_ALL, init=False)
+
+    def decide(self, view: View) -> Decided[str]:
+        """See the class."""
+        fence = view.state.switches.fences.get(self.fence)
+        if fence is None or not fence.is_back:
+            return Decided((), "the fence was lifted")
+        text = unreached(view.state, fence) or unreversed(view.state, fence)
+        if text:
+            return Decided((), text)
+        epochs = tuple(self._newer(view.state, fence))
+        return Decided((TopicsReturned(self.fence, epochs),), "")
+
+    def _newer(self, state: ClusterState, fence: Fence) -> Iterator[EpochBegan]:
+        known = dict(self.epochs)
+        for topic_id in fence.limits:
+            for number in state.topics.get(topic_id).partition_numbers:
+                partition = state.partitions[number]
+                epoch = known.get(number, -1)
+                if epoch > partition.leader_epoch:
+                    yield EpochBegan(number, epoch, partition.next_offset)
+
+
+def unreversed(state: ClusterState, fence: Fence) -> str:
+    """Return what the source still lacks of the topics of a fence; "" for nothing."""
+    for topic_id in fence.limits:
+        topic = state.topics.by_id.get(topic_id)
+        if topic is None:
+            return "a topic is gone"
+        for index, number in enumerate(topic.partition_numbers):
+            partition = state.partitions[number]
+            reached = reached_of(state, partition)
+            if reached != partition.next_offset:
+                end = partition.next_offset
+                return f"{topic.name}-{index} ends at {end}, and is written back up to {reached}"
+    return ""

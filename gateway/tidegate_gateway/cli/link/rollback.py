@@ -1,0 +1,186 @@
+"""Runs `tidegate link rollback`.
+
+The command says what goes back, and the gateways do it.  It may end at any time: topics that are
+written back to their source stay this cluster's, and a return that does not get on is lifted.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, NamedTuple
+
+import trio
+
+from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_coordination.rules.returns import (
+    EndReverse,
+    FenceReturn,
+    ReverseTopics,
+    reached_of,
+)
+from tidegate_runtime.settings_texts import BadSource
+
+from ..asking import confirmed
+from ..existing_cluster import NOT_DONE, ClusterOptions, opened_cluster, run_told
+from .commands import known_link
+
+LOOK_SECONDS: Final = 0.05
+SAY_SECONDS: Final = 2.0
+PATIENCE_SECONDS: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class RollbackOptions:
+    """As they were typed.  max_behind: offsets that the source may lack when writers have to wait.
+
+    only_reverse: write back, and leave the topics here.  cancel: write back no more.
+    """
+
+    name: str
+    topics: tuple[str, ...]
+    max_behind: int
+    only_reverse: bool
+    cancel: bool
+    yes: bool
+
+
+class Rollback(NamedTuple):
+    """What came of it.  seconds: while writers had to wait.  reason: "" once they are back."""
+
+    topics: list[str]
+    seconds: float
+    reason: str
+
+
+class NotReversed(Exception):
+    """The topics cannot go back; the text says why, for a person."""
+
+
+def run_rollback(cluster: ClusterOptions, options: RollbackOptions, *, as_json: bool) -> int:
+    """Return topics to their source; return the exit code."""
+
+    async def work() -> int:
+        if as_json and not options.yes:
+            raise BadSource("--json cannot ask for a confirmation: give --yes, too")
+        if options.cancel and options.only_reverse:
+            raise BadSource("--cancel ends what --only-reverse begins: give one of them")
+        async with opened_cluster(cluster) as coordinator:
+            known_link(coordinator.state, options.name)
+            if options.cancel:
+                return await _cancelled(coordinator, options, as_json=as_json)
+            if not options.topics:
+                raise BadSource("name the topics to return")
+            asks = partial(confirmed, _question(options))
+            if not options.yes and not await trio.to_thread.run_sync(asks, abandon_on_cancel=True):
+                return NOT_DONE
+            done = await _rolled_back(coordinator, options, is_quiet=as_json)
+        print(json.dumps(done._asdict()) if as_json else _after(done, options))
+        return NOT_DONE if done.reason else 0
+
+    return run_told(work)
+
+
+def _question(options: RollbackOptions) -> str:
+    count = len(options.topics)
+    what = "Write what came since the switch back to the source"
+    if options.only_reverse:
+        return f"{what}, for {count} topics?"
+    return f"{what}, and return {count} topics to it?"
+
+
+async def _cancelled(coordinator: Coordinator, options: RollbackOptions, *, as_json: bool) -> int:
+    answer = await coordinator.propose(EndReverse(options.name, options.topics))
+    if isinstance(answer, str):
+        print(f"tidegate: link {options.name}: {answer}", file=sys.stderr)
+        return NOT_DONE
+    text = f"{len(answer)} topics are written back no more. Their source will be fenced again."
+    print(json.dumps({"cancelled": answer}) if as_json else text)
+    return 0
+
+
+async def _rolled_back(
+    coordinator: Coordinator, options: RollbackOptions, *, is_quiet: bool
+) -> Rollback:
+    names = list(dict.fromkeys(options.topics))
+    answer = await coordinator.propose(ReverseTopics(options.name, tuple(names)))
+    if isinstance(answer, str):
+        return Rollback(names, 0.0, answer)
+    try:
+        await _caught_up(coordinator, names, options.max_behind, is_quiet=is_quiet)
+    except NotReversed as error:
+        return Rollback(names, 0.0, str(error))
+    if options.only_reverse:
+        return Rollback(names, 0.0, "")
+    number = await coordinator.propose(FenceReturn(options.name, tuple(names)))
+    if isinstance(number, str):
+        return Rollback(names, 0.0, number)
+    return await _followed(coordinator, number, names)
+
+
+def behind(coordinator: Coordinator, names: Sequence[str]) -> int:
+    """Return how many offsets of topics their source lacks, as far as the log knows.
+
+    Raises:
+      NotReversed: one of them is not written back.
+    """
+    state, lacking = coordinator.state, 0
+    for name in names:
+        topic = state.topics.by_name.get(name)
+        if topic is None:
+            raise NotReversed(f"topic {name} is gone")
+        for number in topic.partition_numbers:
+            partition = state.partitions[number]
+            reached = reached_of(state, partition)
+            if reached is None:
+                switched = state.switches.switched.get(topic.topic_id)
+                why = switched.problem if switched is not None else ""
+                raise NotReversed(why or f"topic {name} is written back no more")
+            lacking += partition.next_offset - reached
+    return lacking
+
+
+async def _caught_up(
+    coordinator: Coordinator, names: Sequence[str], max_behind: int, *, is_quiet: bool
+) -> None:
+    """Wait until the source has almost all; say how far it is.
+
+    Raises:
+      NotReversed: the gateways gave up.
+    """
+    said_at = trio.current_time()
+    while (lacking := behind(coordinator, names)) > max_behind:
+        if not is_quiet and trio.current_time() - said_at >= SAY_SECONDS:
+            said_at = trio.current_time()
+            print(f"{lacking} offsets to write back", file=sys.stderr, flush=True)
+        await trio.sleep(LOOK_SECONDS)
+        await coordinator.catch_up()
+
+
+async def _followed(coordinator: Coordinator, number: int, names: list[str]) -> Rollback:
+    """Wait until the fence has ended."""
+    begun, switches = trio.current_time(), coordinator.state.switches
+    with trio.move_on_after(PATIENCE_SECONDS):
+        while number in switches.fences:
+            await trio.sleep(LOOK_SECONDS)
+            await coordinator.catch_up()
+    seconds = trio.current_time() - begun
+    if number in switches.fences:
+        return Rollback(names, seconds, "no gateway has ended the return in time")
+    topics = [coordinator.state.topics.by_name.get(each) for each in names]
+    if all(each is not None and each.link for each in topics):
+        return Rollback(names, seconds, "")
+    return Rollback(names, seconds, "the return was given up; the gateways' logs say why")
+
+
+def _after(done: Rollback, options: RollbackOptions) -> str:
+    if done.reason:
+        return f"Nothing was returned: {done.reason}. The topics stay this cluster's."
+    count = len(done.topics)
+    some = "1 topic" if count == 1 else f"{count} topics"
+    if options.only_reverse:
+        return f"The source has almost all of {some}; gateways go on writing back."
+    return f"{some} went back to the source, after {done.seconds:.2f} s without writes."

@@ -1,0 +1,94 @@
+"""Returns the topics of a link's fences to their source at this gateway, or has them lifted.
+
+Such a fence makes its topics mirrored at once, so what they have here does not grow any more.  Once
+all of it is at the source (reversing.py) and no gateway has a batch without an answer, they are the
+source's again.  Any gateway can do every step; see switching.py.
+"""
+
+from __future__ import annotations
+
+import structlog
+import trio
+
+from tidegate_coordination.classic.cluster import ClassicCluster
+from tidegate_coordination.classic.errors import ClassicError
+from tidegate_coordination.classic.metadata import topic_id_of
+from tidegate_coordination.coordinator.coordinator import Coordinator, ProposalFailed
+from tidegate_coordination.coordinator.waiting import CoordinatorUnavailable
+from tidegate_coordination.rules.returns import ReturnTopics, unreversed
+from tidegate_coordination.rules.switches import LiftFence, unreached
+from tidegate_coordination.state.links import Link
+from tidegate_coordination.state.switches import Fence
+
+from .assignment import candidates, looks_after
+from .switching import (
+    IDLE_SECONDS,
+    LOOK_SECONDS,
+    OTHERS_STALL_SECONDS,
+    STALL_SECONDS,
+    topics_of,
+)
+
+_log = structlog.get_logger("tidegate.links")
+
+
+class Returning:
+    """See the module's head."""
+
+    def __init__(self, coordinator: Coordinator, link: Link, cluster: ClassicCluster) -> None:
+        self._coordinator = coordinator
+        self._state = coordinator.state
+        self._link = link
+        self._cluster = cluster
+        self._seen: dict[int, float] = {}
+
+    async def run(self) -> None:
+        """Work on the link's fences, until cancelled."""
+        while True:
+            fences = [
+                each for each in self._state.switches.of_link(self._link.name) if each.is_back
+            ]
+            now = trio.current_time()
+            self._seen = {each.number: self._seen.get(each.number, now) for each in fences}
+            for fence in fences:
+                await self._work_on(fence)
+            await trio.sleep(LOOK_SECONDS if fences else IDLE_SECONDS)
+
+    async def _work_on(self, fence: Fence) -> None:
+        age = trio.current_time() - self._seen[fence.number]
+        gateways = candidates(self._state)
+        is_mine = looks_after(self._link.name, self._coordinator.incarnation, gateways)
+        if not is_mine and age <= OTHERS_STALL_SECONDS:
+            return
+        text = unreached(self._state, fence) or unreversed(self._state, fence)
+        try:
+            if age > STALL_SECONDS:
+                await self._lift(fence, text or "it took too long")
+            elif not text:
+                with trio.move_on_after(STALL_SECONDS - age):
+                    await self._return(fence)
+        except (CoordinatorUnavailable, ProposalFailed, ClassicError) as error:
+            _log.warning("a return does not go on", link=self._link.name, error=str(error))
+            await trio.sleep(IDLE_SECONDS)
+
+    async def _return(self, fence: Fence) -> None:
+        topics = topics_of(self._state, fence)
+        metadata = await self._cluster.refresh([each.name for each in topics])
+        epochs: dict[int, int] = {}
+        for topic in topics:
+            there = metadata.topics.get(topic.name)
+            if there is None or topic_id_of(there, self._link.cluster_id) != topic.topic_id:
+                return await self._lift(fence, f"the source has no topic {topic.name} any more")
+            for index, number in enumerate(topic.partition_numbers):
+                found = there.partitions.get(index)
+                if found is not None:
+                    epochs[number] = found.leader_epoch
+        answer = await self._coordinator.propose(ReturnTopics(fence.number, tuple(epochs.items())))
+        if not answer:
+            names = sorted(each.name for each in topics)
+            _log.info("topics are their source's again", link=fence.link, topics=names)
+        return None
+
+    async def _lift(self, fence: Fence, reason: str) -> None:
+        if await self._coordinator.propose(LiftFence(fence.number, reason)):
+            _log.info("a return is given up", link=fence.link, reason=reason)

@@ -1,0 +1,180 @@
+"""Writes what came to switched topics since the switch back to their source, at this gateway.
+
+Gateways share the partitions as they share mirrors.  The source gives offsets, so two of them must
+not write to a partition at once: one that takes it over waits until a request of the other has its
+answer.  How far each is goes to the log now and then; the next gateway compares the rest.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Final
+
+import structlog
+import trio
+
+from tidegate_coordination.classic.cluster import ClassicCluster
+from tidegate_coordination.classic.errors import ClassicError
+from tidegate_coordination.coordinator.coordinator import Coordinator, ProposalFailed
+from tidegate_coordination.coordinator.waiting import CoordinatorUnavailable
+from tidegate_coordination.rules.returns import EndReverse, NoteReversed, reached_of
+from tidegate_coordination.state.cluster import ClusterState
+from tidegate_coordination.state.links import Link
+from tidegate_coordination.state.topics import Topic
+from tidegate_storage.stores.object_store import NoSuchObject, StoreUnavailable
+
+from ..fetch.log_reader import LogReader
+from ..fetch.prepared_runs import CorruptRun
+from .assignment import candidates, reversed_by
+from .partition_reverse import TIMEOUT_MS, PartitionReverse
+from .reversed_batches import Diverged
+
+_log = structlog.get_logger("tidegate.links")
+
+LOOK_SECONDS: Final = 0.1
+AGAIN_SECONDS: Final = 1.0
+NOTE_SECONDS: Final = 1.0
+TAKEOVER_SECONDS: Final = 2 * TIMEOUT_MS / 1000
+"""After so long no request of the gateway that had the partition before is under way."""
+HELD_BATCHES: Final = 16
+
+
+class Reversing:
+    """See the module's head.  partitions: those of this gateway, by number."""
+
+    def __init__(
+        self, coordinator: Coordinator, reader: LogReader, link: Link, cluster: ClassicCluster
+    ) -> None:
+        self.partitions: dict[int, PartitionReverse] = {}
+        self._coordinator = coordinator
+        self._state: ClusterState = coordinator.state
+        self._reader = reader
+        self._link = link
+        self._cluster = cluster
+        self._limiter = trio.CapacityLimiter(HELD_BATCHES)
+        self._scopes: dict[int, trio.CancelScope] = {}
+        # Topics that no gateway of the present ones can have taken over from another.
+        self._gateways: tuple[int, ...] = ()
+        self._untouched: set[bytes] = set()
+        self._seen: set[bytes] = self._topic_ids()
+        self._progress = trio.Event()
+
+    async def run(self) -> None:
+        """Work, until cancelled."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._note)
+            while True:
+                self._assign(nursery)
+                await trio.sleep(LOOK_SECONDS)
+
+    def _topic_ids(self) -> set[bytes]:
+        switched = self._state.switches.switched.items()
+        return {key for key, each in switched if each.link == self._link.name and each.reached}
+
+    def _assign(self, nursery: trio.Nursery) -> None:
+        topic_ids, gateways = self._topic_ids(), candidates(self._state)
+        if not topic_ids and not self.partitions:
+            self._seen, self._gateways = topic_ids, gateways
+            return
+        self._untouched |= topic_ids - self._seen
+        if gateways != self._gateways:
+            self._untouched.clear()
+        self._seen, self._gateways = topic_ids, gateways
+        mine = reversed_by(self._state, topic_ids, self._coordinator.incarnation, gateways)
+        for number in self.partitions.keys() - mine.keys():
+            del self.partitions[number]
+            self._scopes.pop(number).cancel()
+        for number, (topic, index) in mine.items():
+            if number not in self.partitions:
+                pause = 0.0 if topic.topic_id in self._untouched else TAKEOVER_SECONDS
+                self._begin(nursery, topic, index, pause)
+
+    def _begin(self, nursery: trio.Nursery, topic: Topic, index: int, pause: float) -> None:
+        partition = PartitionReverse(
+            self._state,
+            self._reader,
+            self._cluster,
+            topic,
+            index,
+            limiter=self._limiter,
+            may_write=self._may_write,
+            on_progress=lambda: self._progress.set(),
+        )
+        self.partitions[partition.number] = partition
+        scope = self._scopes[partition.number] = trio.CancelScope()
+        nursery.start_soon(self._reverse, partition, scope, pause)
+
+    def _may_write(self) -> bool:
+        coordinator = self._coordinator
+        is_live = self._state.gateways.is_live(coordinator.incarnation)
+        return is_live and not coordinator.is_cut_off
+
+    async def _reverse(
+        self, partition: PartitionReverse, scope: trio.CancelScope, pause: float
+    ) -> None:
+        with scope:
+            await trio.sleep(pause)
+            try:
+                while True:
+                    await self._go_on(partition)
+            except Diverged as error:
+                await self._give_up(partition, str(error))
+
+    async def _go_on(self, partition: PartitionReverse) -> None:
+        """Write until something fails that may pass."""
+        try:
+            await partition.find_position()
+            while True:
+                await partition.send_all()
+                await trio.sleep(self._pause)
+        except (ClassicError, CorruptRun, NoSuchObject, StoreUnavailable) as error:
+            partition.problem = str(error)
+            await trio.sleep(AGAIN_SECONDS)
+
+    @property
+    def _pause(self) -> float:
+        return LOOK_SECONDS / 10 if self._is_hurried else LOOK_SECONDS
+
+    @property
+    def _is_hurried(self) -> bool:
+        return any(each.is_back for each in self._state.switches.of_link(self._link.name))
+
+    async def _give_up(self, partition: PartitionReverse, text: str) -> None:
+        """Have the topic reverse no more; once its fence, if it has one, is lifted."""
+        topic = partition.topic
+        text = f"{topic.name}-{partition.index}: {text}"
+        _log.error("a topic cannot go back to its source", link=self._link.name, reason=text)
+        partition.problem = text
+        while topic.topic_id in self._topic_ids():
+            with suppress(CoordinatorUnavailable, ProposalFailed):
+                await self._coordinator.propose(EndReverse(self._link.name, (topic.name,), text))
+            await trio.sleep(AGAIN_SECONDS)
+
+    async def _note(self) -> None:
+        """Write to the log how far the partitions are; forever."""
+        while True:
+            await self._progress.wait()
+            if not self._is_hurried:
+                with trio.move_on_after(NOTE_SECONDS):
+                    await self._hurry()
+            self._progress = trio.Event()
+            places = tuple(self._places())
+            if places:
+                try:
+                    await self._coordinator.propose(NoteReversed(self._link.name, places))
+                except (CoordinatorUnavailable, ProposalFailed):
+                    self._progress.set()
+                    await trio.sleep(LOOK_SECONDS)
+
+    async def _hurry(self) -> None:
+        while not self._is_hurried:  # noqa: ASYNC110 - the log brings it
+            await trio.sleep(LOOK_SECONDS)
+
+    def _places(self) -> list[tuple[int, int]]:
+        found: list[tuple[int, int]] = []
+        for number, each in self.partitions.items():
+            partition = self._state.partitions.get(number)
+            reached = reached_of(self._state, partition) if partition is not None else None
+            if reached is not None and each.position > reached:
+                found.append((number, each.position))
+        return found

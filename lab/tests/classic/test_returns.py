@@ -1,0 +1,249 @@
+"""Topics that were switched go back to a classic cluster, the model, with what came meanwhile."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import trio
+from structlog.testing import capture_logs
+from trio.testing import MockClock
+
+from tests.worlds.wire_client import Closed
+from tidegate_coordination.rules.mirrors import SetLink
+from tidegate_coordination.rules.returns import EndReverse, FenceReturn, ReverseTopics
+from tidegate_coordination.state.switches import Switched
+from tidegate_gateway.links.partition_reverse import PartitionReverse
+from tidegate_protocol.error_codes import ErrorCode as E
+from tidegate_protocol.records import walk
+from tidegate_simulation.classic.model_log import WATERMARK
+
+from .test_mirrors import MAX_BYTES, World, becomes, mirroring
+from .test_switches import limit, produced, switched, switches, topic
+
+SERVERS = "b1:9092,b2:9092"
+
+
+async def propose(world: World, proposal: Any) -> Any:
+    return await world.gateways[0].gateway.coordinator.propose(proposal)
+
+
+async def here(world: World, *, at_source: int = 1) -> None:
+    """Have the topic switched, with some records at its source before."""
+    link = SetLink("src", world.source.cluster_id, SERVERS, ("t",), forwards=True)
+    assert await propose(world, link) is None
+    for _ in range(at_source):
+        world.write(1)
+    await world.copied()
+    await switched(world)
+
+
+async def fenced(world: World) -> None:
+    number = await propose(world, FenceReturn("src", ("t",)))
+    assert isinstance(number, int), number
+
+
+async def returned(world: World) -> None:
+    assert await propose(world, ReverseTopics("src", ("t",))) == ["t"]
+    await becomes(lambda: world.log().high_watermark == end(world))
+    await fenced(world)
+    await becomes(lambda: not switches(world).fences)
+    assert is_back(world)
+
+
+def end(world: World) -> int:
+    copy = world.copy()
+    assert copy is not None
+    return copy.next_offset
+
+
+def is_back(world: World) -> bool:
+    state = world.gateways[0].gateway.coordinator.state
+    return bool(state.topics.by_name["t"].link)
+
+
+def left(world: World) -> Switched:
+    return switches(world).switched[topic(world).topic_id]
+
+
+def at_source(world: World) -> list[tuple[int, int]]:
+    """The base offsets and producers of the batches that the source holds."""
+    found = world.log().read(world.log().log_start, MAX_BYTES, WATERMARK, whole_first=True)
+    return [(each.base_offset, each.producer_id) for _, each in walk(memoryview(found.records))]
+
+
+async def test_what_came_since_the_switch_is_at_the_source(autojump_clock: MockClock) -> None:
+    async with mirroring(gateways=2) as world:
+        await here(world)
+        for sequence in range(3):
+            head = {"producer_id": 7, "producer_epoch": 0, "base_sequence": sequence}
+            assert await produced(world, sequence % 2, **head) == (E.NONE, 1 + sequence)
+        await produced(world)
+        await returned(world)
+        assert at_source(world) == [(0, -1), (1, 7), (2, 7), (3, 7), (4, -1)]
+        assert limit(world) is None
+        # Later ones are forwarded, and the sequences go on there.
+        again = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 2}
+        assert await produced(world, **again) == (E.NONE, 3)
+        following = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 3}
+        assert await produced(world, **following) == (E.NONE, 5)
+        await becomes(lambda: end(world) == 6)
+
+
+async def test_a_topic_goes_to_and_fro(autojump_clock: MockClock) -> None:
+    async with mirroring() as world:
+        await here(world)
+        for expected in range(1, 7, 2):
+            assert await produced(world) == (E.NONE, expected)
+            await returned(world)
+            assert await produced(world) == (E.NONE, expected + 1)
+            await becomes(lambda: end(world) == world.log().high_watermark)
+            await switched(world)
+        assert end(world) == 7
+
+
+async def test_writers_wait_while_the_topic_returns(autojump_clock: MockClock) -> None:
+    async with mirroring() as world:
+        await here(world)
+        assert await propose(world, ReverseTopics("src", ("t",))) == ["t"]
+        await becomes(lambda: limit(world) is None)
+        async with trio.open_nursery() as nursery:
+            for _ in range(20):
+                nursery.start_soon(produced, world)
+            await fenced(world)
+            for _ in range(20):
+                nursery.start_soon(produced, world)
+        await becomes(lambda: is_back(world) and not switches(world).fences)
+        await becomes(lambda: end(world) == world.log().high_watermark == 41)
+
+
+async def test_a_batch_under_way_is_sent_again_to_the_source(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its connection is closed, so that the client sends it and all after it again, in order."""
+    async with mirroring() as world:
+        await here(world)
+        await propose(world, ReverseTopics("src", ("t",)))
+        await becomes(lambda: limit(world) is None)
+        found: list[object] = []
+        real = world.ours.store.put
+
+        async def slow(*arguments: Any) -> Any:
+            await trio.sleep(0.1)
+            return await real(*arguments)
+
+        monkeypatch.setattr(world.ours.store, "put", slow)
+
+        async def write() -> None:
+            try:
+                found.append(await produced(world))
+            except Closed:
+                found.append("closed")
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(write)
+            await trio.sleep(0.01)
+            await fenced(world)
+        await becomes(lambda: not switches(world).fences)
+        assert found == ["closed"]
+        assert await produced(world) == (E.NONE, 1)
+        assert at_source(world) == [(0, -1), (1, -1)]
+
+
+async def test_a_topic_stays_if_its_source_does_not_take_the_rest(
+    autojump_clock: MockClock,
+) -> None:
+    async with mirroring() as world:
+        await here(world)
+        await propose(world, ReverseTopics("src", ("t",)))
+        await becomes(lambda: limit(world) is None)
+        world.source.hold_watermark("t", 0)
+        assert await produced(world) == (E.NONE, 1)
+        begun = trio.current_time()
+        await fenced(world)
+        await becomes(lambda: not switches(world).fences)
+        assert trio.current_time() - begun < 5
+        assert not is_back(world)
+        assert await produced(world) == (E.NONE, 2)
+        world.source.release_watermark("t", 0)
+        await becomes(lambda: world.log().high_watermark == 3)
+        assert left(world).reached != ()
+
+
+async def test_another_client_of_the_source_ends_it(autojump_clock: MockClock) -> None:
+    async with mirroring() as world:
+        await here(world)
+        await propose(world, ReverseTopics("src", ("t",)))
+        await becomes(lambda: limit(world) is None)
+        await becomes(lambda: reverse_of(world).position == 1)
+        world.write(1)
+        with capture_logs() as logs:
+            assert await produced(world) == (E.NONE, 1)
+            await becomes(lambda: not left(world).reached)
+        assert "put the batch of offset 1 at 2" in left(world).problem
+        assert any("cannot go back" in each["event"] for each in logs)
+        await becomes(lambda: limit(world) == "0")
+        assert "put the batch" in str(await propose(world, FenceReturn("src", ("t",))))
+        assert await produced(world) == (E.NONE, 2)
+
+
+def reverse_of(world: World, at: int = 0) -> PartitionReverse:
+    reversing = world.gateways[at].gateway.links.running["src"].reversing
+    assert reversing is not None
+    return next(each for each in reversing.partitions.values() if each.index == 0)
+
+
+async def test_a_batch_whose_answer_was_lost_is_not_written_twice(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, lost = PartitionReverse._take, list[int]()
+
+    def take(self: PartitionReverse, response: Any, header: Any) -> None:
+        if not lost:
+            lost.append(1)
+            response.responses[0].partition_responses[0].error_code = E.REQUEST_TIMED_OUT
+        real(self, response, header)
+
+    monkeypatch.setattr(PartitionReverse, "_take", take)
+    async with mirroring() as world:
+        await here(world)
+        for _ in range(3):
+            await produced(world)
+        await returned(world)
+        assert lost
+        assert at_source(world) == [(each, -1) for each in range(4)]
+
+
+async def test_another_gateway_goes_on_where_one_stopped(autojump_clock: MockClock) -> None:
+    async with mirroring(gateways=2) as world:
+        await here(world)
+        await propose(world, ReverseTopics("src", ("t",)))
+        for _ in range(3):
+            await produced(world)
+        await becomes(lambda: world.log().high_watermark == 4)
+        for _ in range(3):
+            await produced(world, 1)
+        await world.gateways[1].drain()
+        for _ in range(3):
+            await produced(world)
+        await becomes(lambda: world.log().high_watermark == 10)
+        assert at_source(world) == [(each, -1) for each in range(10)]
+        assert left(world).problem == ""
+
+
+async def test_an_operator_ends_it_and_the_source_is_fenced_again(
+    autojump_clock: MockClock,
+) -> None:
+    async with mirroring() as world:
+        await here(world)
+        await propose(world, ReverseTopics("src", ("t",)))
+        await produced(world)
+        await becomes(lambda: left(world).reached == (2, 0))
+        assert await propose(world, EndReverse("src")) == ["t"]
+        await becomes(lambda: limit(world) == "0")
+        await produced(world)
+        await trio.sleep(5)
+        assert world.log().end_offset == 2
+        running = world.gateways[0].gateway.links.running["src"]
+        assert running.watch is not None
+        assert running.watch.strays == {}
