@@ -14,11 +14,16 @@ from .families import counter, gauge
 _BY_LINK: Final = (
     ("tidegate_link_up", "1 while this gateway reaches the link's source", "is_up"),
     ("tidegate_link_partitions", "Partitions that this gateway mirrors", "partitions"),
-    ("tidegate_link_stuck_partitions", "Mirrored partitions that do not go on", "stuck"),
+    ("tidegate_link_stuck_partitions", "Partitions that do not go on, either way", "stuck"),
     (
         "tidegate_link_lag_records",
         "Offsets of the source that are not here yet, of the partitions of this gateway",
         "lag_records",
+    ),
+    (
+        "tidegate_link_reverse_lag_records",
+        "Offsets that this gateway still has to write back to the source",
+        "reverse_lag_records",
     ),
     (
         "tidegate_link_refused_topics",

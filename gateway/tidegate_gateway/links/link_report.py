@@ -9,6 +9,8 @@ from tidegate_coordination.rules.switches import unreached
 from tidegate_coordination.state.cluster import ClusterState
 
 from .links import Links, RunningLink
+from .partition_mirror import PartitionMirror
+from .partition_reverse import PartitionReverse
 
 MAX_PROBLEMS: Final = 100
 
@@ -16,10 +18,11 @@ MAX_PROBLEMS: Final = 100
 class LinkFigures(NamedTuple):
     """A link's figures at this gateway.
 
-    partitions: that it mirrors.  stuck: those of them that do not go on.  lag_records: offsets of
-    the source that are missing here, as of its last answers.  refused: topics of the source that
-    cannot be mirrored; known to one gateway only.  strays: records that the source has beyond the
-    switch of their topics; known to one gateway only.
+    partitions: that it mirrors. stuck: those of them that do not go on. lag_records: offsets of the
+    source that are missing here, as of its last answers. reverse_lag_records: offsets that this
+    gateway still has to write back. refused: topics of the source that cannot be mirrored; known to
+    one gateway only. strays: records that the source has beyond the switch of their topics; known
+    to one gateway only.
     """
 
     name: str
@@ -27,6 +30,7 @@ class LinkFigures(NamedTuple):
     partitions: int
     stuck: int
     lag_records: int
+    reverse_lag_records: int
     refused: int
     strays: int
 
@@ -40,11 +44,14 @@ def figures(links: Links, state: ClusterState) -> Iterator[LinkFigures]:
             for each in mirrors
             if (partition := state.partitions.get(each.number)) is not None
         )
+        reverses = _reverses(running)
         stuck = sum(1 for each in mirrors if each.problem)
+        stuck += sum(1 for each in reverses if each.problem)
+        reverse_lag = sum(each.lag_records for each in reverses)
         refused = len(running.sync.refused) if running.sync is not None else 0
         is_up = running.mirror is not None
         strays = sum(running.watch.strays.values()) if running.watch is not None else 0
-        yield LinkFigures(name, is_up, len(mirrors), stuck, lag, refused, strays)
+        yield LinkFigures(name, is_up, len(mirrors), stuck, lag, reverse_lag, refused, strays)
 
 
 def links_report(links: Links, state: ClusterState) -> list[dict[str, object]]:
@@ -59,6 +66,7 @@ def links_report(links: Links, state: ClusterState) -> list[dict[str, object]]:
             "problems": _problems(links.running[each.name]),
             "switching": _switching(state, each.name),
             "switched": _switched(state, each.name),
+            "reversing": _reversing(state, each.name),
             "refused_topics": _refused(links.running[each.name]),
         }
         for each in figures(links, state)
@@ -83,6 +91,18 @@ def _switched(state: ClusterState, link: str) -> list[str]:
     )
 
 
+def _reversing(state: ClusterState, link: str) -> list[str]:
+    switched = state.switches.switched.items()
+    return _names(state, [key for key, each in switched if each.link == link and each.reached])
+
+
+def _reverses(running: RunningLink) -> list[PartitionReverse]:
+    """Return the partitions that this gateway writes back, of topics that there still are."""
+    if running.reversing is None:
+        return []
+    return [each for each in running.reversing.partitions.values() if each.is_there]
+
+
 def _names(state: ClusterState, topic_ids: Iterable[bytes]) -> list[str]:
     found = (state.topics.by_id.get(each) for each in topic_ids)
     return sorted(each.name for each in found if each is not None)
@@ -91,7 +111,9 @@ def _names(state: ClusterState, topic_ids: Iterable[bytes]) -> list[str]:
 def _problems(running: RunningLink) -> list[dict[str, object]]:
     if running.mirror is None:
         return []
-    stuck = [each for each in running.mirror.mirrors.values() if each.problem]
+    parts: list[PartitionMirror | PartitionReverse] = [*running.mirror.mirrors.values()]
+    parts += _reverses(running)
+    stuck = [each for each in parts if each.problem]
     return [
         {"topic": each.topic.name, "partition": each.index, "problem": each.problem}
         for each in stuck[:MAX_PROBLEMS]

@@ -99,6 +99,11 @@ class PartitionReverse:
         return self._state.partitions[self.number]
 
     @property
+    def is_there(self) -> bool:
+        """Whether the partition still is here."""
+        return self._state.partitions.get(self.number) is not None
+
+    @property
     def lag_records(self) -> int:
         """Return how many offsets the source lacks, as far as is known here."""
         known = max(self.position, reached_of(self._state, self.partition) or 0)

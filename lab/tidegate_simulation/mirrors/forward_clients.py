@@ -17,6 +17,8 @@ from .source import LINK, Source
 MAX_IN_FLIGHT: Final = 5
 _IDS_FROM: Final = 13
 _PATIENCE_SECONDS: Final = (5.0, 40.0)
+_BACK_SHARE: Final = 0.7
+_BACK_SECONDS: Final = 0.3
 _SEND_PAUSE_SECONDS: Final = 0.2
 _RETRIED: Final = frozenset({ErrorCode.INVALID_TIMESTAMP, ErrorCode.CORRUPT_MESSAGE})
 
@@ -88,8 +90,18 @@ class ForwardingClient:
         return Batch(topic_id, key, values, data)
 
     def any_key(self) -> tuple[bytes, PartitionKey]:
-        """Return a partition to write to; there must be one."""
-        return self.rng.choice(self._keys())
+        """Return a partition to write to, often one that goes back; there must be one."""
+        keys, going = self._keys(), self._reversing()
+        back = [each for each in keys if each[0] in going]
+        return self.rng.choice(back if back and self.rng.random() < _BACK_SHARE else keys)
+
+    def _reversing(self) -> set[bytes]:
+        switched = self.world.watch.state.switches.switched.items()
+        return {topic_id for topic_id, each in switched if each.reached}
+
+    async def rest(self, seconds: float) -> None:
+        """Pause, but shortly while a topic goes back: some batches are to be under way then."""
+        await self.client.pause(_BACK_SECONDS if self._reversing() else seconds)
 
     async def submit(self, connection: ClientConnection, batch: Batch, acks: int) -> _Sent:
         """Send one request."""
@@ -130,7 +142,7 @@ class Forwarder(ForwardingClient):
             if not self._window:
                 more = more and self._add(self._identity)
             await self._round()
-            await self.client.pause(2.0)
+            await self.rest(2.0)
         self.client.close()
 
     def _add(self, identity: _Identity) -> bool:
@@ -192,7 +204,7 @@ class ForwardPipeliner(ForwardingClient):
                 where = self.any_key()
             acks = self.rng.choice((-1, 1, 1, 0))
             await self._round([self.make(None, where) for _ in range(self.rng.randint(3, 9))], acks)
-            await self.client.pause(1.0)
+            await self.rest(1.0)
         self.client.close()
 
     async def _round(self, batches: list[Batch], acks: int) -> None:

@@ -26,7 +26,7 @@ FENCED: Final = "0"
 _COMPACTED: Final = "compact"
 _WAIT_SECONDS: Final = 60.0
 _LOOK_SECONDS: Final = 0.1
-_REVERSE_SECONDS: Final = 30.0
+_REVERSE_SECONDS: Final = 12.0
 _RETURNED_SHARE: Final = 0.6
 _CANCELLED_SHARE: Final = 0.1
 

@@ -1,0 +1,112 @@
+"""Planted bugs of returns: switched topics that go back to their source."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.worlds.planted_bugs import Plant, must_be_found, untried
+from tidegate_coordination.rules import returns as rules
+from tidegate_coordination.rules.records import wal as wal_rules
+from tidegate_gateway.links import returning
+from tidegate_gateway.links.partition_reverse import PartitionReverse
+from tidegate_gateway.links.reversed_batches import sendable
+from tidegate_gateway.links.source_watch import SourceWatch
+from tidegate_gateway.produce.wal_commits import WalCommits
+from tidegate_simulation.plans.faults import FaultPlan
+
+
+def returns_too_early(patch: pytest.MonkeyPatch) -> None:
+    """The source need not have all records."""
+    for module in (rules, returning):
+        patch.setattr(module, "unreversed", lambda *_: "")
+
+
+def believes_each_answer(patch: pytest.MonkeyPatch) -> None:
+    """A batch counts as written whatever the source says."""
+    patch.setattr(PartitionReverse, "_take", lambda *_: None)
+
+
+def repeats_blindly(patch: pytest.MonkeyPatch) -> None:
+    """After a lost answer the batch is sent again, without a look at the source."""
+
+    async def find(self: PartitionReverse) -> None:
+        await self._cluster.refresh([self.topic.name])
+        self.position = max(self.position, rules.reached_of(self._state, self.partition) or 0)
+
+    patch.setattr(PartitionReverse, "find_position", find)
+    patch.setattr(PartitionReverse, "_take", lambda *_: None)
+
+
+def keeps_the_source_fenced(patch: pytest.MonkeyPatch) -> None:
+    """Nothing opens the source, so that nothing can go back."""
+
+    async def nothing(*_: Any) -> None:
+        return None
+
+    patch.setattr(SourceWatch, "_keep_fences", nothing)
+
+
+def commits_behind_the_fence(patch: pytest.MonkeyPatch) -> None:
+    """A batch that was under way is committed here while its topic returns."""
+    real = wal_rules._Judge._turn_to
+
+    def turn(self: Any, topic_id: bytes, index: int) -> None:
+        real(self, topic_id, index)
+        fence = self._view.state.switches.fence_of(topic_id)
+        if fence is not None and fence.is_back:
+            self._partition, self._mirrored = self._mirrored, None
+
+    patch.setattr(wal_rules._Judge, "_turn_to", turn)
+
+
+def refuses_for_good(patch: pytest.MonkeyPatch) -> None:
+    """A client whose batch was under way learns that it may not write."""
+
+    def settle(self: Any, wal: Any, outcomes: Any) -> None:
+        for batch, outcome in zip(wal.batches, outcomes, strict=True):
+            batch.token[1].settle(outcome)
+        self._on_end(wal)
+
+    patch.setattr(WalCommits, "settle", settle)
+
+
+def loses_sequences(patch: pytest.MonkeyPatch) -> None:
+    """Batches go back without their producers."""
+
+    def plain(raw: memoryview, header: Any, offset: int) -> memoryview:
+        batch = bytearray(sendable(raw, header, offset))
+        batch[43:57] = b"\xff" * 14
+        batch[17:21] = _crc(batch).to_bytes(4, "big")
+        return memoryview(batch)
+
+    patch.setattr("tidegate_gateway.links.partition_reverse.sendable", plain)
+
+
+def _crc(batch: bytearray) -> int:
+    from crc32c import crc32c
+
+    return crc32c(memoryview(batch)[21:])
+
+
+def has_returns(plan: FaultPlan) -> bool:
+    return plan.links.returns
+
+
+@pytest.mark.parametrize(
+    ("plant", "expected", "first_seed"),
+    [
+        (returns_too_early, {"not returned"}, 1),
+        (believes_each_answer, {"not returned", "forward", "not mirrored"}, 1),
+        (repeats_blindly, {"not returned", "forward", "not mirrored"}, 1),
+        (keeps_the_source_fenced, {"not mirrored"}, 1),
+        (commits_behind_the_fence, {"mirror"}, 1),
+        (refuses_for_good, {"false error"}, 1),
+        (loses_sequences, {"forward", "mirror", "mirror read"}, 1),
+    ],
+)
+def test_the_simulator_finds_it(
+    plant: Plant, expected: set[str], first_seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    must_be_found(untried(plant), expected, first_seed, monkeypatch, has_returns, links=True)
