@@ -10,6 +10,7 @@ from tests.links.test_switch_rules import produce, switched
 from tests.worlds.mirror_world import MIRRORED, SOURCE, World, batch
 from tidegate_coordination.events.cluster import Endpoint, GatewayExpired, GatewayRegistered
 from tidegate_coordination.events.restores import TimelineOpened
+from tidegate_coordination.events.transactions import TransactionalIdInitialised
 from tidegate_coordination.rules.housekeeping import MoveLogStarts
 from tidegate_coordination.rules.mirrors import LinkRefusal, RemoveLink, SetLink
 from tidegate_coordination.rules.records.wal import CommitWal, Refusal
@@ -27,7 +28,17 @@ from tidegate_coordination.rules.switches import (
     ReachFence,
     SwitchTopics,
 )
-from tidegate_coordination.rules.topics import DeleteTopics, Refused, TopicKey
+from tidegate_coordination.rules.topics import (
+    CreatePartitions,
+    DeleteRecords,
+    DeleteTopics,
+    Deletion,
+    DeletionRefusal,
+    Growth,
+    Refused,
+    TopicKey,
+)
+from tidegate_coordination.rules.transactions.growing import GrowTransaction
 from tidegate_coordination.state.records.objects import WalName
 
 
@@ -54,6 +65,12 @@ def fenced() -> World:
 
 def reached(world: World) -> tuple[int, ...]:
     return world.state.switches.switched[MIRRORED].reached
+
+
+def returns(world: World, first: int = 0, second: int = 0) -> ReturnTopics:
+    """The source has these leader epochs."""
+    numbers = world.state.topics.by_id[MIRRORED].partition_numbers
+    return ReturnTopics(2, tuple(zip(numbers, (first, second), strict=True)))
 
 
 def is_mirrored(world: World) -> bool:
@@ -118,6 +135,28 @@ def test_what_is_not_yet_at_the_source_does_not_expire() -> None:
     assert world.partition().log_start == 11
 
 
+def test_nobody_deletes_what_is_not_yet_at_the_source() -> None:
+    world = reversing()
+    assert world.propose(DeleteRecords([Deletion("m", 0, 11)])) == [DeletionRefusal.REVERSING]
+    assert world.propose(DeleteRecords([Deletion("m", 0, 10)])) == [10]
+    note(world, 11)
+    assert world.propose(DeleteRecords([Deletion("m", 0, 11)])) == [11]
+
+
+def test_a_topic_does_not_grow_while_it_reverses() -> None:
+    world = reversing()
+    [refused] = world.propose(CreatePartitions([Growth("m", 3)]))
+    assert isinstance(refused, Refused)
+    assert "written back to its source" in refused.text
+
+
+def test_a_switch_is_not_finished_while_its_topic_reverses() -> None:
+    world = reversing()
+    assert "rollback src m --cancel" in str(world.propose(FinishSwitches("src", ("m", "m"))))
+    assert world.propose(EndReverse("src", ("m", "m"))) == ["m"]
+    assert world.propose(FinishSwitches("src")) == ["m"]
+
+
 def test_an_ended_reverse_says_why_and_knows_where_the_source_ends() -> None:
     world = reversing()
     note(world, 11)
@@ -147,13 +186,12 @@ def test_the_fence_of_a_return_keeps_the_commits_of_its_entry_waiting() -> None:
 
 def test_a_topic_returns_once_its_source_has_all_and_every_gateway_is_there() -> None:
     world = fenced()
-    returns = ReturnTopics(2, ())
-    assert world.propose(returns) == "gateway 1 did not answer"
+    assert world.propose(returns(world)) == "gateway 1 did not answer"
     world.propose(ReachFence(2))
-    assert "m-0 ends at 11, and is written back up to 10" in world.propose(returns)
+    assert "m-0 ends at 11, and is written back up to 10" in world.propose(returns(world))
     assert "lifted" in world.propose(SwitchTopics(2, ((MIRRORED, (11, 0)),)))
     note(world, 11)
-    assert world.propose(returns) == ""
+    assert world.propose(returns(world)) == ""
     assert is_mirrored(world)
     assert MIRRORED not in world.state.switches.switched
     assert world.state.switches.fence_of(MIRRORED) is None
@@ -170,20 +208,45 @@ def test_a_gateway_that_died_is_not_waited_for() -> None:
     world.propose(FenceReturn("src", ("m",)))
     world.propose(ReachFence(2))
     note(world, 11)
-    assert world.propose(ReturnTopics(2, ())) == "gateway 2 did not answer"
+    assert world.propose(returns(world)) == "gateway 2 did not answer"
     world.apply(GatewayExpired(2))
-    assert world.propose(ReturnTopics(2, ())) == ""
+    assert world.propose(returns(world)) == ""
 
 
 def test_a_newer_epoch_of_the_source_begins_where_the_topic_returned() -> None:
     world = fenced()
     world.propose(ReachFence(2))
     note(world, 11)
-    first, second = world.state.topics.by_id[MIRRORED].partition_numbers
-    assert world.propose(ReturnTopics(2, ((first, 7), (second, -1)))) == ""
+    assert world.propose(returns(world, 7)) == ""
     assert world.partition().leader_epoch == 7
     assert world.partition().epoch_at(10) < 7
     assert world.partition().epoch_at(11) == 7
+
+
+def test_a_source_with_an_older_epoch_cannot_follow() -> None:
+    """A restored log begins an epoch of its own; batches of an older one would not be taken."""
+    world = fenced()
+    world.propose(ReachFence(2))
+    note(world, 11)
+    own = world.partition().leader_epoch
+    assert "m-0 has leader epoch" in world.propose(returns(world, own - 1))
+    assert "m-0 has leader epoch" in world.propose(ReturnTopics(2, ()))
+    assert is_mirrored(world)
+
+
+def transaction(world: World) -> GrowTransaction:
+    """A transaction that takes partition 0 in; its id is known from before."""
+    started = TransactionalIdInitialised("t", 3, 0, -1, -1, 60_000)
+    world.apply(started)
+    return GrowTransaction("t", 3, 0, partitions=((MIRRORED, 0),))
+
+
+def test_a_transaction_that_begins_in_the_same_entry_is_seen() -> None:
+    world = reversing()
+    grows = transaction(world)
+    view = world.view()
+    assert grows.decide(view).answer is None
+    assert "a transaction that includes m" in str(FenceReturn("src", ("m",)).decide(view).answer)
 
 
 def test_a_lifted_return_leaves_the_topic_here_and_goes_on_writing_back() -> None:
@@ -193,6 +256,7 @@ def test_a_lifted_return_leaves_the_topic_here_and_goes_on_writing_back() -> Non
     assert reached(world) == (10, 0)
     assert produce(world, 11).refusal is None
     assert "lifted" in world.propose(ReturnTopics(2, ()))
+    assert world.state.switches.switched[MIRRORED].problem == "too slow"
     assert world.propose(FenceReturn("src", ("m",))) == 3
 
 
@@ -208,13 +272,16 @@ def test_a_topic_that_returns_is_neither_finished_nor_deleted_nor_loses_its_link
     assert isinstance(world.propose(DeleteTopics([TopicKey("m")]))[0], Refused)
     assert world.propose(RemoveLink("src", deletes_topics=True)) is LinkRefusal.SWITCHING
     assert world.propose(EndReverse("src")) == []
+    assert "going back at this moment" in str(world.propose(EndReverse("src", ("m",))))
     assert "going back already" in str(world.propose(ReverseTopics("src")))
 
 
 def test_a_restored_log_keeps_returning_topics_here_and_writes_nothing_back() -> None:
     world = fenced()
+    note(world, 11)
     world.apply(TimelineOpened(1, 5, 0, "r"), writer=0)
     assert not is_mirrored(world)
     left = world.state.switches.switched[MIRRORED]
-    assert (left.reached, left.problem) == ((), "the log was restored")
+    assert (left.ends, left.reached) == ((11, 0), ())
+    assert left.problem == "the log was restored"
     assert "the log was restored" in str(ReverseTopics("src").decide(world.view()).answer)

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from ..events.cluster import RUN_MARKER
 from ..events.links import (
     EpochBegan,
     ReturnFenced,
@@ -80,7 +81,7 @@ def _switched_of(
         return f"{unknown[0]} was not switched, or is finished already"
     if not found:
         return "no topic of the link was switched"
-    return [found[each] for each in sorted(names or found)]
+    return [found[each] for each in sorted(set(names) or found)]
 
 
 def _not_reversible(state: ClusterState, topic: Topic, switched: Switched) -> str:
@@ -104,9 +105,7 @@ def _lacks(partition: Partition, end: int) -> str:
         return "has lost records that were written after the switch: they expired, or were deleted"
     if cleaned_to(partition.cleanings) > end:
         return "was compacted beyond the switch"
-    runs = partition.runs
-    rows = (runs[at] for at in range(runs.index_from(end), len(runs)))
-    if partition.open or any(each.is_marker for each in rows):
+    if partition.open or partition.runs.has_flag_from(end, RUN_MARKER):
         return "has transactions that were written after the switch"
     return ""
 
@@ -165,6 +164,9 @@ class EndReverse:
         if isinstance(found, str):
             return Decided((), found)
         fence_of = view.state.switches.fence_of
+        going = [topic.name for topic, _ in found if fence_of(topic.topic_id) is not None]
+        if going and self.names:
+            return Decided((), f"{going[0]} is going back at this moment: wait some seconds")
         ending = [
             topic for topic, each in found if each.reached and fence_of(topic.topic_id) is None
         ]
@@ -210,7 +212,8 @@ class FenceReturn:
             return f"{topic.name} is not written back: {switched.problem or 'begin with that'}"
         if not state.links.by_name[self.link].forwards:
             return "the link forwards no writes: set it with `tidegate link add --forward-writes`"
-        if state.transactions.with_partitions(topic.partition_numbers):
+        numbers = topic.partition_numbers
+        if state.transactions.with_partitions(numbers) or view.transactions.has_open(numbers):
             return f"a transaction that includes {topic.name} is open"
         return ""
 
@@ -219,7 +222,7 @@ class FenceReturn:
 class ReturnTopics:
     """Make the topics of a fence their source's again.
 
-    epochs: the leader epoch at the source of each partition, by number.
+    epochs: the leader epoch at the source of each partition, by number, as its leader says.
     Answer: "", or why they did not return, for a person.
     """
 
@@ -234,19 +237,34 @@ class ReturnTopics:
         if fence is None or not fence.is_back:
             return Decided((), "the fence was lifted")
         text = unreached(view.state, fence) or unreversed(view.state, fence)
+        text = text or self._older(view.state, fence)
         if text:
             return Decided((), text)
         epochs = tuple(self._newer(view.state, fence))
         return Decided((TopicsReturned(self.fence, epochs),), "")
+
+    def _older(self, state: ClusterState, fence: Fence) -> str:
+        """Return which partition the source could not follow; "" for none.
+
+        A restored log begins an epoch of its own in the topics of this cluster.  Batches of an
+        older one would not be taken.
+        """
+        known = dict(self.epochs)
+        for topic_id in fence.limits:
+            topic = state.topics.get(topic_id)
+            for index, number in enumerate(topic.partition_numbers):
+                epoch, own = known.get(number, -1), state.partitions[number].leader_epoch
+                if epoch < own:
+                    return f"{topic.name}-{index} has leader epoch {own}, and its source {epoch}"
+        return ""
 
     def _newer(self, state: ClusterState, fence: Fence) -> Iterator[EpochBegan]:
         known = dict(self.epochs)
         for topic_id in fence.limits:
             for number in state.topics.get(topic_id).partition_numbers:
                 partition = state.partitions[number]
-                epoch = known.get(number, -1)
-                if epoch > partition.leader_epoch:
-                    yield EpochBegan(number, epoch, partition.next_offset)
+                if known[number] > partition.leader_epoch:
+                    yield EpochBegan(number, known[number], partition.next_offset)
 
 
 def unreversed(state: ClusterState, fence: Fence) -> str:

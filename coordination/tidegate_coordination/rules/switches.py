@@ -232,6 +232,10 @@ class FinishSwitches:
         if unknown:
             text = f"{unknown[0]} was not switched, is finished already, or is going back"
             return Decided((), text)
-        names = sorted(self.names or found)
+        names = sorted(set(self.names) or found)
+        reversing = [each for each in names if state.switches.switched[found[each]].reached]
+        if reversing:
+            how = f"end that with `tidegate link rollback {self.link} {reversing[0]} --cancel`"
+            return Decided((), f"{reversing[0]} is written back to its source: {how}")
         ids = tuple(found[each] for each in names)
         return Decided((SwitchesFinished(self.link, ids),) if ids else (), names)

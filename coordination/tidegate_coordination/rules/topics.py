@@ -26,6 +26,7 @@ from .assignments import wrong_assignments, wrong_indexes
 from .configs import checked_topic_configs
 from .looked_up import found_topic, mirrored_text, unfinished_text
 from .proposal import GATEWAYS, HEADS, TOPICS, Decided, View
+from .returns import reached_of
 from .topic_names import illegal_topic_name
 
 MAX_PARTITIONS_PER_REQUEST = 10_000
@@ -304,6 +305,10 @@ class CreatePartitions:
 def _refused_growth(view: View, topic: Topic, growth: Growth, room: int) -> Refused | None:
     if topic.link:
         return Refused(TopicRefusal.MIRRORED, mirrored_text(topic))
+    switched = view.state.switches.switched.get(topic.topic_id)
+    if switched is not None and switched.reached:
+        text = f"Topic '{topic.name}' is written back to its source, which has no such partition."
+        return Refused(TopicRefusal.MIRRORED, text)
     present, added = len(topic.partition_numbers), growth.partition_count
     if added == present:
         return Refused(TopicRefusal.PARTITION_COUNT, f"Topic already has {present} partition(s).")
@@ -339,6 +344,7 @@ class DeletionRefusal(Enum):
     OUT_OF_RANGE = "the offset is not one of the partition's"
     POLICY = "the topic is compacted, not deleted from"
     MIRRORED = "a link mirrors the topic from another cluster"
+    REVERSING = "the records are not yet written back to the topic's source"
 
 
 class Deletion(NamedTuple):
@@ -393,6 +399,9 @@ class DeleteRecords:
         log_start = moves.get(partition.number, partition.log_start)
         if offset <= log_start:
             return log_start
+        reached = reached_of(view.state, partition)
+        if reached is not None and offset > reached:
+            return DeletionRefusal.REVERSING
         moves[partition.number] = offset
         return offset
 

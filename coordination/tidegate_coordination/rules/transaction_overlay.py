@@ -6,6 +6,7 @@ the earlier ones of its entry decided.  An id is copied when the first of them n
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -58,6 +59,11 @@ class TransactionOverlay:
     def position(self) -> int:
         """Return the position that the entry will have."""
         return self._state.position + 1
+
+    def has_open(self, numbers: Collection[int]) -> bool:
+        """Return whether a transaction that a proposal of the entry asked for has a partition."""
+        known = (each for each in self._by_name.values() if each is not None)
+        return any(not each.partitions.keys().isdisjoint(numbers) for each in known)
 
     def of_producer(self, producer_id: int) -> OverlaidId | None:
         """Return the id that has a producer id now."""

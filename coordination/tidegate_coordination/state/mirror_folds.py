@@ -44,7 +44,7 @@ class MirrorFolds:
         fence = switches.fences.get(event.fence)
         if fence is None or not fence.is_back:
             return switches.fold_lifted(event, self._state.log_time_ms)
-        return self.unlink(switches.fold_return_lifted(event.fence).limits)
+        return self.unlink(switches.fold_return_lifted(event).limits)
 
     def unlink(self, topic_ids: Iterable[bytes]) -> None:
         """Topics are this cluster's own."""

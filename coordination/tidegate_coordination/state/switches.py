@@ -64,7 +64,7 @@ class Switched(NamedTuple):
 
     ends: where each partition of the source ended.  is_finished: the source is of no more interest.
     reached: if the topic reverses, up to where each partition is at the source, too; else ().
-    problem: why it reverses no more, for people; "" for nothing.
+    problem: why it reverses no more, or did not return, for people; "" for nothing.
     """
 
     link: str
@@ -188,10 +188,12 @@ class SwitchTable:
         fence = Fence(event.fence, event.link, limits, set(gateways), is_back=True)
         self._put(fence)
 
-    def fold_return_lifted(self, number: int) -> Fence:
-        """The topics of a fence stay this cluster's; return the fence."""
-        fence = self._fence(number)
-        self._forget(number)
+    def fold_return_lifted(self, event: FenceLifted) -> Fence:
+        """The topics of a fence stay this cluster's, and go on reversing; return the fence."""
+        fence = self._fence(event.fence)
+        for topic_id in fence.limits:
+            self.switched[topic_id] = self._switched(topic_id)._replace(problem=event.reason)
+        self._forget(event.fence)
         return fence
 
     def fold_returned(self, number: int, now_ms: int) -> None:
@@ -228,8 +230,10 @@ class SwitchTable:
         for fence in back:
             self._forget(fence.number)
         for topic_id, each in self.switched.items():
-            problem = "the log was restored" if each.reached else each.problem
-            self.switched[topic_id] = each._replace(reached=(), problem=problem)
+            if each.reached:
+                self.switched[topic_id] = each._replace(
+                    ends=each.reached, reached=(), problem="the log was restored"
+                )
         for fence in self.fences.values():
             fence.lifted = fence.lifted or "the log was restored"
         self.version += 1
@@ -291,7 +295,8 @@ class SwitchTable:
             fence = Fence(number, link, dict(limits), set(awaited), *lifted)
             self.fences[fence.number] = fence
             self._fence_of.update(dict.fromkeys(fence.limits, fence.number))
-        for topic_id, link, limit, ends, is_finished, reached, problem in table.get("switched", ()):
+        for topic_id, link, limit, ends, is_finished, *back in table.get("switched", ()):
+            reached, problem = back or ((), "")
             self.switched[topic_id] = Switched(
                 link, limit, tuple(ends), is_finished, tuple(reached), problem
             )

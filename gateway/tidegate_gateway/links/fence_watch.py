@@ -1,6 +1,7 @@
 """Has this gateway reach the fences of all links: from then on it writes nothing to their topics.
 
-A gateway reaches a fence even if it does not reach the source: then it forwards nothing anyway.
+A gateway reaches a fence even if it does not reach the source: then it forwards nothing anyway.  It
+also lifts the fence of a return that does not get on.
 """
 
 from __future__ import annotations
@@ -8,12 +9,19 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+import structlog
 import trio
 
 from tidegate_coordination.coordinator.coordinator import Coordinator, ProposalFailed
 from tidegate_coordination.coordinator.waiting import CoordinatorUnavailable
-from tidegate_coordination.rules.switches import ReachFence
+from tidegate_coordination.rules.returns import unreversed
+from tidegate_coordination.rules.switches import LiftFence, ReachFence, unreached
 from tidegate_coordination.state.switches import Fence
+
+from .assignment import candidates, looks_after
+from .switching import OTHERS_STALL_SECONDS, STALL_SECONDS
+
+_log = structlog.get_logger("tidegate.links")
 
 AGAIN_SECONDS: Final = 0.2
 
@@ -59,6 +67,8 @@ class FenceWatch:
                         self._begun.add(fence.number)
                         self._on_fence(fence)
                         nursery.start_soon(self._reach, fence)
+                        if fence.is_back:
+                            nursery.start_soon(self._lift_late, fence)
                 await self._changed.wait()
 
     async def _reach(self, fence: Fence) -> None:
@@ -66,6 +76,19 @@ class FenceWatch:
         while self._is_awaited(fence.number):
             try:
                 await self._coordinator.propose(ReachFence(fence.number))
+            except (CoordinatorUnavailable, ProposalFailed):
+                await trio.sleep(AGAIN_SECONDS)
+
+    async def _lift_late(self, fence: Fence) -> None:
+        """Lift the fence of a return that does not get on, whether or not the source is there."""
+        mine = looks_after(fence.link, self._coordinator.incarnation, candidates(self._state))
+        await trio.sleep(STALL_SECONDS if mine else OTHERS_STALL_SECONDS)
+        while self._state.switches.fences.get(fence.number) is fence:
+            text = unreached(self._state, fence) or unreversed(self._state, fence)
+            text = text or "the source did not say its leader epochs in time"
+            try:
+                if await self._coordinator.propose(LiftFence(fence.number, text)):
+                    _log.info("a return is given up", link=fence.link, reason=text)
             except (CoordinatorUnavailable, ProposalFailed):
                 await trio.sleep(AGAIN_SECONDS)
 

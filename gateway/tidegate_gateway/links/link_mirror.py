@@ -114,7 +114,8 @@ class LinkMirror:
     @property
     def _is_hurried(self) -> bool:
         """Return whether writers of topics wait until their copies are complete."""
-        return any(not each.lifted for each in self._state.switches.of_link(self._link.name))
+        fences = self._state.switches.of_link(self._link.name)
+        return any(not each.lifted and not each.is_back for each in fences)
 
     def hurry(self) -> None:
         """Wait for no answer that the source may give late: a switch has begun."""

@@ -108,7 +108,10 @@ class Links:
         if running is not None and running.mirror is not None:
             running.mirror.hurry()
 
-    def _on_change(self, _: set[int]) -> None:
+    def _on_change(self, touched: set[int]) -> None:
+        for running in self.running.values():
+            if running.reversing is not None:
+                running.reversing.wake(touched)
         if self._coordinator.state.links.version != self._seen:
             self._changed.set()
 

@@ -8,13 +8,17 @@ whatever the source has beyond what is known is compared with the batches here.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import trio
 
 from tidegate_coordination.classic.cluster import ClassicCluster
-from tidegate_coordination.classic.errors import BrokerUnreachable, Disconnected, Refused
+from tidegate_coordination.classic.connection import BrokerConnection
+from tidegate_coordination.classic.errors import BrokerUnreachable, Disconnected, Kind, Refused
+from tidegate_coordination.classic.metadata import Topic as SourceTopic
+from tidegate_coordination.classic.metadata import topic_id_of
 from tidegate_coordination.classic.source_bounds import (
     EARLIEST,
     SourceEnd,
@@ -23,6 +27,7 @@ from tidegate_coordination.classic.source_bounds import (
 )
 from tidegate_coordination.rules.returns import reached_of
 from tidegate_coordination.state.cluster import ClusterState
+from tidegate_coordination.state.links import Link
 from tidegate_coordination.state.records.partitions import Partition
 from tidegate_coordination.state.topics import Topic
 from tidegate_protocol.batches import BatchHeader, read_header
@@ -43,7 +48,9 @@ _ALL_REPLICAS: Final = -1
 _MIN_VERSION: Final = 3
 _LANE: Final = "reverse"
 SETTLE_SECONDS: Final = 2.0
-"""For so long a batch whose connection broke may still reach the source's log."""
+"""For so long the end of the source's log must stand still: a batch may be on its way."""
+FENCED_SECONDS: Final = 60.0
+"""For so long the source may refuse batches as too large: its fence is lifted by then."""
 _UNKNOWN: Final = frozenset(
     {
         ErrorCode.REQUEST_TIMED_OUT,
@@ -53,50 +60,43 @@ _UNKNOWN: Final = frozenset(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class ReverseParts:
+    """The parts that all partitions of a link share.
+
+    limiter: bounds the batches that are held at once.  catch_up: reads the log to its end.
+    may_write: returns whether no other gateway can have taken a partition over.
+    on_progress: called after each batch.
+    """
+
+    state: ClusterState
+    reader: LogReader
+    link: Link
+    cluster: ClassicCluster
+    limiter: trio.CapacityLimiter
+    catch_up: Callable[[], Awaitable[None]]
+    may_write: Callable[[], bool]
+    on_progress: Callable[[], None]
+
+
 class PartitionReverse:
     """See the module's head.
 
-    position: up to where the source is known to have the partition's batches.  problem: why it does
-      not go on, for people; "" if it does.
-
-    Args:
-      limiter: bounds the batches that are held at once.
-      may_write: returns whether no other gateway can have taken the partition over.
-      on_progress: called after each batch.
+    position: up to where the source is known to have the partition's batches; -1: not known.
+    problem: why it does not go on, for people; "" if it does.
     """
 
-    def __init__(
-        self,
-        state: ClusterState,
-        reader: LogReader,
-        cluster: ClassicCluster,
-        topic: Topic,
-        index: int,
-        *,
-        limiter: trio.CapacityLimiter,
-        may_write: Callable[[], bool],
-        on_progress: Callable[[], None],
-    ) -> None:
+    def __init__(self, parts: ReverseParts, topic: Topic, index: int) -> None:
         self.topic = topic
         self.index = index
         self.number = topic.partition_numbers[index]
         self.position = -1
         self.problem = ""
-        self._state = state
-        self._reader = reader
-        self._cluster = cluster
-        self._limiter = limiter
-        self._may_write = may_write
-        self._on_progress = on_progress
-
-    @property
-    def partition(self) -> Partition:
-        """The partition here.
-
-        Raises:
-          KeyError: it is gone.
-        """
-        return self._state.partitions[self.number]
+        self._parts = parts
+        self._state = parts.state
+        self._cluster = parts.cluster
+        self._fenced_since: float | None = None
+        self._grown = trio.Event()
 
     @property
     def is_there(self) -> bool:
@@ -104,10 +104,34 @@ class PartitionReverse:
         return self._state.partitions.get(self.number) is not None
 
     @property
+    def partition(self) -> Partition:
+        """The partition here.
+
+        Raises:
+          BrokerUnreachable: it is gone; its task ends soon.
+        """
+        found = self._state.partitions.get(self.number)
+        if found is None:
+            raise BrokerUnreachable(f"{self.topic.name} is deleted")
+        return found
+
+    @property
     def lag_records(self) -> int:
         """Return how many offsets the source lacks, as far as is known here."""
         known = max(self.position, reached_of(self._state, self.partition) or 0)
         return self.partition.next_offset - known
+
+    def wake(self) -> None:
+        """Note that the partition may have grown."""
+        self._grown.set()
+
+    async def wait_for_more(self) -> None:
+        """Wait until the partition has more than the source."""
+        while self.position >= self.partition.next_offset:
+            self._grown = trio.Event()
+            await self._grown.wait()
+
+    # -- what the source has -----------------------------------------------------------------------
 
     async def find_position(self) -> None:
         """Find out what the source has, after waiting for batches that may be on their way.
@@ -115,98 +139,160 @@ class PartitionReverse:
         Raises:
           Diverged: it has something else.
           ClassicError: it does not say.
+          CoordinatorUnavailable: the log was not read to its end.
+          CorruptRun, NoSuchObject, StoreUnavailable: a batch could not be read.
         """
         self.position = -1
-        await trio.sleep(SETTLE_SECONDS)
         await self._cluster.refresh([self.topic.name])
+        end = await self._end()
+        while True:
+            await trio.sleep(SETTLE_SECONDS)
+            before, end = end, await self._end()
+            if end == before:
+                break
+        # Another gateway may have written what this one has not read yet.
+        await self._parts.catch_up()
+        reached = reached_of(self._state, self.partition)
+        if reached is None:
+            raise BrokerUnreachable(f"{self.topic.name} is written back no more")
+        if end < reached:
+            raise Diverged(f"the source ends at {end}, and had all up to {reached}")
+        first = await source_offset(self._cluster, self.topic.name, self.index, EARLIEST)
+        self.position = await self._compared(max(reached, first), end)
+        self._parts.on_progress()
+
+    async def _end(self) -> int:
+        self._there()
         place = (self.topic.name, self.index)
         end = (await source_ends(self._cluster, [place]))[place]
         if not isinstance(end, SourceEnd):
             raise BrokerUnreachable(f"{place[0]}-{place[1]}: {end}")
-        reached = reached_of(self._state, self.partition)
-        if reached is None:
-            raise BrokerUnreachable("the topic does not reverse any more")
-        if end.offset < reached:
-            raise Diverged(f"the source ends at {end.offset}, and had all up to {reached}")
-        first = await source_offset(self._cluster, *place, EARLIEST)
-        self.position = await self._compared(max(reached, first), end.offset)
-        self._on_progress()
+        return end.offset
+
+    def _there(self) -> SourceTopic:
+        """Return the topic at the source.
+
+        Raises:
+          BrokerUnreachable: the source does not name it now.
+          Diverged: it is another topic now.
+        """
+        name = self.topic.name
+        known = self._cluster.metadata.topics.get(name)
+        if known is None or self.index not in known.partitions:
+            raise BrokerUnreachable(f"the source does not name {name}-{self.index}")
+        if topic_id_of(known, self._parts.link.cluster_id) != self.topic.topic_id:
+            raise Diverged(f"the source has another topic {name} now")
+        return known
 
     async def _compared(self, start: int, end: int) -> int:
         """Compare what the source has there with the batches here; return the end."""
         while start < end:
-            data = await fetched(self._cluster, self.topic.name, self.index, start)
-            if data.high_watermark < end:
-                raise BrokerUnreachable("the source's replicas have not got all yet")
-            theirs = memoryview(cast("memoryview | None", data.records) or b"")
-            if not theirs:
-                raise Diverged(f"the source has nothing at offset {start}, and ends at {end}")
-            for raw, header in fitting(theirs, start):
-                at = max(
-                    start, header.base_offset
-                )  # else the source has compacted what was between
-                own = await self._batch_at(at) if at < self.partition.next_offset else None
-                text = differs(own, raw, header)
-                if text:
-                    raise Diverged(text)
-                start = header.last_offset + 1
+            async with self._parts.limiter:
+                start = await self._compared_once(start, end)
         return start
+
+    async def _compared_once(self, start: int, end: int) -> int:
+        data = await fetched(self._cluster, self.topic.name, self.index, start)
+        if data.high_watermark < end:
+            raise BrokerUnreachable("the source's replicas have not got all yet")
+        following = start
+        for raw, header in fitting(
+            memoryview(cast("memoryview | None", data.records) or b""), start
+        ):
+            at = max(following, header.base_offset)  # the source may have compacted what was before
+            own = await self._batch_at(at) if at < self.partition.next_offset else None
+            text = differs(own, raw, header)
+            if text:
+                raise Diverged(text)
+            following = header.last_offset + 1
+        if following == start:
+            raise BrokerUnreachable(f"the source does not give offset {start}, and ends at {end}")
+        return following
+
+    # -- sending -----------------------------------------------------------------------------------
 
     async def send_all(self) -> None:
         """Send what the source lacks, up to where the partition ends now.
 
         Raises:
-          Diverged: the source has something else, or the batches cannot be sent.
+          Diverged: the source has something else, or will never take a batch.
           ClassicError: the source did not take a batch, or the outcome is unknown.
           CorruptRun, NoSuchObject, StoreUnavailable: a batch could not be read.
         """
         while self.position < self.partition.next_offset:
-            async with self._limiter:
+            async with self._parts.limiter:
                 raw = await self._batch_at(self.position)
                 header = read_header(raw, 0)
                 await self._send(sendable(raw, header, self.position), header)
             self.position = header.last_offset + 1
-            self.problem = ""
-            self._on_progress()
+            self.problem, self._fenced_since = "", None
+            self._parts.on_progress()
 
     async def _batch_at(self, offset: int) -> memoryview:
-        partition = self.partition
-        row = partition.runs[partition.runs.find(offset)]
-        if not row.base_offset <= offset < row.next_offset:
+        partition, reader = self.partition, self._parts.reader
+        at = partition.runs.find(offset)
+        row = partition.runs[at] if at < len(partition.runs) else None
+        if row is None or not row.base_offset <= offset < row.next_offset:
             raise Diverged(f"offset {offset} is not here any more")
         if row.is_marker:
             raise Diverged(f"offset {offset} is the end of a transaction")
-        part = (await self._reader.parts(partition, row, offset))[0]
-        run = await self._reader.run_at(partition, part)
+        part = (await reader.parts(partition, row, offset))[0]
+        run = await reader.run_at(partition, part)
         return run.batch(run.find(offset))
 
     async def _send(self, records: memoryview, header: BatchHeader) -> None:
-        name = self.topic.name
-        known = self._cluster.metadata.topics.get(name)
-        there = known.partitions.get(self.index) if known is not None else None
-        if known is None or there is None:
-            raise BrokerUnreachable(f"the source does not name {name}-{self.index}")
+        known = self._there()
         data = TopicProduceData(
-            name, known.topic_id or bytes(16), [PartitionProduceData(self.index, records)]
+            self.topic.name,
+            known.topic_id or bytes(16),
+            [PartitionProduceData(self.index, records)],
         )
-        request = ProduceRequest(None, _ALL_REPLICAS, TIMEOUT_MS, [data])
-        connection = await self._cluster.connection(there.leader_id, _LANE)
-        if not self._may_write():
-            raise BrokerUnreachable("this gateway's lease has ended")
-        response: ProduceResponse = await connection.call(
-            "Produce", request, min_version=_MIN_VERSION, wait_seconds=TIMEOUT_MS / 1000
-        )
-        self._take(response, header)
+
+        def request(_version: int) -> ProduceRequest:
+            """Make the request when it is its turn to be sent."""
+            if not self._parts.may_write():
+                raise BrokerUnreachable("this gateway's lease has ended")
+            return ProduceRequest(None, _ALL_REPLICAS, TIMEOUT_MS, [data])
+
+        leader = known.partitions[self.index].leader_id
+        connection = await self._cluster.connection(leader, _LANE)
+        self._take(await _answer(connection, request), header)
 
     def _take(self, response: Any, header: BatchHeader) -> None:
         parts = [each for topic in response.responses for each in topic.partition_responses]
         code = ErrorCode(parts[0].error_code) if parts else ErrorCode.UNKNOWN_SERVER_ERROR
-        if code in _UNKNOWN:
-            raise Disconnected(f"the source answers {code.name}")
         if code:
-            raise Refused(f"{self.topic.name}-{self.index} at {header.base_offset}", code)
+            self._refused(code, header)
         if parts[0].base_offset != header.base_offset:
             raise Diverged(
                 f"the source put the batch of offset {header.base_offset} at"
                 f" {parts[0].base_offset}: another client writes to it"
             )
+
+    def _refused(self, code: ErrorCode, header: BatchHeader) -> None:
+        """Raise what an error of the source means; see send_all()."""
+        if code in _UNKNOWN:
+            raise Disconnected(f"the source answers {code.name}")
+        refused = Refused(f"{self.topic.name}-{self.index} at {header.base_offset}", code)
+        now = trio.current_time()
+        self._fenced_since = self._fenced_since or now
+        is_fenced = code is ErrorCode.MESSAGE_TOO_LARGE
+        may_pass = is_fenced and now - self._fenced_since < FENCED_SECONDS
+        # An operator can give the missing right.
+        if may_pass or refused.kind in (Kind.RETRIABLE, Kind.NOT_ALLOWED):
+            raise refused
+        raise Diverged(f"the source refuses a batch: {refused}")
+
+
+async def _answer(
+    connection: BrokerConnection, request: Callable[[int], ProduceRequest]
+) -> ProduceResponse:
+    """Send a request and return its answer.  Without one, nothing more of it is sent."""
+    try:
+        found: ProduceResponse = await connection.call(
+            "Produce", request, min_version=_MIN_VERSION, wait_seconds=TIMEOUT_MS / 1000
+        )
+    except trio.Cancelled:
+        connection.close()
+        raise
+    return found

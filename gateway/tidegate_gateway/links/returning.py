@@ -1,8 +1,8 @@
-"""Returns the topics of a link's fences to their source at this gateway, or has them lifted.
+"""Returns the topics of a link's fences to their source at this gateway.
 
 Such a fence makes its topics mirrored at once, so what they have here does not grow any more.  Once
 all of it is at the source (reversing.py) and no gateway has a batch without an answer, they are the
-source's again.  Any gateway can do every step; see switching.py.
+source's again.  Any gateway can do that; fence_watch.py lifts a fence that does not get on.
 """
 
 from __future__ import annotations
@@ -11,23 +11,18 @@ import structlog
 import trio
 
 from tidegate_coordination.classic.cluster import ClassicCluster
-from tidegate_coordination.classic.errors import ClassicError
+from tidegate_coordination.classic.errors import BrokerUnreachable, ClassicError
 from tidegate_coordination.classic.metadata import topic_id_of
+from tidegate_coordination.classic.source_bounds import SourceEnd, source_ends
 from tidegate_coordination.coordinator.coordinator import Coordinator, ProposalFailed
 from tidegate_coordination.coordinator.waiting import CoordinatorUnavailable
 from tidegate_coordination.rules.returns import ReturnTopics, unreversed
-from tidegate_coordination.rules.switches import LiftFence, unreached
+from tidegate_coordination.rules.switches import unreached
 from tidegate_coordination.state.links import Link
 from tidegate_coordination.state.switches import Fence
 
 from .assignment import candidates, looks_after
-from .switching import (
-    IDLE_SECONDS,
-    LOOK_SECONDS,
-    OTHERS_STALL_SECONDS,
-    STALL_SECONDS,
-    topics_of,
-)
+from .switching import IDLE_SECONDS, LOOK_SECONDS, STALL_SECONDS, places_of, topics_of
 
 _log = structlog.get_logger("tidegate.links")
 
@@ -55,40 +50,46 @@ class Returning:
             await trio.sleep(LOOK_SECONDS if fences else IDLE_SECONDS)
 
     async def _work_on(self, fence: Fence) -> None:
-        age = trio.current_time() - self._seen[fence.number]
         gateways = candidates(self._state)
         is_mine = looks_after(self._link.name, self._coordinator.incarnation, gateways)
-        if not is_mine and age <= OTHERS_STALL_SECONDS:
+        if not is_mine and self._age(fence) <= STALL_SECONDS / 2:
             return
-        text = unreached(self._state, fence) or unreversed(self._state, fence)
+        if unreached(self._state, fence) or unreversed(self._state, fence):
+            return
         try:
-            if age > STALL_SECONDS:
-                await self._lift(fence, text or "it took too long")
-            elif not text:
-                with trio.move_on_after(STALL_SECONDS - age):
-                    await self._return(fence)
+            with trio.move_on_after(STALL_SECONDS):
+                await self._return(fence)
         except (CoordinatorUnavailable, ProposalFailed, ClassicError) as error:
             _log.warning("a return does not go on", link=self._link.name, error=str(error))
             await trio.sleep(IDLE_SECONDS)
 
+    def _age(self, fence: Fence) -> float:
+        return trio.current_time() - self._seen[fence.number]
+
     async def _return(self, fence: Fence) -> None:
+        """Return the topics, with the leader epochs that the source's leaders have.
+
+        Raises:
+          ClassicError: the source does not say all of them.
+        """
         topics = topics_of(self._state, fence)
         metadata = await self._cluster.refresh([each.name for each in topics])
-        epochs: dict[int, int] = {}
         for topic in topics:
             there = metadata.topics.get(topic.name)
             if there is None or topic_id_of(there, self._link.cluster_id) != topic.topic_id:
-                return await self._lift(fence, f"the source has no topic {topic.name} any more")
+                raise BrokerUnreachable(f"the source has no topic {topic.name} any more")
+        ends = await source_ends(self._cluster, places_of(topics))
+        epochs: list[tuple[int, int]] = []
+        for topic in topics:
             for index, number in enumerate(topic.partition_numbers):
-                found = there.partitions.get(index)
-                if found is not None:
-                    epochs[number] = found.leader_epoch
-        answer = await self._coordinator.propose(ReturnTopics(fence.number, tuple(epochs.items())))
-        if not answer:
-            names = sorted(each.name for each in topics)
+                end = ends[topic.name, index]
+                if not isinstance(end, SourceEnd):
+                    raise BrokerUnreachable(f"{topic.name}-{index}: {end}")
+                epochs.append((number, end.leader_epoch))
+        answer = await self._coordinator.propose(ReturnTopics(fence.number, tuple(epochs)))
+        names = sorted(each.name for each in topics)
+        if answer:
+            _log.warning("topics do not return yet", link=fence.link, topics=names, reason=answer)
+            await trio.sleep(IDLE_SECONDS)
+        else:
             _log.info("topics are their source's again", link=fence.link, topics=names)
-        return None
-
-    async def _lift(self, fence: Fence, reason: str) -> None:
-        if await self._coordinator.propose(LiftFence(fence.number, reason)):
-            _log.info("a return is given up", link=fence.link, reason=reason)

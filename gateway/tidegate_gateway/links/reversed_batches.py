@@ -26,7 +26,7 @@ from tidegate_protocol.records import decode_records
 _BASE_OFFSET = Struct(">q")
 _ATTRIBUTES = Struct(">h")
 _CRC = Struct(">I")
-_MAX_DECOMPRESSED_BYTES = 256 << 20
+_MAX_DECOMPRESSED_BYTES = 32 << 20
 
 
 class Diverged(Exception):

@@ -1,8 +1,9 @@
 """Writes what came to switched topics since the switch back to their source, at this gateway.
 
 Gateways share the partitions as they share mirrors.  The source gives offsets, so two of them must
-not write to a partition at once: one that takes it over waits until a request of the other has its
-answer.  How far each is goes to the log now and then; the next gateway compares the rest.
+not write to a partition at once: one that takes it over waits for a lease, in which the other has
+read of it, or stops.  How far each is goes to the log now and then; the next gateway compares the
+rest.
 """
 
 from __future__ import annotations
@@ -21,12 +22,17 @@ from tidegate_coordination.rules.returns import EndReverse, NoteReversed, reache
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.links import Link
 from tidegate_coordination.state.topics import Topic
-from tidegate_storage.stores.object_store import NoSuchObject, StoreUnavailable
+from tidegate_storage.objects.corrupt import UnknownVersion
+from tidegate_storage.stores.object_store import (
+    NoSuchObject,
+    StoreMisconfigured,
+    StoreUnavailable,
+)
 
 from ..fetch.log_reader import LogReader
 from ..fetch.prepared_runs import CorruptRun
 from .assignment import candidates, reversed_by
-from .partition_reverse import TIMEOUT_MS, PartitionReverse
+from .partition_reverse import PartitionReverse, ReverseParts
 from .reversed_batches import Diverged
 
 _log = structlog.get_logger("tidegate.links")
@@ -34,9 +40,17 @@ _log = structlog.get_logger("tidegate.links")
 LOOK_SECONDS: Final = 0.1
 AGAIN_SECONDS: Final = 1.0
 NOTE_SECONDS: Final = 1.0
-TAKEOVER_SECONDS: Final = 2 * TIMEOUT_MS / 1000
-"""After so long no request of the gateway that had the partition before is under way."""
+WAKE_SECONDS: Final = 5.0
 HELD_BATCHES: Final = 16
+_MAY_PASS: Final = (
+    ClassicError,
+    CoordinatorUnavailable,
+    CorruptRun,
+    NoSuchObject,
+    StoreMisconfigured,
+    StoreUnavailable,
+    UnknownVersion,
+)
 
 
 class Reversing:
@@ -48,16 +62,32 @@ class Reversing:
         self.partitions: dict[int, PartitionReverse] = {}
         self._coordinator = coordinator
         self._state: ClusterState = coordinator.state
-        self._reader = reader
         self._link = link
-        self._cluster = cluster
-        self._limiter = trio.CapacityLimiter(HELD_BATCHES)
+        self._parts = ReverseParts(
+            coordinator.state,
+            reader,
+            link,
+            cluster,
+            trio.CapacityLimiter(HELD_BATCHES),
+            coordinator.catch_up,
+            self._may_write,
+            self._on_progress,
+        )
         self._scopes: dict[int, trio.CancelScope] = {}
         # Topics that no gateway of the present ones can have taken over from another.
         self._gateways: tuple[int, ...] = ()
         self._untouched: set[bytes] = set()
         self._seen: set[bytes] = self._topic_ids()
+        self._assigned: tuple[object, ...] = ()
         self._progress = trio.Event()
+
+    def wake(self, touched: set[int]) -> None:
+        """Note that partitions may have grown."""
+        for number in touched & self.partitions.keys():
+            self.partitions[number].wake()
+
+    def _on_progress(self) -> None:
+        self._progress.set()
 
     async def run(self) -> None:
         """Work, until cancelled."""
@@ -74,32 +104,28 @@ class Reversing:
     def _assign(self, nursery: trio.Nursery) -> None:
         topic_ids, gateways = self._topic_ids(), candidates(self._state)
         if not topic_ids and not self.partitions:
-            self._seen, self._gateways = topic_ids, gateways
+            self._seen, self._gateways, self._assigned = topic_ids, gateways, ()
             return
         self._untouched |= topic_ids - self._seen
         if gateways != self._gateways:
             self._untouched.clear()
         self._seen, self._gateways = topic_ids, gateways
+        assigned = (gateways, frozenset(topic_ids))
+        if assigned == self._assigned:
+            return
+        self._assigned = assigned
         mine = reversed_by(self._state, topic_ids, self._coordinator.incarnation, gateways)
         for number in self.partitions.keys() - mine.keys():
             del self.partitions[number]
             self._scopes.pop(number).cancel()
         for number, (topic, index) in mine.items():
             if number not in self.partitions:
-                pause = 0.0 if topic.topic_id in self._untouched else TAKEOVER_SECONDS
+                lease_seconds = self._state.gateways.lease_ms / 1000
+                pause = 0.0 if topic.topic_id in self._untouched else lease_seconds
                 self._begin(nursery, topic, index, pause)
 
     def _begin(self, nursery: trio.Nursery, topic: Topic, index: int, pause: float) -> None:
-        partition = PartitionReverse(
-            self._state,
-            self._reader,
-            self._cluster,
-            topic,
-            index,
-            limiter=self._limiter,
-            may_write=self._may_write,
-            on_progress=lambda: self._progress.set(),
-        )
+        partition = PartitionReverse(self._parts, topic, index)
         self.partitions[partition.number] = partition
         scope = self._scopes[partition.number] = trio.CancelScope()
         nursery.start_soon(self._reverse, partition, scope, pause)
@@ -126,14 +152,11 @@ class Reversing:
             await partition.find_position()
             while True:
                 await partition.send_all()
-                await trio.sleep(self._pause)
-        except (ClassicError, CorruptRun, NoSuchObject, StoreUnavailable) as error:
+                with trio.move_on_after(WAKE_SECONDS):
+                    await partition.wait_for_more()
+        except _MAY_PASS as error:
             partition.problem = str(error)
             await trio.sleep(AGAIN_SECONDS)
-
-    @property
-    def _pause(self) -> float:
-        return LOOK_SECONDS / 10 if self._is_hurried else LOOK_SECONDS
 
     @property
     def _is_hurried(self) -> bool:

@@ -8,7 +8,7 @@ from typing import Final, cast
 import trio
 
 from tidegate_coordination.classic.cluster import ClassicCluster
-from tidegate_coordination.classic.errors import ClassicError, Refused
+from tidegate_coordination.classic.errors import BrokerUnreachable, ClassicError, Refused
 from tidegate_coordination.classic.source_bounds import EARLIEST, LATEST, source_offset
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages.fetch import (
@@ -65,7 +65,9 @@ async def fetched(cluster: ClassicCluster, topic: str, index: int, offset: int) 
     Raises:
       ClassicError: its leader does not say.
     """
-    known = cluster.metadata.topics[topic]
+    known = cluster.metadata.topics.get(topic)
+    if known is None:
+        raise BrokerUnreachable(f"the source does not name {topic}.")
     partition = FetchPartition(index, fetch_offset=offset, partition_max_bytes=FETCH_BYTES)
     topics = [FetchTopic(topic, known.topic_id or bytes(16), [partition])]
     request = FetchRequest(

@@ -12,8 +12,11 @@ from trio.testing import MockClock
 from tests.worlds.wire_client import Closed
 from tidegate_coordination.rules.mirrors import SetLink
 from tidegate_coordination.rules.returns import EndReverse, FenceReturn, ReverseTopics
+from tidegate_coordination.rules.topics import DeleteRecords, Deletion
 from tidegate_coordination.state.switches import Switched
 from tidegate_gateway.links.partition_reverse import PartitionReverse
+from tidegate_gateway.links.reversed_batches import sendable
+from tidegate_protocol.batches import read_header
 from tidegate_protocol.error_codes import ErrorCode as E
 from tidegate_protocol.records import walk
 from tidegate_simulation.classic.model_log import WATERMARK
@@ -229,6 +232,80 @@ async def test_another_gateway_goes_on_where_one_stopped(autojump_clock: MockClo
         await becomes(lambda: world.log().high_watermark == 10)
         assert at_source(world) == [(each, -1) for each in range(10)]
         assert left(world).problem == ""
+
+
+async def test_a_batch_that_arrives_late_is_waited_for(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker that stood still appends what another gateway had sent, after it said its end."""
+    async with mirroring() as world:
+        await here(world)
+        real = PartitionReverse._end
+
+        async def end_of(self: PartitionReverse) -> int:
+            found = await real(self)
+            if self.index == 0 and not late:
+                late.append(1)
+                own = await self._batch_at(1)
+                world.write_raw(bytes(sendable(own, read_header(own, 0), 1)))
+            return found
+
+        late = list[int]()
+        monkeypatch.setattr(PartitionReverse, "_end", end_of)
+        assert await produced(world) == (E.NONE, 1)
+        await propose(world, ReverseTopics("src", ("t",)))
+        assert await produced(world) == (E.NONE, 2)
+        await becomes(lambda: left(world).reached == (3, 0))
+        assert late
+        assert at_source(world) == [(0, -1), (1, -1), (2, -1)]
+
+
+async def test_the_fence_of_a_return_is_lifted_while_the_source_is_away(
+    autojump_clock: MockClock,
+) -> None:
+    async with mirroring() as world:
+        await here(world)
+        await propose(world, ReverseTopics("src", ("t",)))
+        await becomes(lambda: limit(world) is None)
+        for node_id in (1, 2):
+            world.servers.stop_broker(node_id)
+        again = SetLink(
+            "src", world.source.cluster_id, "nowhere:1", ("t",), replaces=True, forwards=True
+        )
+        assert await propose(world, again) is None
+        await produced(world)
+        await fenced(world)
+        with trio.fail_after(6):
+            await becomes(lambda: not switches(world).fences)
+        assert not is_back(world)
+        assert await produced(world) == (E.NONE, 2)
+
+
+async def test_deleted_records_do_not_end_the_link(autojump_clock: MockClock) -> None:
+    """Records that were deleted before the topic went back cannot go; nothing else suffers."""
+    async with mirroring() as world:
+        await here(world)
+        assert await produced(world) == (E.NONE, 1)
+        [start] = await propose(world, DeleteRecords([Deletion("t", 0, 2)]))
+        assert start == 2
+        assert "has lost records" in str(await propose(world, ReverseTopics("src", ("t",))))
+
+
+async def test_another_topic_of_the_name_gets_nothing(autojump_clock: MockClock) -> None:
+    async with mirroring() as world:
+        await here(world, at_source=0)
+        assert await produced(world) == (E.NONE, 0)
+        world.source.delete_topic("t")
+        world.source.create_topic("t", 2, replication_factor=2)
+        await propose(world, ReverseTopics("src", ("t",)))
+        await becomes(lambda: switches_of(world).problem)
+        assert "another topic t" in switches_of(world).problem
+        assert world.log().end_offset == 0
+
+
+def switches_of(world: World) -> Switched:
+    [found] = switches(world).switched.values()
+    return found
 
 
 async def test_an_operator_ends_it_and_the_source_is_fenced_again(

@@ -207,6 +207,12 @@ class ForwardPipeliner(ForwardingClient):
             await self.rest(1.0)
         self.client.close()
 
+    async def send_some(self, topic: str) -> None:
+        """Send a few batches to each partition of a topic, one after another."""
+        for where in [each for each in self._keys() if each[1].topic == topic]:
+            if self.workload.take():
+                await self._round([self.make(None, where) for _ in range(3)], -1)
+
     async def _round(self, batches: list[Batch], acks: int) -> None:
         try:
             connection = await self.client.connection()

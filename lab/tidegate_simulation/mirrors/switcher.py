@@ -18,6 +18,7 @@ from tidegate_coordination.state.topics import Topic
 from ..clients.client import Client
 from ..clients.workload import Workload
 from ..world.node import Node
+from .forward_clients import ForwardPipeliner
 from .source import LINK, Source
 from .source_clients import SourceWriter
 
@@ -29,6 +30,7 @@ _LOOK_SECONDS: Final = 0.1
 _REVERSE_SECONDS: Final = 12.0
 _RETURNED_SHARE: Final = 0.6
 _CANCELLED_SHARE: Final = 0.1
+_HASTE_SECONDS: Final = 0.3
 
 
 class Switcher:
@@ -43,6 +45,7 @@ class Switcher:
         self._world = workload.world
         self._source = source
         self._bypasser = SourceWriter(workload, f"{name}'s bypasser", source)
+        self._hasty = ForwardPipeliner(workload, f"{name}'s hasty client", source)
 
     async def run(self) -> None:
         """Switch until no operation is left."""
@@ -90,7 +93,10 @@ class Switcher:
         if not isinstance(answer, list):
             return
         await trio.sleep(rng.uniform(0, _REVERSE_SECONDS))
-        number = await self._propose(FenceReturn(LINK, chosen))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._hasty.send_some, chosen[0])
+            await trio.sleep(rng.uniform(0, _HASTE_SECONDS))
+            number = await self._propose(FenceReturn(LINK, chosen))
         if not isinstance(number, int):
             return
         with trio.move_on_after(_WAIT_SECONDS):

@@ -151,6 +151,13 @@ class Runs:
         """Return where the first hole above an offset begins; `end` if none begins below that."""
         return min((each for each in self._ends.values() if offset < each < end), default=end)
 
+    def has_flag_from(self, offset: int, flag: int) -> bool:
+        """Return whether a run that begins there or later has a flag."""
+        first = self._first + self.index_from(offset)
+        return any(
+            each & flag for each in self._rest[first * _REST_BYTES + _FLAGS_AT :: _REST_BYTES]
+        )
+
     def merged_to(self, flag: int) -> int:
         """Return where the first run without a flag begins; end_offset if all have it."""
         flags = self._rest[self._first * _REST_BYTES + _FLAGS_AT :: _REST_BYTES]

@@ -31,6 +31,7 @@ from .commands import known_link
 LOOK_SECONDS: Final = 0.05
 SAY_SECONDS: Final = 2.0
 PATIENCE_SECONDS: Final = 60.0
+STUCK_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,16 +144,31 @@ def behind(coordinator: Coordinator, names: Sequence[str]) -> int:
     return lacking
 
 
+def _reached(coordinator: Coordinator, names: Sequence[str]) -> int:
+    switches, topics = coordinator.state.switches.switched, coordinator.state.topics.by_name
+    found = (switches.get(topics[each].topic_id) for each in names if each in topics)
+    return sum(sum(each.reached) for each in found if each is not None)
+
+
 async def _caught_up(
     coordinator: Coordinator, names: Sequence[str], max_behind: int, *, is_quiet: bool
 ) -> None:
     """Wait until the source has almost all; say how far it is.
 
     Raises:
-      NotReversed: the gateways gave up.
+      NotReversed: the gateways gave up, or do not get on.
     """
-    said_at = trio.current_time()
+    said_at = moved_at = trio.current_time()
+    done = -1
     while (lacking := behind(coordinator, names)) > max_behind:
+        reached = _reached(coordinator, names)
+        if reached != done:
+            done, moved_at = reached, trio.current_time()
+        elif trio.current_time() - moved_at > STUCK_SECONDS:
+            raise NotReversed(
+                f"the source lacks {lacking} offsets and got none for {STUCK_SECONDS:.0f} s;"
+                " /v1/links of the gateways says why; they go on trying"
+            )
         if not is_quiet and trio.current_time() - said_at >= SAY_SECONDS:
             said_at = trio.current_time()
             print(f"{lacking} offsets to write back", file=sys.stderr, flush=True)
@@ -173,7 +189,17 @@ async def _followed(coordinator: Coordinator, number: int, names: list[str]) -> 
     topics = [coordinator.state.topics.by_name.get(each) for each in names]
     if all(each is not None and each.link for each in topics):
         return Rollback(names, seconds, "")
-    return Rollback(names, seconds, "the return was given up; the gateways' logs say why")
+    return Rollback(names, seconds, _why(coordinator, names))
+
+
+def _why(coordinator: Coordinator, names: Sequence[str]) -> str:
+    state = coordinator.state
+    for name in names:
+        topic = state.topics.by_name.get(name)
+        switched = state.switches.switched.get(topic.topic_id) if topic is not None else None
+        if switched is not None and switched.problem:
+            return switched.problem
+    return "the return was given up; the gateways' logs say why"
 
 
 def _after(done: Rollback, options: RollbackOptions) -> str:

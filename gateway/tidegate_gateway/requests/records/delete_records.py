@@ -40,6 +40,7 @@ _CODES = {
     DeletionRefusal.OUT_OF_RANGE: ErrorCode.OFFSET_OUT_OF_RANGE,
     DeletionRefusal.POLICY: ErrorCode.POLICY_VIOLATION,
     DeletionRefusal.MIRRORED: ErrorCode.POLICY_VIOLATION,
+    DeletionRefusal.REVERSING: ErrorCode.POLICY_VIOLATION,
 }
 
 
