@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from tidegate_coordination.rules.mirrors import SetLink
 from tidegate_coordination.rules.returns import EndReverse, FenceReturn, ReverseTopics
 from tidegate_coordination.rules.topics import DeleteRecords, Deletion
 from tidegate_coordination.state.switches import Switched
+from tidegate_gateway.cli.link.rollback import Rollback, RollbackOptions, rolled_back
 from tidegate_gateway.links.partition_reverse import PartitionReverse
 from tidegate_gateway.links.reversed_batches import sendable
 from tidegate_protocol.batches import read_header
@@ -306,6 +308,42 @@ async def test_another_topic_of_the_name_gets_nothing(autojump_clock: MockClock)
 def switches_of(world: World) -> Switched:
     [found] = switches(world).switched.values()
     return found
+
+
+def options(**changes: Any) -> RollbackOptions:
+    plain = RollbackOptions("src", ("t",), max_behind=0, only_reverse=False, cancel=False, yes=True)
+    return replace(plain, **changes)
+
+
+async def rolled(world: World, wanted: RollbackOptions) -> Rollback:
+    coordinator = world.gateways[0].gateway.coordinator
+    return await rolled_back(coordinator, wanted, is_quiet=True)
+
+
+async def test_the_command_writes_back_and_returns(autojump_clock: MockClock) -> None:
+    async with mirroring() as world:
+        await here(world)
+        await produced(world)
+        done = await rolled(world, options(only_reverse=True))
+        assert (done.reason, is_back(world)) == ("", False)
+        await produced(world)
+        done = await rolled(world, options())
+        assert (done.topics, done.reason, is_back(world)) == (["t"], "", True)
+        assert at_source(world) == [(0, -1), (1, -1), (2, -1)]
+        assert "was not switched" in (await rolled(world, options())).reason
+
+
+async def test_the_command_says_why_a_topic_stays(autojump_clock: MockClock) -> None:
+    async with mirroring() as world:
+        await here(world)
+        await produced(world)
+        for node_id in (1, 2):
+            world.servers.stop_broker(node_id)
+        assert "got none for 60 s" in (await rolled(world, options())).reason
+        with trio.fail_after(10):
+            done = await rolled(world, options(max_behind=9))
+        assert "t-0 ends at 2, and is written back up to 1" in done.reason
+        assert not is_back(world)
 
 
 async def test_an_operator_ends_it_and_the_source_is_fenced_again(

@@ -20,13 +20,13 @@ from tidegate_coordination.rules.returns import (
     EndReverse,
     FenceReturn,
     ReverseTopics,
-    reached_of,
 )
 from tidegate_runtime.settings_texts import BadSource
 
 from ..asking import confirmed
 from ..existing_cluster import NOT_DONE, ClusterOptions, opened_cluster, run_told
 from .commands import known_link
+from .text import lacking
 
 LOOK_SECONDS: Final = 0.05
 SAY_SECONDS: Final = 2.0
@@ -78,7 +78,7 @@ def run_rollback(cluster: ClusterOptions, options: RollbackOptions, *, as_json: 
             asks = partial(confirmed, _question(options))
             if not options.yes and not await trio.to_thread.run_sync(asks, abandon_on_cancel=True):
                 return NOT_DONE
-            done = await _rolled_back(coordinator, options, is_quiet=as_json)
+            done = await rolled_back(coordinator, options, is_quiet=as_json)
         print(json.dumps(done._asdict()) if as_json else _after(done, options))
         return NOT_DONE if done.reason else 0
 
@@ -103,9 +103,10 @@ async def _cancelled(coordinator: Coordinator, options: RollbackOptions, *, as_j
     return 0
 
 
-async def _rolled_back(
+async def rolled_back(
     coordinator: Coordinator, options: RollbackOptions, *, is_quiet: bool
 ) -> Rollback:
+    """Write topics back to their source, and return them; see the module's head."""
     names = list(dict.fromkeys(options.topics))
     answer = await coordinator.propose(ReverseTopics(options.name, tuple(names)))
     if isinstance(answer, str):
@@ -128,20 +129,17 @@ def behind(coordinator: Coordinator, names: Sequence[str]) -> int:
     Raises:
       NotReversed: one of them is not written back.
     """
-    state, lacking = coordinator.state, 0
+    state, found = coordinator.state, 0
     for name in names:
         topic = state.topics.by_name.get(name)
         if topic is None:
             raise NotReversed(f"topic {name} is gone")
-        for number in topic.partition_numbers:
-            partition = state.partitions[number]
-            reached = reached_of(state, partition)
-            if reached is None:
-                switched = state.switches.switched.get(topic.topic_id)
-                why = switched.problem if switched is not None else ""
-                raise NotReversed(why or f"topic {name} is written back no more")
-            lacking += partition.next_offset - reached
-    return lacking
+        switched = state.switches.switched.get(topic.topic_id)
+        if switched is None or not switched.reached:
+            why = switched.problem if switched is not None else ""
+            raise NotReversed(why or f"topic {name} is written back no more")
+        found += lacking(state, topic)
+    return found
 
 
 def _reached(coordinator: Coordinator, names: Sequence[str]) -> int:
@@ -160,18 +158,18 @@ async def _caught_up(
     """
     said_at = moved_at = trio.current_time()
     done = -1
-    while (lacking := behind(coordinator, names)) > max_behind:
+    while (left := behind(coordinator, names)) > max_behind:
         reached = _reached(coordinator, names)
         if reached != done:
             done, moved_at = reached, trio.current_time()
         elif trio.current_time() - moved_at > STUCK_SECONDS:
             raise NotReversed(
-                f"the source lacks {lacking} offsets and got none for {STUCK_SECONDS:.0f} s;"
+                f"the source lacks {left} offsets and got none for {STUCK_SECONDS:.0f} s;"
                 " /v1/links of the gateways says why; they go on trying"
             )
         if not is_quiet and trio.current_time() - said_at >= SAY_SECONDS:
             said_at = trio.current_time()
-            print(f"{lacking} offsets to write back", file=sys.stderr, flush=True)
+            print(f"{left} offsets to write back", file=sys.stderr, flush=True)
         await trio.sleep(LOOK_SECONDS)
         await coordinator.catch_up()
 

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tidegate_coordination.rules.mirrors import LinkRefusal
+from tidegate_coordination.rules.returns import reached_of
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.links import Link
+from tidegate_coordination.state.topics import Topic
 
 from ..table import aligned, printable
 
@@ -27,13 +29,17 @@ class Added(NamedTuple):
 class Switches(NamedTuple):
     """Topics of a link that are being switched, were switched, and have no source any more.
 
-    is_on_hold: the log was restored, and no operator has confirmed the link.
+    is_on_hold: the log was restored, and no operator has confirmed the link.  reversing: offsets
+    that the source lacks of each topic that is written back to it, as far as the log knows.
+    stayed: why a topic did not go back to the source.
     """
 
     switching: list[str]
     switched: list[str]
     finished: list[str]
     is_on_hold: bool
+    reversing: dict[str, int]
+    stayed: dict[str, str]
 
 
 def switches_of(state: ClusterState, link: str) -> Switches:
@@ -41,6 +47,8 @@ def switches_of(state: ClusterState, link: str) -> Switches:
     table, topics = state.switches, state.topics.by_id
     fenced = [key for each in table.of_link(link) for key in each.limits]
     own = {key: each for key, each in table.switched.items() if each.link == link}
+
+    there = [each for each in own if each in topics]
 
     def names(ids: Iterable[bytes]) -> list[str]:
         return sorted(topics[each].name for each in ids if each in topics)
@@ -50,6 +58,18 @@ def switches_of(state: ClusterState, link: str) -> Switches:
         names(key for key, each in own.items() if not each.is_finished),
         names(key for key, each in own.items() if each.is_finished),
         link in table.on_hold,
+        {topics[key].name: lacking(state, topics[key]) for key in there if own[key].reached},
+        {topics[key].name: own[key].problem for key in there if own[key].problem},
+    )
+
+
+def lacking(state: ClusterState, topic: Topic) -> int:
+    """Return how many offsets of a topic its source lacks; of one that is not written back: 0."""
+    parts = (state.partitions[number] for number in topic.partition_numbers)
+    return sum(
+        each.next_offset - reached
+        for each in parts
+        if (reached := reached_of(state, each)) is not None
     )
 
 
@@ -160,6 +180,14 @@ def _of_switches(switches: Switches) -> list[str]:
         ("finished", switches.finished),
     )
     found = [f"{text}: {', '.join(map(printable, names))}" for text, names in lines if names]
+    found += [
+        f"written back to the source: {printable(name)}, {behind} offsets behind"
+        for name, behind in switches.reversing.items()
+    ]
+    found += [
+        f"not returned: {printable(name)}: {printable(why)}"
+        for name, why in switches.stayed.items()
+    ]
     if switches.is_on_hold:
         found.append("ON HOLD since the log was restored; confirm it: tidegate link add --replace")
     return found
