@@ -65,6 +65,7 @@ class Switched(NamedTuple):
     ends: where each partition of the source ended.  is_finished: the source is of no more interest.
     reached: if the topic reverses, up to where each partition is at the source, too; else ().
     problem: why it reverses no more, or did not return, for people; "" for nothing.
+    has_reversed: whether the source may have records from beyond `ends` that are here, too.
     """
 
     link: str
@@ -73,6 +74,7 @@ class Switched(NamedTuple):
     is_finished: bool = False
     reached: tuple[int, ...] = ()
     problem: str = ""
+    has_reversed: bool = False
 
 
 class SwitchTable:
@@ -155,7 +157,9 @@ class SwitchTable:
         """Records that were written since the switch go back to the source."""
         for topic_id in event.topic_ids:
             switched = self._switched(topic_id)
-            self.switched[topic_id] = switched._replace(reached=switched.ends, problem="")
+            self.switched[topic_id] = switched._replace(
+                reached=switched.ends, problem="", has_reversed=True
+            )
         self.version += 1
 
     def fold_reverse_reached(self, topic_id: bytes, index: int, offset: int) -> None:
@@ -216,7 +220,7 @@ class SwitchTable:
         for topic_id in event.topic_ids:
             switched = self._switched(topic_id)
             expect(topic_id not in self._fence_of, f"topic {topic_id.hex()} has a fence")
-            self.switched[topic_id] = switched._replace(is_finished=True, reached=())
+            self.switched[topic_id] = switched._replace(is_finished=True, reached=(), problem="")
         self.version += 1
 
     def hold_links(self, links: Iterable[str]) -> list[bytes]:
@@ -296,9 +300,9 @@ class SwitchTable:
             self.fences[fence.number] = fence
             self._fence_of.update(dict.fromkeys(fence.limits, fence.number))
         for topic_id, link, limit, ends, is_finished, *back in table.get("switched", ()):
-            reached, problem = back or ((), "")
+            reached, problem, has_reversed = back or ((), "", False)
             self.switched[topic_id] = Switched(
-                link, limit, tuple(ends), is_finished, tuple(reached), problem
+                link, limit, tuple(ends), is_finished, tuple(reached), problem, has_reversed
             )
         self.on_hold = set(table.get("on_hold", ()))
         self.reopened = {key: Reopened(*each) for key, *each in table.get("reopened", ())}

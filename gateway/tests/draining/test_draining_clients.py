@@ -187,6 +187,24 @@ async def test_a_client_that_keeps_asking_is_let_go_after_a_while(
         assert 8 <= trio.current_time() - began < 12
 
 
+async def test_a_request_that_stops_in_the_middle_does_not_hold_up_a_drain(
+    autojump_clock: MockClock,
+) -> None:
+    async with cluster(SETTINGS | {"drain.timeout.ms": "600000"}) as world:
+        old, _ = await two(world)
+        busy, begun = old.world.connect(), trio.current_time()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(old.drain)
+            while trio.current_time() - begun < 8:
+                await brokers(busy)
+                await trio.sleep(0.7)
+            assert old.gateway.connections
+            frame = request_frame("Metadata", 12, md.MetadataRequest([], False))
+            await busy.send(frame[:9])
+            await trio.sleep(120)
+            assert not old.gateway.connections
+
+
 async def test_a_reply_that_is_being_read_is_not_cut(autojump_clock: MockClock) -> None:
     async with cluster(SETTINGS) as world:
         old, _ = await two(world)

@@ -85,7 +85,7 @@ class FenceWatch:
         await trio.sleep(STALL_SECONDS if mine else OTHERS_STALL_SECONDS)
         while self._state.switches.fences.get(fence.number) is fence:
             text = unreached(self._state, fence) or unreversed(self._state, fence)
-            text = text or "the source did not say its leader epochs in time"
+            text = text or "the source did not say in time what it has"
             try:
                 if await self._coordinator.propose(LiftFence(fence.number, text)):
                     _log.info("a return is given up", link=fence.link, reason=text)

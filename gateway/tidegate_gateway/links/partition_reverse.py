@@ -46,7 +46,8 @@ from .verifying import fetched
 TIMEOUT_MS: Final = 5_000
 _ALL_REPLICAS: Final = -1
 _MIN_VERSION: Final = 3
-_LANE: Final = "reverse"
+_LANES: Final = 4
+_LANE: Final = "reverse-{}"
 SETTLE_SECONDS: Final = 2.0
 """For so long the end of the source's log must stand still: a batch may be on its way."""
 FENCED_SECONDS: Final = 60.0
@@ -159,6 +160,7 @@ class PartitionReverse:
             raise Diverged(f"the source ends at {end}, and had all up to {reached}")
         first = await source_offset(self._cluster, self.topic.name, self.index, EARLIEST)
         self.position = await self._compared(max(reached, first), end)
+        self.problem = ""
         self._parts.on_progress()
 
     async def _end(self) -> int:
@@ -255,12 +257,13 @@ class PartitionReverse:
             return ProduceRequest(None, _ALL_REPLICAS, TIMEOUT_MS, [data])
 
         leader = known.partitions[self.index].leader_id
-        connection = await self._cluster.connection(leader, _LANE)
+        connection = await self._cluster.connection(leader, _LANE.format(self.number % _LANES))
         self._take(await _answer(connection, request), header)
 
     def _take(self, response: Any, header: BatchHeader) -> None:
         parts = [each for topic in response.responses for each in topic.partition_responses]
-        code = ErrorCode(parts[0].error_code) if parts else ErrorCode.UNKNOWN_SERVER_ERROR
+        # A newer broker may send one that has no name here.
+        code = parts[0].error_code if parts else ErrorCode.UNKNOWN_SERVER_ERROR
         if code:
             self._refused(code, header)
         if parts[0].base_offset != header.base_offset:
@@ -269,14 +272,14 @@ class PartitionReverse:
                 f" {parts[0].base_offset}: another client writes to it"
             )
 
-    def _refused(self, code: ErrorCode, header: BatchHeader) -> None:
+    def _refused(self, code: int, header: BatchHeader) -> None:
         """Raise what an error of the source means; see send_all()."""
         if code in _UNKNOWN:
-            raise Disconnected(f"the source answers {code.name}")
+            raise Disconnected(f"the source answers {ErrorCode(code).name}")
         refused = Refused(f"{self.topic.name}-{self.index} at {header.base_offset}", code)
         now = trio.current_time()
         self._fenced_since = self._fenced_since or now
-        is_fenced = code is ErrorCode.MESSAGE_TOO_LARGE
+        is_fenced = code == ErrorCode.MESSAGE_TOO_LARGE
         may_pass = is_fenced and now - self._fenced_since < FENCED_SECONDS
         # An operator can give the missing right.
         if may_pass or refused.kind in (Kind.RETRIABLE, Kind.NOT_ALLOWED):

@@ -7,21 +7,25 @@ source's again.  Any gateway can do that; fence_watch.py lifts a fence that does
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import structlog
 import trio
 
 from tidegate_coordination.classic.cluster import ClassicCluster
 from tidegate_coordination.classic.errors import BrokerUnreachable, ClassicError
 from tidegate_coordination.classic.metadata import topic_id_of
-from tidegate_coordination.classic.source_bounds import SourceEnd, source_ends
+from tidegate_coordination.classic.source_bounds import Place, SourceEnd, source_ends
 from tidegate_coordination.coordinator.coordinator import Coordinator, ProposalFailed
 from tidegate_coordination.coordinator.waiting import CoordinatorUnavailable
 from tidegate_coordination.rules.returns import ReturnTopics, unreversed
-from tidegate_coordination.rules.switches import unreached
+from tidegate_coordination.rules.switches import LiftFence, unreached
 from tidegate_coordination.state.links import Link
 from tidegate_coordination.state.switches import Fence
+from tidegate_coordination.state.topics import Topic
 
 from .assignment import candidates, looks_after
+from .source_fence import FENCED_LIMIT, limits_of
 from .switching import IDLE_SECONDS, LOOK_SECONDS, STALL_SECONDS, places_of, topics_of
 
 _log = structlog.get_logger("tidegate.links")
@@ -78,18 +82,36 @@ class Returning:
             there = metadata.topics.get(topic.name)
             if there is None or topic_id_of(there, self._link.cluster_id) != topic.topic_id:
                 raise BrokerUnreachable(f"the source has no topic {topic.name} any more")
+        names = sorted(each.name for each in topics)
+        limits = await limits_of(self._cluster, names)
+        closed = [each for each in names if limits.get(each, FENCED_LIMIT) == FENCED_LIMIT]
+        if closed:  # source_watch.py opens it
+            raise BrokerUnreachable(f"the source takes no writes to {closed[0]} yet")
         ends = await source_ends(self._cluster, places_of(topics))
+        reason, epochs = self._compared(topics, ends)
+        reason = reason or await self._coordinator.propose(ReturnTopics(fence.number, epochs))
+        if not reason:
+            _log.info("topics are their source's again", link=fence.link, topics=names)
+        elif await self._coordinator.propose(LiftFence(fence.number, reason)):
+            _log.warning("a return is given up", link=fence.link, topics=names, reason=reason)
+
+    def _compared(
+        self, topics: list[Topic], ends: Mapping[Place, SourceEnd | str]
+    ) -> tuple[str, tuple[tuple[int, int], ...]]:
+        """Return which records the source has lost since they were written back, "" for none, and
+        the leader epochs.
+
+        Raises:
+          BrokerUnreachable: the source does not say all of them.
+        """
         epochs: list[tuple[int, int]] = []
         for topic in topics:
             for index, number in enumerate(topic.partition_numbers):
-                end = ends[topic.name, index]
+                end, own = ends[topic.name, index], self._state.partitions[number].next_offset
                 if not isinstance(end, SourceEnd):
                     raise BrokerUnreachable(f"{topic.name}-{index}: {end}")
+                if end.offset < own:
+                    where = f"{topic.name}-{index}"
+                    return f"{where} ends at {end.offset} at its source, and here at {own}", ()
                 epochs.append((number, end.leader_epoch))
-        answer = await self._coordinator.propose(ReturnTopics(fence.number, tuple(epochs)))
-        names = sorted(each.name for each in topics)
-        if answer:
-            _log.warning("topics do not return yet", link=fence.link, topics=names, reason=answer)
-            await trio.sleep(IDLE_SECONDS)
-        else:
-            _log.info("topics are their source's again", link=fence.link, topics=names)
+        return "", tuple(epochs)

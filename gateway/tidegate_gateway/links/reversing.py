@@ -74,7 +74,7 @@ class Reversing:
             self._on_progress,
         )
         self._scopes: dict[int, trio.CancelScope] = {}
-        # Topics that no gateway of the present ones can have taken over from another.
+        # Topics whose partitions no gateway of the present ones can have had before another.
         self._gateways: tuple[int, ...] = ()
         self._untouched: set[bytes] = set()
         self._seen: set[bytes] = self._topic_ids()
@@ -104,17 +104,22 @@ class Reversing:
     def _assign(self, nursery: trio.Nursery) -> None:
         topic_ids, gateways = self._topic_ids(), candidates(self._state)
         if not topic_ids and not self.partitions:
-            self._seen, self._gateways, self._assigned = topic_ids, gateways, ()
+            self._gateways, self._assigned = gateways, ()
             return
+        # Whatever waits for its turn to be sent is not sent any more.
+        may_write = self._may_write()
         self._untouched |= topic_ids - self._seen
-        if gateways != self._gateways:
+        self._untouched &= topic_ids
+        if gateways != self._gateways or not may_write:
             self._untouched.clear()
-        self._seen, self._gateways = topic_ids, gateways
-        assigned = (gateways, frozenset(topic_ids))
+        self._seen |= topic_ids
+        self._gateways = gateways
+        assigned = (gateways, frozenset(topic_ids), may_write)
         if assigned == self._assigned:
             return
         self._assigned = assigned
-        mine = reversed_by(self._state, topic_ids, self._coordinator.incarnation, gateways)
+        me = self._coordinator.incarnation
+        mine = reversed_by(self._state, topic_ids, me, gateways) if may_write else {}
         for number in self.partitions.keys() - mine.keys():
             del self.partitions[number]
             self._scopes.pop(number).cancel()

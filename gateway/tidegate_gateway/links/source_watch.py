@@ -82,10 +82,10 @@ class SourceWatch:
 
     async def _look_for_strays(self, switched: list[tuple[Topic, Switched]]) -> None:
         places = {
-            (topic.name, index): end
+            (topic.name, index): self._end(topic, each, index)
             for topic, each in switched
             if not each.reached  # else gateways write to it
-            for index, end in enumerate(each.ends)
+            for index in range(len(each.ends))
         }
         ends = await source_ends(self._cluster, places)
         found = {
@@ -103,6 +103,15 @@ class SourceWatch:
                     records=count,
                 )
         self.strays = found
+
+    def _end(self, topic: Topic, switched: Switched, index: int) -> int:
+        """Return below which offset the source has nothing that is not here, as far as is known.
+
+        How far gateways wrote back is not known to the last batch once that has ended.
+        """
+        if not switched.has_reversed:
+            return switched.ends[index]
+        return self._state.partitions[topic.partition_numbers[index]].next_offset
 
     async def _keep_fences(self, names: set[str]) -> None:
         limits = await limits_of(self._cluster, sorted(names))

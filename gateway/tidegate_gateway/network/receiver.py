@@ -116,8 +116,9 @@ class Receiver:
         must end in limits.frame_seconds, even if its bytes keep arriving: it holds memory.
         """
         # A client that reads a long answer asks nothing meanwhile, so it is not cut short.
-        if hurries and self._has_received and self._is_waiting and is_idle:
-            return None if self._partial_since is not None else ""
+        is_between = self._is_waiting and is_idle and self._partial_since is None
+        if hurries and self._has_received and is_between:
+            return ""
         if self._has_received or not (self._is_waiting and is_idle):
             self._has_received = False
             self._idle_since = now

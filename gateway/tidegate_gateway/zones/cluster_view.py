@@ -218,7 +218,9 @@ class ClusterView:
     def _make(self, listener: str) -> Gateways:
         table, absent = self._state.gateways, self._absent()
         serving = table.serving()
-        nodes = _nodes(serving, listener) or _nodes(table.brokers(), listener)
+        shown = [each for each in serving if each.endpoint(listener) is not None]
+        shown = shown or table.brokers()
+        nodes = _nodes(shown, listener)
         away = {each.node_id for each in table.brokers() if each.incarnation in absent}
         leaders = tuple(each.node_id for each in nodes if each.node_id not in away)
         leaders = leaders or tuple(each.node_id for each in nodes)
@@ -227,7 +229,7 @@ class ClusterView:
         replicas = _by_zone(zone_of, zone_of) | by_zone
         now = trio.current_time() if self._brokers_until else 0.0
         leaving = {each: until for each, until in self._brokers_until.items() if now < until}
-        known = {each.incarnation for each in serving} | leaving.keys()
+        known = {each.incarnation for each in shown} | leaving.keys()
         brokers = _nodes((each for each in table.brokers() if each.incarnation in known), listener)
         return Gateways(
             version=(table.version, absent),
@@ -236,7 +238,7 @@ class ClusterView:
             zone_of=zone_of,
             by_zone=by_zone,
             replicas=replicas,
-            brokers=tuple(brokers or nodes),
+            brokers=tuple(brokers),
             until=min(leaving.values(), default=inf),
         )
 

@@ -150,7 +150,7 @@ async def test_errors_of_a_source_are_sentences(tmp_path: Path) -> None:
 
 
 COPY = text.Copy("orders", 3, 5 << 20, 1200, 0, "")
-NO_SWITCH = text.Switches([], [], [], False, {}, {})
+NO_SWITCH = text.Switches([], [], [], False, [], {}, {})
 
 
 def test_what_status_prints() -> None:
@@ -165,10 +165,16 @@ def test_what_status_prints() -> None:
 
 
 def test_what_status_prints_of_switches() -> None:
-    back = ({"b": 7}, {"c": "it took too long"})
+    back = (["e"], {"b": 7}, {"c": "it took too long"})
     switches = text.Switches(["a"], ["b", "c"], ["d"], True, *back)
     shown = text.status_text(LINK, [], switches, "")
-    lines = ("being switched: a", "switched to this cluster: b, c", "finished: d", "ON HOLD")
+    lines = (
+        "being switched: a",
+        "switched to this cluster: b, c",
+        "finished: d",
+        "ON HOLD",
+        "back: e",
+    )
     more = ("to the source: b, 7 offsets behind", "not returned: c: it took too long")
     for line in (*lines, *more):
         assert line in shown

@@ -18,13 +18,15 @@ from tidegate_coordination.state.switches import Switched
 from tidegate_gateway.cli.link.rollback import Rollback, RollbackOptions, rolled_back
 from tidegate_gateway.links.partition_reverse import PartitionReverse
 from tidegate_gateway.links.reversed_batches import sendable
+from tidegate_gateway.links.source_watch import SourceWatch
 from tidegate_protocol.batches import read_header
 from tidegate_protocol.error_codes import ErrorCode as E
 from tidegate_protocol.records import walk
+from tidegate_simulation.classic.log_faults import truncate
 from tidegate_simulation.classic.model_log import WATERMARK
 
 from .test_mirrors import MAX_BYTES, World, becomes, mirroring
-from .test_switches import limit, produced, switched, switches, topic
+from .test_switches import LIMIT, limit, produced, switched, switches, topic
 
 SERVERS = "b1:9092,b2:9092"
 
@@ -344,6 +346,59 @@ async def test_the_command_says_why_a_topic_stays(autojump_clock: MockClock) -> 
             done = await rolled(world, options(max_behind=9))
         assert "t-0 ends at 2, and is written back up to 1" in done.reason
         assert not is_back(world)
+
+
+async def test_a_source_that_lost_records_gets_no_topic_back(autojump_clock: MockClock) -> None:
+    """After an unclean election it would give old offsets to new records."""
+    async with mirroring() as world:
+        await here(world, at_source=3)
+        truncate(world.log(), 1)
+        await propose(world, ReverseTopics("src", ("t",)))
+        await becomes(lambda: limit(world) is None)
+        await fenced(world)
+        await becomes(lambda: not switches(world).fences)
+        assert not is_back(world)
+        assert "t-0 ends at 1 at its source, and here at 3" in left(world).problem
+
+
+async def test_a_topic_returns_once_its_source_is_open(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with mirroring() as world:
+        await here(world)
+        real = SourceWatch._keep_fences
+
+        async def late(self: SourceWatch, names: set[str]) -> None:
+            await trio.sleep(1)
+            await real(self, names)
+
+        monkeypatch.setattr(SourceWatch, "_keep_fences", late)
+        await propose(world, ReverseTopics("src", ("t",)))
+        await fenced(world)
+        assert limit(world) == "0"
+        await becomes(lambda: not switches(world).fences)
+        assert (limit(world), is_back(world)) == (None, True)
+
+
+async def test_records_that_gateways_wrote_back_are_no_strays(
+    autojump_clock: MockClock,
+) -> None:
+    async with mirroring() as world:
+        await here(world)
+        await propose(world, ReverseTopics("src", ("t",)))
+        await becomes(lambda: left(world).reached == (1, 0) and limit(world) is None)
+        await produced(world)
+        await becomes(lambda: world.log().end_offset == 2)
+        assert left(world).reached == (1, 0)  # it is not in the log yet
+        assert await propose(world, EndReverse("src")) == ["t"]
+        await becomes(lambda: limit(world) == "0")
+        await trio.sleep(5)
+        running = world.gateways[0].gateway.links.running["src"]
+        assert running.watch is not None
+        assert running.watch.strays == {}
+        world.source.set_config("t", LIMIT, None, 0)
+        world.write(1)
+        await becomes(lambda: running.watch is not None and running.watch.strays)
 
 
 async def test_an_operator_ends_it_and_the_source_is_fenced_again(

@@ -32,6 +32,9 @@ LOOK_SECONDS: Final = 0.05
 SAY_SECONDS: Final = 2.0
 PATIENCE_SECONDS: Final = 60.0
 STUCK_SECONDS: Final = 60.0
+UNENDED: Final = "no gateway has ended the return in time"
+READY_SECONDS: Final = 4.0
+"""Until then gateways have opened the source, and know where it ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +102,8 @@ async def _cancelled(coordinator: Coordinator, options: RollbackOptions, *, as_j
         print(f"tidegate: link {options.name}: {answer}", file=sys.stderr)
         return NOT_DONE
     text = f"{len(answer)} topics are written back no more. Their source will be fenced again."
+    if not answer:
+        text = "No topic is written back."
     print(json.dumps({"cancelled": answer}) if as_json else text)
     return 0
 
@@ -108,9 +113,13 @@ async def rolled_back(
 ) -> Rollback:
     """Write topics back to their source, and return them; see the module's head."""
     names = list(dict.fromkeys(options.topics))
+    before = _reversing(coordinator, names)
     answer = await coordinator.propose(ReverseTopics(options.name, tuple(names)))
     if isinstance(answer, str):
         return Rollback(names, 0.0, answer)
+    if not before:
+        await trio.sleep(READY_SECONDS)
+        await coordinator.catch_up()
     try:
         await _caught_up(coordinator, names, options.max_behind, is_quiet=is_quiet)
     except NotReversed as error:
@@ -121,6 +130,14 @@ async def rolled_back(
     if isinstance(number, str):
         return Rollback(names, 0.0, number)
     return await _followed(coordinator, number, names)
+
+
+def _reversing(coordinator: Coordinator, names: Sequence[str]) -> bool:
+    """Return whether all topics are written back already."""
+    state = coordinator.state
+    found = (state.topics.by_name.get(each) for each in names)
+    known = (state.switches.switched.get(each.topic_id) for each in found if each is not None)
+    return all(each is not None and each.reached for each in known)
 
 
 def behind(coordinator: Coordinator, names: Sequence[str]) -> int:
@@ -183,7 +200,7 @@ async def _followed(coordinator: Coordinator, number: int, names: list[str]) -> 
             await coordinator.catch_up()
     seconds = trio.current_time() - begun
     if number in switches.fences:
-        return Rollback(names, seconds, "no gateway has ended the return in time")
+        return Rollback(names, seconds, UNENDED)
     topics = [coordinator.state.topics.by_name.get(each) for each in names]
     if all(each is not None and each.link for each in topics):
         return Rollback(names, seconds, "")
@@ -201,6 +218,8 @@ def _why(coordinator: Coordinator, names: Sequence[str]) -> str:
 
 
 def _after(done: Rollback, options: RollbackOptions) -> str:
+    if done.reason == UNENDED:
+        return f"It is not known what came of it: {UNENDED}. See `tidegate link status`."
     if done.reason:
         return f"Nothing was returned: {done.reason}. The topics stay this cluster's."
     count = len(done.topics)

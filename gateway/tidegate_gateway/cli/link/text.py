@@ -38,6 +38,7 @@ class Switches(NamedTuple):
     switched: list[str]
     finished: list[str]
     is_on_hold: bool
+    returning: list[str]
     reversing: dict[str, int]
     stayed: dict[str, str]
 
@@ -45,7 +46,9 @@ class Switches(NamedTuple):
 def switches_of(state: ClusterState, link: str) -> Switches:
     """Return the switches of a link."""
     table, topics = state.switches, state.topics.by_id
-    fenced = [key for each in table.of_link(link) for key in each.limits]
+    fences = table.of_link(link)
+    fenced = [key for each in fences if not each.is_back for key in each.limits]
+    returning = [key for each in fences if each.is_back for key in each.limits]
     own = {key: each for key, each in table.switched.items() if each.link == link}
 
     there = [each for each in own if each in topics]
@@ -58,6 +61,7 @@ def switches_of(state: ClusterState, link: str) -> Switches:
         names(key for key, each in own.items() if not each.is_finished),
         names(key for key, each in own.items() if each.is_finished),
         link in table.on_hold,
+        names(returning),
         {topics[key].name: lacking(state, topics[key]) for key in there if own[key].reached},
         {topics[key].name: own[key].problem for key in there if own[key].problem},
     )
@@ -176,6 +180,7 @@ def status_text(link: Link, copies: Sequence[Copy], switches: Switches, problem:
 def _of_switches(switches: Switches) -> list[str]:
     lines = (
         ("being switched", switches.switching),
+        ("going back", switches.returning),
         ("switched to this cluster", switches.switched),
         ("finished", switches.finished),
     )

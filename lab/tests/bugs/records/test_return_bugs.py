@@ -8,12 +8,10 @@ import pytest
 
 from tests.worlds.planted_bugs import Plant, must_be_found, untried
 from tidegate_coordination.rules import returns as rules
-from tidegate_coordination.rules.records import wal as wal_rules
 from tidegate_gateway.links import returning
 from tidegate_gateway.links.partition_reverse import PartitionReverse
 from tidegate_gateway.links.reversed_batches import sendable
 from tidegate_gateway.links.source_watch import SourceWatch
-from tidegate_gateway.produce.wal_commits import WalCommits
 from tidegate_simulation.plans.faults import FaultPlan
 
 
@@ -21,11 +19,6 @@ def returns_too_early(patch: pytest.MonkeyPatch) -> None:
     """The source need not have all records."""
     for module in (rules, returning):
         patch.setattr(module, "unreversed", lambda *_: "")
-
-
-def believes_each_answer(patch: pytest.MonkeyPatch) -> None:
-    """A batch counts as written whatever the source says."""
-    patch.setattr(PartitionReverse, "_take", lambda *_: None)
 
 
 def repeats_blindly(patch: pytest.MonkeyPatch) -> None:
@@ -46,30 +39,6 @@ def keeps_the_source_fenced(patch: pytest.MonkeyPatch) -> None:
         return None
 
     patch.setattr(SourceWatch, "_keep_fences", nothing)
-
-
-def commits_behind_the_fence(patch: pytest.MonkeyPatch) -> None:
-    """A batch that was under way is committed here while its topic returns."""
-    real = wal_rules._Judge._turn_to
-
-    def turn(self: Any, topic_id: bytes, index: int) -> None:
-        real(self, topic_id, index)
-        fence = self._view.state.switches.fence_of(topic_id)
-        if fence is not None and fence.is_back:
-            self._partition, self._mirrored = self._mirrored, None
-
-    patch.setattr(wal_rules._Judge, "_turn_to", turn)
-
-
-def refuses_for_good(patch: pytest.MonkeyPatch) -> None:
-    """A client whose batch was under way learns that it may not write."""
-
-    def settle(self: Any, wal: Any, outcomes: Any) -> None:
-        for batch, outcome in zip(wal.batches, outcomes, strict=True):
-            batch.token[1].settle(outcome)
-        self._on_end(wal)
-
-    patch.setattr(WalCommits, "settle", settle)
 
 
 def loses_sequences(patch: pytest.MonkeyPatch) -> None:
@@ -98,11 +67,8 @@ def has_returns(plan: FaultPlan) -> bool:
     ("plant", "expected", "first_seed"),
     [
         (returns_too_early, {"not returned"}, 1),
-        (believes_each_answer, {"not returned", "forward", "not mirrored"}, 1),
         (repeats_blindly, {"not returned", "forward", "not mirrored"}, 1),
         (keeps_the_source_fenced, {"not mirrored"}, 1),
-        (commits_behind_the_fence, {"mirror"}, 1),
-        (refuses_for_good, {"false error"}, 1),
         (loses_sequences, {"forward", "mirror", "mirror read"}, 1),
     ],
 )
