@@ -43,7 +43,7 @@ from .network.connection import Connection, ReplyFlusher
 from .network.inflow import Inflow
 from .network.large_requests import LargeRequests
 from .network.proxied import source_of
-from .network.receiver import PATIENCE_STEP_SECONDS
+from .network.receiver import PATIENCE_STEP_SECONDS, QUIET_SECONDS
 from .network.reply_memory import reply_memory
 from .network.transport import Transport
 from .part_settings import (
@@ -409,9 +409,13 @@ class Gateway:
             await trio.sleep(PATIENCE_STEP_SECONDS)
             # After a pause of this process, the connections first receive the bytes that arrived.
             await trio.lowlevel.checkpoint()
-            now, hurries = trio.current_time(), self.draining.hurries
+            now = trio.current_time()
             for connection in tuple(self.connections):
-                connection.check_patience(now, self.draining.idle_seconds, hurries=hurries)
+                connection.check_patience(now, self.draining.idle_seconds)
+            if self.draining.hurries:
+                await trio.sleep(QUIET_SECONDS)
+                for connection in tuple(self.connections):
+                    connection.close_between_requests()
 
     @property
     def is_draining(self) -> bool:

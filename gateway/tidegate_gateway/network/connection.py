@@ -157,20 +157,28 @@ class Connection:
         """Release the arena of a decoded request: others use the memory while it waits."""
         self.receiver.let_go(arena, self._frame_end)
 
-    def check_patience(
-        self, now: float, idle_seconds: float = inf, *, hurries: bool = False
-    ) -> None:
+    def check_patience(self, now: float, idle_seconds: float = inf) -> None:
         """Close if the client takes too long.  Call it every PATIENCE_STEP_SECONDS.
 
         idle_seconds: how long the client may be idle, if less than limits.idle_seconds.
-        hurries: also close if it has got all answers, and has just asked something.
         """
         idle_seconds = min(idle_seconds, self._limits.idle_seconds)
         # A client with replies to read is not idle; SEND_TIMEOUT_SECONDS bounds how long it reads.
-        is_idle = not (len(self._line) or self._line.unsent_bytes)
-        reason = self.receiver.lost_patience(now, idle_seconds, is_idle=is_idle, hurries=hurries)
+        reason = self.receiver.lost_patience(now, idle_seconds, is_idle=self._is_idle)
         if reason is not None:
             self.abort(reason)
+
+    @property
+    def _is_idle(self) -> bool:
+        return not (len(self._line) or self._line.unsent_bytes)
+
+    def close_between_requests(self) -> None:
+        """Close if the client goes on asking, but not at this moment.
+
+        Call it a moment after check_patience(), so that the client has read its last answer.
+        """
+        if self._is_idle and self.receiver.is_between_requests():
+            self.abort("")
 
     def _is_behind(self) -> bool:
         """Return whether replies must leave before the connection handles the next request."""

@@ -21,6 +21,7 @@ from .transport import Transport
 FLOWING_BYTES = 32 * 1024
 RECEIVES_IN_A_ROW = 4
 PATIENCE_STEP_SECONDS = 1.0
+QUIET_SECONDS = 0.25
 # How long a frame may lag while others wait for its memory; see _too_slow.
 LAG_SECONDS = 2.0
 _PRODUCE = ApiKey.PRODUCE
@@ -68,6 +69,7 @@ class Receiver:
         self._received_in_a_row = 0
         # A new connection has as much time as one that has just sent bytes.
         self._has_received = True
+        self._has_asked = False  # in the step before the last lost_patience()
         self._idle_since = 0.0
 
     async def receive(self) -> Arena | None:
@@ -106,19 +108,14 @@ class Receiver:
             size_bytes >= FLOWING_BYTES and self._received_in_a_row % RECEIVES_IN_A_ROW != 0
         )
 
-    def lost_patience(
-        self, now: float, idle_seconds: float, *, is_idle: bool, hurries: bool = False
-    ) -> str | None:
+    def lost_patience(self, now: float, idle_seconds: float, *, is_idle: bool) -> str | None:
         """Return the reason to close, "" for a quiet close; None to keep the connection.
 
         Call it every PATIENCE_STEP_SECONDS.  is_idle: the client waits for no answer.  From then on
-        it may be idle for idle_seconds.  hurries: it may not go on asking.  A frame that has begun
-        must end in limits.frame_seconds, even if its bytes keep arriving: it holds memory.
+        it may be idle for idle_seconds.  A frame that has begun must end in limits.frame_seconds,
+        even if its bytes keep arriving: it holds memory.
         """
-        # A client that reads a long answer asks nothing meanwhile, so it is not cut short.
-        is_between = self._is_waiting and is_idle and self._partial_since is None
-        if hurries and self._has_received and is_between:
-            return ""
+        self._has_asked = self._has_received
         if self._has_received or not (self._is_waiting and is_idle):
             self._has_received = False
             self._idle_since = now
@@ -127,6 +124,15 @@ class Receiver:
         if self._partial_since is not None:
             return self._too_slow(now - self._partial_since)
         return "" if now - self._idle_since >= idle_seconds else None
+
+    def is_between_requests(self) -> bool:
+        """Return whether the client sent something in the step before the last lost_patience(), and
+        nothing since.
+
+        A client that reads a long answer asks nothing meanwhile.
+        """
+        is_quiet = self._is_waiting and self._partial_since is None and not self._has_received
+        return self._has_asked and is_quiet
 
     def _too_slow(self, seconds: float) -> str | None:
         """Return the reason to close if a frame is too slow, as lost_patience() does.

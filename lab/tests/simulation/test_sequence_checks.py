@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tidegate_coordination.events.cluster import (
     ProducerBatch,
-    ProducerIdsReserved,
     ProducersExpired,
 )
 from tidegate_simulation.checks.sequence_checks import SequenceWatch
@@ -21,7 +20,8 @@ def watched() -> tuple[SequenceWatch, list[int]]:
     """Return a watch, and the invariants that it found broken."""
     broken: list[int] = []
     watch = SequenceWatch(lambda number, _: broken.append(number))
-    watch.before(ProducerIdsReserved(5, 4), 1000)
+    watch.before(ProducersExpired(0), 1000)
+    watch.given(ID)
     return watch, broken
 
 

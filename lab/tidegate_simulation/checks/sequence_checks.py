@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from tidegate_coordination.events.cluster import (
     ProducerBatch,
-    ProducerIdsReserved,
     ProducersExpired,
 )
 from tidegate_coordination.events.entries import AnyEvent
@@ -23,18 +22,22 @@ class SequenceWatch:
     def __init__(self, broken: Callable[[int, str], None]) -> None:
         self._broken = broken
         self._last: dict[tuple[int, int], ProducerBatch] = {}
-        self._reserved: list[tuple[range, int]] = []
-        self._old: list[range] = []
+        self._now_ms = 0
+        self._given_ms: dict[int, int] = {}
+        self._old: set[int] = set()
 
     def before(self, event: AnyEvent, now_ms: int) -> None:
-        """Record which ids may be assigned from now on, and which are so old that the cluster may
-        have forgotten them.
-        """
-        if isinstance(event, ProducerIdsReserved):
-            self._reserved.append((range(event.first, event.first + event.count), now_ms))
-        elif isinstance(event, ProducersExpired):
-            self._old += [ids for ids, since in self._reserved if since < event.before_ms]
-            self._reserved = [each for each in self._reserved if each[1] >= event.before_ms]
+        """Record log time, and which producers the cluster may have forgotten."""
+        self._now_ms = now_ms
+        if isinstance(event, ProducersExpired):
+            gone = [each for each, since in self._given_ms.items() if since < event.before_ms]
+            self._old.update(gone)
+            for producer_id in gone:
+                del self._given_ms[producer_id]
+
+    def given(self, producer_id: int) -> None:
+        """Record that a gateway gives a client a new id now."""
+        self._given_ms[producer_id] = self._now_ms
 
     def had_written(self, batch: ProducerBatch) -> None:
         """Record a batch as the last one of a producer whose state the cluster has forgotten."""
@@ -43,8 +46,9 @@ class SequenceWatch:
     def committed(self, batch: ProducerBatch) -> None:
         """6: sequences follow each other, in the order of offsets.
 
-        The first batch of an id that is older than producer.id.expiration.ms may have any sequence:
-        as in Kafka, a producer that the cluster has forgotten looks like one that wrote nothing.
+        The first batch of an id that was given longer ago than producer.id.expiration.ms may have
+        any sequence: as in Kafka, a producer that the cluster has forgotten looks like one that
+        wrote nothing.
         """
         who = (batch.partition, batch.producer_id)
         last = self._last.get(who)
@@ -52,7 +56,7 @@ class SequenceWatch:
         expected = 0
         if last is not None and last.producer_epoch == batch.producer_epoch:
             expected = (last.last_sequence + 1) % _SEQUENCE_LIMIT
-        elif last is None and any(batch.producer_id in ids for ids in self._old):
+        elif last is None and batch.producer_id in self._old:
             expected = batch.first_sequence
         if batch.first_sequence != expected:
             self._broken(6, f"{batch} where sequence {expected} was next")

@@ -136,6 +136,7 @@ class Producer:
                 await self.client.pause(1.0)
                 continue
             if answer.error_code == ErrorCode.NONE:
+                self.workload.world.watch.sequences.given(answer.producer_id)
                 return (answer.producer_id, answer.producer_epoch)
             await self.client.pause(1.0)
 

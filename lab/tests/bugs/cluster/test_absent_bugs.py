@@ -35,7 +35,7 @@ def never_forgives(patch: pytest.MonkeyPatch) -> None:
 def names_the_absent(patch: pytest.MonkeyPatch) -> None:
     real = ClusterView.__init__
 
-    def init(self: Any, state: Any, zones: Any, absent: Any) -> None:
+    def init(self: Any, state: Any, zones: Any, absent: Any, **_: Any) -> None:
         real(self, state, zones)
 
     patch.setattr(ClusterView, "__init__", init)
