@@ -1,6 +1,6 @@
 """How a gateway drains: on SIGTERM, or on an operator's command in the metadata log.
 
-Once the log marks the gateway as draining, all gateways name only the others to clients.  Its
+Once the log marks the gateway as draining, all gateways send clients to the others.  Its
 groups move to the others.  It answers its clients with "not here", so that they ask for new
 metadata, and closes connections that are silent for a while; later also those of clients that go on
 asking: some keep to a broker, whatever it says.  When no connection and no group is

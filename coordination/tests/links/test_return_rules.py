@@ -4,6 +4,8 @@ it.
 
 from __future__ import annotations
 
+from unittest.mock import Mock
+
 import pytest
 
 from tests.links.test_switch_rules import produce, switched
@@ -11,7 +13,7 @@ from tests.worlds.mirror_world import MIRRORED, SOURCE, World, batch
 from tidegate_coordination.events.cluster import Endpoint, GatewayExpired, GatewayRegistered
 from tidegate_coordination.events.restores import TimelineOpened
 from tidegate_coordination.events.transactions import TransactionalIdInitialised
-from tidegate_coordination.rules.housekeeping import MoveLogStarts
+from tidegate_coordination.rules.housekeeping import MoveLogStarts, plan_retention
 from tidegate_coordination.rules.mirrors import LinkRefusal, RemoveLink, SetLink
 from tidegate_coordination.rules.records.wal import CommitWal, Refusal
 from tidegate_coordination.rules.returns import (
@@ -54,7 +56,7 @@ def reversing() -> World:
 
 def note(world: World, offset: int) -> None:
     number = world.partition().number
-    world.propose(NoteReversed("src", ((number, offset),)))
+    world.propose(NoteReversed(((number, offset),)))
 
 
 def fenced() -> World:
@@ -128,9 +130,12 @@ def test_progress_only_rises_and_stays_within_the_partition() -> None:
 def test_what_is_not_yet_at_the_source_does_not_expire() -> None:
     world = reversing()
     number = world.partition().number
+    settings = Mock(is_deleted_by_policy=True, retention_ms=0, retention_bytes=-1)
+    assert plan_retention(world.state, lambda _: settings) == [(number, 10)]
     world.propose(MoveLogStarts(((number, 11),)))
     assert world.partition().log_start == 0
     note(world, 11)
+    assert plan_retention(world.state, lambda _: settings) == [(number, 11)]
     world.propose(MoveLogStarts(((number, 11),)))
     assert world.partition().log_start == 11
 

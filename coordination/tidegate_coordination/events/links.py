@@ -130,14 +130,15 @@ class TopicsFenced(Event, frozen=True, tag=75):
 
 
 class FenceReached(Event, frozen=True, tag=76):
-    """No write that a gateway forwarded to the fenced topics is without an answer."""
+    """No write of a gateway's clients to the fenced topics is without an answer."""
 
     fence: int
     incarnation: int
 
 
 class FenceLifted(Event, frozen=True, tag=77):
-    """The topics stay their source's, which must take writes again.
+    """The topics stay their source's, which must take writes again; those that were to return stay
+    this cluster's.
 
     reason: for people.  lifter: the gateway that has the source take writes again.
     """

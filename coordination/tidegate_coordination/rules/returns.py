@@ -19,14 +19,13 @@ from ..events.links import (
     TopicsReturned,
     TopicsReversing,
 )
-from ..events.metadata_versions import FEATURE_NAME, SWITCHES
 from ..state.cluster import ClusterState
 from ..state.records.cleanings import cleaned_to
 from ..state.records.partitions import Partition
 from ..state.switches import Fence, Switched
 from ..state.topics import Topic
 from .proposal import GATEWAYS, HEADS, OBJECTS, TOPICS, Decided, View
-from .switches import MAX_WAVE_PARTITIONS, unreached
+from .switches import MAX_WAVE_PARTITIONS, obstacle_of, unfinished_switches, unreached
 
 _ALL: Final = frozenset({TOPICS, HEADS, OBJECTS, GATEWAYS})
 _TOPICS: Final = frozenset({TOPICS})
@@ -63,19 +62,10 @@ def _switched_of(
     state: ClusterState, link: str, names: Sequence[str]
 ) -> list[tuple[Topic, Switched]] | str:
     """Return switched topics by name, or why they cannot be had, for a person."""
-    if state.metadata_version < SWITCHES:
-        return f"the cluster's {FEATURE_NAME} is below {SWITCHES}: raise it first"
-    if link not in state.links.by_name:
-        return "there is no such link"
-    if link in state.switches.on_hold:
-        return "the log was restored: confirm the link with `tidegate link add --replace`"
-    found = {
-        topic.name: (topic, each)
-        for topic_id, each in state.switches.switched.items()
-        if each.link == link
-        and not each.is_finished
-        and (topic := state.topics.by_id.get(topic_id)) is not None
-    }
+    obstacle = obstacle_of(state, link)
+    if obstacle:
+        return obstacle
+    found = unfinished_switches(state, link)
     unknown = sorted(set(names) - found.keys())
     if unknown:
         return f"{unknown[0]} was not switched, or is finished already"
@@ -117,7 +107,6 @@ class NoteReversed:
     places: partition numbers with offsets; those that no longer fit the state are dropped.
     """
 
-    link: str
     places: tuple[tuple[int, int], ...]
     reads: frozenset[str] = field(default=frozenset({TOPICS, HEADS}), init=False)
     writes: frozenset[str] = field(default=_TOPICS, init=False)

@@ -17,7 +17,7 @@ from ..events.links import (
 )
 from ..events.metadata_versions import FEATURE_NAME, SWITCHES
 from ..state.cluster import ClusterState
-from ..state.switches import Fence
+from ..state.switches import Fence, Switched
 from ..state.topics import Topic
 from .proposal import GATEWAYS, HEADS, OBJECTS, TOPICS, Decided, View
 
@@ -53,13 +53,32 @@ class FenceTopics:
         return Decided((TopicsFenced(number, self.link, topics),), number)
 
 
-def _not_fenced(state: ClusterState, link: str, topics: Sequence[tuple[bytes, str]]) -> str:
+def obstacle_of(state: ClusterState, link: str) -> str:
+    """Return why no topic of a link can be switched or return; "" for nothing."""
     if state.metadata_version < SWITCHES:
         return f"the cluster's {FEATURE_NAME} is below {SWITCHES}: raise it first"
     if link not in state.links.by_name:
         return "there is no such link"
     if link in state.switches.on_hold:
         return "the log was restored: confirm the link with `tidegate link add --replace`"
+    return ""
+
+
+def unfinished_switches(state: ClusterState, link: str) -> dict[str, tuple[Topic, Switched]]:
+    """Return the topics of a link that were switched, and whose source still counts, by name."""
+    return {
+        topic.name: (topic, each)
+        for topic_id, each in state.switches.switched.items()
+        if each.link == link
+        and not each.is_finished
+        and (topic := state.topics.by_id.get(topic_id)) is not None
+    }
+
+
+def _not_fenced(state: ClusterState, link: str, topics: Sequence[tuple[bytes, str]]) -> str:
+    obstacle = obstacle_of(state, link)
+    if obstacle:
+        return obstacle
     if not topics or len(dict(topics)) < len(topics):
         return "name each topic once, and one at least"
     partitions = 0
@@ -98,7 +117,7 @@ def _open_transaction(state: ClusterState, topic: Topic) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ReachFence:
-    """This gateway forwards nothing to the topics of a fence any more.  Answer: None."""
+    """This gateway has no write to the topics of a fence any more.  Answer: None."""
 
     fence: int
     reads: frozenset[str] = field(default=_TOPICS, init=False)
@@ -114,7 +133,7 @@ class ReachFence:
 
 @dataclass(frozen=True, slots=True)
 class LiftFence:
-    """Leave the topics of a fence to their source.  Answer: whether the fence was open."""
+    """Leave the topics of a fence where they were.  Answer: whether the fence was open."""
 
     fence: int
     reason: str
@@ -171,7 +190,7 @@ class SwitchTopics:
 
 
 def unreached(state: ClusterState, fence: Fence) -> str:
-    """Return which gateways may still have forwarded writes without an answer; "" for none."""
+    """Return which gateways may still have writes without an answer; "" for none."""
     late = sorted(each for each in fence.awaited if state.gateways.is_live(each))
     nodes = ", ".join(str(state.gateways.live[each].node_id) for each in late)
     return f"gateway {nodes} did not answer" if late else ""
@@ -221,21 +240,18 @@ class FinishSwitches:
         if self.link not in state.links.by_name:
             return Decided((), "there is no such link")
         found = {
-            topic.name: topic_id
-            for topic_id, each in state.switches.switched.items()
-            if each.link == self.link
-            and not each.is_finished
-            and state.switches.fence_of(topic_id) is None
-            and (topic := state.topics.by_id.get(topic_id)) is not None
+            name: (topic, each)
+            for name, (topic, each) in unfinished_switches(state, self.link).items()
+            if state.switches.fence_of(topic.topic_id) is None
         }
         unknown = sorted(set(self.names) - found.keys())
         if unknown:
             text = f"{unknown[0]} was not switched, is finished already, or is going back"
             return Decided((), text)
         names = sorted(set(self.names) or found)
-        reversing = [each for each in names if state.switches.switched[found[each]].reached]
+        reversing = [each for each in names if found[each][1].reached]
         if reversing:
             how = f"end that with `tidegate link rollback {self.link} {reversing[0]} --cancel`"
             return Decided((), f"{reversing[0]} is written back to its source: {how}")
-        ids = tuple(found[each] for each in names)
+        ids = tuple(found[each][0].topic_id for each in names)
         return Decided((SwitchesFinished(self.link, ids),) if ids else (), names)

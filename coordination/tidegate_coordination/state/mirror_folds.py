@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from typing import Final
 
@@ -74,13 +75,15 @@ class MirrorFolds:
     def fold_reverse_reached(self, event: kev.ReverseReached) -> None:
         """Partitions are at their source up to further offsets."""
         state = self._state
-        for place in event.places:
-            expect(state.partitions.get(place.partition) is not None, "no such partition")
-            partition = state.partitions[place.partition]
-            expect(
-                place.offset <= partition.next_offset, f"{place.partition} reached {place.offset}"
-            )
-            state.switches.fold_reverse_reached(partition.topic_id, partition.index, place.offset)
+        by_topic: defaultdict[bytes, dict[int, int]] = defaultdict(dict)
+        for number, offset in ((each.partition, each.offset) for each in event.places):
+            partition = state.partitions.get(number)
+            is_there = partition is not None and offset <= partition.next_offset
+            expect(is_there, f"partition {number} reached {offset}")
+            assert partition is not None
+            by_topic[partition.topic_id][partition.index] = offset
+        for topic_id, offsets in by_topic.items():
+            state.switches.fold_reverse_reached(topic_id, offsets)
 
     def fold_return_fenced(self, event: kev.ReturnFenced) -> None:
         """Topics are about to return: no more is committed here."""

@@ -33,7 +33,7 @@ from .broken import expect
 class Fence:
     """limits: see FencedTopic, by topic id.
 
-    awaited: the incarnations of gateways that may have forwarded writes without an answer yet.
+    awaited: the incarnations of gateways that may have writes to the topics without an answer yet.
     is_back: whether its topics return to their source; else they are switched.
     lifted: why it was lifted; "" while it is open.  lifted_ms: log time.  lifter: see FenceLifted.
     """
@@ -122,7 +122,7 @@ class SwitchTable:
         self.version += 1
 
     def fold_reached(self, event: FenceReached) -> None:
-        """A gateway forwards nothing any more."""
+        """A gateway has no write without an answer any more."""
         self._fence(event.fence).awaited.discard(event.incarnation)
         self.version += 1
 
@@ -162,13 +162,15 @@ class SwitchTable:
             )
         self.version += 1
 
-    def fold_reverse_reached(self, topic_id: bytes, index: int, offset: int) -> None:
-        """A partition went on; it is no change for caches."""
+    def fold_reverse_reached(self, topic_id: bytes, offsets: Mapping[int, int]) -> None:
+        """Partitions of a topic went on, by index; it is no change for caches."""
         switched = self._switched(topic_id)
-        expect(index < len(switched.reached), f"topic {topic_id.hex()} does not reverse")
-        expect(switched.reached[index] <= offset, f"{topic_id.hex()}-{index} goes back to {offset}")
-        reached = (*switched.reached[:index], offset, *switched.reached[index + 1 :])
-        self.switched[topic_id] = switched._replace(reached=reached)
+        reached = list(switched.reached)
+        for index, offset in offsets.items():
+            expect(index < len(reached), f"topic {topic_id.hex()} does not reverse")
+            expect(reached[index] <= offset, f"{topic_id.hex()}-{index} goes back to {offset}")
+            reached[index] = offset
+        self.switched[topic_id] = switched._replace(reached=tuple(reached))
 
     def fold_reverse_ended(self, event: ReverseEnded) -> None:
         """Nothing goes back any more; the source ends where it has got to."""

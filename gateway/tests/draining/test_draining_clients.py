@@ -187,6 +187,20 @@ async def test_a_client_that_keeps_asking_is_let_go_after_a_while(
         assert 8 <= trio.current_time() - began < 12
 
 
+async def test_a_client_that_comes_late_is_sent_to_the_others(autojump_clock: MockClock) -> None:
+    """It needs more than a moment to say something."""
+    async with cluster(SETTINGS) as world, trio.open_nursery() as nursery:
+        old, _ = await two(world)
+        busy, begun = old.world.connect(), trio.current_time()
+        nursery.start_soon(old.drain)
+        while trio.current_time() - begun < 7.9:
+            await brokers(busy)
+            await trio.sleep(0.7)
+        late = old.world.connect()
+        await trio.sleep(1.6)
+        assert await brokers(late) == {2}
+
+
 async def test_a_request_that_stops_in_the_middle_does_not_hold_up_a_drain(
     autojump_clock: MockClock,
 ) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+import trio
+from trio.testing import MockClock
 
-from tidegate_coordination.events.cluster import Endpoint, GatewayRegistered
+from tidegate_coordination.events.cluster import Endpoint, GatewayDraining, GatewayRegistered
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.topics import Topic
 from tidegate_gateway.settings.broker_settings import BrokerSettings
@@ -39,3 +41,20 @@ def test_a_zone_whose_gateways_do_not_answer_stays_one_of_the_replicas(
     zone: str, absent: set[int]
 ) -> None:
     assert replica_zones(zone, frozenset(absent)) == [{"a", "b", "c"}] * 24
+
+
+async def test_metadata_names_every_leader_as_a_broker(autojump_clock: MockClock) -> None:
+    """All gateways of a listener drain, and one with another listener does not."""
+    state = ClusterState()
+    for number, listener in ((1, "A"), (2, "A"), (3, "B")):
+        endpoint = (Endpoint(listener, "host", number),)
+        event = GatewayRegistered(number, number, f"k{number}", "a", endpoint, "0", 0)
+        state.gateways.fold_registered(event, 0)
+    zones = ZoneFinder(zone_maps(BrokerSettings()), state.gateways)
+    view = ClusterView(state, zones, farewell_seconds=4.0)
+    for number in (1, 2):
+        state.gateways.fold_draining(GatewayDraining(number))
+        view.look(set())
+        await trio.sleep(5)
+        shown = view.of("A")
+        assert set(shown.leaders) <= {each.node_id for each in shown.brokers}

@@ -18,11 +18,11 @@ MAX_PROBLEMS: Final = 100
 class LinkFigures(NamedTuple):
     """A link's figures at this gateway.
 
-    partitions: that it mirrors. stuck: those of them that do not go on. lag_records: offsets of the
-    source that are missing here, as of its last answers. reverse_lag_records: offsets that this
-    gateway still has to write back. refused: topics of the source that cannot be mirrored; known to
-    one gateway only. strays: records that the source has beyond the switch of their topics; known
-    to one gateway only.
+    partitions: that it mirrors.  stuck: partitions that do not go on, either way.  lag_records:
+    offsets of the source that are missing here, as of its last answers.  reverse_lag_records:
+    offsets that this gateway still has to write back.  refused: topics of the source that cannot be
+    mirrored; known to one gateway only.  strays: records that the source has beyond the switch of
+    their topics; known to one gateway only.
     """
 
     name: str

@@ -145,14 +145,15 @@ class PartitionReverse:
         """
         self.position = -1
         await self._cluster.refresh([self.topic.name])
-        end = await self._end()
+        before, end = -1, await self._end()
         while True:
+            # Another gateway may have written what this one has not read yet.
+            await self._parts.catch_up()
+            is_foreign = end > self.partition.next_offset
+            if end == before or is_foreign:
+                break
             await trio.sleep(SETTLE_SECONDS)
             before, end = end, await self._end()
-            if end == before:
-                break
-        # Another gateway may have written what this one has not read yet.
-        await self._parts.catch_up()
         reached = reached_of(self._state, self.partition)
         if reached is None:
             raise BrokerUnreachable(f"{self.topic.name} is written back no more")

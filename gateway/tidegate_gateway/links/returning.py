@@ -56,6 +56,7 @@ class Returning:
     async def _work_on(self, fence: Fence) -> None:
         gateways = candidates(self._state)
         is_mine = looks_after(self._link.name, self._coordinator.incarnation, gateways)
+        # Should the one that looks after the link not get on, half of the time is left for others.
         if not is_mine and self._age(fence) <= STALL_SECONDS / 2:
             return
         if unreached(self._state, fence) or unreversed(self._state, fence):

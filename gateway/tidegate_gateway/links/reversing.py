@@ -189,7 +189,7 @@ class Reversing:
             places = tuple(self._places())
             if places:
                 try:
-                    await self._coordinator.propose(NoteReversed(self._link.name, places))
+                    await self._coordinator.propose(NoteReversed(places))
                 except (CoordinatorUnavailable, ProposalFailed):
                     self._progress.set()
                     await trio.sleep(LOOK_SECONDS)

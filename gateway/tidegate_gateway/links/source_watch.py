@@ -20,6 +20,7 @@ from tidegate_coordination.classic.metadata import topic_id_of
 from tidegate_coordination.classic.source_bounds import Place, SourceEnd, source_ends
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.coordinator.waiting import CoordinatorUnavailable
+from tidegate_coordination.rules.switches import unfinished_switches
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.links import Link
 from tidegate_coordination.state.switches import Switched
@@ -65,7 +66,7 @@ class SourceWatch:
         return not is_held and looks_after(self._link.name, self._coordinator.incarnation, gateways)
 
     async def _look(self) -> None:
-        switched = switched_topics(self._state, self._link.name)
+        switched = list(unfinished_switches(self._state, self._link.name).values())
         watched = [each for each, _ in switched] + reopened_topics(self._state, self._link.name)
         if not watched:
             self.strays = {}
@@ -123,17 +124,6 @@ class SourceWatch:
                 _log.warning("the source's fences are mended", link=self._link.name, limits=wrong)
 
 
-def switched_topics(state: ClusterState, link: str) -> list[tuple[Topic, Switched]]:
-    """Return the topics of a link that were switched, and whose source still counts."""
-    return [
-        (topic, each)
-        for topic_id, each in state.switches.switched.items()
-        if each.link == link
-        and not each.is_finished
-        and (topic := state.topics.by_id.get(topic_id)) is not None
-    ]
-
-
 def reopened_topics(state: ClusterState, link: str) -> list[Topic]:
     """Return the topics of a link whose fence was lifted."""
     since_ms = state.log_time_ms - WATCHED_MS
@@ -144,16 +134,14 @@ def reopened_topics(state: ClusterState, link: str) -> list[Topic]:
 
 def wrong_limits(state: ClusterState, link: str, limits: dict[str, str]) -> dict[str, str]:
     """Return the max.message.bytes to set at the source, by topic.  limits: those set there."""
-    wrong = {
-        topic.name: FENCED_LIMIT
-        for topic, each in switched_topics(state, link)
-        if not each.reached and limits.get(topic.name, FENCED_LIMIT) != FENCED_LIMIT
-    }
-    for topic, each in switched_topics(state, link):
-        if each.reached and limits.get(topic.name) == FENCED_LIMIT:
-            wrong[topic.name] = each.limit
+    wrong: dict[str, str] = {}
+    for name, (_, switched) in unfinished_switches(state, link).items():
+        if not switched.reached:
+            wrong[name] = FENCED_LIMIT
+        elif limits.get(name) == FENCED_LIMIT:  # gateways write back to it
+            wrong[name] = switched.limit
     for topic in reopened_topics(state, link):
         is_free = state.switches.fence_of(topic.topic_id) is None
         if is_free and limits.get(topic.name) == FENCED_LIMIT:
             wrong[topic.name] = state.switches.reopened[topic.topic_id].limit
-    return {name: limit for name, limit in wrong.items() if limits.get(name) != limit}
+    return {name: limit for name, limit in wrong.items() if limits.get(name, limit) != limit}

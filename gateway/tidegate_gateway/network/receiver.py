@@ -115,7 +115,7 @@ class Receiver:
         it may be idle for idle_seconds.  A frame that has begun must end in limits.frame_seconds,
         even if its bytes keep arriving: it holds memory.
         """
-        self._has_asked = self._has_received
+        self._has_asked = self._has_received and self._received_in_a_row > 0
         if self._has_received or not (self._is_waiting and is_idle):
             self._has_received = False
             self._idle_since = now

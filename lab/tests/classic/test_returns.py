@@ -13,7 +13,6 @@ from trio.testing import MockClock
 from tests.worlds.wire_client import Closed
 from tidegate_coordination.rules.mirrors import SetLink
 from tidegate_coordination.rules.returns import EndReverse, FenceReturn, ReverseTopics
-from tidegate_coordination.rules.topics import DeleteRecords, Deletion
 from tidegate_coordination.state.switches import Switched
 from tidegate_gateway.cli.link.rollback import Rollback, RollbackOptions, rolled_back
 from tidegate_gateway.links.partition_reverse import PartitionReverse
@@ -43,6 +42,12 @@ async def here(world: World, *, at_source: int = 1) -> None:
         world.write(1)
     await world.copied()
     await switched(world)
+
+
+async def opened(world: World) -> None:
+    """Begin to write back, and wait until the source takes writes."""
+    assert await propose(world, ReverseTopics("src", ("t",))) == ["t"]
+    await becomes(lambda: limit(world) is None)
 
 
 async def fenced(world: World) -> None:
@@ -112,15 +117,20 @@ async def test_a_topic_goes_to_and_fro(autojump_clock: MockClock) -> None:
 async def test_writers_wait_while_the_topic_returns(autojump_clock: MockClock) -> None:
     async with mirroring() as world:
         await here(world)
-        assert await propose(world, ReverseTopics("src", ("t",))) == ["t"]
-        await becomes(lambda: limit(world) is None)
+        await opened(world)
+        found: list[tuple[int, int]] = []
+
+        async def write() -> None:
+            found.append(await produced(world))
+
         async with trio.open_nursery() as nursery:
             for _ in range(20):
-                nursery.start_soon(produced, world)
+                nursery.start_soon(write)
             await fenced(world)
             for _ in range(20):
-                nursery.start_soon(produced, world)
-        await becomes(lambda: is_back(world) and not switches(world).fences)
+                nursery.start_soon(write)
+        assert sorted(found) == [(E.NONE, offset) for offset in range(1, 41)]
+        assert is_back(world)
         await becomes(lambda: end(world) == world.log().high_watermark == 41)
 
 
@@ -130,8 +140,7 @@ async def test_a_batch_under_way_is_sent_again_to_the_source(
     """Its connection is closed, so that the client sends it and all after it again, in order."""
     async with mirroring() as world:
         await here(world)
-        await propose(world, ReverseTopics("src", ("t",)))
-        await becomes(lambda: limit(world) is None)
+        await opened(world)
         found: list[object] = []
         real = world.ours.store.put
 
@@ -162,8 +171,7 @@ async def test_a_topic_stays_if_its_source_does_not_take_the_rest(
 ) -> None:
     async with mirroring() as world:
         await here(world)
-        await propose(world, ReverseTopics("src", ("t",)))
-        await becomes(lambda: limit(world) is None)
+        await opened(world)
         world.source.hold_watermark("t", 0)
         assert await produced(world) == (E.NONE, 1)
         begun = trio.current_time()
@@ -180,8 +188,7 @@ async def test_a_topic_stays_if_its_source_does_not_take_the_rest(
 async def test_another_client_of_the_source_ends_it(autojump_clock: MockClock) -> None:
     async with mirroring() as world:
         await here(world)
-        await propose(world, ReverseTopics("src", ("t",)))
-        await becomes(lambda: limit(world) is None)
+        await opened(world)
         await becomes(lambda: reverse_of(world).position == 1)
         world.write(1)
         with capture_logs() as logs:
@@ -269,8 +276,7 @@ async def test_the_fence_of_a_return_is_lifted_while_the_source_is_away(
 ) -> None:
     async with mirroring() as world:
         await here(world)
-        await propose(world, ReverseTopics("src", ("t",)))
-        await becomes(lambda: limit(world) is None)
+        await opened(world)
         for node_id in (1, 2):
             world.servers.stop_broker(node_id)
         again = SetLink(
@@ -285,14 +291,24 @@ async def test_the_fence_of_a_return_is_lifted_while_the_source_is_away(
         assert await produced(world) == (E.NONE, 2)
 
 
-async def test_deleted_records_do_not_end_the_link(autojump_clock: MockClock) -> None:
-    """Records that were deleted before the topic went back cannot go; nothing else suffers."""
-    async with mirroring() as world:
+async def test_a_client_that_never_stops_at_the_source_is_told(
+    autojump_clock: MockClock,
+) -> None:
+    """The end of its log never stands still; what it has beyond this cluster's end is foreign."""
+    async with mirroring() as world, trio.open_nursery() as nursery:
         await here(world)
-        assert await produced(world) == (E.NONE, 1)
-        [start] = await propose(world, DeleteRecords([Deletion("t", 0, 2)]))
-        assert start == 2
-        assert "has lost records" in str(await propose(world, ReverseTopics("src", ("t",))))
+
+        async def write() -> None:
+            while True:
+                world.write(1)
+                await trio.sleep(0.5)
+
+        await propose(world, ReverseTopics("src", ("t",)))
+        nursery.start_soon(write)
+        with trio.fail_after(10):
+            await becomes(lambda: left(world).problem)
+        assert "the source has a record at offset 1 that is not here" in left(world).problem
+        nursery.cancel_scope.cancel()
 
 
 async def test_another_topic_of_the_name_gets_nothing(autojump_clock: MockClock) -> None:
@@ -353,8 +369,7 @@ async def test_a_source_that_lost_records_gets_no_topic_back(autojump_clock: Moc
     async with mirroring() as world:
         await here(world, at_source=3)
         truncate(world.log(), 1)
-        await propose(world, ReverseTopics("src", ("t",)))
-        await becomes(lambda: limit(world) is None)
+        await opened(world)
         await fenced(world)
         await becomes(lambda: not switches(world).fences)
         assert not is_back(world)

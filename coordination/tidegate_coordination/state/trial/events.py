@@ -317,7 +317,7 @@ class Trial:
             expect(known, f"topic {topic_id.hex()} was not switched, or returns")
             # It ends the reverse of the topic, too.
             self._only_once("reverse of topic", topic_id)
-            reached = (("reverse of partition", each) for each in self._reversing(topic_id))
+            reached = (("reverse of partition", each) for each in self._numbers_if_any(topic_id))
             expect(not self._once.intersection(reached), "it went on in this entry")
 
     def _topics_reversing(self, event: kev.TopicsReversing) -> None:
@@ -355,7 +355,7 @@ class Trial:
             reached = (("reverse of partition", each) for each in self._numbers(topic_id))
             expect(not self._once.intersection(reached), "it went on in this entry")
 
-    def _reversing(self, topic_id: bytes) -> list[int]:
+    def _numbers_if_any(self, topic_id: bytes) -> list[int]:
         topic = self._state.topics.by_id.get(topic_id)
         return topic.partition_numbers if topic is not None else []
 
