@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import os
 import shutil
+import signal
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Protocol
 
 from harness import kafka_broker
-from harness.places import ROOT, WORK
+from harness.places import KAFKA_VERSION, ROOT, WORK
 from harness.probe import answers
 from harness.process import Process, free_ports, spawn
 
@@ -73,8 +74,12 @@ class LocalBroker:
         Raises:
           StartFailed: it ended or did not answer within READY_SECONDS.
         """
+        self.start_nowait().wait_until(lambda: answers("127.0.0.1", self.port), READY_SECONDS)
+
+    def start_nowait(self) -> Process:
+        """Start the process on the data that is there."""
         self.process = spawn(self.command, self.log, cwd=ROOT)
-        self.process.wait_until(lambda: answers("127.0.0.1", self.port), READY_SECONDS)
+        return self.process
 
     def stop(self) -> None:
         """SIGTERM and wait."""
@@ -86,16 +91,27 @@ class LocalBroker:
         if self.process:
             self.process.kill()
 
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        assert self.process is not None, "it was started"
+        self.process.popen.send_signal(number)
+
     def restart(self) -> None:
         """Start again on the same ports and data, after stop() or kill()."""
         self.stop()
         self.start()
 
 
-def start(against: str, settings: Mapping[str, str] | None = None, *, log_url: str = "") -> Broker:
+def start(
+    against: str,
+    settings: Mapping[str, str] | None = None,
+    *,
+    log_url: str = "",
+    version: str = KAFKA_VERSION,
+) -> Broker:
     """Return a running broker; `against` is tidegate, kafka or an address.
 
-    log_url: the metadata log of a gateway; "": SQLite in its folder.
+    log_url: the metadata log of a gateway; "": SQLite in its folder.  version: of Apache Kafka.
 
     Raises:
       StartFailed: it did not get ready.
@@ -103,11 +119,11 @@ def start(against: str, settings: Mapping[str, str] | None = None, *, log_url: s
     """
     if against not in ("tidegate", "kafka"):
         return ExternalBroker(against)
-    folder = _fresh_folder(against)
+    folder = fresh_folder(against)
     if against == "tidegate":
         broker = _tidegate(folder, settings or {}, log_url)
     else:
-        broker = _kafka(folder, settings or {})
+        broker = _kafka(folder, settings or {}, version)
     try:
         broker.start()
     except BaseException:
@@ -130,7 +146,8 @@ def running(
             shutil.rmtree(broker.folder / "data", ignore_errors=True)
 
 
-def _fresh_folder(against: str) -> Path:
+def fresh_folder(against: str) -> Path:
+    """Return an empty folder for a broker's data and what it prints."""
     folder = WORK / "brokers" / f"{against}-{os.getpid()}-{next(_numbers)}"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -148,7 +165,8 @@ def _tidegate(folder: Path, settings: Mapping[str, str], log_url: str) -> LocalB
     return LocalBroker(command, port, folder)
 
 
-def _kafka(folder: Path, settings: Mapping[str, str]) -> LocalBroker:
+def _kafka(folder: Path, settings: Mapping[str, str], version: str) -> LocalBroker:
     port, controller_port = free_ports(2)
-    command = kafka_broker.prepare(folder, port, controller_port, settings)
+    node = kafka_broker.alone(port, controller_port)
+    command = kafka_broker.prepare(folder, node, settings, version=version)
     return LocalBroker(command, port, folder)

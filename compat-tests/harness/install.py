@@ -31,9 +31,14 @@ def need(*programs: str) -> None:
             raise MissingTool(f"{program} is not installed")
 
 
-def kafka_jars() -> Path:
-    """The folder with the jars of Apache Kafka, its tools and what they need."""
-    return _jars("kafka-jars", HERE / "pom.xml")
+def kafka_jars(version: str = places.KAFKA_VERSION) -> Path:
+    """The folder with the jars of Apache Kafka, its tools and what they need.
+
+    version: a release of 3.x is fetched without tools, to be run as a broker.
+    """
+    if version == places.KAFKA_VERSION:
+        return _jars("kafka-jars", HERE / "pom.xml")
+    return _jars(f"kafka-jars-{version}", HERE / "migration" / "pom.xml", f"-Dkafka={version}")
 
 
 def counting_app() -> str:
@@ -178,14 +183,14 @@ def kcat() -> Path:
     return Path(found)
 
 
-def _jars(name: str, pom: Path) -> Path:
+def _jars(name: str, pom: Path, *options: str) -> Path:
     need("java")
 
     def copy(folder: Path) -> None:
         need("mvn")
         copy_jars = "dependency:copy-dependencies"
         to = [f"-DoutputDirectory={folder}", "-DincludeScope=runtime"]
-        _run(["mvn", "-B", "-q", "-f", pom, copy_jars, *to], cwd=WORK)
+        _run(["mvn", "-B", "-q", "-f", pom, copy_jars, *to, *options], cwd=WORK)
 
     return _once(name, pom.read_text(), copy)
 

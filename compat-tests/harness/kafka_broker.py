@@ -1,19 +1,21 @@
-"""Apache Kafka as one KRaft node out of its published jars."""
+"""Apache Kafka as a KRaft node out of its published jars: alone, or one of a cluster."""
 
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from harness import install
+from harness.places import KAFKA_VERSION
 
 CLUSTER_ID = "dGlkZWdhdGUtY29tcGF0MQ"  # any 16 bytes in base64
 
 # Single-node factors, and no wait before a first rebalance; else Kafka's defaults.
 PROPERTIES = {
     "process.roles": "broker,controller",
-    "node.id": "1",
     "controller.listener.names": "CONTROLLER",
     "inter.broker.listener.name": "PLAINTEXT",
     "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
@@ -46,10 +48,17 @@ rootLogger.level = {level}
 rootLogger.appenderRef.out.ref = OUT
 """
 
+# For releases before 4.0, which log by reload4j.
+OLD_LOG4J = """\
+log4j.rootLogger=INFO, OUT
+log4j.appender.OUT=org.apache.log4j.ConsoleAppender
+log4j.appender.OUT.layout=org.apache.log4j.PatternLayout
+log4j.appender.OUT.layout.ConversionPattern=[%d] %p %m (%c)%n
+"""
+
 # As Kafka's own start script has it, so that comparisons are fair.
-MEMORY = [
-    "-Xms1g",
-    "-Xmx1g",
+HEAP: Final = "1g"
+COLLECTOR = [
     "-XX:+UseG1GC",
     "-XX:MaxGCPauseMillis=20",
     "-XX:InitiatingHeapOccupancyPercent=35",
@@ -57,33 +66,59 @@ MEMORY = [
 ]
 
 
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One node: broker and controller.  voters: "ID@HOST:PORT" of every node's controller."""
+
+    number: int
+    port: int
+    controller_port: int
+    voters: Sequence[str]
+
+
+def alone(port: int, controller_port: int) -> Node:
+    """Return the only node of a cluster."""
+    return Node(1, port, controller_port, [f"1@127.0.0.1:{controller_port}"])
+
+
 def prepare(
-    folder: Path, port: int, controller_port: int, settings: Mapping[str, str]
+    folder: Path,
+    node: Node,
+    settings: Mapping[str, str],
+    *,
+    version: str = KAFKA_VERSION,
+    heap: str = HEAP,
 ) -> list[str]:
     """Write the settings, format the data folder and return the command that starts the broker."""
-    libs = install.kafka_jars()
+    libs = install.kafka_jars(version)
     properties = folder / "server.properties"
-    properties.write_text(_properties(folder, port, controller_port, settings))
-    log4j = folder / "log4j2.properties"
-    log4j.write_text(LOG4J.format(level="INFO"))
-    java = ["java", f"-Dlog4j2.configurationFile={log4j}", "-cp", f"{libs}/*"]
-    formatting = ["format", "-t", CLUSTER_ID, *FEATURES, "-c", str(properties)]
+    properties.write_text(_properties(folder, node, settings))
+    is_old = version.startswith("3.")
+    log4j = folder / ("log4j.properties" if is_old else "log4j2.properties")
+    log4j.write_text(OLD_LOG4J if is_old else LOG4J.format(level="INFO"))
+    option = "log4j.configuration" if is_old else "log4j2.configurationFile"
+    java = ["java", f"-D{option}={log4j.as_uri()}", "-cp", f"{libs}/*"]
+    features = [] if is_old else FEATURES
+    formatting = ["format", "-t", CLUSTER_ID, *features, "-c", str(properties)]
     subprocess.run(
         [*java, "kafka.tools.StorageTool", *formatting],
         check=True,
         capture_output=True,
         timeout=60,
     )
-    return [java[0], *MEMORY, *java[1:], "kafka.Kafka", str(properties)]
+    memory = [f"-Xms{heap}", f"-Xmx{heap}", *COLLECTOR]
+    return [java[0], *memory, *java[1:], "kafka.Kafka", str(properties)]
 
 
-def _properties(folder: Path, port: int, controller_port: int, settings: Mapping[str, str]) -> str:
+def _properties(folder: Path, node: Node, settings: Mapping[str, str]) -> str:
     values = {**PROPERTIES, **settings}
     # A setting "listeners" names more listeners for clients, beside the one on the port.
-    listeners = ",".join(filter(None, [f"PLAINTEXT://127.0.0.1:{port}", settings.get("listeners")]))
+    own = f"PLAINTEXT://127.0.0.1:{node.port}"
+    listeners = ",".join(filter(None, [own, settings.get("listeners")]))
     values |= {
-        "controller.quorum.voters": f"{values['node.id']}@127.0.0.1:{controller_port}",
-        "listeners": f"{listeners},CONTROLLER://127.0.0.1:{controller_port}",
+        "node.id": str(node.number),
+        "controller.quorum.voters": ",".join(node.voters),
+        "listeners": f"{listeners},CONTROLLER://127.0.0.1:{node.controller_port}",
         "advertised.listeners": listeners,
         "log.dirs": str(folder / "data"),
     }
