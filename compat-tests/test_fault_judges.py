@@ -6,7 +6,7 @@ import json
 from itertools import islice
 
 import pytest
-from faults.ledger import FamilyLedger, judge_all
+from faults.ledger import FamilyLedger, Repeats, judge_all
 from faults.plan import KINDS, Fault, draw
 from faults.relay import Mode
 from faults.report import Figures
@@ -55,6 +55,18 @@ def test_each_wrong_is_counted(
     assert (verdict.lost, verdict.duplicates) == (lost, duplicates)
     assert (verdict.misplaced, verdict.out_of_order) == (misplaced, out_of_order)
     assert verdict.examples
+
+
+def test_a_plain_producer_may_repeat_records_but_must_lose_none() -> None:
+    plain = FamilyLedger("java", is_idempotent=False)
+    for line in ("A 1 0 3 1", "A 2 0 2 3"):
+        plain.take(line)
+    rows = [(0, "java", 3, 0), (1, "java", 1, 0), (2, "java", 3, 0), (3, "java", 1, 0)]
+    repeats = Repeats()
+    assert judge_all([plain], {0: rows}, repeats).is_clean
+    assert (repeats.doubled, repeats.late) == (2, 1)
+    assert repeats.examples
+    assert judge_all([plain], {0: rows[:1]}).lost == 1
 
 
 def test_a_record_may_be_acknowledged_without_its_offset_but_must_be_there() -> None:

@@ -40,6 +40,10 @@ def _librdkafka() -> Command:
     return [sys.executable, HERE / "faults" / "librdkafka_client.py"]
 
 
+def _plain() -> Command:
+    return [*_librdkafka(), PLAIN]
+
+
 def _java() -> Command:
     return [*java_command(), HERE / "java" / "FaultClient.java"]
 
@@ -53,6 +57,9 @@ FAMILIES: Final[Mapping[str, Callable[[], Command]]] = {
     "java": _java,
     "franz-go": _franz_go,
 }
+PLAIN: Final = "plain"
+"""A family whose producer is not idempotent: what a broken connection interrupts, it repeats."""
+COMMANDS: Final[Mapping[str, Callable[[], Command]]] = {**FAMILIES, PLAIN: _plain}
 
 
 class Taker(Protocol):
@@ -142,15 +149,16 @@ def start_families(names: Sequence[str], load: Load, logs: Path) -> list[Family[
     families: list[Family[FamilyLedger]] = []
     for number, name in enumerate(names, start=1):
         words = [load.bootstrap, load.topic, PARTITIONS, load.rate, f"az-{number}"]
-        command = [*FAMILIES[name](), *map(str, words)]
-        families.append(Family(name, command, FamilyLedger(name), log=logs / f"{name}.log"))
+        command = [*COMMANDS[name](), *map(str, words)]
+        ledger = FamilyLedger(name, is_idempotent=name != PLAIN)
+        families.append(Family(name, command, ledger, log=logs / f"{name}.log"))
     return families
 
 
 def installed(
     names: Sequence[str],
     say: Callable[[str], None],
-    families: Mapping[str, Callable[[], Command]] = FAMILIES,
+    families: Mapping[str, Callable[[], Command]] = COMMANDS,
 ) -> list[str]:
     """Return those that this machine can run; say why not of the others."""
     found: list[str] = []

@@ -69,9 +69,11 @@ class FamilyLedger:
     """All that one family's clients printed.
 
     acknowledged_at, consumed_at: by partition, when something came, in ms, rising.
+    is_idempotent: else its producer may write a record again, or after later ones.
     """
 
     name: str
+    is_idempotent: bool = True
     producer: Ledger = field(default_factory=Ledger)
     progress: dict[int, GroupProgress] = field(default_factory=dict)
     acknowledged_at: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
@@ -186,14 +188,41 @@ def _offsets(words: Sequence[str]) -> list[tuple[int, int]]:
     return [(int(partition), int(offset)) for partition, offset in pairs]
 
 
-def judge_all(families: Sequence[FamilyLedger], found: Found) -> Verdict:
-    """Compare the producers' acknowledgements with all records, read from start to end."""
-    total = Verdict()
+@dataclass(slots=True)
+class Repeats:
+    """Records that producers which are not idempotent wrote again, or after later ones."""
+
+    doubled: int = 0
+    late: int = 0
+    examples: list[str] = field(default_factory=list)
+
+
+def judge_all(
+    families: Sequence[FamilyLedger], found: Found, repeats: Repeats | None = None
+) -> Verdict:
+    """Compare the producers' acknowledgements with all records, read from start to end.
+
+    repeats: takes what a producer that is not idempotent may do; it is not in the verdict.
+    """
+    total, repeated = Verdict(), repeats or Repeats()
     for family in families:
         ours = _of_producer(found, family.name)
-        _add(total, judge(_placed(family.producer, ours), ours), family.name)
+        verdict = judge(_placed(family.producer, ours), ours)
+        if not family.is_idempotent:
+            _permit(verdict, repeated)
+        _add(total, verdict, family.name)
     _judge_strangers(total, {each.name for each in families}, found)
     return total
+
+
+def _permit(verdict: Verdict, repeats: Repeats) -> None:
+    """Move the repeats out of the verdict."""
+    repeats.doubled += verdict.duplicates
+    repeats.late += verdict.out_of_order
+    repeats.examples += verdict.examples
+    verdict.duplicates = verdict.out_of_order = 0
+    if verdict.is_clean:
+        verdict.examples.clear()
 
 
 def _of_producer(found: Found, name: str) -> dict[int, list[tuple[int, int]]]:

@@ -1,7 +1,8 @@
 """The load of librdkafka: an idempotent producer and a member of a group; prints its answers.
 
-    python compat-tests/faults/librdkafka_client.py BOOTSTRAP TOPIC PARTITIONS RATE ZONE
+    python compat-tests/faults/librdkafka_client.py [plain] BOOTSTRAP TOPIC PARTITIONS RATE ZONE
 
+`plain`: a family of that name, whose producer is not idempotent, and waits for all replicas.
 The lines are described in ledger.py.  `flush` on standard input ends the producer; the end of
 standard input ends the rest.
 """
@@ -15,7 +16,8 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-NAME = "librdkafka"
+PLAIN = sys.argv[1:2] == ["plain"]
+NAME = "plain" if PLAIN else "librdkafka"
 TICK_SECONDS = 0.02
 COMMIT_SECONDS = 0.5
 FLUSH_SECONDS = 120
@@ -48,7 +50,8 @@ class Production(threading.Thread):
             {
                 "bootstrap.servers": bootstrap,
                 "client.id": f"{NAME}-producer",
-                "enable.idempotence": True,
+                "enable.idempotence": not PLAIN,
+                "acks": "all",
                 "linger.ms": 5,
                 **RECENT,
                 "error_cb": _ignore,
@@ -155,7 +158,7 @@ class Consumption:
 
 def main() -> None:
     """Run the command line."""
-    bootstrap, topic, partitions, rate, zone = sys.argv[1:]
+    bootstrap, topic, partitions, rate, zone = sys.argv[2 if PLAIN else 1 :]
     production = Production(bootstrap, topic, int(partitions), int(rate))
     stop = threading.Event()
     consumption = Consumption(bootstrap, topic, zone)

@@ -9,7 +9,7 @@ from crash.ledger import Verdict
 
 from faults.attendance import Attendance, Say, now_ms, since
 from faults.clients import PARTITIONS, TOPIC, Family, sweep
-from faults.ledger import FamilyLedger, judge_all
+from faults.ledger import FamilyLedger, Repeats, judge_all
 from faults.world import World
 
 __all__ = ["Judged", "Say", "Watch", "now_ms"]
@@ -17,7 +17,10 @@ __all__ = ["Judged", "Say", "Watch", "now_ms"]
 
 @dataclass(slots=True)
 class Judged:
-    """What all clients did, and what is wrong with it.  records: that lie in the topic."""
+    """What all clients did, and what is wrong with it.  records: that lie in the topic.
+
+    repeats: of producers that are not idempotent; nothing is wrong with them.
+    """
 
     acknowledged: dict[str, int] = field(default_factory=dict)
     consumed: dict[str, int] = field(default_factory=dict)
@@ -25,6 +28,7 @@ class Judged:
     failed: dict[str, int] = field(default_factory=dict)
     records: int = 0
     verdict: Verdict = field(default_factory=Verdict)
+    repeats: Repeats = field(default_factory=Repeats)
     problems: list[str] = field(default_factory=list)
 
     @property
@@ -73,7 +77,7 @@ class Watch(Attendance):
         self.wait_for(self._all_done, "some records had no answer")
         found = sweep(self._world.bootstrap, self._topic)
         ends = {partition: len(records) for partition, records in found.items()}
-        ledgers = self.ledgers
+        ledgers, repeats = self.ledgers, Repeats()
         self.wait_for(lambda: not any(each.behind(ends) for each in ledgers), "a group is behind")
         for family in self.families:
             family.close()
@@ -85,7 +89,8 @@ class Watch(Attendance):
             commits={each.name: each.commits for each in ledgers},
             failed={each.name: len(each.producer.failed) for each in ledgers},
             records=sum(ends.values()),
-            verdict=judge_all(ledgers, found),
+            verdict=judge_all(ledgers, found, repeats),
+            repeats=repeats,
             problems=self.problems,
         )
 
