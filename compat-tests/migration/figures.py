@@ -14,13 +14,15 @@ from faults.watch import Judged
 class Figures:
     """What a run measured; stalls_ms: of acknowledgements, beyond the longest gap before.
 
-    back_stalls_ms, kept: the same as stalls_ms and lifted, of rollbacks.
+    back_stalls_ms, back_commands_ms, kept: the same as stalls_ms, commands_ms and lifted, of
+    rollbacks.
     """
 
     rounds: int = 0
     lifted: int = 0
     kept: int = 0
     back_stalls_ms: list[int] = field(default_factory=list)
+    back_commands_ms: list[int] = field(default_factory=list)
     hurts: int = 0
     stalls_ms: list[int] = field(default_factory=list)
     commands_ms: list[int] = field(default_factory=list)
@@ -76,7 +78,9 @@ def _of_rollbacks(figures: Figures) -> list[str]:
     if not stalls:
         return []
     half = int(statistics.median(stalls))
+    seconds = [each / 1000 for each in figures.back_commands_ms]
     return [
         f"{len(stalls)} rollbacks, {figures.kept} lifted before: writers waited p50 {half} ms,"
-        f" at most {stalls[-1]} ms"
+        f" at most {stalls[-1]} ms; each took p50 {statistics.median(seconds):.0f} s,"
+        f" at most {max(seconds):.0f} s"
     ]

@@ -23,7 +23,9 @@ import random
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -33,7 +35,7 @@ import msgspec
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from faults.attendance import now_ms
+from faults.attendance import clock, now_ms
 from faults.clients import FAMILIES, PLAIN, Load, installed, start_families
 from faults.ledger import FamilyLedger
 from faults.stalls import longest_gap
@@ -55,6 +57,7 @@ HURT_TRIES: Final = 3
 """Tries of a step that are hurt; those after them are calm, so that runs end."""
 SOURCE_SHARE: Final = 0.75
 """How many of them get the source hurt with --hurt-source."""
+SHOWN: Final = ("problem", "lag_records", "reverse_lag_records", "problems", "switching")
 SETTINGS: Final = {"link.fetch.wait.ms": "200", "link.topics.interval.ms": "1000"}
 
 
@@ -160,6 +163,7 @@ class SwitchRun:
             self.figures.kept += 1
 
         _, begun_ms, ended_ms = self._tried("rollback", topic, watch, kept)
+        self.figures.back_commands_ms.append(ended_ms - begun_ms)
         watch.wait_until_moving(ended_ms)
         watch.wait(CALM_SECONDS)
         self._measure(topic, watch.ledgers, begun_ms, ended_ms, is_back=True)
@@ -174,15 +178,29 @@ class SwitchRun:
             hurts = self._hurts_soon(topic) if tries < HURT_TRIES else []
             tries += 1
             begun_ms = now_ms()
-            told = self._link(step, LINK, topic, "--yes", may_fail=True) or {}
+            try:
+                told = self._link(step, LINK, topic, "--yes", may_fail=True) or {}
+            except subprocess.TimeoutExpired:
+                told = {"reason": f"the command has not ended in {COMMAND_SECONDS:.0f} s"}
             ended_ms = now_ms()
             self._settle(hurts)
             if told and not told["reason"]:
                 return told, begun_ms, ended_ms
             lifted()
-            self._say(f"{step} of {topic} lifted: {told.get('reason', 'no answer')}")
+            self._tell_links()
+            self._say(f"{clock()} {step} of {topic}: {told.get('reason', 'no answer')}")
             watch.wait_until_moving(now_ms())
         raise RuntimeError(f"{step} of {topic} was not done in {tries} tries")
+
+    def _tell_links(self) -> None:
+        """Print what gateways say of their links: why a step was not done."""
+        for gateway in self._world.gateways.values():
+            with suppress(OSError):
+                url = f"http://127.0.0.1:{gateway.admin_port}/v1/links"
+                with urllib.request.urlopen(url, timeout=5) as page:
+                    for each in json.load(page):
+                        shown = {name: each[name] for name in SHOWN if each[name]}
+                        self._say(f"gateway {gateway.number}: {shown}")
 
     def _hurts_soon(self, topic: str) -> list[Hurt]:
         """Hurt a gateway and the source a moment later, if that is wanted."""
@@ -218,7 +236,8 @@ class SwitchRun:
         longest = max(stalls, default=0)
         (self.figures.back_stalls_ms if is_back else self.figures.stalls_ms).append(longest)
         what = "back at its source" if is_back else "switched"
-        self._say(f"{topic}: {what}, writers waited {longest} ms")
+        took = f"{(ended_ms - begun_ms) / 1000:.0f} s"
+        self._say(f"{clock()} {topic}: {what} in {took}, writers waited {longest} ms")
 
     def _judge(self, topic: str, watch: Watch, ends: list[int]) -> None:
         figures = self.figures
