@@ -19,6 +19,8 @@ from tidegate_protocol.messages import elect_leaders as el
 
 PATIENCE_SECONDS: Final = 60.0
 _LOOK_SECONDS: Final = 0.2
+_NEWS_SECONDS: Final = 1.0
+"""A broker that was stopped shows for a moment what it knew before."""
 _PREFERRED: Final = 0
 _ELECTION_NOT_NEEDED: Final = 84
 
@@ -81,6 +83,7 @@ class Source:
         Raises:
           TimeoutError: some partition has not.
         """
+        time.sleep(_NEWS_SECONDS)
         deadline = time.monotonic() + PATIENCE_SECONDS
         while missing := self._missing():
             if time.monotonic() > deadline:
