@@ -1,14 +1,17 @@
-"""OffsetCommit, OffsetFetch and InitProducerId: as of Kafka 4.3, for groups without members.
+"""OffsetCommit, OffsetFetch and InitProducerId: as of Kafka 4.3.
 
 Differs from Kafka: a transactional id that starts anew has its open transaction aborted at once.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 import trio
 
+from tidegate_coordination.groups.values import MemberIdentity
+from tidegate_gateway.requests.groups.group_errors import refusal_code
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import init_producer_id as ip
 from tidegate_protocol.messages import offset_commit as oc
@@ -17,7 +20,8 @@ from tidegate_protocol.primitives import ZERO_UUID
 
 from . import rights
 from .broker_state import Asked
-from .model_topics import CommittedOffset, ModelGroup, ModelTransaction, PartitionKey
+from .group_access import group_error, up_to_date
+from .model_topics import CommittedOffset, ModelTransaction, PartitionKey
 
 _FIRST_VERSION_WITH_GROUPS: Final = 8
 _FIRST_VERSION_WITH_NOT_FOUND: Final = 9
@@ -25,17 +29,16 @@ _FIRST_VERSION_WITH_IDS: Final = 10
 _FIRST_VERSION_WITH_ERROR: Final = 2
 _MAX_TIMEOUT_MS: Final = 900_000
 _MAX_EPOCH: Final = 32_766
+_Offsets = Mapping[PartitionKey, CommittedOffset]
 _UNKNOWN: Final = CommittedOffset(-1, -1, "")
 
 
 async def answer_offset_commit(
     asked: Asked, request: oc.OffsetCommitRequest
 ) -> oc.OffsetCommitResponse:
-    """Store offsets, for a member of no generation only."""
+    """Store offsets: of a member of this generation, or of a client without members."""
     await trio.lowlevel.checkpoint()
-    group_code = _group_error(asked, request.group_id, rights.READ)
-    if not group_code and request.generation_id_or_member_epoch >= 0:
-        group_code = _generation_error(asked, request.group_id)
+    group_code = group_error(asked, request.group_id, rights.READ) or _commit_error(asked, request)
     response = oc.OffsetCommitResponse()
     for topic in request.topics:
         name = _name(asked, topic.name, topic.topic_id)
@@ -47,10 +50,15 @@ async def answer_offset_commit(
     return response
 
 
-def _generation_error(asked: Asked, group_id: str) -> ErrorCode:
-    """Return the error of a member: the group has none, or does not exist."""
-    if group_id in asked.broker.cluster.groups:
-        return ErrorCode.UNKNOWN_MEMBER_ID
+def _commit_error(asked: Asked, request: oc.OffsetCommitRequest) -> ErrorCode:
+    """Return the error of a member; of a client that names no generation in an unknown group."""
+    generation = request.generation_id_or_member_epoch
+    group = up_to_date(asked.broker, request.group_id)
+    if group is not None:
+        member = MemberIdentity(request.member_id, request.group_instance_id)
+        return refusal_code(group.machine.check_commit(member, generation, asked.broker.now()))
+    if generation < 0:
+        return ErrorCode.NONE
     if asked.version >= _FIRST_VERSION_WITH_NOT_FOUND:
         return ErrorCode.GROUP_ID_NOT_FOUND
     return ErrorCode.ILLEGAL_GENERATION
@@ -84,18 +92,6 @@ def _commit(
             ),
         )
     return group_code
-
-
-def _group_error(asked: Asked, group_id: str, operation: str) -> ErrorCode:
-    cluster = asked.broker.cluster
-    if not asked.may(operation, rights.GROUP, group_id):
-        return ErrorCode.GROUP_AUTHORIZATION_FAILED
-    if cluster.coordinator_of(group_id) != asked.broker.node_id:
-        return ErrorCode.NOT_COORDINATOR
-    group = cluster.groups.get(group_id)
-    if group is not None and group.is_loading:
-        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    return ErrorCode.NONE
 
 
 def _name(asked: Asked, name: str, topic_id: bytes) -> str | None:
@@ -156,20 +152,21 @@ def _in_old_form(topic: of.OffsetFetchResponseTopics) -> of.OffsetFetchResponseT
 def _group(asked: Asked, wanted: of.OffsetFetchRequestGroup) -> of.OffsetFetchResponseGroup:
     cluster = asked.broker.cluster
     answer = of.OffsetFetchResponseGroup(wanted.group_id)
-    answer.error_code = _group_error(asked, wanted.group_id, rights.DESCRIBE)
+    answer.error_code = group_error(asked, wanted.group_id, rights.DESCRIBE)
     if answer.error_code:
         return answer
-    group = cluster.groups.get(wanted.group_id) or ModelGroup(wanted.group_id)
+    group = cluster.groups.get(wanted.group_id)
+    offsets = group.offsets if group is not None else {}
     topics = wanted.topics
     if topics is None:
-        topics = _all_topics(asked, group)
-    answer.topics = [_topic(asked, group, each) for each in topics]
+        topics = _all_topics(asked, offsets)
+    answer.topics = [_topic(asked, offsets, each) for each in topics]
     return answer
 
 
-def _all_topics(asked: Asked, group: ModelGroup) -> list[of.OffsetFetchRequestTopics]:
+def _all_topics(asked: Asked, offsets: _Offsets) -> list[of.OffsetFetchRequestTopics]:
     by_name: dict[str, list[int]] = {}
-    for key in group.offsets:
+    for key in offsets:
         if asked.may(rights.DESCRIBE, rights.TOPIC, key.topic):
             by_name.setdefault(key.topic, []).append(key.partition)
     topics = asked.broker.cluster.topics
@@ -180,7 +177,7 @@ def _all_topics(asked: Asked, group: ModelGroup) -> list[of.OffsetFetchRequestTo
 
 
 def _topic(
-    asked: Asked, group: ModelGroup, wanted: of.OffsetFetchRequestTopics
+    asked: Asked, offsets: _Offsets, wanted: of.OffsetFetchRequestTopics
 ) -> of.OffsetFetchResponseTopics:
     name, code = _name(asked, wanted.name, wanted.topic_id), ErrorCode.NONE
     if name is None:
@@ -189,7 +186,7 @@ def _topic(
         code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     answer = of.OffsetFetchResponseTopics(wanted.name, wanted.topic_id)
     for index in wanted.partition_indexes:
-        found = _UNKNOWN if code else group.offsets.get(PartitionKey(name or "", index), _UNKNOWN)
+        found = _UNKNOWN if code else offsets.get(PartitionKey(name or "", index), _UNKNOWN)
         answer.partitions.append(of.OffsetFetchResponsePartitions(index, *found, error_code=code))
     return answer
 

@@ -102,11 +102,11 @@ class ClassicServers:
                 scope.cancel()
             for link in life.links:
                 link.reset()
-        self.cluster.stop_broker(node_id)
+        self.cluster.stop_broker(node_id, trio.current_time())
 
     def start_broker(self, node_id: int) -> None:
         """Let a broker come back; it knows no fetch session."""
-        self.cluster.start_broker(node_id)
+        self.cluster.start_broker(node_id, trio.current_time())
 
     def forget_sessions(self, node_id: int) -> None:
         """Lose a broker's fetch sessions."""

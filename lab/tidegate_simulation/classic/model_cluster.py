@@ -10,12 +10,15 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Final, Protocol
 
+from tidegate_coordination.groups.classic import ClassicGroup
+from tidegate_coordination.groups.settings import GroupSettings
+
 from .config_history import ConfigHistory
 from .log_faults import truncate
+from .model_group import ModelGroup
 from .model_topics import (
     NO_LEADER,
     CommittedOffset,
-    ModelGroup,
     ModelNode,
     ModelPartition,
     ModelTopic,
@@ -29,6 +32,11 @@ from .topic_settings import check_config
 
 _ID_BLOCK: Final = 1000
 _UUID_BYTES: Final = 16
+_NO_BOUND: Final = 2**31 - 1
+_GROUP_SETTINGS: Final = GroupSettings(
+    max_join_bytes=_NO_BOUND, max_assignment_bytes=_NO_BOUND, max_pending_members=_NO_BOUND
+)
+"""Kafka's defaults, without the bounds that only Tidegate has."""
 
 
 def _ignore(key: PartitionKey | None) -> None:
@@ -54,6 +62,7 @@ class ModelCluster:
     names: the topics' names by their ids.
     broker_configs: what DescribeConfigs answers for a broker.
     creates_topics: Metadata creates the topics that it is asked for (auto.create.topics.enable).
+    group_settings: of the groups that are made from now on.
     observers: see Observer.
     """
 
@@ -71,6 +80,7 @@ class ModelCluster:
         self.rights = Rights()
         self.broker_configs: dict[str, str] = {"auto.create.topics.enable": "false"}
         self.creates_topics = False
+        self.group_settings = _GROUP_SETTINGS
         self.observers: list[Observer] = []
         self.controller = NO_LEADER
         self.changed: Callable[[PartitionKey | None], None] = _ignore
@@ -90,14 +100,18 @@ class ModelCluster:
         """The brokers that metadata shows."""
         return [each for each in self.nodes.values() if each.is_up]
 
-    def stop_broker(self, node_id: int) -> None:
-        """Take a broker out: its partitions get another leader in sync, or none."""
+    def stop_broker(self, node_id: int, now: float) -> None:
+        """Take a broker out: its partitions get another leader in sync, or none.
+
+        Its groups get another coordinator, or none.
+        """
         self.nodes[node_id].is_up = False
         self._blocks.pop(node_id, None)
         if self.controller == node_id:
             self.controller = next((each.node_id for each in self.running), NO_LEADER)
         for partition in self._all_partitions():
             self._leave(partition, node_id)
+        self._move_groups(now)
         self.changed(None)
 
     def _leave(self, partition: ModelPartition, node_id: int) -> None:
@@ -107,7 +121,7 @@ class ModelCluster:
         if partition.leader == node_id:
             partition.set_leader(next((each for each in partition.isr if self._is_up(each)), -1))
 
-    def start_broker(self, node_id: int) -> None:
+    def start_broker(self, node_id: int, now: float) -> None:
         """Let a broker come back, in sync at once; partitions without a leader get one."""
         self.nodes[node_id].is_up = True
         for partition in self._all_partitions():
@@ -117,6 +131,7 @@ class ModelCluster:
                 partition.set_leader(node_id)
             if node_id not in partition.isr and partition.leader != NO_LEADER:
                 partition.isr.append(node_id)
+        self._move_groups(now)
         self.changed(None)
 
     def _is_up(self, node_id: int) -> bool:
@@ -306,6 +321,29 @@ class ModelCluster:
         nodes = [each.node_id for each in self.running]
         return nodes[sum(key.encode()) % len(nodes)] if nodes else NO_LEADER
 
+    def _move_groups(self, now: float) -> None:
+        for group in self.groups.values():
+            coordinator = self.coordinator_of(group.group_id)
+            if coordinator != group.coordinator:
+                group.move(coordinator, now)
+
+    def group(self, group_id: str) -> ModelGroup:
+        """Return a group; an unknown one comes to be."""
+        found = self.groups.get(group_id)
+        if found is None:
+            machine = ClassicGroup(group_id, 0, self.group_settings)
+            found = self.groups[group_id] = ModelGroup(machine, self.coordinator_of(group_id))
+        return found
+
     def commit_offset(self, group_id: str, key: PartitionKey, committed: CommittedOffset) -> None:
         """Store a group's offset; the group comes to be with its first one."""
-        self.groups.setdefault(group_id, ModelGroup(group_id)).offsets[key] = committed
+        self.group(group_id).offsets[key] = committed
+
+    def begin_loading(self, group_id: str, now: float) -> None:
+        """Let a group's coordinator read its log, as after a move; see ModelGroup."""
+        self.groups[group_id].begin_loading(now)
+        self.changed(None)
+
+    def end_loading(self, group_id: str, now: float) -> None:
+        """Let a group's coordinator have read its log."""
+        self.groups[group_id].end_loading(now)

@@ -1,4 +1,4 @@
-"""Topics, partitions, groups and brokers of the model: plain data.  Pure."""
+"""Topics, partitions and brokers of the model: plain data.  Pure."""
 
 from __future__ import annotations
 
@@ -78,17 +78,6 @@ class CommittedOffset(NamedTuple):
     offset: int
     leader_epoch: int
     metadata: str
-
-
-@dataclass(slots=True, eq=False)
-class ModelGroup:
-    """A group without members: only committed offsets.  is_loading: its coordinator just moved."""
-
-    group_id: str
-    offsets: dict[PartitionKey, CommittedOffset] = field(
-        default_factory=dict[PartitionKey, CommittedOffset]
-    )
-    is_loading: bool = False
 
 
 @dataclass(slots=True, eq=False)
