@@ -14,7 +14,7 @@ from tidegate_protocol.messages import describe_configs as dc
 from tidegate_protocol.messages import describe_producers as dp
 from tidegate_protocol.messages import find_coordinator as fc
 from tidegate_protocol.messages import init_producer_id as ip
-from tidegate_protocol.messages import list_groups as lg
+from tidegate_protocol.messages import list_transactions as lt
 from tidegate_protocol.messages import metadata as md
 from tidegate_protocol.messages import offset_commit as oc
 from tidegate_protocol.messages import offset_fetch as of
@@ -145,7 +145,7 @@ async def test_a_release_announces_what_it_speaks(autojump_clock: MockClock) -> 
 async def test_unknown_requests_close_the_connection(autojump_clock: MockClock) -> None:
     async with classic_world(profile=KAFKA_2_1) as world:
         for api, version, request in (
-            ("ListGroups", 2, lg.ListGroupsRequest()),
+            ("ListTransactions", 0, lt.ListTransactionsRequest()),
             ("Metadata", 8, md.MetadataRequest()),
         ):
             client = await world.client()

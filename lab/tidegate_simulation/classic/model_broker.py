@@ -25,17 +25,23 @@ from tidegate_protocol.messages import (
     api_versions,
     describe_cluster,
     describe_configs,
+    describe_groups,
     describe_producers,
     fetch,
     find_coordinator,
+    heartbeat,
     incremental_alter_configs,
     init_producer_id,
+    join_group,
+    leave_group,
+    list_groups,
     list_offsets,
     metadata,
     offset_commit,
     offset_fetch,
     offset_for_leader_epoch,
     produce,
+    sync_group,
 )
 from tidegate_protocol.primitives import Buffer
 
@@ -52,7 +58,14 @@ from .answer_configs import (
     answer_incremental_alter_configs,
 )
 from .answer_fetch import answer_fetch
+from .answer_group_views import answer_describe_groups, answer_list_groups
 from .answer_groups import answer_init_producer_id, answer_offset_commit, answer_offset_fetch
+from .answer_members import (
+    answer_heartbeat,
+    answer_join_group,
+    answer_leave_group,
+    answer_sync_group,
+)
 from .answer_offsets import answer_epochs, answer_list_offsets, answer_producers
 from .answer_produce import answer_produce
 from .broker_state import Asked, BrokerState, ConnectionClosed
@@ -75,6 +88,12 @@ _APIS: Final = {
     ApiKey.OFFSET_COMMIT: _Api(offset_commit, answer_offset_commit),
     ApiKey.OFFSET_FETCH: _Api(offset_fetch, answer_offset_fetch),
     ApiKey.FIND_COORDINATOR: _Api(find_coordinator, answer_find_coordinator),
+    ApiKey.JOIN_GROUP: _Api(join_group, answer_join_group),
+    ApiKey.HEARTBEAT: _Api(heartbeat, answer_heartbeat),
+    ApiKey.LEAVE_GROUP: _Api(leave_group, answer_leave_group),
+    ApiKey.SYNC_GROUP: _Api(sync_group, answer_sync_group),
+    ApiKey.DESCRIBE_GROUPS: _Api(describe_groups, answer_describe_groups),
+    ApiKey.LIST_GROUPS: _Api(list_groups, answer_list_groups),
     ApiKey.API_VERSIONS: _Api(api_versions, answer_api_versions),
     ApiKey.INIT_PRODUCER_ID: _Api(init_producer_id, answer_init_producer_id),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: _Api(offset_for_leader_epoch, answer_epochs),

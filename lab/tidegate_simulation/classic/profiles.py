@@ -6,8 +6,8 @@ codecs know.  It announces what the release announces, so that clients choose as
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from tidegate_protocol.apis import APIS, ApiKey
@@ -30,6 +30,11 @@ class Profile:
         facts = APIS.get(api_key)
         return facts is not None and max(first, facts.min_version) <= version <= last
 
+    def without(self, apis: Collection[int]) -> Profile:
+        """Return the release with some APIs turned off."""
+        kept = {key: each for key, each in self.versions.items() if key not in apis}
+        return replace(self, versions=kept)
+
 
 SERVED: Final = (
     ApiKey.PRODUCE,
@@ -39,6 +44,12 @@ SERVED: Final = (
     ApiKey.OFFSET_COMMIT,
     ApiKey.OFFSET_FETCH,
     ApiKey.FIND_COORDINATOR,
+    ApiKey.JOIN_GROUP,
+    ApiKey.HEARTBEAT,
+    ApiKey.LEAVE_GROUP,
+    ApiKey.SYNC_GROUP,
+    ApiKey.DESCRIBE_GROUPS,
+    ApiKey.LIST_GROUPS,
     ApiKey.API_VERSIONS,
     ApiKey.INIT_PRODUCER_ID,
     ApiKey.OFFSET_FOR_LEADER_EPOCH,
@@ -48,6 +59,15 @@ SERVED: Final = (
     ApiKey.DESCRIBE_CLUSTER,
     ApiKey.DESCRIBE_PRODUCERS,
 )
+MEMBERS_APIS: Final = (
+    ApiKey.JOIN_GROUP,
+    ApiKey.HEARTBEAT,
+    ApiKey.LEAVE_GROUP,
+    ApiKey.SYNC_GROUP,
+    ApiKey.DESCRIBE_GROUPS,
+    ApiKey.LIST_GROUPS,
+)
+"""Of groups with members, and of the tools that manage groups."""
 
 KAFKA_4_3: Final = Profile(
     "4.3.1",
@@ -79,6 +99,12 @@ KAFKA_3_9: Final = Profile(
         ApiKey.OFFSET_COMMIT: (0, 9),
         ApiKey.OFFSET_FETCH: (0, 9),
         ApiKey.FIND_COORDINATOR: (0, 6),
+        ApiKey.JOIN_GROUP: (0, 9),
+        ApiKey.HEARTBEAT: (0, 4),
+        ApiKey.LEAVE_GROUP: (0, 5),
+        ApiKey.SYNC_GROUP: (0, 5),
+        ApiKey.DESCRIBE_GROUPS: (0, 5),
+        ApiKey.LIST_GROUPS: (0, 5),
         ApiKey.API_VERSIONS: (0, 4),
         ApiKey.INIT_PRODUCER_ID: (0, 5),
         ApiKey.OFFSET_FOR_LEADER_EPOCH: (0, 4),
@@ -99,6 +125,12 @@ KAFKA_2_1: Final = Profile(
         ApiKey.OFFSET_COMMIT: (0, 6),
         ApiKey.OFFSET_FETCH: (0, 5),
         ApiKey.FIND_COORDINATOR: (0, 2),
+        ApiKey.JOIN_GROUP: (0, 3),
+        ApiKey.HEARTBEAT: (0, 2),
+        ApiKey.LEAVE_GROUP: (0, 2),
+        ApiKey.SYNC_GROUP: (0, 2),
+        ApiKey.DESCRIBE_GROUPS: (0, 2),
+        ApiKey.LIST_GROUPS: (0, 2),
         ApiKey.API_VERSIONS: (0, 2),
         ApiKey.INIT_PRODUCER_ID: (0, 1),
         ApiKey.OFFSET_FOR_LEADER_EPOCH: (0, 2),

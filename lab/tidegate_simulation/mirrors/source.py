@@ -16,6 +16,7 @@ from tidegate_coordination.classic.properties import ClientProperties
 from ..classic.dial import ClassicServers, open_servers
 from ..classic.model_cluster import ModelCluster
 from ..classic.model_topics import ModelPartition, PartitionKey
+from ..classic.profiles import KAFKA_4_3, MEMBERS_APIS
 from ..classic.topic_settings import TopicSettings
 from .forward_journal import ForwardJournal
 
@@ -25,6 +26,9 @@ LINK: Final = "src"
 TOPICS: Final = {"mirrored": 2, "mirrored-compact": 1}
 PATTERN: Final = "mirrored.*"
 MAX_TOPICS: Final = 4
+# No client of a source joins a group.  A longer ApiVersions answer would cross the wire in other
+# pieces, so each seed with a link would become another run.
+_PROFILE: Final = KAFKA_4_3.without(MEMBERS_APIS)
 _EPOCH_AT: Final = 12
 _EPOCH_BYTES: Final = 4
 
@@ -33,7 +37,7 @@ class Source:
     """See the module's head.  servers: its brokers.  journal: of what gateways forwarded."""
 
     def __init__(self, brokers: int, rng: Random, config_seconds: float = 0.0) -> None:
-        self.cluster: Final = ModelCluster(rng, cluster_id="source-cluster")
+        self.cluster: Final = ModelCluster(rng, cluster_id="source-cluster", profile=_PROFILE)
         self.rng: Final = rng
         self.servers: ClassicServers
         self.journal: Final = ForwardJournal()
