@@ -10,6 +10,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from tests.worlds.classic_client import ClassicClient, ClassicWorld
 from tidegate_protocol.consumer_protocol import encode_subscription
+from tidegate_protocol.messages import delete_groups as dg
 from tidegate_protocol.messages import describe_groups as sg
 from tidegate_protocol.messages import heartbeat as hb
 from tidegate_protocol.messages import join_group as jg
@@ -177,3 +178,11 @@ async def described(world: ClassicWorld, version: int = 6) -> sg.DescribedGroup:
     [group] = (await client.call("DescribeGroups", version, request)).groups
     found: sg.DescribedGroup = group
     return found
+
+
+async def deleted(world: ClassicWorld) -> int:
+    """Delete the group; return the error."""
+    client = await world.client(world.cluster.coordinator_of(GROUP))
+    [result] = (await client.call("DeleteGroups", 2, dg.DeleteGroupsRequest([GROUP]))).results
+    code: int = result.error_code
+    return code

@@ -23,6 +23,7 @@ from tidegate_protocol.headers import (
 from tidegate_protocol.messages import (
     alter_configs,
     api_versions,
+    delete_groups,
     describe_cluster,
     describe_configs,
     describe_groups,
@@ -38,6 +39,7 @@ from tidegate_protocol.messages import (
     list_offsets,
     metadata,
     offset_commit,
+    offset_delete,
     offset_fetch,
     offset_for_leader_epoch,
     produce,
@@ -58,6 +60,7 @@ from .answer_configs import (
     answer_incremental_alter_configs,
 )
 from .answer_fetch import answer_fetch
+from .answer_group_deletions import answer_delete_groups, answer_offset_delete
 from .answer_group_views import answer_describe_groups, answer_list_groups
 from .answer_groups import answer_init_producer_id, answer_offset_commit, answer_offset_fetch
 from .answer_members import (
@@ -99,9 +102,11 @@ _APIS: Final = {
     ApiKey.OFFSET_FOR_LEADER_EPOCH: _Api(offset_for_leader_epoch, answer_epochs),
     ApiKey.DESCRIBE_CONFIGS: _Api(describe_configs, answer_describe_configs),
     ApiKey.ALTER_CONFIGS: _Api(alter_configs, answer_alter_configs),
+    ApiKey.DELETE_GROUPS: _Api(delete_groups, answer_delete_groups),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _Api(
         incremental_alter_configs, answer_incremental_alter_configs
     ),
+    ApiKey.OFFSET_DELETE: _Api(offset_delete, answer_offset_delete),
     ApiKey.DESCRIBE_CLUSTER: _Api(describe_cluster, answer_describe_cluster),
     ApiKey.DESCRIBE_PRODUCERS: _Api(describe_producers, answer_producers),
 }

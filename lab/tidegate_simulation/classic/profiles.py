@@ -55,7 +55,9 @@ SERVED: Final = (
     ApiKey.OFFSET_FOR_LEADER_EPOCH,
     ApiKey.DESCRIBE_CONFIGS,
     ApiKey.ALTER_CONFIGS,
+    ApiKey.DELETE_GROUPS,
     ApiKey.INCREMENTAL_ALTER_CONFIGS,
+    ApiKey.OFFSET_DELETE,
     ApiKey.DESCRIBE_CLUSTER,
     ApiKey.DESCRIBE_PRODUCERS,
 )
@@ -66,6 +68,8 @@ MEMBERS_APIS: Final = (
     ApiKey.SYNC_GROUP,
     ApiKey.DESCRIBE_GROUPS,
     ApiKey.LIST_GROUPS,
+    ApiKey.DELETE_GROUPS,
+    ApiKey.OFFSET_DELETE,
 )
 """Of groups with members, and of the tools that manage groups."""
 
@@ -110,7 +114,9 @@ KAFKA_3_9: Final = Profile(
         ApiKey.OFFSET_FOR_LEADER_EPOCH: (0, 4),
         ApiKey.DESCRIBE_CONFIGS: (0, 4),
         ApiKey.ALTER_CONFIGS: (0, 2),
+        ApiKey.DELETE_GROUPS: (0, 2),
         ApiKey.INCREMENTAL_ALTER_CONFIGS: (0, 1),
+        ApiKey.OFFSET_DELETE: (0, 0),
         ApiKey.DESCRIBE_CLUSTER: (0, 1),
         ApiKey.DESCRIBE_PRODUCERS: (0, 0),
     },
@@ -136,6 +142,7 @@ KAFKA_2_1: Final = Profile(
         ApiKey.OFFSET_FOR_LEADER_EPOCH: (0, 2),
         ApiKey.DESCRIBE_CONFIGS: (0, 2),
         ApiKey.ALTER_CONFIGS: (0, 1),
+        ApiKey.DELETE_GROUPS: (0, 1),
     },
 )
 PROFILES: Final = {each.release: each for each in (KAFKA_4_3, KAFKA_3_9, KAFKA_2_1)}
