@@ -18,6 +18,9 @@ from .partition_mirror import PartitionMirror
 MAX_BYTES: Final = 8 << 20
 PARTITION_BYTES: Final = 1 << 20
 MIN_BYTES: Final = 256 << 10
+_EPOCHS_SINCE: Final = 12
+"""From this version of Fetch on, a source says where its history parts from the copy's."""
+_NO_EPOCH: Final = -1
 _NO_SESSION: Final = -1
 
 
@@ -39,11 +42,16 @@ def asked_now(mirrors: Sequence[PartitionMirror]) -> list[Asked]:
 
 
 def fetch_request(
-    asked: Sequence[Asked], wait_seconds: float, max_bytes: int, *, min_bytes: int | None = None
+    asked: Sequence[Asked],
+    version: int,
+    wait_seconds: float,
+    max_bytes: int,
+    min_bytes: int = MIN_BYTES,
 ) -> FetchRequest:
     """Return the request for these partitions, in their order.
 
-    max_bytes: of the answer, at most MAX_BYTES; brokers exceed it by one batch at most.
+    version: of Fetch.  max_bytes: of the answer, at most MAX_BYTES; brokers exceed it by one batch
+    at most.
 
     The source answers once it has min_bytes, or after wait_seconds.  By default these are
     MIN_BYTES: so a mirror of partitions that trickle writes few runs.
@@ -55,13 +63,13 @@ def fetch_request(
         partition = FetchPartition(
             mirror.index,
             fetch_offset=position,
-            last_fetched_epoch=mirror.epoch,
+            last_fetched_epoch=mirror.epoch if version >= _EPOCHS_SINCE else _NO_EPOCH,
             partition_max_bytes=PARTITION_BYTES,
         )
         topics[-1].partitions.append(partition)
     return FetchRequest(
         max_wait_ms=int(wait_seconds * 1000),
-        min_bytes=MIN_BYTES if min_bytes is None else min_bytes,
+        min_bytes=min_bytes,
         max_bytes=min(max_bytes, MAX_BYTES),
         session_epoch=_NO_SESSION,
         topics=topics,

@@ -34,7 +34,7 @@ from tidegate_protocol.messages.fetch import FetchResponse, PartitionData
 
 from ..produce.wal_writer import WalWriter
 from .assignment import candidates, mirrored_by, mirrored_topics
-from .fetch_round import Asked, answers, asked_now, fetch_request
+from .fetch_round import MIN_BYTES, Asked, answers, asked_now, fetch_request
 from .mirror_tokens import MirrorBytes, write
 from .partition_mirror import PartitionMirror
 
@@ -230,14 +230,14 @@ class LinkMirror:
 
     async def _fetch(self, node_id: int, asked: Sequence[Asked]) -> FetchResponse:
         max_bytes = self._held.share_of(len(self._fetched))
+        lane, wait_seconds, min_bytes = _FETCHES, self._wait_seconds, MIN_BYTES
         if self._is_hurried:  # the broker answers the fetches of a connection one after another
-            connection = await self._cluster.connection(node_id, _HURRIED_FETCHES)
-            request = fetch_request(asked, HURRY_SECONDS, max_bytes, min_bytes=1)
-        else:
-            connection = await self._cluster.connection(node_id, _FETCHES)
-            request = fetch_request(asked, self._wait_seconds, max_bytes)
+            lane, wait_seconds, min_bytes = _HURRIED_FETCHES, HURRY_SECONDS, 1
+        connection = await self._cluster.connection(node_id, lane)
         response: FetchResponse = await connection.call(
-            "Fetch", request, wait_seconds=self._wait_seconds
+            "Fetch",
+            lambda version: fetch_request(asked, version, wait_seconds, max_bytes, min_bytes),
+            wait_seconds=self._wait_seconds,
         )
         return response
 

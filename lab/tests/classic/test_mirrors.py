@@ -37,6 +37,7 @@ from tidegate_simulation.classic.log_faults import (
 )
 from tidegate_simulation.classic.model_cluster import ModelCluster
 from tidegate_simulation.classic.model_log import WATERMARK, ModelLog
+from tidegate_simulation.classic.profiles import KAFKA_2_1, KAFKA_3_9, KAFKA_4_3, Profile
 from tidegate_simulation.classic.topic_settings import TopicSettings
 
 NOW_MS = 1_700_000_000_000
@@ -156,8 +157,8 @@ async def becomes(holds: Callable[[], object]) -> None:
 
 
 @asynccontextmanager
-async def mirroring(gateways: int = 1) -> AsyncIterator[World]:
-    source = ModelCluster(Random(1))
+async def mirroring(gateways: int = 1, *, profile: Profile = KAFKA_4_3) -> AsyncIterator[World]:
+    source = ModelCluster(Random(1), profile=profile)
     for node_id in (1, 2):
         source.add_broker(node_id, f"b{node_id}", 9092)
     source.create_topic("t", 2, replication_factor=2)
@@ -181,6 +182,16 @@ async def test_a_topic_is_copied_with_its_id_and_every_byte(autojump_clock: Mock
         copy = await world.copied()
         assert copy.topic_id == world.source.topics["t"].topic_id
         assert copy.producers[7].epoch == 0
+
+
+@pytest.mark.parametrize("profile", [KAFKA_2_1, KAFKA_3_9])
+async def test_an_older_source_is_copied(profile: Profile, autojump_clock: MockClock) -> None:
+    async with mirroring(profile=profile) as world:
+        world.write(3)
+        await world.link()
+        world.write(1, producer_id=7, producer_epoch=0, base_sequence=0)
+        world.write(2)
+        await world.copied()
 
 
 async def test_leader_epochs_are_the_sources(autojump_clock: MockClock) -> None:

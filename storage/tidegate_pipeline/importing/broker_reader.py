@@ -12,6 +12,7 @@ from typing import Final, cast
 import trio
 
 from tidegate_coordination.classic.cluster import ClassicCluster
+from tidegate_coordination.classic.connection import MakeRequest
 from tidegate_coordination.classic.dialling import Dial, dial_of
 from tidegate_coordination.classic.errors import Refused
 from tidegate_coordination.classic.metadata import topic_id_of
@@ -33,6 +34,9 @@ WAIT_MS: Final = 500
 EMPTY_ANSWERS: Final = 3
 """So often a broker answers without batches below its end before that is believed: it also waits
 for tiered storage."""
+_EPOCHS_SINCE: Final = 12
+"""From this version of Fetch on, a source says where its history parts from the copy's."""
+_NO_EPOCH: Final = -1
 _NO_SESSION: Final = -1
 
 
@@ -65,7 +69,10 @@ class BrokerReader:
     async def read(self, unit: ImportUnit, position: int, epoch: int) -> Portion:
         """See Reader."""
         await self._check_topic(unit)
-        request = _request(unit, position, epoch)
+
+        def request(version: int) -> FetchRequest:
+            return _request(unit, position, epoch if version >= _EPOCHS_SINCE else _NO_EPOCH)
+
         data = await self._fetched(unit, request, position)
         for _ in range(EMPTY_ANSWERS - 1):
             if data.records or data.high_watermark <= position:
@@ -88,7 +95,7 @@ class BrokerReader:
             raise SourceFailed(f"the source has another topic {unit.topic} now")
 
     async def _fetched(
-        self, unit: ImportUnit, request: FetchRequest, position: int
+        self, unit: ImportUnit, request: MakeRequest, position: int
     ) -> PartitionData:
         response: FetchResponse = await self._cluster.call_leader(
             unit.topic, unit.partition, "Fetch", request, wait_seconds=WAIT_MS / 1000
