@@ -69,7 +69,8 @@ class FamilyLedger:
     """All that one family's clients printed.
 
     acknowledged_at, consumed_at: by partition, when something came, in ms, rising.
-    is_idempotent: else its producer may write a record again, or after later ones.
+    is_idempotent: else its producer may write a record again, or after later ones.  joins: how
+    often its group member got partitions.
     """
 
     name: str
@@ -82,6 +83,7 @@ class FamilyLedger:
     problems: list[str] = field(default_factory=list)
     consumed: int = 0
     commits: int = 0
+    joins: int = 0
     is_done: bool = False
     _positions: dict[int, int] = field(default_factory=dict)
     _floors: dict[int, int] = field(default_factory=dict)
@@ -128,6 +130,7 @@ class FamilyLedger:
 
         For the committed offsets are asked for now, and a commit may be under way.
         """
+        self.joins += 1
         self._positions.clear()
         self._floors = {partition: each.committed for partition, each in self.progress.items()}
 

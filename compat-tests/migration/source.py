@@ -43,9 +43,10 @@ class Source:
         wanted = NewTopic(topic, PARTITIONS, self._replicas, config=config)
         self._admin.create_topics([wanted])[topic].result(PATIENCE_SECONDS)
 
-    def ends(self, topic: str) -> list[int]:
-        """Return where the partitions end."""
-        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "ends"})
+    def ends(self, topic: str, bootstrap: str = "") -> list[int]:
+        """Return where the partitions end, here or at another cluster."""
+        servers = bootstrap or self.bootstrap
+        consumer = Consumer({"bootstrap.servers": servers, "group.id": "ends"})
         try:
             return [
                 consumer.get_watermark_offsets(TopicPartition(topic, each), timeout=30)[1]

@@ -86,6 +86,7 @@ class SwitchRun:
     def __init__(
         self, world: World, source: Source, options: Options, logs: Path, say: Say
     ) -> None:
+        self.link = LINK
         self._world = world
         self._source = source
         self._options = options
@@ -142,7 +143,7 @@ class SwitchRun:
     def _await_copy(self, topic: str) -> None:
         deadline = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < deadline:
-            status = self._link("status", LINK, may_fail=True)
+            status = self._link("status", self.link, may_fail=True)
             if any(each["topic"] == topic for each in status["copies"]):
                 return
             time.sleep(0.5)
@@ -179,7 +180,7 @@ class SwitchRun:
             tries += 1
             begun_ms = now_ms()
             try:
-                told = self._link(step, LINK, topic, "--yes", may_fail=True) or {}
+                told = self._link(step, self.link, topic, "--yes", may_fail=True) or {}
             except subprocess.TimeoutExpired:
                 told = {"reason": f"the command has not ended in {COMMAND_SECONDS:.0f} s"}
             ended_ms = now_ms()
@@ -258,7 +259,7 @@ class SwitchRun:
         found = [f"{topic}: {len(wrong)} records differ, {sorted(wrong)[:3]}"] if wrong else []
         if self._source.limit(topic) == "0":
             found.append(f"{topic} is fenced at its source")
-        compared = self._link("verify", LINK, "--topic", topic, may_fail=True)
+        compared = self._link("verify", self.link, "--topic", topic, may_fail=True)
         return found + [
             f"{topic}-{each['partition']}: {each['difference']}"
             for each in compared

@@ -36,6 +36,8 @@ from .groups.group_manager import GroupManager
 from .handlers import make_handlers
 from .links.fence_watch import FenceWatch
 from .links.forwards import Forwards
+from .links.group_fence_watch import GroupFenceWatch
+from .links.group_forwards import GroupForwards
 from .links.links import Links
 from .network.arenas import ArenaPool
 from .network.call import Peer
@@ -150,6 +152,7 @@ class Gateway:
         yield "mirror topics", self.links.run
         yield "forward writes", self.forwards.run
         yield "reach fences", self.fences.run
+        yield "reach fences of groups", self.group_fences.run
         if self.neighbours is not None:
             yield "look whether gateways answer", self.neighbours.run
         yield "back the metadata log up", self.backup.run
@@ -234,6 +237,8 @@ class Gateway:
         self.forwards = Forwards(
             self.coordinator, self.links, settings.int("link.forward.bytes.max")
         )
+        self.group_forwards = GroupForwards(self.coordinator, self.links.running)
+        self.group_fences = GroupFenceWatch(self.coordinator, self.group_forwards)
         self.fences = FenceWatch(self.coordinator, self._drained, self.links.on_fence)
 
     async def _drained(self, fence: Fence) -> None:
@@ -333,6 +338,7 @@ class Gateway:
             self.read_ahead,
             self.reply_memory,
             self.groups,
+            self.group_forwards,
             self.transactions,
             self.settings,
             cluster=self.cluster_settings,

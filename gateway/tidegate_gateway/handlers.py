@@ -17,6 +17,7 @@ from .fetch.fetch_waiters import FetchWaiters
 from .fetch.log_reader import LogReader
 from .fetch.read_ahead import ReadAhead
 from .groups.group_manager import GroupManager
+from .links.group_forwards import GroupForwards
 from .links.linked_names import LinkedNames
 from .network.call import Handler
 from .network.reply_memory import ReplyMemory
@@ -33,6 +34,14 @@ from .requests.configs.list_config_resources import ListConfigResourcesHandler
 from .requests.groups.delete_groups import DeleteGroups
 from .requests.groups.describe_groups import DescribeGroups
 from .requests.groups.find_coordinator import FindCoordinator
+from .requests.groups.forwarded import (
+    ForwardedHeartbeat,
+    ForwardedJoinGroup,
+    ForwardedLeaveGroup,
+    ForwardedOffsetCommit,
+    ForwardedOffsetDelete,
+    ForwardedSyncGroup,
+)
 from .requests.groups.heartbeat import Heartbeat
 from .requests.groups.join_group import JoinGroup
 from .requests.groups.leave_group import LeaveGroup
@@ -76,6 +85,7 @@ def make_handlers(
     read_ahead: ReadAhead,
     reply_memory: ReplyMemory,
     groups: GroupManager,
+    forwards: GroupForwards,
     steps: TransactionSteps,
     settings: BrokerSettings,
     *,
@@ -104,8 +114,8 @@ def make_handlers(
             min_file_bytes=min_file_bytes,
         ),
         *_admin_handlers(coordinator, settings, cluster, view, rng=rng),
-        *_group_handlers(coordinator, groups, settings, view, rng=rng),
-        *_transaction_handlers(coordinator, groups, steps, cluster, blocking, now_ms),
+        *_group_handlers(coordinator, groups, forwards, settings, view, rng=rng),
+        *_transaction_handlers(coordinator, groups, forwards, steps, cluster, blocking, now_ms),
     ]
     served = [ApiKey.PRODUCE, ApiKey.API_VERSIONS, *(each.api_key for each in handlers)]
     return [ApiVersions(served, coordinator.state), *handlers]
@@ -143,6 +153,7 @@ def _data_handlers(
 def _transaction_handlers(
     coordinator: Coordinator,
     groups: GroupManager,
+    forwards: GroupForwards,
     steps: TransactionSteps,
     cluster: ClusterSettings,
     blocking: Blocking,
@@ -151,8 +162,8 @@ def _transaction_handlers(
     return [
         InitProducerId(steps, partial(cluster.time, "transaction.max.timeout.ms")),
         AddPartitionsToTxn(coordinator, steps),
-        AddOffsetsToTxn(steps),
-        TxnOffsetCommit(coordinator, groups, steps),
+        AddOffsetsToTxn(steps, forwards),
+        TxnOffsetCommit(coordinator, groups, steps, forwards),
         EndTxn(steps),
         WriteTxnMarkers(steps),
         DescribeTransactions(coordinator),
@@ -202,22 +213,24 @@ def _admin_handlers(
 def _group_handlers(
     coordinator: Coordinator,
     groups: GroupManager,
+    forwards: GroupForwards,
     settings: BrokerSettings,
     view: ClusterView,
     *,
     rng: Random,
 ) -> list[Handler]:
     internal_topics = InternalTopics(coordinator, settings, lambda: rng.randbytes(16))
+    topics = coordinator.state.topics
     return [
         FindCoordinator(coordinator, internal_topics, groups, view),
-        JoinGroup(groups),
-        SyncGroup(groups),
-        Heartbeat(groups),
-        LeaveGroup(groups),
-        ListGroups(coordinator, groups),
-        DescribeGroups(groups),
-        DeleteGroups(groups),
-        OffsetCommit(coordinator, groups),
-        OffsetFetch(coordinator),
-        OffsetDelete(coordinator, groups),
+        ForwardedJoinGroup(JoinGroup(groups), forwards, topics),
+        ForwardedSyncGroup(SyncGroup(groups), forwards, topics),
+        ForwardedHeartbeat(Heartbeat(groups), forwards, topics),
+        ForwardedLeaveGroup(LeaveGroup(groups), forwards, topics),
+        ListGroups(coordinator, groups, forwards),
+        DescribeGroups(groups, forwards),
+        DeleteGroups(groups, forwards),
+        ForwardedOffsetCommit(OffsetCommit(coordinator, groups), forwards, topics),
+        OffsetFetch(coordinator, forwards),
+        ForwardedOffsetDelete(OffsetDelete(coordinator, groups), forwards, topics),
     ]

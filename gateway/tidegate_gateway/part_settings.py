@@ -54,6 +54,7 @@ def link_settings(settings: BrokerSettings) -> LinkSettings:
         held_bytes=settings.int("link.held.bytes.max"),
         wait_seconds=settings.int("link.fetch.wait.ms") / 1000,
         sync_seconds=settings.int("link.topics.interval.ms") / 1000,
+        group_lines=settings.int("link.group.requests.max"),
     )
 
 

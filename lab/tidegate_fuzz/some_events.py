@@ -166,6 +166,11 @@ def _of_links() -> list[ev.Event]:
         kev.TopicsFenced(5, "old", (kev.FencedTopic(_MIRRORED_ID, ""),)),
         kev.TopicsSwitched(5),
         kev.SwitchesFinished("old", (_MIRRORED_ID,)),
+        kev.GroupsFenced(1, "old", ("billing",)),
+        kev.GroupFenceReached(1, 1, (kev.ForwardedMember("billing", "c-1", 3, "c-1", 45_000, -1),)),
+        kev.GroupsUnfenced(1, "late"),
+        kev.GroupsFenced(2, "old", ("billing", "audit")),
+        kev.GroupsMoved(2),
         ev.TopicDeleted(_MIRRORED_ID),
         kev.LinkRemoved("old"),
     ]

@@ -19,6 +19,7 @@ from .members.contenders import Contender, GroupDeleter, Resumer
 from .members.groups import Committer, CommitterOfAll, Pauser
 from .members.members import GroupMember
 from .mirrors.forward_clients import Forwarder, ForwardPipeliner
+from .mirrors.group_clients import GroupMover, RemoteCommitter, RemoteMember
 from .mirrors.linker import Linker
 from .mirrors.mirror_readers import MirrorReader
 from .mirrors.source import Source
@@ -125,6 +126,10 @@ def _with_mirrors(workload: Workload, others: list[Actor], source: Source) -> li
         named += [(f"forward pipeliner {number}", ForwardPipeliner) for number in range(1, 4)]
     if workload.world.plan.links.switches:
         named.append(("switcher", Switcher))
+    if workload.world.plan.links.groups:
+        named += [("remote committer 1", RemoteCommitter), ("remote committer 2", RemoteCommitter)]
+        named += [(f"remote member {number}", RemoteMember) for number in range(1, 4)]
+        named.append(("group mover", GroupMover))
     return [*others, *(make(workload, name, source) for name, make in named)]
 
 

@@ -195,7 +195,9 @@ class _Run:
         if not self.plan.links.is_on:
             return await self._live(world, nursery)
         links = self.plan.links
-        self._source = source = Source(links.brokers, world.rng("source"), links.config_seconds)
+        self._source = source = Source(
+            links.brokers, world.rng("source"), links.config_seconds, has_groups=links.groups
+        )
         async with source.run() as source.servers:
             source.servers.latency_seconds = self.plan.links.latency_seconds
             source.journal.complain = world.complain

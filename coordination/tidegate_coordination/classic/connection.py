@@ -92,7 +92,11 @@ async def open_connection(
     with trio.move_on_after(seconds):
         stream = await _dialled(dial, broker)
         connection = BrokerConnection(broker, stream, properties, max_answer_bytes)
-        nursery.start_soon(connection.receive)
+        try:
+            nursery.start_soon(connection.receive)
+        except RuntimeError as error:
+            await trio.aclose_forcefully(stream)
+            raise BrokerUnreachable("the client of this cluster is closed.") from error
         try:
             await connection.set_up()
         except BaseException as error:
@@ -169,6 +173,7 @@ class BrokerConnection:
         min_version: int = 0,
         max_version: int = ANY_VERSION,
         wait_seconds: float = 0.0,
+        client_id: str | None = None,
     ) -> Any:
         """Send a request and return its response.
 
@@ -179,6 +184,7 @@ class BrokerConnection:
           name: of the API, such as "Fetch".
           request: of that API, or a function of the version.
           wait_seconds: how long the broker may wait before it answers, beside request.timeout.ms.
+          client_id: of the client for which this is sent; None for client.id.
 
         Raises:
           Unsupported: no version is common to the broker, this client and the caller.
@@ -191,6 +197,7 @@ class BrokerConnection:
             min_version=min_version,
             max_version=max_version,
             wait_seconds=wait_seconds,
+            client_id=client_id,
         )
         return await self.answer_to(slot)
 
@@ -202,6 +209,7 @@ class BrokerConnection:
         min_version: int = 0,
         max_version: int = ANY_VERSION,
         wait_seconds: float = 0.0,
+        client_id: str | None = None,
     ) -> Slot:
         """Send a request, after all requests that began before it; return its place.
 
@@ -212,7 +220,7 @@ class BrokerConnection:
         """
         chosen = self.version(name, min_version=min_version, max_version=max_version)
         made = request(chosen) if callable(request) else request
-        return await self._begin(name, chosen, made, wait_seconds)
+        return await self._begin(name, chosen, made, wait_seconds, client_id)
 
     async def answer_to(self, slot: Slot) -> Any:
         """Return the response to a request that has begun.
@@ -229,13 +237,20 @@ class BrokerConnection:
     async def _call(self, name: str, chosen: int, request: Any) -> Any:
         return await self.answer_to(await self._begin(name, chosen, request))
 
-    async def _begin(self, name: str, chosen: int, request: Any, wait_seconds: float = 0.0) -> Slot:
+    async def _begin(
+        self,
+        name: str,
+        chosen: int,
+        request: Any,
+        wait_seconds: float = 0.0,
+        client_id: str | None = None,
+    ) -> Slot:
         muted = max(0.0, self._throttled_until - trio.current_time())
         seconds = self._properties.request_timeout_seconds + wait_seconds + muted
         slot = Slot(name, chosen, next(self._numbers), seconds, trio.current_time() + seconds)
-        head = encode_request_header(
-            key_of(name), chosen, slot.number, client_id=self._properties.client_id
-        )
+        if client_id is None:
+            client_id = self._properties.client_id
+        head = encode_request_header(key_of(name), chosen, slot.number, client_id=client_id)
         body = messages_of(name).encode_request(request, chosen)
         length = (len(head) + len(body)).to_bytes(LENGTH_BYTES, "big")
         # One copy of a large body is enough.

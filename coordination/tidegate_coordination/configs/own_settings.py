@@ -62,12 +62,15 @@ OWN_SETTINGS = (
     _own("link.forward.bytes.max", _LONG, 64 * _MIB, at_least(_MIB),
          "Bytes of batches that this gateway forwards to sources of links and that lack an answer;"
          " above it, the next such Produce request waits."),
+    _own("link.group.requests.max", _INT, 500, between(1, 900),
+         "Requests of consumer groups that wait for the source of a link, each on a connection of"
+         " its own; above it, clients have to try again."),
     _own("link.held.bytes.max", _LONG, 32 * _MIB, at_least(_MIB),
          "Bytes of mirrored batches that are not committed yet; above it, the gateway fetches no"
          " more from any source."),
     _own("link.proxy.properties", _LIST, "", None,
-         "Files with the client properties to forward writes with: NAME=FILE,...  Not given for a"
-         " link: those of link.client.properties."),
+         "Files with the client properties to forward writes and groups with: NAME=FILE,...  Not"
+         " given for a link: those of link.client.properties."),
     _own("link.topics.interval.ms", _LONG, 10_000, at_least(1000),
          "How often topics, partitions and configs of a link's source are looked at."),
     _own("log.backup.interval.ms", _LONG, 60_000, at_least(0),

@@ -93,6 +93,10 @@ AnyEvent = Union[  # noqa: UP007 - msgspec reads the union at run time
     kev.ReverseEnded,
     kev.ReturnFenced,
     kev.TopicsReturned,
+    kev.GroupsFenced,
+    kev.GroupFenceReached,
+    kev.GroupsUnfenced,
+    kev.GroupsMoved,
 ]
 
 

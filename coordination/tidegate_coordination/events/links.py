@@ -18,7 +18,8 @@ class LinkSet(Event, frozen=True, tag=70):
 
     cluster_id: the source's.  bootstrap_servers: host:port, with commas between.  topics: patterns
       of the topics to mirror; see rules/links.py.  Secrets stay in the gateways' settings.
-      forwards: whether gateways forward what clients write to its topics to the source.
+      forwards: whether gateways forward what clients write to its topics to the source.  groups:
+      those that gateways forward until they are moved; see state/link_groups.py.
     """
 
     name: str
@@ -27,6 +28,7 @@ class LinkSet(Event, frozen=True, tag=70):
     topics: tuple[str, ...]
     tenant: int = 0
     forwards: bool = False
+    groups: tuple[str, ...] = ()
 
 
 class LinkRemoved(Event, frozen=True, tag=71):
@@ -223,3 +225,54 @@ class TopicsReturned(Event, frozen=True, tag=85):
 
     fence: int
     epochs: tuple[EpochBegan, ...]
+
+
+class GroupsFenced(Event, frozen=True, tag=86):
+    """Forwarded groups are about to move here: gateways forward nothing more of them."""
+
+    fence: int
+    link: str
+    groups: tuple[str, ...]
+    tenant: int = 0
+
+
+class ForwardedMember(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """A member of a forwarded group, as a gateway saw it.
+
+    generation: of its last accepted request.  leader: of that generation, "" if unknown.  The
+    time-outs are -1 if the gateway did not see it join.
+    """
+
+    group_id: str
+    member_id: str
+    generation: int
+    leader: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+
+
+class GroupFenceReached(Event, frozen=True, tag=87):
+    """No commit of a gateway's clients for the fenced groups is without an answer.
+
+    members: those that this gateway has forwarded lately.
+    """
+
+    fence: int
+    incarnation: int
+    members: tuple[ForwardedMember, ...]
+
+
+class GroupsUnfenced(Event, frozen=True, tag=88):
+    """The groups of a fence stay at their source.  reason: for people."""
+
+    fence: int
+    reason: str
+
+
+class GroupsMoved(Event, frozen=True, tag=89):
+    """The groups of a fence are this cluster's from here on.
+
+    Their offsets and members follow in the same entry.
+    """
+
+    fence: int

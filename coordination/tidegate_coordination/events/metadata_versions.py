@@ -84,6 +84,7 @@ WITH_TENANT: Final[tuple[type[Event], ...]] = (
     kev.TopicsFenced,
     kev.TopicsReversing,
     kev.ReturnFenced,
+    kev.GroupsFenced,
 )
 TRANSACTIONS: Final = 4
 """From here on the cluster has transactions, and gateways tell clients transaction.version 2."""
@@ -119,11 +120,16 @@ EVENT_LEVELS: Final[dict[type[Event], int]] = {
     kev.ReverseEnded: SWITCHES,
     kev.ReturnFenced: SWITCHES,
     kev.TopicsReturned: SWITCHES,
+    kev.GroupsFenced: SWITCHES,
+    kev.GroupFenceReached: SWITCHES,
+    kev.GroupsUnfenced: SWITCHES,
+    kev.GroupsMoved: SWITCHES,
 }
 """Types of events that need more than FIRST; a rule must check the level before it decides one."""
 FIELD_LEVELS: Final[dict[tuple[type[msgspec.Struct], str], int]] = {
     (ev.ClusterCreated, "first_producer_id"): OWN_PRODUCER_IDS,
     (kev.LinkSet, "forwards"): SWITCHES,
+    (kev.LinkSet, "groups"): SWITCHES,
     **{(kind, "tenant"): TENANTS for kind in WITH_TENANT},
 }
 """Fields that need more than FIRST if they differ from their default: (class, name).

@@ -26,6 +26,7 @@ from ..events.links import (
     TopicsLinked,
 )
 from ..events.metadata_versions import FEATURE_NAME, LINKS, SWITCHES
+from ..state.link_groups import overlap
 from ..state.links import Link
 from ..state.name_changes import TOPIC_RESOURCE
 from ..state.topics import Topic, collision_key
@@ -55,12 +56,17 @@ class LinkRefusal(Enum):
     UNKNOWN = "there is no such link"
     OTHER_SOURCE = "the link is to another cluster: its topics' offsets would make no sense there"
     OWN_CLUSTER = "the source is this cluster itself"
-    TOO_MANY = f"a cluster has up to {MAX_LINKS} links, and a link up to {MAX_PATTERNS} patterns"
+    TOO_MANY = (
+        f"a cluster has up to {MAX_LINKS} links, and a link up to {MAX_PATTERNS} patterns of each"
+    )
     HAS_TOPICS = "it mirrors topics; give --delete-topics to delete their copies here"
     FORWARDS_NOT_YET = (
-        f"the cluster's {FEATURE_NAME} is below {SWITCHES}, so gateways forward no writes: raise it"
+        f"the cluster's {FEATURE_NAME} is below {SWITCHES}, so gateways forward nothing: raise it"
         f" with `kafka-features.sh upgrade --feature {FEATURE_NAME}={SWITCHES}`"
     )
+    NO_GROUP = "a group's id is not empty; `*` stands for all groups, and `billing-*` for some"
+    GROUPS_TAKEN = "another link names some of these groups, too"
+    MOVING = "a group of it is being moved: wait until that has ended"
     SWITCHING = "topics of it are being switched: wait until that has ended"
     SWITCHED = "topics of it were switched; end that with `tidegate link finish` first"
 
@@ -73,8 +79,8 @@ def _refusal(view: View) -> LinkRefusal | None:
 class SetLink:
     """Make a link, or replace the settings of one.  Answer: a refusal, or None.
 
-    replaces: whether there may be such a link; its source stays the same cluster.  forwards: see
-    LinkSet.
+    replaces: whether there may be such a link; its source stays the same cluster.  forwards,
+    groups: see LinkSet.
     """
 
     name: str
@@ -83,15 +89,19 @@ class SetLink:
     topics: tuple[str, ...]
     replaces: bool = False
     forwards: bool = False
+    groups: tuple[str, ...] = ()
     reads: frozenset[str] = field(default=_TOPICS, init=False)
     writes: frozenset[str] = field(default=_TOPICS, init=False)
 
     def decide(self, view: View) -> Decided[LinkRefusal | None]:
         """See the class."""
-        refusal = _refusal(view) or self._refusal(view.state.links.by_name, view.state.cluster_id)
+        state = view.state
+        refusal = _refusal(view) or self._refusal(state.links.by_name, state.cluster_id)
+        if refusal is None and state.link_groups.of_link(self.name):
+            refusal = LinkRefusal.MOVING
         if refusal is not None:
             return Decided((), refusal)
-        if self.forwards and view.state.metadata_version < SWITCHES:
+        if (self.forwards or self.groups) and view.state.metadata_version < SWITCHES:
             return Decided((), LinkRefusal.FORWARDS_NOT_YET)
         event = LinkSet(
             self.name,
@@ -99,6 +109,7 @@ class SetLink:
             self.bootstrap_servers,
             self.topics,
             forwards=self.forwards,
+            groups=self.groups,
         )
         return Decided((event,), None)
 
@@ -109,13 +120,21 @@ class SetLink:
             return LinkRefusal.NAME
         if self.cluster_id == own_id:
             return LinkRefusal.OWN_CLUSTER
-        if too_many or len(self.topics) > MAX_PATTERNS:
+        if too_many or max(len(self.topics), len(self.groups)) > MAX_PATTERNS:
             return LinkRefusal.TOO_MANY
+        if not all(self.groups):
+            return LinkRefusal.NO_GROUP
+        if self._takes_groups_of(links):
+            return LinkRefusal.GROUPS_TAKEN
         if present is not None and not self.replaces:
             return LinkRefusal.EXISTS
         if present is not None and present.cluster_id != self.cluster_id:
             return LinkRefusal.OTHER_SOURCE
         return None
+
+    def _takes_groups_of(self, links: Mapping[str, Link]) -> bool:
+        others = [name for each in links.values() if each.name != self.name for name in each.groups]
+        return any(overlap(own, other) for own in self.groups for other in others)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +153,8 @@ class RemoveLink:
         topics = list(view.state.links.topics_of(self.name))
         if topics and not self.deletes_topics:
             return Decided((), LinkRefusal.HAS_TOPICS)
+        if view.state.link_groups.of_link(self.name):
+            return Decided((), LinkRefusal.MOVING)
         switches = view.state.switches
         # A lifted fence whose source is gone would stand for ever.
         if not all(each.lifted for each in switches.of_link(self.name)):

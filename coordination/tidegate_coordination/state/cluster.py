@@ -17,7 +17,6 @@ from typing import Any, Final
 
 from ..events import cluster as ev
 from ..events import groups as gev
-from ..events import links as kev
 from ..events import log_moves as lev
 from ..events import restores as rev
 from ..events import transactions as tev
@@ -139,22 +138,7 @@ class ClusterState(StateTables):
             tev.OffsetsStaged: transactions.fold_staged,
             tev.TransactionEnded: transactions.fold_ended,
             tev.TransactionalIdsExpired: transactions.fold_expired,
-            kev.LinkSet: mirrors.fold_set,
-            kev.LinkRemoved: mirrors.fold_removed,
-            kev.TopicsLinked: mirrors.fold_linked,
-            kev.MirrorsPlaced: mirrors.fold_placed,
-            kev.RunsMirrored: mirrors.fold_mirrored,
-            kev.TopicsFenced: mirrors.fold_fenced,
-            kev.FenceReached: self.switches.fold_reached,
-            kev.FenceLifted: mirrors.fold_lifted,
-            kev.SourceReopened: mirrors.fold_reopened,
-            kev.TopicsSwitched: mirrors.fold_switched,
-            kev.SwitchesFinished: self.switches.fold_finished,
-            kev.TopicsReversing: self.switches.fold_reversing,
-            kev.ReverseReached: mirrors.fold_reverse_reached,
-            kev.ReverseEnded: self.switches.fold_reverse_ended,
-            kev.ReturnFenced: mirrors.fold_return_fenced,
-            kev.TopicsReturned: mirrors.fold_returned,
+            **mirrors.by_type(),
         }
 
     def _fold_version_set(self, event: ev.MetadataVersionSet) -> None:
@@ -199,7 +183,7 @@ class ClusterState(StateTables):
         self.log_moves.forget()
         self.producer_ids.fold_skipped(event.first_producer_id)
         if self.metadata_version >= SWITCHES:
-            self._mirror_folds.unlink(self.switches.hold_links(self.links.by_name))
+            self._mirror_folds.hold_links()
         if self.metadata_version >= EPOCHS:
             self._open_epochs(event.timeline)
         self._transaction_folds.timeline_opened()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Callable, Iterable
+from typing import Any, Final
 
 from ..events import cluster as ev
 from ..events import links as kev
@@ -19,6 +19,38 @@ class MirrorFolds:
     def __init__(self, state: StateTables) -> None:
         self._state: Final = state
 
+    def by_type(self) -> dict[type, Callable[[Any], None]]:
+        """Return the fold of each type of event."""
+        switches, groups = self._state.switches, self._state.link_groups
+        return {
+            kev.LinkSet: self.fold_set,
+            kev.LinkRemoved: self.fold_removed,
+            kev.TopicsLinked: self.fold_linked,
+            kev.MirrorsPlaced: self.fold_placed,
+            kev.RunsMirrored: self.fold_mirrored,
+            kev.TopicsFenced: self.fold_fenced,
+            kev.FenceReached: switches.fold_reached,
+            kev.FenceLifted: self.fold_lifted,
+            kev.SourceReopened: self.fold_reopened,
+            kev.TopicsSwitched: self.fold_switched,
+            kev.SwitchesFinished: switches.fold_finished,
+            kev.TopicsReversing: switches.fold_reversing,
+            kev.ReverseReached: self.fold_reverse_reached,
+            kev.ReverseEnded: switches.fold_reverse_ended,
+            kev.ReturnFenced: self.fold_return_fenced,
+            kev.TopicsReturned: self.fold_returned,
+            kev.GroupsFenced: self.fold_groups_fenced,
+            kev.GroupFenceReached: groups.fold_reached,
+            kev.GroupsUnfenced: groups.fold_unfenced,
+            kev.GroupsMoved: groups.fold_moved,
+        }
+
+    def hold_links(self) -> None:
+        """Do nothing at the sources until an operator confirms the links: the log was restored."""
+        state = self._state
+        self.unlink(state.switches.hold_links(state.links.by_name))
+        state.link_groups.lift_all()
+
     def fold_set(self, event: kev.LinkSet) -> None:
         """Make or change a link; an operator has confirmed it."""
         self._state.links.fold_set(event)
@@ -28,6 +60,7 @@ class MirrorFolds:
         """Forget a link."""
         self._state.links.fold_removed(event)
         self._state.switches.forget_link(event.name)
+        self._state.link_groups.forget_link(event.name)
 
     def fold_fenced(self, event: kev.TopicsFenced) -> None:
         """A switch begins."""
@@ -103,6 +136,12 @@ class MirrorFolds:
         for each in event.epochs:
             state.partitions[each.partition].fold_epoch(each.epoch, each.offset)
         state.switches.fold_returned(event.fence, state.log_time_ms)
+
+    def fold_groups_fenced(self, event: kev.GroupsFenced) -> None:
+        """Groups are about to move here."""
+        state = self._state
+        alive = (each.incarnation for each in state.gateways.brokers())
+        state.link_groups.fold_fenced(event, alive)
 
     def fold_linked(self, event: kev.TopicsLinked) -> None:
         """Topics that a link mirrors begin, empty."""

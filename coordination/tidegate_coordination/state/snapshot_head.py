@@ -41,6 +41,7 @@ def encode_head(state: StateTables, *, as_copy: bool) -> dict[str, object]:
         "topics": state.topics.encode(),
         **({"links": state.links.encode()} if state.links else {}),
         **({"switches": state.switches.encode()} if state.switches else {}),
+        **({"link_groups": state.link_groups.encode()} if state.link_groups else {}),
         "objects": state.objects.encode(is_wide=is_wide(state)),
         "producer_ids": state.producer_ids.encode(),
         "configs": state.configs.encode(),
@@ -78,6 +79,7 @@ def decode_head(state: StateTables, table: Mapping[str, Any]) -> None:
     state.topics.decode(table["topics"])
     state.links.decode(table.get("links", ()))
     state.switches.decode(table.get("switches", {}))
+    state.link_groups.decode(table.get("link_groups", {}))
     state.objects.decode(table["objects"], is_wide=table["format"] >= _WIDE_FORMAT)
     state.producer_ids.decode(table["producer_ids"])
     state.configs.decode(table["configs"])

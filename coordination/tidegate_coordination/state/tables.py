@@ -15,6 +15,7 @@ from .configs import ConfigTable
 from .frozen import FrozenState
 from .gateways import GatewayTable
 from .groups import GroupTable
+from .link_groups import LinkGroupTable
 from .links import LinkTable
 from .log_moves import LogMoveTable
 from .name_changes import NameChanges
@@ -57,6 +58,7 @@ class StateTables:
         self.objects: Final = ObjectTable()
         self.producer_ids: Final = ProducerIdTable()
         self.groups: Final = GroupTable()
+        self.link_groups: Final = LinkGroupTable(self.links, self.groups)
         self.transactions: Final = TransactionTable()
         self.configs: Final = ConfigTable()
         self.name_changes: Final = NameChanges()

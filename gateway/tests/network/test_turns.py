@@ -57,9 +57,9 @@ def handlers(gateway: Gateway) -> Iterator[Handler]:
     both = gateway.coordinator, gateway.settings
     topics = InternalTopics(*both, new_id)
     yield FindCoordinator(gateway.coordinator, topics, gateway.groups, gateway.cluster_view)
-    yield DescribeGroups(gateway.groups)
-    yield ListGroups(gateway.coordinator, gateway.groups)
-    yield OffsetFetch(gateway.coordinator)
+    yield DescribeGroups(gateway.groups, gateway.group_forwards)
+    yield ListGroups(gateway.coordinator, gateway.groups, gateway.group_forwards)
+    yield OffsetFetch(gateway.coordinator, gateway.group_forwards)
     yield DescribeTopicPartitionsHandler(*both, gateway.cluster_view)
     yield DescribeLogDirsHandler(gateway.coordinator, gateway.cluster_view, 1)
     yield MetadataHandler(

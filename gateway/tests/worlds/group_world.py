@@ -27,6 +27,7 @@ from tidegate_coordination.rules.gateways import Register
 from tidegate_coordination.rules.proposal import TOPICS, Decided, View
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_gateway.groups.group_manager import GroupManager
+from tidegate_gateway.links.group_forwards import GroupForwards
 from tidegate_gateway.network.call import Call, Peer
 from tidegate_gateway.requests.groups.delete_groups import DeleteGroups
 from tidegate_gateway.requests.groups.describe_groups import DescribeGroups
@@ -129,17 +130,19 @@ class Gateway:
         zones = ZoneFinder(zone_maps(settings_of_broker), state.gateways)
         view = ClusterView(state, zones, lambda: self.absent)
         steps = TransactionSteps(self.coordinator, ProducerIds(self.coordinator))
+        forwards = GroupForwards(self.coordinator, {})
         handlers: list[Any] = [
             FindCoordinator(self.coordinator, internal_topics, self.groups, view),
-            TxnOffsetCommit(*both, steps),
-            AddOffsetsToTxn(steps),
+            TxnOffsetCommit(*both, steps, forwards),
+            AddOffsetsToTxn(steps, forwards),
             AddPartitionsToTxn(self.coordinator, steps),
             InitProducerId(steps, lambda: 900_000),
             EndTxn(steps),
-            OffsetFetch(self.coordinator),
-            *(each(*both) for each in (ListGroups, OffsetCommit, OffsetDelete)),
+            OffsetFetch(self.coordinator, forwards),
+            ListGroups(*both, forwards),
+            *(each(*both) for each in (OffsetCommit, OffsetDelete)),
             *(each(self.groups) for each in (JoinGroup, SyncGroup, Heartbeat, LeaveGroup)),
-            *(each(self.groups) for each in (DescribeGroups, DeleteGroups)),
+            *(each(self.groups, forwards) for each in (DescribeGroups, DeleteGroups)),
         ]
         self.handlers = {each.messages: each for each in handlers}
         self.scope = trio.CancelScope()

@@ -54,6 +54,13 @@ def link_metrics(gateway: Gateway) -> Iterator[Metric]:
         "Produce requests that wait for a switch of their topic, for room or for the source",
         forwards.waiting,
     )
+    groups = gateway.group_forwards
+    yield counter(
+        "tidegate_link_group_requests",
+        "Requests of consumer groups that were forwarded to sources",
+        groups.forwarded,
+    )
+    yield gauge("tidegate_link_group_requests_open", "Those that wait for the source", groups.open)
     held = gateway.links.held
     yield counter("tidegate_link_copied_bytes", "Bytes of mirrored batches", held.copied_bytes)
     yield gauge(

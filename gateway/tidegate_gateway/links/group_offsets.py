@@ -8,7 +8,13 @@ from typing import Final, NamedTuple
 
 from tidegate_coordination.classic.cluster import ClassicCluster
 from tidegate_coordination.classic.errors import Refused
+from tidegate_coordination.groups.values import State
 from tidegate_protocol.error_codes import ErrorCode
+from tidegate_protocol.messages.describe_groups import (
+    DescribedGroup,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
 from tidegate_protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
@@ -26,6 +32,8 @@ from tidegate_protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFe
 _ONE_KEY: Final = 3
 _ONE_GROUP: Final = 7
 _ALL_TOPICS_FROM: Final = 2
+_STABLE_FROM: Final = 7
+"""A source below 2.5 has no offsets that a transaction is about to change, which it could name."""
 _NAMES: Final = 9
 _NONE: Final = -1
 _STATES_FROM: Final = 4
@@ -72,6 +80,23 @@ async def states_of(cluster: ClassicCluster) -> dict[str, str]:
     return found
 
 
+async def described(cluster: ClassicCluster, group: str) -> DescribedGroup:
+    """Return a group as its coordinator shows it; one that does not exist is Dead.
+
+    Raises:
+      ClassicError: the cluster does not say.
+    """
+    answer: DescribeGroupsResponse = await cluster.call_broker(
+        await coordinator_of(cluster, group), "DescribeGroups", DescribeGroupsRequest([group])
+    )
+    found = answer.groups[0]
+    if found.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
+        return DescribedGroup(group_id=group, group_state=State.DEAD.value)
+    if found.error_code:
+        raise Refused(f"the description of group {group}", found.error_code)
+    return found
+
+
 async def committed(cluster: ClassicCluster, group: str) -> list[GroupOffset]:
     """Return all committed offsets of a group, once no transaction is about to change them.
 
@@ -81,7 +106,7 @@ async def committed(cluster: ClassicCluster, group: str) -> list[GroupOffset]:
     answer: OffsetFetchResponse = await cluster.call_broker(
         await coordinator_of(cluster, group),
         "OffsetFetch",
-        OffsetFetchRequest(group, None, require_stable=True),
+        lambda version: OffsetFetchRequest(group, None, require_stable=version >= _STABLE_FROM),
         min_version=_ALL_TOPICS_FROM,
         max_version=_ONE_GROUP,
     )

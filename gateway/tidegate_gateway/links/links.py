@@ -25,6 +25,7 @@ from ..fetch.log_reader import LogReader
 from ..produce.wal_writer import WalWriter
 from ..upkeep.upkeep import Upkeep
 from .assignment import candidates, looks_after
+from .group_lines import GroupLines
 from .link_mirror import LinkMirror
 from .mirror_tokens import MirrorBytes
 from .returning import Returning
@@ -41,7 +42,8 @@ AGAIN_SECONDS: Final = 5.0
 @dataclass(frozen=True, slots=True)
 class LinkSettings:
     """files: of client properties, by link.  forward_files: of those to forward writes with, where
-    they are others.  sync_seconds: between two looks at the source's topics.
+    they are others.  sync_seconds: between two looks at the source's topics.  group_lines: see
+    GroupLines.
     """
 
     files: Mapping[str, Path]
@@ -49,13 +51,14 @@ class LinkSettings:
     held_bytes: int = 32 << 20
     wait_seconds: float = 1.0
     sync_seconds: float = 10.0
+    group_lines: int = 500
 
 
 class RunningLink:
     """A link as this gateway has it.
 
-    forwards_to: the source, for what clients write; None if nothing is forwarded now.  problem: why
-    it does not run; "" if it does.
+    forwards_to: the source, for what clients write; None if nothing is forwarded now.  group_lines:
+    the connections to it for groups; None likewise.  problem: why it does not run; "" if it does.
     """
 
     def __init__(self, link: Link) -> None:
@@ -65,6 +68,7 @@ class RunningLink:
         self.watch: SourceWatch | None = None
         self.reversing: Reversing | None = None
         self.forwards_to: ClassicCluster | None = None
+        self.group_lines: GroupLines | None = None
         self.problem = ""
         self.scope = trio.CancelScope()
 
@@ -141,7 +145,7 @@ class Links:
                 except Exception as error:
                     self._note(running, error)
                 running.mirror = running.sync = running.watch = running.forwards_to = None
-                running.reversing = None
+                running.reversing = running.group_lines = None
                 await trio.sleep(AGAIN_SECONDS)
 
     def _note(self, running: RunningLink, error: Exception) -> None:
@@ -161,11 +165,7 @@ class Links:
         link = running.link
         async with trio.open_nursery() as nursery:
             cluster = await self._cluster(nursery, link, self._settings.files.get(link.name))
-            forward_file = self._settings.forward_files.get(link.name)
-            if link.forwards and forward_file is not None:
-                running.forwards_to = await self._cluster(nursery, link, forward_file)
-            elif link.forwards:
-                running.forwards_to = cluster
+            await self._open_forwarding(running, nursery, cluster)
             running.problem = ""
             running.sync = TopicSync(self._coordinator, link, cluster)
             running.mirror = LinkMirror(
@@ -184,6 +184,25 @@ class Links:
             nursery.start_soon(running.reversing.run)
             nursery.start_soon(Returning(self._coordinator, link, cluster).run)
             await self._sync_forever(running.sync, link.name)
+
+    async def _open_forwarding(
+        self, running: RunningLink, nursery: trio.Nursery, cluster: ClassicCluster
+    ) -> None:
+        """Make what forwards requests of clients to the source.
+
+        Raises:
+          ClassicError, OSError, UnicodeError: see _cluster.
+        """
+        link, settings = running.link, self._settings
+        own_file = settings.forward_files.get(link.name)
+        if link.forwards:
+            running.forwards_to = cluster
+            if own_file is not None:
+                running.forwards_to = await self._cluster(nursery, link, own_file)
+        if link.groups:
+            file = own_file or settings.files.get(link.name)
+            source = await self._cluster(nursery, link, file)
+            running.group_lines = GroupLines(source, settings.group_lines)
 
     async def _cluster(
         self, nursery: trio.Nursery, link: Link, path: Path | None

@@ -154,20 +154,22 @@ NO_SWITCH = text.Switches([], [], [], False, [], {}, {})
 
 
 def test_what_status_prints() -> None:
-    assert "All copies are complete." in text.status_text(LINK, [COPY], NO_SWITCH, "")
-    behind = text.status_text(LINK, [COPY._replace(behind=7)], NO_SWITCH, "")
+    assert "All copies are complete." in text.status_text(LINK, [COPY], NO_SWITCH, [], "")
+    behind = text.status_text(LINK, [COPY._replace(behind=7)], NO_SWITCH, [], "")
     assert "complete" not in behind
-    silent = text.status_text(LINK, [COPY._replace(behind=None)], NO_SWITCH, "b1 cannot be reached")
+    silent = text.status_text(
+        LINK, [COPY._replace(behind=None)], NO_SWITCH, [], "b1 cannot be reached"
+    )
     assert "PROBLEM: b1 cannot be reached" in silent
-    told = json.loads(text.status_json(LINK, [COPY], NO_SWITCH, ""))
+    told = json.loads(text.status_json(LINK, [COPY], NO_SWITCH, [], ""))
     assert told["copies"][0]["size_bytes"] == 5 << 20
-    assert "no topic yet" in text.status_text(LINK, [], NO_SWITCH, "")
+    assert "no topic yet" in text.status_text(LINK, [], NO_SWITCH, [], "")
 
 
 def test_what_status_prints_of_switches() -> None:
     back = (["e"], {"b": 7}, {"c": "it took too long"})
     switches = text.Switches(["a"], ["b", "c"], ["d"], True, *back)
-    shown = text.status_text(LINK, [], switches, "")
+    shown = text.status_text(LINK, [], switches, [], "")
     lines = (
         "being switched: a",
         "switched to this cluster: b, c",

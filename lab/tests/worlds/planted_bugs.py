@@ -48,17 +48,19 @@ def must_be_found(
     is_concerned_seed: Callable[[int], bool] = lambda _: True,
     transactions: bool = False,
     links: bool = False,
+    groups: bool = False,
 ) -> None:
     """Fail unless one of SEEDS seeds shows a violation of an expected kind.
 
     is_concerned: whether a plan has the part with the bug; other seeds are skipped.
     is_concerned_seed: the same, for facts that the plan does not show.  zones: see simulate().
-    transactions, links: whether all runs have transactional clients, or mirrored topics, or none,
-      which makes them shorter.
+    transactions, links, groups: whether all runs have transactional clients, or mirrored topics, or
+      of these also groups that are forwarded, or none, which makes them shorter.
     """
     plant(monkeypatch)
     monkeypatch.setattr(transaction_plan, "SHARE", float(transactions))
     monkeypatch.setattr(link_plan, "SHARE", float(links))
+    monkeypatch.setattr(link_plan, "_GROUPS_SHARE", float(groups))
     runs = broken = 0
     for seed in range(first_seed, first_seed + SEEDS):
         if not is_concerned_seed(seed) or not is_concerned(plan_of(seed, zones)):

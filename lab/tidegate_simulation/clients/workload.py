@@ -61,6 +61,7 @@ class Workload:
     _values: count[int] = field(default_factory=lambda: count(1))
     _numbers: count[int] = field(default_factory=count)
     _known: dict[tuple[bytes, int], int] = field(default_factory=dict[tuple[bytes, int], int])
+    _mirrored: dict[tuple[bytes, int], int] = field(default_factory=dict[tuple[bytes, int], int])
 
     def take(self) -> bool:
         """Take one operation; False when none is left."""
@@ -83,9 +84,18 @@ class Workload:
                 self.world.history.note("setup", "ok", "begins", value)
         return keys
 
+    def mirrored_keys(self, topic: str, topic_id: bytes, partitions: Iterable[int]) -> list[Key]:
+        """Number the partitions of a mirrored topic, for committed offsets: no history has its
+        records.
+        """
+        keys = [Key(next(self._numbers), topic, topic_id, index) for index in partitions]
+        self._mirrored.update({(topic_id, key.partition): key.number for key in keys})
+        return keys
+
     def number_of(self, topic_id: bytes, partition: int) -> int | None:
         """Return the number of a partition; None if no client knows it yet."""
-        return self._known.get((topic_id, partition))
+        place = (topic_id, partition)
+        return self._known.get(place, self._mirrored.get(place))
 
     def is_known(self, topic_id: bytes, partition: int) -> bool:
         """Return whether a client knows a partition."""

@@ -18,6 +18,7 @@ from tidegate_coordination.events.entries import AnyEvent, Entry, authored, deco
 from tidegate_coordination.events.metadata_versions import LEVELS, allowed_to, needed_for
 from tidegate_coordination.object_names.keys import object_key
 from tidegate_coordination.state.broken import StateBroken
+from tidegate_coordination.state.claims import Claim
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.frozen import split
 from tidegate_coordination.state.records.objects import ObjectName, SegmentName, WalName
@@ -98,7 +99,10 @@ class StateWatch:
         self._groups = groups
         self._now_ms = 0  # log time of the present entry
         self._published: set[SegmentName] = set()
-        self._ended: set[int] = set()  # by events before it in the same entry
+        # By events before it in the same entry: what ended, was claimed, and moved here.
+        self._ended: set[int] = set()
+        self._claimed: dict[str, Claim] = {}
+        self._moved: set[str] = set()
         self._versions: dict[int, int] = {}
         self._settled: dict[WalName, str] = {}
         self._is_broken = False
@@ -175,6 +179,8 @@ class StateWatch:
     def _before(self, entry: Entry) -> None:
         """Check the events of an entry against the state before it."""
         self._ended.clear()
+        self._claimed.clear()
+        self._moved.clear()
         self._now_ms = self.state.log_time_after(entry.writer, entry.clock_ms)
         if entry.writer and not self._lives(entry.writer):
             self._broken(8, f"an entry of incarnation {entry.writer}, which ended")
@@ -209,6 +215,15 @@ class StateWatch:
                 self._publish(event)
             case ev.RunsSkipped():
                 self._skip(event)
+            case _:
+                self._of_groups(author, event)
+
+    def _of_groups(self, author: int, event: AnyEvent) -> None:
+        match event:
+            case ev.ClaimTaken():
+                self._claimed[event.name] = Claim(event.incarnation, event.epoch)
+            case kev.GroupsMoved() if event.fence in self.state.link_groups.fences:
+                self._moved.update(self.state.link_groups.fences[event.fence].groups)
             case gev.GroupChanged() | gev.OffsetsCommitted():
                 self._group(author, event)
             case _:  # GroupWatch checks deletions of groups and of their offsets
@@ -346,8 +361,11 @@ class StateWatch:
             self._broken(4, f"{text}; both: {wrong}")
 
     def _group(self, writer: int, event: gev.GroupChanged | gev.OffsetsCommitted) -> None:
-        """7: a group is written under the claim that holds."""
-        claim = self.state.claims.get(f"group/{event.group_id}")
+        """7: a group is written under the claim that holds, and not while it is a source's."""
+        group_id, name = event.group_id, f"group/{event.group_id}"
+        if self.state.link_groups.link_of(group_id) and group_id not in self._moved:
+            self._broken(7, f"incarnation {writer} wrote {event}, but the source has the group")
+        claim = self._claimed.get(name) or self.state.claims.get(name)
         if claim is None or (claim.incarnation, claim.epoch) != (writer, event.claim_epoch):
             self._broken(7, f"incarnation {writer} wrote {event}, but the claim is {claim}")
 

@@ -16,6 +16,7 @@ from ..clients.client import Client
 from ..clients.workload import Workload
 from ..world.node import Node
 from ..world.world import World
+from .group_clients import NAMES, wrong_groups
 from .source import LINK, PATTERN, Source
 from .switcher import wrong_switches
 
@@ -40,9 +41,14 @@ class Linker:
 
     async def _try(self) -> None:
         source = self._source
-        forwards = self._world.plan.links.forwards
+        plan = self._world.plan.links
         proposal = SetLink(
-            LINK, source.cluster.cluster_id, source.bootstrap, (PATTERN,), forwards=forwards
+            LINK,
+            source.cluster.cluster_id,
+            source.bootstrap,
+            (PATTERN,),
+            forwards=plan.forwards,
+            groups=NAMES if plan.groups else (),
         )
         nodes = [each for each in self._world.nodes.values() if isinstance(each, Node)]
         gateway = self.client.rng.choice(nodes).gateway
@@ -66,7 +72,7 @@ def incomplete(state: ClusterState, source: Source) -> list[str]:
         difference = _difference(state, topic_id, partition)
         if difference:
             wrong.append(f"{partition.key}: {difference}")
-    return wrong + wrong_switches(state, source)
+    return wrong + wrong_switches(state, source) + wrong_groups(state)
 
 
 def _difference(state: ClusterState, topic_id: bytes, partition: ModelPartition) -> str:

@@ -18,6 +18,7 @@ from ..classic.model_cluster import ModelCluster
 from ..classic.model_topics import ModelPartition, PartitionKey
 from ..classic.profiles import KAFKA_4_3, MEMBERS_APIS
 from ..classic.topic_settings import TopicSettings
+from ..clients.workload import Key
 from .forward_journal import ForwardJournal
 
 HOST: Final = "broker-{}.source"
@@ -26,21 +27,28 @@ LINK: Final = "src"
 TOPICS: Final = {"mirrored": 2, "mirrored-compact": 1}
 PATTERN: Final = "mirrored.*"
 MAX_TOPICS: Final = 4
-# No client of a source joins a group.  A longer ApiVersions answer would cross the wire in other
-# pieces, so each seed with a link would become another run.
-_PROFILE: Final = KAFKA_4_3.without(MEMBERS_APIS)
+# For runs in which no client of the source joins a group: a longer ApiVersions answer would cross
+# the wire in other pieces, so that their seeds would become other runs.
+_WITHOUT_MEMBERS: Final = KAFKA_4_3.without(MEMBERS_APIS)
 _EPOCH_AT: Final = 12
 _EPOCH_BYTES: Final = 4
 
 
 class Source:
-    """See the module's head.  servers: its brokers.  journal: of what gateways forwarded."""
+    """See the module's head.
 
-    def __init__(self, brokers: int, rng: Random, config_seconds: float = 0.0) -> None:
-        self.cluster: Final = ModelCluster(rng, cluster_id="source-cluster", profile=_PROFILE)
+    servers: its brokers.  journal: of what gateways forwarded.  keys: see group_clients.py.
+    """
+
+    def __init__(
+        self, brokers: int, rng: Random, config_seconds: float = 0.0, *, has_groups: bool = False
+    ) -> None:
+        profile = KAFKA_4_3 if has_groups else _WITHOUT_MEMBERS
+        self.cluster: Final = ModelCluster(rng, cluster_id="source-cluster", profile=profile)
         self.rng: Final = rng
         self.servers: ClassicServers
         self.journal: Final = ForwardJournal()
+        self.keys: Final[list[Key]] = []
         self.cluster.observers += [self, self.journal]
         self._ever: Final[defaultdict[tuple[bytes, int], dict[int, set[bytes]]]] = defaultdict(dict)
         for node_id in range(1, brokers + 1):

@@ -28,6 +28,7 @@ _KIND_SHARE: Final = 0.5
 _FOCUS_SHARE: Final = 0.7
 _FORWARDS_SHARE: Final = 0.5
 _RETURNS_SHARE: Final = 0.6
+_GROUPS_SHARE: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,8 @@ class LinkPlan:
     topics are switched to the gateways at most.  config_seconds: until a broker of the source
     holds to a changed config, at most.  forwards: whether clients write to mirrored topics through
     gateways.  latency_seconds: the longest delay of a piece of bytes to or from the source.
-    returns: whether switched topics go back to the source, and may be switched again.
+    returns: whether switched topics go back to the source, and may be switched again.  groups:
+    whether gateways forward groups to the source, and groups move here.
     """
 
     brokers: int = 0
@@ -50,6 +52,7 @@ class LinkPlan:
     forwards: bool = False
     latency_seconds: float = 0.0
     returns: bool = False
+    groups: bool = False
 
     @property
     def is_on(self) -> bool:
@@ -80,6 +83,10 @@ def draw_links(seed: int, *, may_draw: bool, is_calm: bool) -> LinkPlan:
     config_seconds = rng.choice((0.0, 0.3)) if may_lag else 0.0
     forwards = rng.random() < _FORWARDS_SHARE
     latency_seconds = rng.choice((0.0, 0.2, 1.0)) if forwards else 0.0
+    returns = forwards and switches > 0 and rng.random() < _RETURNS_SHARE
+    groups = rng.random() < _GROUPS_SHARE
+    if groups and not forwards:
+        latency_seconds = rng.choice((0.0, 0.2, 1.0))
     return LinkPlan(
         brokers,
         is_focused,
@@ -89,5 +96,6 @@ def draw_links(seed: int, *, may_draw: bool, is_calm: bool) -> LinkPlan:
         config_seconds,
         forwards,
         latency_seconds,
-        returns=forwards and switches > 0 and rng.random() < _RETURNS_SHARE,
+        returns,
+        groups=groups,
     )

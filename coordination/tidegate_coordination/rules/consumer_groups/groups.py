@@ -29,9 +29,13 @@ def offsets_scope(group_id: str) -> str:
 
 
 def holds_claim(view: View, group_id: str, claim_epoch: int) -> bool:
-    """Return whether the writer still holds the claim under which it decided."""
+    """Return whether the writer still holds the claim under which it decided.
+
+    A group that gateways forward to the source of a link is written by none.
+    """
     claim = view.state.claims.get(group_claim(group_id))
-    return claim is not None and claim == (view.writer, claim_epoch)
+    is_held = claim is not None and claim == (view.writer, claim_epoch)
+    return is_held and not view.state.link_groups.link_of(group_id)
 
 
 @dataclass(frozen=True, slots=True)

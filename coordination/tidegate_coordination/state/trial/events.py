@@ -30,6 +30,7 @@ from ..columns import MAX_UINT32, check_numbers
 from ..records.producer_ids import FIRST_IDS
 from ..switches import Fence, Switched
 from ..topics import Topic, collision_key
+from .link_groups import LinkGroupTrial
 from .runs import RunTrial
 from .transactions import TransactionTrial
 
@@ -46,6 +47,7 @@ class Trial:
         self._runs: Final = RunTrial(state)
         self._transactions: Final = TransactionTrial(state, self._runs)
         self._once: Final[set[tuple[str, object]]] = set()
+        self._link_groups: Final = LinkGroupTrial(state, self._once)
         self._registered = 0
         self._partitions = 0
         self._acknowledged: Final[dict[int, int]] = {}
@@ -75,7 +77,7 @@ class Trial:
     @cached_property
     def checks(self) -> Mapping[type[ev.Event], Callable[[Any], None] | None]:
         """Return the check of each type of event."""
-        runs, transactions = self._runs, self._transactions
+        runs, transactions, groups = self._runs, self._transactions, self._link_groups
         return {
             ev.ClusterCreated: self._cluster_created,
             ev.GatewayRegistered: self._registered_one,
@@ -137,6 +139,10 @@ class Trial:
             kev.ReverseEnded: self._reverse_ended,
             kev.ReturnFenced: self._return_fenced,
             kev.TopicsReturned: self._topics_returned,
+            kev.GroupsFenced: groups.fenced,
+            kev.GroupFenceReached: groups.reached,
+            kev.GroupsUnfenced: groups.ended,
+            kev.GroupsMoved: groups.ended,
         }
 
     def _only_once(self, what: str, key: object) -> None:

@@ -113,6 +113,14 @@ def add_link(
             show_default=False,
         ),
     ] = None,
+    groups: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="GROUP",
+            help="Gateways forward this group to the source until it is moved; may be repeated, and"
+            " end with *, or be empty for none; with --replace as before.",
+        ),
+    ] = None,
     data: DataOfCluster = Path("tidegate-data"),
     log: LogThatExists = None,
     json: Json = False,
@@ -126,7 +134,13 @@ def add_link(
     from .commands import NewLink, run_add
 
     link = NewLink(
-        name, bootstrap_servers, tuple(topics or ()), client_properties, replace, forward_writes
+        name,
+        bootstrap_servers,
+        tuple(topics or ()),
+        client_properties,
+        replace,
+        forward_writes,
+        tuple(filter(None, groups)) if groups else None,
     )
     raise typer.Exit(run_add(ClusterOptions(data, log), link, as_json=json))
 
@@ -288,9 +302,10 @@ def move_groups(
     log: LogThatExists = None,
     json: Json = False,
 ) -> None:
-    """Take the committed offsets of groups over from the source.
+    """Take groups over from the source, with their committed offsets.
 
-    Stop a group's consumers, move it, and start them at the gateways: they go on where they were.
+    Of a group that gateways forward (link add --groups) the members go on here at once. Stop the
+    consumers of another group, move it, and start them at the gateways: they go on where they were.
     It waits until the copies reach the offsets. Nothing changes at the source.
     """
     from ..existing_cluster import ClusterOptions

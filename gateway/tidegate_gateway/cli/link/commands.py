@@ -49,6 +49,7 @@ class NewLink:
     client_properties: Path | None
     replaces: bool
     forwards: bool | None = None
+    groups: tuple[str, ...] | None = None
 
 
 def run_add(cluster: ClusterOptions, new: NewLink, *, as_json: bool) -> int:
@@ -67,10 +68,7 @@ def run_add(cluster: ClusterOptions, new: NewLink, *, as_json: bool) -> int:
             if metadata.cluster_id is None:
                 raise BadSource("the source has no cluster id: it is older than Kafka 0.10.1")
             before = coordinator.state.links.by_name.get(new.name)
-            forwards = new.forwards
-            if forwards is None:
-                forwards = before is not None and before.forwards
-            link = Link(new.name, metadata.cluster_id, new.bootstrap_servers, new.topics, forwards)
+            link = _as_before(new, metadata.cluster_id, before)
             proposal = SetLink(
                 link.name,
                 link.cluster_id,
@@ -78,6 +76,7 @@ def run_add(cluster: ClusterOptions, new: NewLink, *, as_json: bool) -> int:
                 link.topics,
                 new.replaces,
                 link.forwards,
+                link.groups,
             )
             refusal = await coordinator.propose(proposal)
             added = Added(link, [each.name for each in wanted(link, metadata)], refusal)
@@ -87,6 +86,16 @@ def run_add(cluster: ClusterOptions, new: NewLink, *, as_json: bool) -> int:
         return NOT_DONE if refusal is not None else 0
 
     return run_told(work)
+
+
+def _as_before(new: NewLink, cluster_id: str, before: Link | None) -> Link:
+    """Return the link; what was not given stays as it was before."""
+    forwards, groups = new.forwards, new.groups
+    if forwards is None:
+        forwards = before is not None and before.forwards
+    if groups is None:
+        groups = before.groups if before is not None else ()
+    return Link(new.name, cluster_id, new.bootstrap_servers, new.topics, forwards, groups)
 
 
 def _refused(name: str, refusal: LinkRefusal) -> int:
@@ -128,8 +137,9 @@ def run_status(cluster: ClusterOptions, name: str, file: Path | None, *, as_json
             await coordinator.catch_up()
             copies = _copies(coordinator.state, name, ends)
             switches = switches_of(coordinator.state, name)
+            moved = sorted(coordinator.state.link_groups.moved.get(name, ()))
         shown = status_json if as_json else status_text
-        print(shown(link, copies, switches, problem))
+        print(shown(link, copies, switches, moved, problem))
         return NOT_DONE if problem else 0
 
     return run_told(work)

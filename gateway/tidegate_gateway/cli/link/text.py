@@ -15,7 +15,7 @@ from tidegate_coordination.state.topics import Topic
 
 from ..table import aligned, printable
 
-_SHOWN_TOPICS = 20
+_SHOWN_NAMES = 20
 
 
 class Added(NamedTuple):
@@ -102,17 +102,25 @@ def added_text(added: Added, file: Path | None) -> str:
         )
     if link.forwards:
         lines.append("Gateways forward what clients write to its topics to the source.")
+    if link.groups:
+        lines.append(f"Gateways forward groups to the source: {_names(link.groups)}")
     if not link.topics:
         lines.append("It mirrors no topic yet: give --topics PATTERN, with --replace.")
     elif not added.topics:
         lines.append("No topic of the source matches its patterns yet.")
     else:
-        shown = ", ".join(map(printable, added.topics[:_SHOWN_TOPICS]))
-        more = len(added.topics) - _SHOWN_TOPICS
+        shown = ", ".join(map(printable, added.topics[:_SHOWN_NAMES]))
+        more = len(added.topics) - _SHOWN_NAMES
         lines.append(f"It mirrors {len(added.topics)} topics: {shown}")
         lines += [f"  and {more} more"] if more > 0 else []
     lines.append(f"To follow it: tidegate link status {link.name}")
     return "\n".join(lines)
+
+
+def _names(names: Sequence[str]) -> str:
+    shown = ", ".join(map(printable, names[:_SHOWN_NAMES]))
+    more = len(names) - _SHOWN_NAMES
+    return f"{shown} and {more} more" if more > 0 else shown
 
 
 def added_json(added: Added) -> str:
@@ -128,6 +136,7 @@ def _link(link: Link) -> dict[str, object]:
         "bootstrap_servers": link.bootstrap_servers,
         "topics": list(link.topics),
         "forwards_writes": link.forwards,
+        "forwarded_groups": list(link.groups),
     }
 
 
@@ -147,12 +156,18 @@ def list_json(rows: Sequence[tuple[Link, int]]) -> str:
     return json.dumps([{**_link(link), "mirrored_topics": count} for link, count in rows])
 
 
-def status_text(link: Link, copies: Sequence[Copy], switches: Switches, problem: str) -> str:
+def status_text(
+    link: Link, copies: Sequence[Copy], switches: Switches, moved: Sequence[str], problem: str
+) -> str:
     """Return a line for each topic, and their sum."""
     lines = [f"Link {link.name} to cluster {link.cluster_id} at {link.bootstrap_servers}"]
     if problem:
         lines.append(f"PROBLEM: {problem}")
     lines += _of_switches(switches)
+    if link.groups:
+        lines.append(f"groups that gateways forward: {_names(link.groups)}")
+    if moved:
+        lines.append(f"groups that have moved here: {_names(moved)}")
     if not copies and (switches.switched or switches.finished):
         lines.append("It mirrors no topic any more.")
         return "\n".join(lines)
@@ -198,10 +213,13 @@ def _of_switches(switches: Switches) -> list[str]:
     return found
 
 
-def status_json(link: Link, copies: Sequence[Copy], switches: Switches, problem: str) -> str:
+def status_json(
+    link: Link, copies: Sequence[Copy], switches: Switches, moved: Sequence[str], problem: str
+) -> str:
     """Return the same for scripts."""
     topics = [each._asdict() for each in copies]
-    more = {"problem": problem or None, "copies": topics, **switches._asdict()}
+    more = {"problem": problem or None, "copies": topics, "moved_groups": list(moved)}
+    more |= switches._asdict()
     return json.dumps({**_link(link), **more})
 
 

@@ -18,9 +18,11 @@ from tidegate_protocol.messages.delete_groups import (
 )
 
 from ...groups.group_manager import GroupManager
+from ...links.group_forwards import GroupForwards, GroupRequest, NotForwarded
 from ...network.call import Call
 from .group_errors import refusal_code
 
+NAME = "DeleteGroups"
 _CODES = {
     Deletion.DELETED: ErrorCode.NONE,
     Deletion.UNKNOWN: ErrorCode.GROUP_ID_NOT_FOUND,
@@ -34,14 +36,24 @@ class DeleteGroups:
     """See the module's head."""
 
     groups: GroupManager
+    forwards: GroupForwards
     api_key: ClassVar[int] = ApiKey.DELETE_GROUPS
     messages: ClassVar[ModuleType] = messages
 
     async def handle(self, call: Call, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
         """Delete each group by itself."""
+        names = list(dict.fromkeys(request.groups_names))
+        remote = [each for each in names if self.forwards.takes(each)]
+
+        async def ask(group_id: str) -> int:
+            return await self._forwarded(call, group_id)
+
+        codes = await self.forwards.ask_each(
+            remote, ask, lambda _: ErrorCode.COORDINATOR_NOT_AVAILABLE
+        )
         results = [
-            DeletableGroupResult(group_id, await self._delete(group_id))
-            for group_id in dict.fromkeys(request.groups_names)
+            DeletableGroupResult(each, codes[each] if each in codes else await self._delete(each))
+            for each in names
         ]
         return DeleteGroupsResponse(results=results)
 
@@ -50,3 +62,18 @@ class DeleteGroups:
             return ErrorCode.INVALID_GROUP_ID
         answer = await self.groups.delete(group_id)
         return refusal_code(answer) if isinstance(answer, Refusal) else _CODES[answer]
+
+    async def _forwarded(self, call: Call, group_id: str) -> int:
+        """Return the code of the source of a link."""
+
+        def make(_: int) -> DeleteGroupsRequest:
+            return DeleteGroupsRequest([group_id])
+
+        asked = GroupRequest(group_id, NAME, make, call.version, call.client_id, is_change=True)
+        try:
+            answer = await self.forwards.call(asked)
+        except NotForwarded as refused:
+            return refused.code
+        response: DeleteGroupsResponse = answer.response
+        codes = (each.error_code for each in response.results)
+        return next(codes, ErrorCode.NOT_COORDINATOR)

@@ -6,6 +6,7 @@ exist is "Dead" (v6+: with GROUP_ID_NOT_FOUND, KIP-1043).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import ClassVar
@@ -22,10 +23,12 @@ from tidegate_protocol.messages.describe_groups import (
 )
 
 from ...groups.group_manager import GroupManager
+from ...links.group_forwards import GroupForwards, GroupRequest, NotForwarded
 from ...network.call import Call
 from ...network.turns import Turns
 from .group_errors import refusal_code
 
+NAME = "DescribeGroups"
 NOT_FOUND_SINCE = 6
 ALL_GROUP_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8
 """READ, DELETE and DESCRIBE, as bits of Kafka's AclOperation; there are no ACLs yet."""
@@ -36,6 +39,7 @@ class DescribeGroups:
     """See the module's head."""
 
     groups: GroupManager
+    forwards: GroupForwards
     api_key: ClassVar[int] = ApiKey.DESCRIBE_GROUPS
     messages: ClassVar[ModuleType] = messages
 
@@ -44,14 +48,48 @@ class DescribeGroups:
         turns = Turns()
         described: list[DescribedGroup] = []
         group_ids = list(dict.fromkeys(request.groups))
-        seen = await self.groups.describe(group_ids)
-        for group_id, each in zip(group_ids, seen, strict=True):
+        remote: list[str] = []
+        local: list[str] = []
+        for group_id in group_ids:
+            (remote if self.forwards.takes(group_id) else local).append(group_id)
+            await turns.count()
+        described += await self._all_forwarded(call, remote, request)
+        seen = await self.groups.describe(local)
+        for group_id, each in zip(local, seen, strict=True):
             group = _answer(group_id, each, call.version)
             if request.include_authorized_operations and not group.error_code:
                 group.authorized_operations = ALL_GROUP_OPERATIONS
             described.append(group)
             await turns.count(1 + len(group.members))
         return DescribeGroupsResponse(groups=described)
+
+    async def _all_forwarded(
+        self, call: Call, groups: Sequence[str], request: DescribeGroupsRequest
+    ) -> list[DescribedGroup]:
+        async def ask(group_id: str) -> DescribedGroup:
+            return await self._forwarded(call, group_id, request)
+
+        def refused(group_id: str) -> DescribedGroup:
+            return DescribedGroup(ErrorCode.COORDINATOR_NOT_AVAILABLE, group_id=group_id)
+
+        return list((await self.forwards.ask_each(groups, ask, refused)).values())
+
+    async def _forwarded(
+        self, call: Call, group_id: str, request: DescribeGroupsRequest
+    ) -> DescribedGroup:
+        """Return what the source of a link shows of a group."""
+
+        def make(_: int) -> DescribeGroupsRequest:
+            return DescribeGroupsRequest([group_id], request.include_authorized_operations)
+
+        asked = GroupRequest(group_id, NAME, make, call.version, call.client_id)
+        try:
+            answer = await self.forwards.call(asked)
+        except NotForwarded as refused:
+            return DescribedGroup(error_code=refused.code, group_id=group_id)
+        response: DescribeGroupsResponse = answer.response
+        missing = DescribedGroup(error_code=ErrorCode.NOT_COORDINATOR, group_id=group_id)
+        return next(iter(response.groups), missing)
 
 
 def _answer(group_id: str, seen: Description | Refusal | None, version: int) -> DescribedGroup:

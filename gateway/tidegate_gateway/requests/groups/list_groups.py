@@ -1,7 +1,8 @@
 """ListGroups: versions 0-5.
 
 Every gateway lists the groups that it serves or would serve on request; tools ask all gateways and
-join the answers.  All groups are classic.
+join the answers.  All groups of this cluster are classic.  A group that gateways forward is listed
+by the gateway that would serve it here.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import ClassVar
 
 from tidegate_coordination.coordinator.coordinator import Coordinator, CoordinatorUnavailable
 from tidegate_coordination.groups.values import Description
+from tidegate_coordination.placement.groups import chosen
 from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import list_groups as messages
@@ -22,6 +24,7 @@ from tidegate_protocol.messages.list_groups import (
 )
 
 from ...groups.group_manager import GroupManager
+from ...links.group_forwards import GroupForwards
 from ...network.call import Call
 from ...network.turns import Turns
 
@@ -34,6 +37,7 @@ class ListGroups:
 
     coordinator: Coordinator
     groups: GroupManager
+    forwards: GroupForwards
     api_key: ClassVar[int] = ApiKey.LIST_GROUPS
     messages: ClassVar[ModuleType] = messages
 
@@ -51,6 +55,11 @@ class ListGroups:
             if seen is not None and _passes(seen, states, types):
                 listed.append(ListedGroup(group_id, seen.protocol_type, seen.state.value, TYPE))
             await turns.count(1 + len(seen.members) if seen is not None else 1)
+        among = self.groups.candidates(call.peer.listener)
+        for each in await self.forwards.listed(request, call.version):
+            place = chosen(each.group_id, among)
+            if place is not None and place.incarnation == self.coordinator.incarnation:
+                listed.append(each)
         return ListGroupsResponse(groups=listed)
 
 

@@ -1,7 +1,7 @@
 """OffsetFetch: versions 1-10.
 
 Differs from Kafka: any gateway answers, not only the group's, from a replica that has read the
-metadata log to its end.
+metadata log to its end.  For a group that gateways forward, the source of its link answers.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import ClassVar
+
+import trio
 
 from tidegate_coordination.coordinator.coordinator import Coordinator, CoordinatorUnavailable
 from tidegate_coordination.events.groups import CommittedOffset
@@ -30,9 +32,17 @@ from tidegate_protocol.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 
+from ...links.group_forwards import (
+    EACH_SECONDS,
+    GroupForwards,
+    GroupRequest,
+    NotForwarded,
+)
+from ...links.group_requests import fetch_request, fetch_response
 from ...network.call import Call
 from ...network.turns import Turns
 
+NAME = "OffsetFetch"
 SEVERAL_SINCE = 8
 TOPIC_IDS_SINCE = 10
 NO_OFFSET = -1
@@ -43,6 +53,7 @@ class OffsetFetch:
     """See the module's head."""
 
     coordinator: Coordinator
+    forwards: GroupForwards
     api_key: ClassVar[int] = ApiKey.OFFSET_FETCH
     messages: ClassVar[ModuleType] = messages
 
@@ -61,13 +72,44 @@ class OffsetFetch:
         turns = Turns()
         pending = _Pending(self.coordinator.state if request.require_stable else None)
         groups: list[OffsetFetchResponseGroup] = []
+        late = trio.current_time() + EACH_SECONDS
         for each in wanted:
-            refused = _refused(each, code) if code else None
-            groups.append(refused or await self._group(each, by_id, turns, pending))
+            await self.forwards.unfenced(each.group_id)
+            if self.forwards.takes(each.group_id):
+                groups.append(await self._from_source(call, each, request.require_stable, late))
+            elif code:
+                groups.append(_refused(each, code))
+            else:
+                groups.append(await self._group(each, by_id, turns, pending))
             await turns.count()
         if call.version >= SEVERAL_SINCE:
             return OffsetFetchResponse(groups=groups)
         return _single_response(groups[0])
+
+    async def _from_source(
+        self, call: Call, wanted: OffsetFetchRequestGroup, require_stable: bool, late: float
+    ) -> OffsetFetchResponseGroup:
+        """Return what the source of a link answers for a group; late: trio's time to give up."""
+        with trio.move_on_at(late):
+            return await self._forwarded(call, wanted, require_stable)
+        return _refused(wanted, ErrorCode.NOT_COORDINATOR)
+
+    async def _forwarded(
+        self, call: Call, wanted: OffsetFetchRequestGroup, require_stable: bool
+    ) -> OffsetFetchResponseGroup:
+        """Return what the source of a link answers for a group."""
+        topics = self.coordinator.state.topics
+
+        def make(version: int) -> OffsetFetchRequest:
+            return fetch_request(wanted, version, topics, require_stable=require_stable)
+
+        asked = GroupRequest(wanted.group_id, NAME, make, call.version, call.client_id)
+        try:
+            answer = await self.forwards.call(asked)
+        except NotForwarded as refused:
+            unavailable = refused.code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+            return _refused(wanted, ErrorCode.NOT_COORDINATOR if unavailable else refused.code)
+        return fetch_response(wanted, answer, topics)
 
     async def _group(
         self, wanted: OffsetFetchRequestGroup, by_id: bool, turns: Turns, pending: _Pending

@@ -18,6 +18,7 @@ from tidegate_protocol.messages.add_offsets_to_txn import (
     AddOffsetsToTxnResponse,
 )
 
+from ...links.group_forwards import GroupForwards
 from ...network.call import Call
 from ...transactions.steps import ProducerName, TransactionSteps
 from .errors import UNAVAILABLE, refusal_code
@@ -31,6 +32,7 @@ class AddOffsetsToTxn:
     """See the module's head."""
 
     steps: TransactionSteps
+    forwards: GroupForwards
     api_key: ClassVar[int] = ApiKey.ADD_OFFSETS_TO_TXN
     messages: ClassVar[ModuleType] = wire
 
@@ -38,6 +40,9 @@ class AddOffsetsToTxn:
         """Add the group."""
         if not request.transactional_id:
             return AddOffsetsToTxnResponse(error_code=ErrorCode.INVALID_REQUEST)
+        if self.forwards.takes(request.group_id):
+            # Its offsets are at the source of a link: a transaction cannot span two clusters.
+            return AddOffsetsToTxnResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
         producer = ProducerName(
             request.transactional_id, request.producer_id, request.producer_epoch
         )

@@ -33,6 +33,7 @@ from tidegate_protocol.messages.txn_offset_commit import (
 )
 
 from ...groups.group_manager import GroupManager
+from ...links.group_forwards import GroupForwards
 from ...network.call import Call
 from ...network.turns import Turns
 from ...transactions.steps import ProducerName, TransactionSteps
@@ -67,6 +68,7 @@ class TxnOffsetCommit:
     coordinator: Coordinator
     groups: GroupManager
     steps: TransactionSteps
+    forwards: GroupForwards
     api_key: ClassVar[int] = ApiKey.TXN_OFFSET_COMMIT
     messages: ClassVar[ModuleType] = wire
 
@@ -78,6 +80,9 @@ class TxnOffsetCommit:
         """Return a code for each partition."""
         if not request.transactional_id:
             return repeat(ErrorCode.INVALID_REQUEST)
+        if self.forwards.takes(request.group_id):
+            # Its offsets are at the source of a link: a transaction cannot span two clusters.
+            return repeat(ErrorCode.GROUP_AUTHORIZATION_FAILED)
         try:
             rows = await self._rows(request)
         except CoordinatorUnavailable:

@@ -1,0 +1,48 @@
+"""The part of a trial for groups that move from a link's source; see events.py."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ...events import links as kev
+from ..broken import expect
+from ..cluster import ClusterState
+
+
+class LinkGroupTrial:
+    """See the module's head.  once: facts that occurred in the entry, and may not again."""
+
+    def __init__(self, state: ClusterState, once: set[tuple[str, object]]) -> None:
+        self._state: Final = state
+        self._once: Final = once
+
+    def fenced(self, event: kev.GroupsFenced) -> None:
+        """Check that the fence is the next one, of groups without a fence."""
+        table = self._state.link_groups
+        self._state.links.expect_link(event.link)
+        expect(("end of link", event.link) not in self._once, f"link {event.link} is removed")
+        expect(event.fence == table.next_fence, f"group fence {event.fence}")
+        self._only_once("new group fence", event.fence)
+        for group_id in event.groups:
+            self._only_once("fence of group", group_id)
+            expect(table.fence_of(group_id) is None, f"group {group_id} has a fence")
+
+    def reached(self, event: kev.GroupFenceReached) -> None:
+        """Check that the fence is there."""
+        self._goes_on(event.fence)
+
+    def ended(self, event: kev.GroupsUnfenced | kev.GroupsMoved) -> None:
+        """Check that the fence is there, and ends once."""
+        self._goes_on(event.fence)
+        self._only_once("end of group fence", event.fence)
+
+    def _goes_on(self, number: int) -> None:
+        table = self._state.link_groups
+        expect(number in table.fences, f"unknown group fence {number}")
+        expect(("end of group fence", number) not in self._once, f"group fence {number} has ended")
+        link = table.fences[number].link
+        expect(("end of link", link) not in self._once, f"link {link} is removed")
+
+    def _only_once(self, what: str, key: object) -> None:
+        expect((what, key) not in self._once, f"{what} {key!r} twice in an entry")
+        self._once.add((what, key))

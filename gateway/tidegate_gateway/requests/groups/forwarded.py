@@ -1,0 +1,246 @@
+"""Requests of one group, which go to the source of a link while the group is there.
+
+JoinGroup, SyncGroup, Heartbeat, LeaveGroup, OffsetCommit, OffsetDelete.  Other groups are served by
+the handler of the API.  The source sees the member's client id, and the gateway's address.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from types import ModuleType
+from typing import Any, ClassVar, Final
+
+import trio
+
+from tidegate_coordination.state.topics import TopicTable
+from tidegate_protocol.apis import APIS, ApiKey
+from tidegate_protocol.error_codes import ErrorCode
+from tidegate_protocol.messages import (
+    heartbeat,
+    join_group,
+    leave_group,
+    offset_commit,
+    offset_delete,
+    sync_group,
+)
+
+from ...links.group_forwards import GroupAnswer, GroupForwards, GroupRequest, NotForwarded
+from ...links.group_requests import commit_request, commit_response, leave_request, leave_response
+from ...network.call import Call, Handler
+
+MARGIN_SECONDS: Final = 10.0
+"""The source may delay the first rebalance of a group."""
+SYNC_SECONDS: Final = 300.0
+"""The default of max.poll.interval.ms; the source ends a longer wait by the group's own."""
+_KNOWN: Final = frozenset({ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS})
+
+
+class OneGroup(ABC):
+    """See the module's head.  local: answers for groups of this cluster."""
+
+    api_key: ClassVar[int]
+    messages: ClassVar[ModuleType]
+    is_change: ClassVar[bool] = False
+    heeds_fence: ClassVar[bool] = True
+    # Whether to wait for the end of a fence: clients repeat these requests only a few times.
+    awaits_fence: ClassVar[bool] = False
+
+    def __init__(self, local: Handler, forwards: GroupForwards, topics: TopicTable) -> None:
+        self._local = local
+        self._forwards = forwards
+        self._topics = topics
+
+    async def handle(self, call: Call, request: Any) -> Any:
+        """Return the answer of the source, or of this cluster."""
+        if self.awaits_fence:
+            await self._forwards.unfenced(request.group_id)
+        if not self._forwards.takes(request.group_id):
+            return await self._local.handle(call, request)
+
+        def make(version: int) -> Any:
+            return self._request(request, version)
+
+        asked = GroupRequest(
+            request.group_id,
+            APIS[self.api_key].name,
+            make,
+            call.version,
+            call.client_id,
+            self._wait_seconds(request),
+            self.is_change,
+            self.heeds_fence,
+        )
+        try:
+            answer = await self._forwards.call(asked)
+        except NotForwarded as refused:
+            return self._refused(request, refused.code)
+        response = self._response(request, answer)
+        self._note(request, response)
+        return response
+
+    def _request(self, request: Any, _version: int) -> Any:
+        return request
+
+    def _response(self, _request: Any, answer: GroupAnswer) -> Any:
+        return answer.response
+
+    def _wait_seconds(self, _request: Any) -> float:
+        return 0.0
+
+    def _note(self, _request: Any, _response: Any) -> None:
+        return
+
+    @abstractmethod
+    def _refused(self, request: Any, code: ErrorCode, /) -> Any: ...
+
+
+class ForwardedJoinGroup(OneGroup):
+    """JoinGroup: the source lets it wait for the other members."""
+
+    api_key: ClassVar[int] = ApiKey.JOIN_GROUP
+    messages: ClassVar[ModuleType] = join_group
+    awaits_fence: ClassVar[bool] = True
+
+    def _wait_seconds(self, request: join_group.JoinGroupRequest) -> float:
+        return MARGIN_SECONDS + max(_timeouts_ms(request)) / 1000
+
+    def _note(
+        self, request: join_group.JoinGroupRequest, response: join_group.JoinGroupResponse
+    ) -> None:
+        if response.error_code == ErrorCode.NONE:
+            self._forwards.members.note_join(
+                request.group_id,
+                response.member_id,
+                response.generation_id,
+                response.leader,
+                _timeouts_ms(request),
+                trio.current_time(),
+            )
+
+    def _refused(
+        self, request: join_group.JoinGroupRequest, code: ErrorCode
+    ) -> join_group.JoinGroupResponse:
+        return join_group.JoinGroupResponse(error_code=code, member_id=request.member_id)
+
+
+def _timeouts_ms(request: join_group.JoinGroupRequest) -> tuple[int, int]:
+    session_ms, rebalance_ms = request.session_timeout_ms, request.rebalance_timeout_ms
+    return session_ms, rebalance_ms if rebalance_ms >= 0 else session_ms
+
+
+class ForwardedSyncGroup(OneGroup):
+    """SyncGroup: the source lets it wait for the leader."""
+
+    api_key: ClassVar[int] = ApiKey.SYNC_GROUP
+    messages: ClassVar[ModuleType] = sync_group
+
+    def _wait_seconds(self, _request: sync_group.SyncGroupRequest) -> float:
+        return SYNC_SECONDS
+
+    def _note(
+        self, request: sync_group.SyncGroupRequest, response: sync_group.SyncGroupResponse
+    ) -> None:
+        _note_member(self._forwards, request, response)
+
+    def _refused(
+        self, _request: sync_group.SyncGroupRequest, code: ErrorCode
+    ) -> sync_group.SyncGroupResponse:
+        if code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            code = ErrorCode.REBALANCE_IN_PROGRESS  # as in Kafka; clients expect no other here
+        return sync_group.SyncGroupResponse(error_code=code)
+
+
+class ForwardedHeartbeat(OneGroup):
+    """Heartbeat."""
+
+    api_key: ClassVar[int] = ApiKey.HEARTBEAT
+    messages: ClassVar[ModuleType] = heartbeat
+    heeds_fence: ClassVar[bool] = False
+
+    def _note(
+        self, request: heartbeat.HeartbeatRequest, response: heartbeat.HeartbeatResponse
+    ) -> None:
+        _note_member(self._forwards, request, response)
+
+    def _refused(
+        self, _request: heartbeat.HeartbeatRequest, code: ErrorCode
+    ) -> heartbeat.HeartbeatResponse:
+        return heartbeat.HeartbeatResponse(error_code=code)
+
+
+def _note_member(forwards: GroupForwards, request: Any, response: Any) -> None:
+    if response.error_code in _KNOWN:
+        forwards.members.note(
+            request.group_id, request.member_id, request.generation_id, trio.current_time()
+        )
+
+
+class ForwardedLeaveGroup(OneGroup):
+    """LeaveGroup."""
+
+    api_key: ClassVar[int] = ApiKey.LEAVE_GROUP
+    messages: ClassVar[ModuleType] = leave_group
+
+    def _request(self, request: leave_group.LeaveGroupRequest, version: int) -> Any:
+        return leave_request(request, version)
+
+    def _response(self, request: leave_group.LeaveGroupRequest, answer: GroupAnswer) -> Any:
+        return leave_response(request, answer)
+
+    def _note(
+        self, request: leave_group.LeaveGroupRequest, response: leave_group.LeaveGroupResponse
+    ) -> None:
+        if response.error_code == ErrorCode.NONE:
+            gone = [each.member_id for each in response.members if not each.error_code]
+            for each in gone if request.members else [request.member_id]:
+                self._forwards.members.forget(request.group_id, each)
+
+    def _refused(
+        self, _request: leave_group.LeaveGroupRequest, code: ErrorCode
+    ) -> leave_group.LeaveGroupResponse:
+        return leave_group.LeaveGroupResponse(error_code=code)
+
+
+class ForwardedOffsetCommit(OneGroup):
+    """OffsetCommit: the source has the same topics, with the same ids."""
+
+    api_key: ClassVar[int] = ApiKey.OFFSET_COMMIT
+    messages: ClassVar[ModuleType] = offset_commit
+    is_change: ClassVar[bool] = True
+    awaits_fence: ClassVar[bool] = True
+
+    def _request(self, request: offset_commit.OffsetCommitRequest, version: int) -> Any:
+        return commit_request(request, version, self._topics)
+
+    def _response(self, request: offset_commit.OffsetCommitRequest, answer: GroupAnswer) -> Any:
+        return commit_response(request, answer, self._topics)
+
+    def _refused(
+        self, request: offset_commit.OffsetCommitRequest, code: ErrorCode
+    ) -> offset_commit.OffsetCommitResponse:
+        topics = [
+            offset_commit.OffsetCommitResponseTopic(
+                topic.name,
+                topic.topic_id,
+                [
+                    offset_commit.OffsetCommitResponsePartition(each.partition_index, code)
+                    for each in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+        return offset_commit.OffsetCommitResponse(topics=topics)
+
+
+class ForwardedOffsetDelete(OneGroup):
+    """OffsetDelete."""
+
+    api_key: ClassVar[int] = ApiKey.OFFSET_DELETE
+    messages: ClassVar[ModuleType] = offset_delete
+    is_change: ClassVar[bool] = True
+    awaits_fence: ClassVar[bool] = True
+
+    def _refused(
+        self, _request: offset_delete.OffsetDeleteRequest, code: ErrorCode
+    ) -> offset_delete.OffsetDeleteResponse:
+        return offset_delete.OffsetDeleteResponse(error_code=code)
