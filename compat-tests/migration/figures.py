@@ -15,7 +15,7 @@ class Figures:
     """What a run measured; stalls_ms: of acknowledgements, beyond the longest gap before.
 
     back_stalls_ms, back_commands_ms, kept: the same as stalls_ms, commands_ms and lifted, of
-    rollbacks.
+    rollbacks.  newer_epochs: partitions whose batches have newer leader epochs at the source.
     """
 
     rounds: int = 0
@@ -23,6 +23,7 @@ class Figures:
     kept: int = 0
     back_stalls_ms: list[int] = field(default_factory=list)
     back_commands_ms: list[int] = field(default_factory=list)
+    newer_epochs: int = 0
     hurts: int = 0
     stalls_ms: list[int] = field(default_factory=list)
     commands_ms: list[int] = field(default_factory=list)
@@ -82,5 +83,5 @@ def _of_rollbacks(figures: Figures) -> list[str]:
     return [
         f"{len(stalls)} rollbacks, {figures.kept} lifted before: writers waited p50 {half} ms,"
         f" at most {stalls[-1]} ms; each took p50 {statistics.median(seconds):.0f} s,"
-        f" at most {max(seconds):.0f} s"
+        f" at most {max(seconds):.0f} s; {figures.newer_epochs} partitions have newer epochs there"
     ]
