@@ -119,7 +119,9 @@ class SwitchRun:
         )
         if done.returncode and not may_fail:
             raise RuntimeError(f"{words}: {done.stderr.decode()}{done.stdout.decode()}")
-        return json.loads(done.stdout or b"null")
+        if not done.stdout:
+            return {"reason": done.stderr.decode().strip() or "no answer"}
+        return json.loads(done.stdout)
 
     def _round(self, topic: str) -> None:
         self._source.create(topic)
@@ -146,7 +148,7 @@ class SwitchRun:
         deadline = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < deadline:
             status = self._link("status", self.link, may_fail=True)
-            if any(each["topic"] == topic for each in status["copies"]):
+            if any(each["topic"] == topic for each in status.get("copies", ())):
                 return
             time.sleep(0.5)
         raise TimeoutError(f"{topic} is not mirrored")
@@ -182,16 +184,16 @@ class SwitchRun:
             tries += 1
             begun_ms = now_ms()
             try:
-                told = self._link(step, self.link, topic, "--yes", may_fail=True) or {}
+                told = self._link(step, self.link, topic, "--yes", may_fail=True)
             except subprocess.TimeoutExpired:
                 told = {"reason": f"the command has not ended in {COMMAND_SECONDS:.0f} s"}
             ended_ms = now_ms()
             self._settle(hurts)
-            if told and not told["reason"]:
+            if not told["reason"]:
                 return told, begun_ms, ended_ms
             lifted()
             self._tell_links()
-            self._say(f"{clock()} {step} of {topic}: {told.get('reason', 'no answer')}")
+            self._say(f"{clock()} {step} of {topic}: {told['reason']}")
             watch.wait_until_moving(now_ms())
         raise RuntimeError(f"{step} of {topic} was not done in {tries} tries")
 
