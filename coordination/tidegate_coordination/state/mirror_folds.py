@@ -133,8 +133,7 @@ class MirrorFolds:
         """Topics are their source's again."""
         state = self._state
         state.keep_partitions([each.partition for each in event.epochs])
-        for each in event.epochs:
-            state.partitions[each.partition].fold_epoch(each.epoch, each.offset)
+        self._fold_epochs(event.epochs)
         state.switches.fold_returned(event.fence, state.log_time_ms)
 
     def fold_groups_fenced(self, event: kev.GroupsFenced) -> None:
@@ -178,7 +177,13 @@ class MirrorFolds:
         The fold of their WalCommitted has kept and touched the partitions.
         """
         partitions = self._state.partitions
-        for each in event.epochs:
-            partitions[each.partition].fold_epoch(each.epoch, each.offset)
+        self._fold_epochs(event.epochs)
         for step in event.steps:
             partitions[step.partition].fold_step(step, self._state.log_time_ms)
+
+    def _fold_epochs(self, epochs: Iterable[kev.EpochBegan]) -> None:
+        state = self._state
+        for each in epochs:
+            partition = state.partitions[each.partition]
+            if partition.fold_epoch(each.epoch, each.offset):
+                state.topics.fold_epoch(partition.topic_id)

@@ -98,6 +98,10 @@ class TopicTable:
         self._changed(topic)
         return topic
 
+    def fold_epoch(self, topic_id: bytes) -> None:
+        """A leader epoch of a partition has begun: Metadata tells it."""
+        self._changed(self.get(topic_id))
+
     def get(self, topic_id: bytes) -> Topic:
         """Return the topic that an event names.
 

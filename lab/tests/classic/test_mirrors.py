@@ -207,6 +207,26 @@ async def test_leader_epochs_are_the_sources(autojump_clock: MockClock) -> None:
             assert copy.epoch_at(offset) == expected.epoch_of(offset)
 
 
+async def test_metadata_tells_the_sources_epoch(autojump_clock: MockClock) -> None:
+    """Else every fetch of a client would have an epoch that is fenced."""
+    async with mirroring() as world:
+        await world.link()
+        for epoch, node_id in enumerate((1, 2, 1)):
+            world.source.move_leader("t", 0, node_id)
+            world.write(1)
+            copy = await world.copied()
+            assert (await told_epochs(world))[0] == copy.leader_epoch >= epoch
+
+
+async def told_epochs(world: World) -> list[int]:
+    request = md.MetadataRequest([md.MetadataRequestTopic(name="t")])
+    answer: md.MetadataResponse = (
+        await world.gateways[0].world.connect().call("Metadata", 9, request)
+    )
+    [told] = answer.topics
+    return [each.leader_epoch for each in told.partitions]
+
+
 async def test_offsets_that_compaction_left_out_stay_left_out(autojump_clock: MockClock) -> None:
     async with mirroring() as world:
         for _ in range(4):

@@ -134,13 +134,15 @@ class Partition:
                 self.aborted = Aborted()
             self.aborted.append(producer_id, first_offset, offset, self.last_stable_offset)
 
-    def fold_epoch(self, epoch: int, offset: int) -> None:
-        """Note the first offset of a leader epoch of the source.
+    def fold_epoch(self, epoch: int, offset: int) -> bool:
+        """Note the first offset of a leader epoch of the source; return whether it is new.
 
         Objects of one entry may all say so, and the first is right.
         """
-        if epoch > self.leader_epoch:
+        is_new = epoch > self.leader_epoch
+        if is_new:
             self.epochs = with_epoch(self.epochs, epoch, offset)
+        return is_new
 
     def fold_step(self, step: MirrorStep, log_time_ms: int) -> None:
         """Note a step of a transaction of the source."""

@@ -1,8 +1,9 @@
 """Metadata: versions 0-13.
 
 Brokers are the live gateways that advertise the client's listener.  Any of them serves any
-partition; leaders only spread the load and keep it in the client's zone (see `placement`).  Leader
-epochs change only when a log is restored (state/epochs.py): no leader is elected.
+partition; leaders only spread the load and keep it in the client's zone (see `placement`).  No
+leader is elected, so leader epochs change only when a log is restored (state/epochs.py); those of a
+mirrored topic are its source's.
 
 From version 9 on partitions have a tagged field of Tidegate's, tag 10000: all gateways of the
 client's zone, the recommended one first.  It is left out if the client's zone is unknown or has no
