@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Final, NamedTuple, TypeAlias
+
+import trio
 
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages.list_offsets import (
@@ -15,8 +18,10 @@ from tidegate_protocol.messages.list_offsets import (
 )
 
 from .cluster import ClassicCluster
-from .errors import ClassicError, Refused
+from .errors import ClassicError, Kind, Refused
 
+TRIES: Final = 5
+PAUSE_SECONDS: Final = 0.2
 EARLIEST: Final = -2
 LATEST: Final = -1
 EARLIEST_LOCAL: Final = -4
@@ -104,23 +109,49 @@ def places_by_leader(
 async def _asked(
     cluster: ClassicCluster, places: Iterable[Place], which: int, asker: int
 ) -> Mapping[Place, SourceEnd | str]:
+    """Ask the leaders, and those who lead after a look at the metadata if one does not lead."""
     found: dict[Place, SourceEnd | str] = {}
+    left = list(places)
+    for _ in range(TRIES):
+        answers = await _asked_once(cluster, left, which, asker)
+        found |= {
+            key: e if isinstance(e, SourceEnd | str) else str(e) for key, e in answers.items()
+        }
+        left = [key for key, each in answers.items() if _may_have_moved(each)]
+        if not left:
+            break
+        await trio.sleep(PAUSE_SECONDS)
+        with suppress(ClassicError):
+            await cluster.refresh({topic for topic, _ in left})
+    return found
+
+
+def _may_have_moved(answer: SourceEnd | str | ClassicError) -> bool:
+    return isinstance(answer, ClassicError) and answer.kind is Kind.RETRIABLE
+
+
+async def _asked_once(
+    cluster: ClassicCluster, places: Iterable[Place], which: int, asker: int
+) -> Mapping[Place, SourceEnd | str | ClassicError]:
+    found: dict[Place, SourceEnd | str | ClassicError] = {}
     by_leader, without = places_by_leader(cluster, places)
     found |= dict.fromkeys(without, NO_LEADER)
     for node_id, theirs in by_leader.items():
         request = _request(theirs, which, asker)
         try:
-            answer: ListOffsetsResponse = await cluster.call_broker(
-                node_id, "ListOffsets", request, min_version=_MIN_VERSION
+            connection = await cluster.connection(node_id)
+            answer: ListOffsetsResponse = await connection.call(
+                "ListOffsets", request, min_version=_MIN_VERSION
             )
         except ClassicError as error:
-            found |= dict.fromkeys(theirs, str(error))
+            found |= dict.fromkeys(theirs, error)
             continue
         for topic_data in answer.topics:
             for data in topic_data.partitions:
-                text = str(Refused("ListOffsets", data.error_code)) if data.error_code else ""
-                end = SourceEnd(data.offset, data.leader_epoch)
-                found[topic_data.name, data.partition_index] = text or end
+                end: SourceEnd | ClassicError = SourceEnd(data.offset, data.leader_epoch)
+                if data.error_code:
+                    end = Refused("ListOffsets", data.error_code)
+                found[topic_data.name, data.partition_index] = end
     return found
 
 

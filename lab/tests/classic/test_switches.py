@@ -11,6 +11,7 @@ from structlog.testing import capture_logs
 from trio.testing import MockClock
 
 from tests.worlds.wire_client import records_batch
+from tidegate_coordination.classic.source_bounds import source_ends
 from tidegate_coordination.rules.switches import FenceTopics, LiftFence, ReopenSource
 from tidegate_coordination.state.switches import SwitchTable
 from tidegate_gateway.links import source_fence
@@ -75,6 +76,26 @@ async def test_offsets_and_sequences_go_on_here(autojump_clock: MockClock) -> No
         assert following == (E.NONE, 3)
         ends = switches(world).switched[topic(world).topic_id].ends
         assert ends == (3, 2)
+
+
+async def test_the_ends_are_asked_of_a_new_leader(autojump_clock: MockClock) -> None:
+    """The former one is not asked for a minute."""
+    async with mirroring() as world:
+        await world.link()
+        world.write(3)
+        await world.copied()
+        mirror = world.gateways[0].gateway.links.running["src"].mirror
+        assert mirror is not None
+        cluster = mirror._cluster
+        places = [("t", 0), ("t", 1)]
+        before = await source_ends(cluster, places)
+        leader = world.source.partition("t", 0).leader
+        world.source.move_leader("t", 0, 3 - leader)
+        begun = trio.current_time()
+        after = await source_ends(cluster, places)
+        assert trio.current_time() - begun < 2
+        assert [before[each] for each in places] == [(3, 0), (0, 0)]
+        assert [after[each] for each in places] == [(3, 1), (0, 0)]
 
 
 async def test_what_came_before_the_fence_is_here_after_it(autojump_clock: MockClock) -> None:
