@@ -94,7 +94,7 @@ async def open_connection(
         connection = BrokerConnection(broker, stream, properties, max_answer_bytes)
         try:
             nursery.start_soon(connection.receive)
-        except RuntimeError as error:
+        except RuntimeError as error:  # the nursery is closed: its owner has ended
             await trio.aclose_forcefully(stream)
             raise BrokerUnreachable("the client of this cluster is closed.") from error
         try:

@@ -21,6 +21,7 @@ from .cluster import ClassicCluster
 from .errors import ClassicError, Kind, Refused
 
 TRIES: Final = 5
+AGAIN_SECONDS: Final = 5.0
 PAUSE_SECONDS: Final = 0.2
 EARLIEST: Final = -2
 LATEST: Final = -1
@@ -84,7 +85,10 @@ async def source_offsets(
 async def source_ends(
     cluster: ClassicCluster, places: Iterable[Place]
 ) -> Mapping[Place, SourceEnd | str]:
-    """Return where each partition ends at its leader, or why the source does not say."""
+    """Return where each partition ends at its leader, or why the source does not say.
+
+    Any replica answers, with its own end: refresh the metadata before, so that the leader is asked.
+    """
     return await _asked(cluster, places, LATEST, _DEBUGGER)
 
 
@@ -109,19 +113,22 @@ def places_by_leader(
 async def _asked(
     cluster: ClassicCluster, places: Iterable[Place], which: int, asker: int
 ) -> Mapping[Place, SourceEnd | str]:
-    """Ask the leaders, and those who lead after a look at the metadata if one does not lead."""
+    """Ask the leaders; where one does not lead any more, look who leads, and ask that one.
+
+    It looks up to TRIES times, and not after AGAIN_SECONDS: a broker may be silent.
+    """
     found: dict[Place, SourceEnd | str] = {}
     left = list(places)
+    latest = trio.current_time() + AGAIN_SECONDS
     for _ in range(TRIES):
         answers = await _asked_once(cluster, left, which, asker)
-        found |= {
-            key: e if isinstance(e, SourceEnd | str) else str(e) for key, e in answers.items()
-        }
-        left = [key for key, each in answers.items() if _may_have_moved(each)]
-        if not left:
+        left = [place for place, each in answers.items() if _may_have_moved(each)]
+        for place, each in answers.items():
+            found[place] = str(each) if isinstance(each, ClassicError) else each
+        if not left or trio.current_time() >= latest:
             break
         await trio.sleep(PAUSE_SECONDS)
-        with suppress(ClassicError):
+        with trio.move_on_at(latest), suppress(ClassicError):
             await cluster.refresh({topic for topic, _ in left})
     return found
 

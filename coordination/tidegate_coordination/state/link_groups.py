@@ -161,18 +161,15 @@ class LinkGroupTable:
         self.moved = {link: set(groups) for link, groups in table.get("moved", ())}
 
 
-def overlap(one: str, other: str) -> bool:
-    """Return whether a group may have both names of links."""
-    shorter, longer = sorted((one, other), key=len)
-    if not shorter.endswith(ANY_END):
-        longer_is_open = longer.endswith(ANY_END)
-        return shorter == longer or (longer_is_open and shorter.startswith(longer[:-1]))
-    return longer.startswith(shorter[:-1])
-
-
 def is_named(names: Iterable[str], group_id: str) -> bool:
     """Return whether one of a link's names stands for a group."""
     return any(
         group_id.startswith(each[:-1]) if each.endswith(ANY_END) else group_id == each
         for each in names
     )
+
+
+def overlap(one: str, other: str) -> bool:
+    """Return whether two names of links may stand for the same group."""
+    stems = one.removesuffix(ANY_END), other.removesuffix(ANY_END)
+    return is_named((one,), stems[1]) or is_named((other,), stems[0])

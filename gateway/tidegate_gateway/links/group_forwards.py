@@ -178,6 +178,7 @@ class GroupForwards:
         async def work() -> None:
             for group_id in left:
                 found[group_id] = await ask(group_id)
+                await trio.lowlevel.checkpoint()  # a refusal needs no wait
 
         with trio.move_on_after(EACH_SECONDS):
             async with trio.open_nursery() as nursery:

@@ -39,7 +39,7 @@ class Moved(NamedTuple):
     """A group.  offsets: that are here now.  members: that go on.  problem: why it was not moved.
 
     joins_again: whether its members have to join again.  left: offsets of topics that the link does
-    not have.  is_rest: whether its consumers were stopped before.
+    not have.  needs_start: whether its consumers were stopped before; they have to be started here.
     """
 
     group: str
@@ -48,7 +48,7 @@ class Moved(NamedTuple):
     members: int = 0
     joins_again: bool = False
     left: int = 0
-    is_rest: bool = False
+    needs_start: bool = False
 
 
 class GroupMove:
@@ -106,8 +106,14 @@ class GroupMove:
                 with trio.CancelScope(shield=True), trio.move_on_after(STALL_SECONDS):
                     await self._coordinator.propose(UnfenceGroups(number, moved.problem))
         if moved.problem and group_id in self._state.link_groups.moved.get(self._link, ()):
-            return Moved(group_id, 0, "")  # the move's answer was lost
+            return self._as_moved(group_id)  # the answer was lost
         return moved
+
+    def _as_moved(self, group_id: str) -> Moved:
+        group = self._state.groups.get(group_id)
+        if group is None:
+            return Moved(group_id, 0, "")
+        return Moved(group_id, sum(map(len, group.offsets.values())), "", len(group.members))
 
     async def _moved(self, number: int, group_id: str) -> Moved:
         seen = await self._reached(number)

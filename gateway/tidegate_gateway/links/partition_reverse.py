@@ -144,7 +144,6 @@ class PartitionReverse:
           CorruptRun, NoSuchObject, StoreUnavailable: a batch could not be read.
         """
         self.position = -1
-        await self._cluster.refresh([self.topic.name])
         before, end = -1, await self._end()
         while True:
             # Another gateway may have written what this one has not read yet.
@@ -165,6 +164,8 @@ class PartitionReverse:
         self._parts.on_progress()
 
     async def _end(self) -> int:
+        """Return where the leader's log ends; a former leader would give its own end."""
+        await self._cluster.refresh([self.topic.name])
         self._there()
         place = (self.topic.name, self.index)
         end = (await source_ends(self._cluster, [place]))[place]

@@ -184,6 +184,28 @@ async def test_a_source_that_is_away_is_told_as_such(autojump_clock: MockClock) 
         assert await fetch(world) == 7
 
 
+async def test_many_groups_leave_others_their_turns(autojump_clock: MockClock) -> None:
+    async with mirroring() as world:
+        turns = 0
+
+        async def take_turns() -> None:
+            nonlocal turns
+            while True:
+                await trio.lowlevel.checkpoint()
+                turns += 1
+
+        async def refuse(group_id: str) -> str:
+            return f"{group_id} was refused"
+
+        groups = [f"g{each}" for each in range(1_000)]
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(take_turns)
+            told = await world.gateways[0].gateway.group_forwards.ask_each(groups, refuse, str)
+            nursery.cancel_scope.cancel()
+        assert list(told.items()) == [(each, f"{each} was refused") for each in groups]
+        assert turns > 100
+
+
 async def test_another_coordinator_is_found(autojump_clock: MockClock) -> None:
     """The one that was known answers NOT_COORDINATOR, and the client asks again."""
     async with mirroring() as world:

@@ -19,7 +19,7 @@ from tests.worlds.classic_members import (
     sync_together,
 )
 from tidegate_coordination.groups.values import State
-from tidegate_coordination.rules.link_groups import FenceGroups, UnfenceGroups
+from tidegate_coordination.rules.link_groups import FenceGroups, MoveGroups, UnfenceGroups
 from tidegate_gateway.links import group_fence_watch, group_move
 from tidegate_gateway.links.group_move import Moved
 from tidegate_protocol.error_codes import ErrorCode as E
@@ -126,6 +126,24 @@ async def test_a_group_moves_without_a_rebalance(autojump_clock: MockClock) -> N
         generation = first.generation
         answers = await join_together(third, first, second)
         assert [each.generation_id for each in answers] == [generation + 1] * 3
+
+
+async def test_a_move_whose_answer_is_lost_is_told(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with two_members() as (world, first, _):
+        assert await first.commit(5) == E.NONE
+        coordinator = world.gateways[0].gateway.coordinator
+        real = coordinator.propose
+
+        async def propose_and_lose(proposal: Any) -> Any:
+            answer = await real(proposal)
+            if isinstance(proposal, MoveGroups):
+                await trio.sleep_forever()
+            return answer
+
+        monkeypatch.setattr(coordinator, "propose", propose_and_lose)
+        assert await moved(world, GROUP) == Moved(GROUP, 1, "", 2)
 
 
 async def test_a_member_of_the_source_keeps_the_group_there(autojump_clock: MockClock) -> None:

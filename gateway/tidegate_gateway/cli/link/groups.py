@@ -120,7 +120,7 @@ class _Move:
             return Moved(group, 0, late_text(late))
         await commit(self._here, group, offsets)
         left = len(found) - len(offsets)
-        return Moved(group, len(offsets), "", left=left, is_rest=True)
+        return Moved(group, len(offsets), "", left=left, needs_start=True)
 
     async def _has_own(self, group: str, offsets: Sequence[GroupOffset]) -> bool:
         own = {(each.topic, each.partition) for each in await committed(self._here, group)}
@@ -132,7 +132,7 @@ def _text(moved: Sequence[Moved]) -> str:
     cells += [(printable(each.group), str(each.offsets), _note(each)) for each in moved]
     done = sum(1 for each in moved if not each.problem)
     lines = [*aligned(cells), f"{done} of {len(moved)} groups have their offsets here."]
-    if any(not each.problem and each.is_rest for each in moved):
+    if any(not each.problem and each.needs_start for each in moved):
         lines.append(
             "Start their consumers at the gateways now. Nothing was changed at the source."
         )

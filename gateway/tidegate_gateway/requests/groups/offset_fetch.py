@@ -74,7 +74,8 @@ class OffsetFetch:
         groups: list[OffsetFetchResponseGroup] = []
         late = trio.current_time() + EACH_SECONDS
         for each in wanted:
-            await self.forwards.unfenced(each.group_id)
+            with trio.move_on_at(late):
+                await self.forwards.unfenced(each.group_id)
             if self.forwards.takes(each.group_id):
                 groups.append(await self._from_source(call, each, request.require_stable, late))
             elif code:
