@@ -76,6 +76,7 @@ class FaultyLog:
     `landed` counts by the names of `LogFaults`; a late append that lost its position to another
     counts as `late_append_refused`; `count` is called for each. `is_due` is called for every call
     that a fault could strike; if it returns True, the fault strikes regardless of its rate.
+    hanging: how many calls hang now, also after `faults` was healed.
     """
 
     def __init__(
@@ -89,6 +90,7 @@ class FaultyLog:
     ) -> None:
         self.faults = faults
         self.landed: Counter[str] = Counter()
+        self.hanging = 0
         self._is_due = is_due
         self._tell = count
         self._log = log
@@ -188,9 +190,16 @@ class FaultyLog:
             await trio.lowlevel.checkpoint()
             raise self._fault("outage")
         if self._strikes("hung"):
-            await trio.sleep(_HUNG_SECONDS)
+            await self._hang()
             raise self._fault("hung")
         return await self._dawdle()
+
+    async def _hang(self) -> None:
+        self.hanging += 1
+        try:
+            await trio.sleep(_HUNG_SECONDS)
+        finally:
+            self.hanging -= 1
 
     async def _land(self, late: _Late) -> None:
         result = await self._log.append(late.position, late.payload)

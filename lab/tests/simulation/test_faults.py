@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from contextlib import suppress
 from random import Random
+from typing import Any
 
 import pytest
 import trio
 import trio.testing
 
+from tidegate_coordination.log.metadata_log import LogUnavailable
+from tidegate_coordination.log_contract.faulty import FaultyLog, LogFaults
+from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_gateway.network.transport import TransportBroken
 from tidegate_simulation.plans.faults import KINDS, draw_plan, draw_settings
 from tidegate_simulation.plans.store_faults import StoreFaults
 from tidegate_simulation.plans.strikes import Strikes
+from tidegate_simulation.probers.neighbourhood import wrongly_absent
 from tidegate_simulation.world.network import Link
 from tidegate_simulation.world.stalls import Stalls
 from tidegate_simulation.world.store import FaultyStore
@@ -100,6 +105,52 @@ async def test_a_hung_call_takes_half_a_minute(
     assert trio.current_time() == 30.0
     with pytest.raises(NoSuchObject):
         await beneath.get("a")
+
+
+async def test_the_log_tells_how_many_calls_hang(
+    nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
+) -> None:
+    log = FaultyLog(MemoryLog(), LogFaults(hung=1.0), Random(0))
+    nursery.start_soon(_append, log)
+    await trio.sleep(29.0)
+    log.faults = LogFaults()
+    assert log.hanging == 1
+    await trio.sleep(2.0)
+    assert not log.hanging
+
+
+async def _append(log: FaultyLog) -> None:
+    with suppress(LogUnavailable):
+        await log.append(1, b"entry")
+
+
+class _CutOff:
+    """A node whose gateway is cut off until some time, since a call of its log hangs so long."""
+
+    name = "node 1"
+
+    def __init__(self, hangs_until: float, absent_until: float) -> None:
+        self._hangs_until = hangs_until
+        self._absent_until = absent_until
+        self.gateway: Any = self
+        self.coordinator: Any = self
+        self.incarnation = 7
+
+    @property
+    def is_log_hung(self) -> bool:
+        return trio.current_time() < self._hangs_until
+
+    @property
+    def absent(self) -> frozenset[int]:
+        return frozenset({7} if trio.current_time() < self._absent_until else ())
+
+
+@pytest.mark.parametrize(("hangs_until", "is_wrong"), [(25.0, False), (0.0, True)])
+async def test_a_gateway_is_not_wrongly_absent_while_its_log_hangs(
+    autojump_clock: trio.testing.MockClock, hangs_until: float, *, is_wrong: bool
+) -> None:
+    node: Any = _CutOff(hangs_until, 26.0)
+    assert bool(await wrongly_absent([node])) is is_wrong
 
 
 def test_a_promised_fault_strikes_once_after_a_few_calls() -> None:

@@ -26,7 +26,12 @@ def absent_of(node: Node) -> frozenset[int]:
 
 
 async def wrongly_absent(nodes: Sequence[Node]) -> str:
-    """Wait, without faults, until no live gateway is absent; return those that still are."""
+    """Wait, without faults, until no live gateway is absent; return those that still are.
+
+    A call of the log that hangs is a fault until it ends: its gateway is cut off so long.
+    """
+    while any(each.is_log_hung for each in nodes):  # noqa: ASYNC110 - they end by themselves
+        await trio.sleep(_LOOK_SECONDS)
     with trio.move_on_after(FORGIVE_SECONDS):
         while _said(nodes):  # noqa: ASYNC110 - they change one by one
             await trio.sleep(_LOOK_SECONDS)

@@ -122,6 +122,11 @@ class Host(ABC):
         self._world.strikes.count(f"{self.prefix}{kind}", times)
 
     @property
+    def is_log_hung(self) -> bool:
+        """Whether a call of the metadata log hangs, also since before the faults ended."""
+        return any(each.log.hanging for each in self._logs)
+
+    @property
     def has_begun(self) -> bool:
         """Return whether a process runs, even one that still starts."""
         return bool(self._logs)
