@@ -7,6 +7,7 @@ from trio.testing import MockClock
 
 from tests.worlds.several_gateways import Clock, Cluster, Running, cluster
 from tests.worlds.transaction_client import COMMITTED, T, end, end_offset, init, write
+from tidegate_coordination.events.metadata_versions import TRANSACTIONS
 from tidegate_protocol.error_codes import ErrorCode as E
 from tidegate_protocol.messages import find_coordinator as fc
 from tidegate_protocol.messages import list_transactions as lt
@@ -44,6 +45,27 @@ async def test_tools_that_ask_all_gateways_see_each_id_once(autojump_clock: Mock
             listed.append([row.transactional_id for row in answer.transaction_states])
         assert sorted(name for found in listed for name in found) == sorted(names)
         assert all(listed)
+
+
+async def test_a_gateway_that_is_behind_looks_whether_transactions_are_refused(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All clients treat that refusal as fatal; the cluster may have been raised just now."""
+    async with cluster({}) as world:
+        one, two, _ = await three(world)
+        topic_id = await one.world.create_topic(T, 1)
+        producer = await init(one.world.connect())
+        coordinator, version = two.gateway.coordinator, two.gateway.coordinator.state
+        catch_up = coordinator.catch_up
+        await catch_up()
+        newest, version.metadata_version = version.metadata_version, TRANSACTIONS - 1
+
+        async def raised() -> None:
+            version.metadata_version = newest
+            await catch_up()
+
+        monkeypatch.setattr(coordinator, "catch_up", raised)
+        assert await write(two.world.connect(), topic_id, producer, 0) == E.NONE
 
 
 @pytest.mark.parametrize("drains", [False, True])

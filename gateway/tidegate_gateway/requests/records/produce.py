@@ -134,7 +134,7 @@ class Produce:
         pending = Pending(connection, header, slot, self.flusher, self.deadlines)
         room_by = trio.current_time() + ROOM_SECONDS
         whole = request_error(request.acks) or self._error_here(connection.peer)
-        whole = whole or self._unnamed_error(connection.peer, request)
+        whole = whole or await self._unnamed_error(connection.peer, request)
         misfit = None if whole else await self._misfit(request)
         flags = 0 if whole else await self._flags(connection, request, header.api_version)
         received = _Received(header.api_version, connection, arena, pending, room_by, flags, misfit)
@@ -174,10 +174,14 @@ class Produce:
             raise CloseConnection()
         return None
 
-    def _unnamed_error(self, peer: Peer, request: ProduceRequest) -> tuple[ErrorCode, str] | None:
+    async def _unnamed_error(
+        self, peer: Peer, request: ProduceRequest
+    ) -> tuple[ErrorCode, str] | None:
         """Return why the whole request is refused: for its transactional id, or for having none."""
         if request.transactional_id is None:
             return NO_TRANSACTIONAL_ID if transactional_producers(request) else None
+        if not allows_transactions(self.coordinator.state):
+            await self._catch_up()  # clients treat the refusal as fatal
         if allows_transactions(self.coordinator.state):
             return None
         self.refused.note(peer, TRANSACTIONS)
