@@ -77,7 +77,8 @@ class ModelTransaction:
     partitions: those that still need a marker.  markers: where one was written that is not yet
     replicated.
     not_before: when to write markers, or to try again, in seconds.
-    is_kept: a task of the model runs its timers.  is_loading: see begin_loading() of the cluster.
+    is_kept: a task of the model runs its timers.
+    is_loading: its coordinator still reads its log, as after a move; set it at any time.
     """
 
     transactional_id: str
