@@ -1,12 +1,14 @@
-"""The model's transaction coordinator: repeats, fencing, time-outs, and ends that meet faults."""
+"""The model's transaction coordinator: repeats, fencing and time-outs."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 import trio
 from trio.testing import MockClock
 
-from tests.worlds.classic_client import ClassicWorld, Closed, classic_world
+from tests.worlds.classic_client import Closed, classic_world
 from tests.worlds.classic_transactions import (
     NAME,
     TIMEOUT_SECONDS,
@@ -20,7 +22,6 @@ from tests.worlds.classic_transactions import (
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import end_txn as et
 from tidegate_protocol.messages import fetch as fe
-from tidegate_simulation.classic.log_faults import truncate
 from tidegate_simulation.classic.profiles import KAFKA_2_1, KAFKA_4_3, KAFKA_4_3_V1, Profile
 
 FENCED = ErrorCode.PRODUCER_FENCED
@@ -136,7 +137,12 @@ async def test_a_new_producer_id_follows_the_last_epoch(autojump_clock: MockCloc
             producer.producer_id,
             0,
         )
-        await ended(producer, commits=True)
+        await producer.write(0)
+        late: dict[str, Any] = {"producer_id": old_id, "producer_epoch": LAST_EPOCH}
+        new_id = producer.producer_id
+        assert await producer.init(**late) == FENCED  # and the transaction goes on
+        assert (await producer.end(), producer.producer_id) == (0, new_id)
+        await settled(world)
         assert (await producer.call("EndTxn", 5, repeat)).error_code == 49
 
 
@@ -241,125 +247,6 @@ async def test_each_transaction_has_the_whole_time(autojump_clock: MockClock) ->
         assert len(markers(world)) == 4
         await trio.sleep(TIMEOUT_SECONDS * 2)
         assert await shown_state(world) == "CompleteCommit"
-
-
-# -- faults ---------------------------------------------------------------------------------------
-
-
-async def interrupted(world: ClassicWorld) -> Transactor:
-    """Return a producer whose commit a fence on t holds up."""
-    producer = Transactor(world)
-    await producer.init()
-    await producer.write(0)
-    world.cluster.set_config("t", "max.message.bytes", "0", trio.current_time())
-    assert await producer.end() == 0
-    return producer
-
-
-async def test_another_coordinator_writes_the_markers(autojump_clock: MockClock) -> None:
-    async with classic_world((1, 2)) as world:
-        producer = await interrupted(world)
-        first = world.cluster.coordinator_of(NAME)
-        world.servers.stop_broker(first)
-        assert world.cluster.coordinator_of(NAME) != first
-        await trio.sleep(5)
-        assert await shown_state(world) == "PrepareCommit"
-        world.cluster.set_config("t", "max.message.bytes", None, trio.current_time())
-        await trio.sleep(1)
-        assert (await shown_state(world), markers(world)) == ("CompleteCommit", [(1, 1)])
-        await ended(producer, commits=True)
-
-
-async def test_nothing_ends_while_no_broker_runs(autojump_clock: MockClock) -> None:
-    async with classic_world() as world:
-        producer = Transactor(world)
-        await producer.init()
-        await producer.write(0)
-        world.servers.stop_broker(1)
-        await trio.sleep(TIMEOUT_SECONDS * 3)
-        assert world.cluster.transactions[NAME].epoch == 0
-        world.servers.start_broker(1)
-        await trio.sleep(11)
-        assert (await shown_state(world), markers(world)) == ("CompleteAbort", [(1, 1)])
-
-
-async def test_a_coordinator_that_loads_says_so(autojump_clock: MockClock) -> None:
-    async with classic_world() as world:
-        producer = await interrupted(world)
-        world.cluster.set_config("t", "max.message.bytes", None, trio.current_time())
-        world.cluster.transactions[NAME].is_loading = True
-        await trio.sleep(60)
-        loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        assert (await producer.init(), await producer.end()) == (loading, loading)
-        assert await producer.produce(index=1) == ErrorCode.NOT_ENOUGH_REPLICAS
-        assert markers(world) == []
-        world.cluster.transactions[NAME].is_loading = False
-        await trio.sleep(1)
-        assert markers(world) == [(1, 1)]
-
-
-async def test_markers_follow_the_leader(autojump_clock: MockClock) -> None:
-    async with classic_world((1, 2, 3)) as world:
-        producer = Transactor(world)
-        await producer.init()
-        await producer.write(0, 1)
-        partition = world.cluster.partition("t", 0)
-        world.cluster.set_isr("t", 0, [partition.leader])
-        stopped = partition.leader
-        world.servers.stop_broker(stopped)
-        assert await producer.end() == 0
-        await trio.sleep(5)
-        assert (markers(world, 0), markers(world, 1)) == ([], [(1, 1)])
-        assert [each.topic for each in (await described(world)).topics] == ["t"]
-        world.servers.start_broker(stopped)
-        await trio.sleep(1)
-        assert (markers(world), await shown_state(world)) == ([(1, 1)], "CompleteCommit")
-
-
-async def test_a_transaction_completes_once_its_markers_are_replicated(
-    autojump_clock: MockClock,
-) -> None:
-    async with classic_world((1, 2)) as world:
-        producer = Transactor(world)
-        await producer.init()
-        await producer.write(0)
-        world.cluster.hold_watermark("t", 0)
-        assert await producer.end() == 0
-        await trio.sleep(5)
-        assert (markers(world), await shown_state(world)) == ([(1, 1)], "PrepareCommit")
-        truncate(world.cluster.partition("t", 0).log, 1)  # the marker is lost
-        await trio.sleep(1)
-        assert markers(world) == [(1, 1)]
-        world.cluster.release_watermark("t", 0)
-        await trio.sleep(1)
-        assert (markers(world), await shown_state(world)) == ([(1, 1)], "CompleteCommit")
-
-
-async def test_a_deleted_topic_needs_no_marker(autojump_clock: MockClock) -> None:
-    async with classic_world() as world:
-        await interrupted(world)
-        world.cluster.delete_topic("t")
-        await trio.sleep(1)
-        assert await shown_state(world) == "CompleteCommit"
-
-
-async def test_an_answer_may_be_lost(autojump_clock: MockClock) -> None:
-    async with classic_world() as world:
-        producer = Transactor(world)
-        await producer.init()
-        await producer.write(0)
-        world.servers.latency_seconds = 0.1
-        client = await world.client()
-        request = et.EndTxnRequest(NAME, producer.producer_id, 0, True)
-        with world.servers.signals.watch([world.cluster.transactions[NAME]]) as changed:
-            number = await client.send("EndTxn", 5, request)
-            await changed.wait()
-        world.servers.reset(1)
-        with pytest.raises(Closed):
-            await client.receive("EndTxn", 5, number)
-        await trio.sleep(1)
-        assert (await producer.end(), producer.epoch) == (0, 1)
-        assert markers(world) == [(1, 1)]
 
 
 async def test_an_old_release_knows_no_fenced_producers(autojump_clock: MockClock) -> None:

@@ -24,20 +24,29 @@ from tidegate_protocol.messages import delete_groups as dg
 from tidegate_protocol.messages import offset_delete as od
 from tidegate_protocol.messages import offset_fetch as of
 from tidegate_simulation.classic.model_topics import CommittedOffset, PartitionKey
+from tidegate_simulation.classic.offsets_partition import GroupKey, OffsetsPartition
 from tidegate_simulation.classic.profiles import KAFKA_2_1
+from tidegate_simulation.classic.refusals import Refused
+from tidegate_simulation.classic.rights import (
+    DESCRIBE,
+    READ,
+    TOPIC,
+    TRANSACTIONAL_ID,
+    WRITE,
+    Denial,
+)
 from tidegate_simulation.classic.rights import GROUP as GROUP_RESOURCE
-from tidegate_simulation.classic.rights import READ, TOPIC, TRANSACTIONAL_ID, WRITE, Denial
 
 UNSTABLE = ErrorCode.UNSTABLE_OFFSET_COMMIT
 T0 = PartitionKey("t", 0)
 KINDS = pytest.mark.parametrize("knows_v2", [True, False])
 
 
-async def staging(producer: Transactor, offset: int, **more: int) -> None:
+async def staging(producer: Transactor, offset: int, *, index: int = 0) -> None:
     """Stage an offset as the producer's version does."""
     if not producer.knows_v2:
         assert await producer.add_offsets() == 0
-    assert await producer.commit(offset, **more) == 0
+    assert await producer.commit(offset, index=index) == 0
 
 
 @KINDS
@@ -115,6 +124,42 @@ async def test_a_later_plain_commit_stands(autojump_clock: MockClock) -> None:
         assert await committed(world, indexes=(0, 1)) == [(0, 2), (0, 8)]
 
 
+async def test_a_late_commit_is_part_of_the_end_under_way(autojump_clock: MockClock) -> None:
+    async with classic_world() as world:
+        producer = Transactor(world, knows_v2=False)
+        await producer.init()
+        await staging(producer, 7)
+        await producer.end()
+        assert await producer.commit(8) == 0  # the marker is not there yet
+        await settled(world)
+        assert await committed(world) == [(0, 8)]
+        assert await producer.commit(9) == ErrorCode.TRANSACTION_ABORTABLE
+
+
+async def test_an_old_release_fences_by_its_log(autojump_clock: MockClock) -> None:
+    async with classic_world(profile=KAFKA_2_1) as world:
+        zombie, producer = (Transactor(world, knows_v2=False) for _ in range(2))
+        await zombie.init(version=1)
+        assert await zombie.add_offsets(version=1) == 0
+        assert await zombie.commit(5, version=2) == 0
+        assert await producer.init(version=1) == ErrorCode.CONCURRENT_TRANSACTIONS
+        await settled(world)
+        assert await zombie.commit(6, version=2) == ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+def test_a_partition_of_offsets_knows_who_is_open() -> None:
+    log, key = OffsetsPartition(), GroupKey(GROUP, T0)
+    log.stage(1, 3, key, CommittedOffset(7, -1, ""))
+    assert [log.is_open(1, 3), log.is_open(1, 4), log.is_open(2, 3)] == [True, False, False]
+    with pytest.raises(Refused):
+        log.stage(1, 2, key, CommittedOffset(8, -1, ""))
+    assert log.end(2, 3, commits=True) == {}
+    assert log.end(1, 4, commits=True) == {key: CommittedOffset(7, -1, "")}
+    assert (log.is_open(1, 4), log.is_pending(key)) == (False, False)
+    with pytest.raises(Refused):
+        log.stage(1, 3, key, CommittedOffset(9, -1, ""))
+
+
 async def test_a_transaction_shows_its_group(autojump_clock: MockClock) -> None:
     async with classic_world() as world:
         producer = Transactor(world)
@@ -152,7 +197,7 @@ async def test_members_are_checked(autojump_clock: MockClock) -> None:
         await producer.init()
         assert await producer.commit(1, generation_id=0) == ErrorCode.ILLEGAL_GENERATION
         [first] = await stable_group(world, None)
-        own = {"member_id": first.member_id, "generation_id": first.generation}
+        own: dict[str, Any] = {"member_id": first.member_id, "generation_id": first.generation}
         assert await producer.commit(1, **own) == 0
         assert await producer.commit(2, **(own | {"generation_id": 9})) == 22
         assert await producer.commit(2, **(own | {"member_id": "x"})) == 25
@@ -187,6 +232,9 @@ async def test_rights_and_places(autojump_clock: MockClock) -> None:
         ):
             denied.add(denial)
             assert await producer.commit(1) == code
+            if code == 29:
+                denied.add(Denial(DESCRIBE, TOPIC, "t"))
+                assert await committed(world, other, stable=True) == [(29, -1)]
         assert await producer.add_offsets() == 53
         denied.discard(Denial(WRITE, TRANSACTIONAL_ID, NAME))
         assert await producer.add_offsets() == 30

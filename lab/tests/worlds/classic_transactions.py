@@ -87,13 +87,9 @@ class Transactor:
         self, value: bytes, *, index: int = 0, version: int | None = None, **head: int
     ) -> pr.PartitionProduceResponse:
         """Write one record; return the partition's answer."""
-        fields = {
-            "attributes": TRANSACTIONAL,
-            "producer_id": self.producer_id,
-            "producer_epoch": self.epoch,
-            "base_sequence": self.sequences.get(("t", index), 0),
-        }
-        data = pr.PartitionProduceData(index, batch_of(value, **(fields | head)))
+        sequence = self.sequences.get(("t", index), 0)
+        raw = self.batch(value, **({"base_sequence": sequence} | head))
+        data = pr.PartitionProduceData(index, raw)
         request = pr.ProduceRequest(
             self.name, -1, 9000, [pr.TopicProduceData("t", partition_data=[data])]
         )
@@ -103,6 +99,16 @@ class Transactor:
         response = await self.call("Produce", version, request, leader)
         answer: pr.PartitionProduceResponse = response.responses[0].partition_responses[0]
         return answer
+
+    def batch(self, value: bytes, **head: int) -> bytes:
+        """Return a batch of one record."""
+        fields = {
+            "attributes": TRANSACTIONAL,
+            "producer_id": self.producer_id,
+            "producer_epoch": self.epoch,
+            "base_sequence": 0,
+        }
+        return batch_of(value, **(fields | head))
 
     async def write(self, *indexes: int) -> None:
         """Write a record to each partition."""
