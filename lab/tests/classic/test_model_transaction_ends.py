@@ -186,6 +186,21 @@ async def test_a_producer_continues_with_what_it_had(autojump_clock: MockClock) 
         assert await producer.init(expected=True) == FENCED
 
 
+@pytest.mark.parametrize(("profile", "code"), [(KAFKA_4_3, 0), (KAFKA_4_3_V1, FENCED)])
+async def test_a_producer_that_continues_may_have_one_open(
+    profile: Profile, code: int, autojump_clock: MockClock
+) -> None:
+    """In transaction.version 2 the abort counts as its own step, which it repeats."""
+    async with classic_world(profile=profile) as world:
+        producer = Transactor(world)
+        await producer.init()
+        await producer.write(0)
+        assert await producer.init(expected=True) == BUSY
+        await settled(world)
+        assert await producer.init(expected=True) == code
+        assert (await described(world)).producer_epoch == 1
+
+
 async def test_the_last_epoch_is_followed_by_a_new_id(autojump_clock: MockClock) -> None:
     async with classic_world() as world:
         producer = Transactor(world)
@@ -233,6 +248,20 @@ async def test_a_time_out_aborts_and_fences(profile: Profile, autojump_clock: Mo
         assert await producer.add(0) == [FENCED]
         assert await asked(producer, 0, commits=False) == (0, 1)  # as of version 5, its own end
         assert await asked(producer, 0, commits=True) == (WRONG_STATE, -1)
+
+
+async def test_a_time_out_in_the_last_epoch(autojump_clock: MockClock) -> None:
+    async with classic_world() as world:
+        producer = Transactor(world)
+        await producer.init()
+        old_id = producer.producer_id
+        world.cluster.transactions[NAME].epoch = producer.epoch = LAST_EPOCH
+        await producer.write(0)
+        await trio.sleep(TIMEOUT_SECONDS + 11)
+        assert markers(world) == [(1, LAST_EPOCH + 1)]
+        assert (await producer.end(commits=False), producer.epoch) == (0, 0)
+        assert producer.producer_id != old_id
+        await ended(producer, commits=True)
 
 
 async def test_each_transaction_has_the_whole_time(autojump_clock: MockClock) -> None:
