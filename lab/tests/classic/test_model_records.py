@@ -10,6 +10,7 @@ from trio.testing import MockClock
 
 from tests.worlds.classic_client import Closed, batch_of, classic_world, fetching, raw_of
 from tidegate_protocol.batches import TRANSACTIONAL, set_base_offset
+from tidegate_protocol.messages import add_partitions_to_txn as ap
 from tidegate_protocol.messages import fetch as fe
 from tidegate_protocol.messages import init_producer_id as ip
 from tidegate_protocol.messages import produce as pr
@@ -64,20 +65,6 @@ async def test_a_fence_is_seen_by_a_probe_that_writes_nothing(autojump_clock: Mo
         assert (await client.produce("t", SOUND)).base_offset == 0
 
 
-async def test_a_fence_keeps_markers_out(autojump_clock: MockClock) -> None:
-    async with classic_world() as world:
-        client = await world.client()
-        request = ip.InitProducerIdRequest("tx", 60_000)
-        made = await client.call("InitProducerId", 4, request)
-        await client.call("Produce", 12, transactional(made.producer_id, 0))
-        await client.alter("t", "max.message.bytes", "0")
-        assert not world.cluster.end_transaction("tx", committed=True, now=0.0, now_ms=1)
-        assert (await client.call("InitProducerId", 4, request)).error_code == 51
-        await client.alter("t", "max.message.bytes", "100000")
-        assert (await client.call("InitProducerId", 4, request)).error_code == 0
-        assert await client.offset("t", -1, isolation_level=1) == (0, 2)
-
-
 def transactional(producer_id: int, sequence: int) -> pr.ProduceRequest:
     """A Produce of the transactional id "tx" to t-0."""
     raw = batch_of(
@@ -98,6 +85,9 @@ async def test_a_transaction_begins_with_sequence_0_since_version_12(
     async with classic_world() as world:
         client = await world.client()
         made = await client.call("InitProducerId", 4, ip.InitProducerIdRequest("tx", 60_000))
+        topics = [ap.AddPartitionsToTxnTopic("t", [0])]
+        request = ap.AddPartitionsToTxnRequest([], "tx", made.producer_id, 0, topics)
+        await client.call("AddPartitionsToTxn", 3, request)
         response = await client.call("Produce", version, transactional(made.producer_id, 3))
         assert response.responses[0].partition_responses[0].error_code == code
 
@@ -309,23 +299,6 @@ async def test_bounds_let_one_batch_through(autojump_clock: MockClock) -> None:
         assert [len(each.records) for each in topic.partitions] == [len(SOUND), 0]
         cut = await client.fetch("t", 0, partition_bytes=len(SOUND) + 5)
         assert len(raw_of(cut)) == len(SOUND) + 5
-
-
-async def test_readers_of_committed_records(autojump_clock: MockClock) -> None:
-    async with classic_world() as world:
-        client = await world.client()
-        made = await client.call("InitProducerId", 4, ip.InitProducerIdRequest("tx", 60_000))
-        await client.call("Produce", 11, transactional(made.producer_id, 0))
-        assert await client.offset("t", -1, isolation_level=1) == (0, 0)
-        found = await client.fetch("t", 0, isolation_level=1)
-        assert (found.last_stable_offset, raw_of(found)) == (0, b"")
-        now_ms = world.servers.now_ms()
-        world.cluster.end_transaction("tx", committed=False, now=0.0, now_ms=now_ms)
-        found = await client.fetch("t", 0, isolation_level=1)
-        assert found.aborted_transactions == [fe.AbortedTransaction(made.producer_id, 0)]
-        assert (await client.fetch("t", 0)).aborted_transactions is None
-        again = await client.call("InitProducerId", 4, ip.InitProducerIdRequest("tx", 60_000))
-        assert (again.producer_id, again.producer_epoch) == (made.producer_id, 1)
 
 
 async def test_rights(autojump_clock: MockClock) -> None:

@@ -44,7 +44,7 @@ def _delete(asked: Asked, group_id: str) -> ErrorCode:
         return ErrorCode.GROUP_ID_NOT_FOUND
     if group.machine.state is not State.EMPTY:
         return ErrorCode.NON_EMPTY_GROUP
-    del asked.broker.cluster.groups[group_id]
+    asked.broker.cluster.delete_group(group_id)
     return ErrorCode.NONE
 
 
@@ -92,7 +92,7 @@ def _delete_offset(asked: Asked, group: ModelGroup, key: PartitionKey) -> ErrorC
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if _subscribes(group.machine, key.topic):
         return ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
-    group.offsets.pop(key, None)
+    asked.broker.cluster.delete_offset(group.group_id, key)
     return ErrorCode.NONE
 
 

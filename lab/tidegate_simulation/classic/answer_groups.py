@@ -1,7 +1,4 @@
-"""OffsetCommit, OffsetFetch and InitProducerId: as of Kafka 4.3.
-
-Differs from Kafka: a transactional id that starts anew has its open transaction aborted at once.
-"""
+"""OffsetCommit and OffsetFetch: as of Kafka 4.3."""
 
 from __future__ import annotations
 
@@ -13,7 +10,6 @@ import trio
 from tidegate_coordination.groups.values import MemberIdentity
 from tidegate_gateway.requests.groups.group_errors import refusal_code
 from tidegate_protocol.error_codes import ErrorCode
-from tidegate_protocol.messages import init_producer_id as ip
 from tidegate_protocol.messages import offset_commit as oc
 from tidegate_protocol.messages import offset_fetch as of
 from tidegate_protocol.primitives import ZERO_UUID
@@ -21,14 +17,14 @@ from tidegate_protocol.primitives import ZERO_UUID
 from . import rights
 from .broker_state import Asked
 from .group_access import group_error, up_to_date
-from .model_topics import CommittedOffset, ModelTransaction, PartitionKey
+from .model_topics import CommittedOffset, PartitionKey
+from .model_transaction import offsets_key
+from .offsets_partition import GroupKey
 
 _FIRST_VERSION_WITH_GROUPS: Final = 8
 _FIRST_VERSION_WITH_NOT_FOUND: Final = 9
 _FIRST_VERSION_WITH_IDS: Final = 10
 _FIRST_VERSION_WITH_ERROR: Final = 2
-_MAX_TIMEOUT_MS: Final = 900_000
-_MAX_EPOCH: Final = 32_766
 _Offsets = Mapping[PartitionKey, CommittedOffset]
 _UNKNOWN: Final = CommittedOffset(-1, -1, "")
 
@@ -108,7 +104,9 @@ async def answer_offset_fetch(
     """Return committed offsets: of several groups, or before version 8 of one."""
     await trio.lowlevel.checkpoint()
     if asked.version >= _FIRST_VERSION_WITH_GROUPS:
-        return of.OffsetFetchResponse(groups=[_group(asked, each) for each in request.groups])
+        stable = request.require_stable
+        found_groups = [_group(asked, each, is_stable=stable) for each in request.groups]
+        return of.OffsetFetchResponse(groups=found_groups)
     topics = request.topics
     wanted = of.OffsetFetchRequestGroup(request.group_id, topics=None)
     if topics is not None:
@@ -116,7 +114,7 @@ async def answer_offset_fetch(
             of.OffsetFetchRequestTopics(each.name, partition_indexes=each.partition_indexes)
             for each in topics
         ]
-    found = _group(asked, wanted)
+    found = _group(asked, wanted, is_stable=request.require_stable)
     if found.error_code and asked.version < _FIRST_VERSION_WITH_ERROR:
         found.topics = [
             of.OffsetFetchResponseTopics(
@@ -149,7 +147,9 @@ def _in_old_form(topic: of.OffsetFetchResponseTopics) -> of.OffsetFetchResponseT
     )
 
 
-def _group(asked: Asked, wanted: of.OffsetFetchRequestGroup) -> of.OffsetFetchResponseGroup:
+def _group(
+    asked: Asked, wanted: of.OffsetFetchRequestGroup, *, is_stable: bool
+) -> of.OffsetFetchResponseGroup:
     cluster = asked.broker.cluster
     answer = of.OffsetFetchResponseGroup(wanted.group_id)
     answer.error_code = group_error(asked, wanted.group_id, rights.DESCRIBE)
@@ -161,7 +161,21 @@ def _group(asked: Asked, wanted: of.OffsetFetchRequestGroup) -> of.OffsetFetchRe
     if topics is None:
         topics = _all_topics(asked, offsets)
     answer.topics = [_topic(asked, offsets, each) for each in topics]
+    if is_stable:
+        _hide_unstable(asked, answer)
     return answer
+
+
+def _hide_unstable(asked: Asked, answer: of.OffsetFetchResponseGroup) -> None:
+    """Refuse the partitions for which an open transaction has an offset (KIP-447)."""
+    log = asked.broker.cluster.offsets_partitions[offsets_key(answer.group_id)]
+    for topic in answer.topics:
+        name = _name(asked, topic.name, topic.topic_id) or ""
+        for each in topic.partitions:
+            key = PartitionKey(name, each.partition_index)
+            if not each.error_code and log.is_pending(GroupKey(answer.group_id, key)):
+                each.error_code = ErrorCode.UNSTABLE_OFFSET_COMMIT
+                each.committed_offset, each.committed_leader_epoch, each.metadata = _UNKNOWN
 
 
 def _all_topics(asked: Asked, offsets: _Offsets) -> list[of.OffsetFetchRequestTopics]:
@@ -189,51 +203,3 @@ def _topic(
         found = _UNKNOWN if code else offsets.get(PartitionKey(name or "", index), _UNKNOWN)
         answer.partitions.append(of.OffsetFetchResponsePartitions(index, *found, error_code=code))
     return answer
-
-
-async def answer_init_producer_id(
-    asked: Asked, request: ip.InitProducerIdRequest
-) -> ip.InitProducerIdResponse:
-    """Give a new id, or raise the epoch of a transactional id's one."""
-    await trio.lowlevel.checkpoint()
-    cluster, name = asked.broker.cluster, request.transactional_id
-    code = _producer_error(asked, request)
-    if code:
-        return ip.InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1)
-    if name is None:
-        new_id = cluster.next_producer_id(asked.broker.node_id)
-        return ip.InitProducerIdResponse(producer_id=new_id, producer_epoch=0)
-    known = cluster.transactions.get(name)
-    if known is None or known.epoch >= _MAX_EPOCH:
-        known = ModelTransaction(name, cluster.next_producer_id(asked.broker.node_id))
-        cluster.transactions[name] = known
-    else:
-        known.epoch += 1
-        now, now_ms = asked.broker.now(), asked.broker.now_ms()
-        if not cluster.end_transaction(name, committed=False, now=now, now_ms=now_ms):
-            code = ErrorCode.CONCURRENT_TRANSACTIONS
-            return ip.InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1)
-    return ip.InitProducerIdResponse(producer_id=known.producer_id, producer_epoch=known.epoch)
-
-
-def _producer_error(asked: Asked, request: ip.InitProducerIdRequest) -> ErrorCode:
-    name = request.transactional_id
-    if name is None:
-        may_write = asked.may(rights.IDEMPOTENT_WRITE, rights.CLUSTER) or asked.may(
-            rights.WRITE, rights.TOPIC
-        )
-        if not may_write:
-            return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-    elif not asked.may(rights.WRITE, rights.TRANSACTIONAL_ID, name):
-        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    if (request.producer_id == -1) != (request.producer_epoch == -1):
-        return ErrorCode.INVALID_REQUEST
-    if name is None:
-        return ErrorCode.NONE
-    if not name:
-        return ErrorCode.INVALID_REQUEST
-    if asked.broker.cluster.coordinator_of(name) != asked.broker.node_id:
-        return ErrorCode.NOT_COORDINATOR
-    if not 0 < request.transaction_timeout_ms <= _MAX_TIMEOUT_MS:
-        return ErrorCode.INVALID_TRANSACTION_TIMEOUT
-    return ErrorCode.NONE

@@ -1,8 +1,9 @@
 """Produce: as of Kafka 4.3, with the rights, checks and waits of a leader.
 
-Differs from Kafka: compression.type has no effect, and a transactional batch needs only a
-transactional id with its producer id and epoch: it takes part in the transaction at once, without
-AddPartitionsToTxn.
+As in Kafka, the transaction of a batch is looked at before the batch itself is: a batch that is
+refused later may have added its partition.
+
+Differs from Kafka: compression.type has no effect.
 """
 
 from __future__ import annotations
@@ -14,19 +15,26 @@ import trio
 
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import produce as pr
-from tidegate_protocol.records import BatchHeader
+from tidegate_protocol.records import BatchHeader, read_header
 
 from . import rights
-from .batch_checks import check_client_batch, is_transactional, one_batch
+from .batch_checks import check_client_batch, one_batch, transactional_head
 from .broker_state import Asked, BrokerState, ConnectionClosed
 from .endpoints import endpoint
 from .model_topics import ModelPartition, PartitionKey
 from .refusals import Refused
+from .taking_part import take_part
+from .transaction_ends import ProducerIdentity
 
 _ALL: Final = -1
+_FIRST_VERSION_WITH_ABORTABLE: Final = 11
 _FIRST_VERSION_OF_TRANSACTIONS_2: Final = 12
 _FIRST_VERSION_WITH_IDS: Final = 13
 _FIRST_VERSION_WITH_LEADERS: Final = 10
+_WHILE_NOT_VERIFIED: Final = (
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+)
 
 
 @dataclass(slots=True, eq=False)
@@ -69,17 +77,20 @@ async def answer_produce(asked: Asked, request: pr.ProduceRequest) -> pr.Produce
 
 
 def _whole_error(asked: Asked, request: pr.ProduceRequest) -> ErrorCode:
-    """Return the error of all partitions: no right to the transactional id, or a torn batch."""
+    """Return the error of all partitions: of the transactional id, or of a torn batch."""
     batches = [each.records for topic in request.topic_data for each in topic.partition_data]
     try:
-        if not any([is_transactional(each) for each in batches]):
-            return ErrorCode.NONE
+        heads = [head for each in batches if (head := transactional_head(each)) is not None]
     except Refused as refused:
         return refused.code
-    name = request.transactional_id
-    if name is not None and asked.may(rights.WRITE, rights.TRANSACTIONAL_ID, name):
+    if not heads:
         return ErrorCode.NONE
-    return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    name = request.transactional_id
+    if name is None or not asked.may(rights.WRITE, rights.TRANSACTIONAL_ID, name):
+        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    if len({(each.producer_id, each.producer_epoch) for each in heads}) > 1:
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    return ErrorCode.NONE
 
 
 async def _produce(
@@ -108,15 +119,48 @@ async def _produce(
     if request.acks not in (_ALL, 0, 1):
         return _failed(data.index, ErrorCode.INVALID_REQUIRED_ACKS)
     try:
-        return await _append(asked, key, raw, request)
+        guard = await _take_part(asked, key, raw, request)
+        return await _append(asked, key, raw, request, guard)
     except Refused as refused:
         return _refused(data.index, refused, partition.log.log_start, partition)
 
 
-async def _append(
+async def _take_part(
     asked: Asked, key: PartitionKey, raw: bytes, request: pr.ProduceRequest
+) -> int:
+    """Let the partition take part in the batch's transaction; return the producer's guard."""
+    header, broker = read_header(raw), asked.broker
+    if not header.is_transactional:
+        return 0
+    producers = broker.hosted(*key).log.producers
+    producer = ProducerIdentity(header.producer_id, header.producer_epoch)
+    if producers.is_open(*producer):
+        return producers.guard(header.producer_id)
+    may_add = asked.version >= _FIRST_VERSION_OF_TRANSACTIONS_2
+    try:
+        await take_part(
+            broker,
+            request.transactional_id or "",
+            producer,
+            key,
+            may_add=may_add,
+            knows_abortable=asked.version >= _FIRST_VERSION_WITH_ABORTABLE,
+        )
+    except Refused as refused:
+        is_early = refused.code == ErrorCode.CONCURRENT_TRANSACTIONS and not may_add
+        if is_early or refused.code in _WHILE_NOT_VERIFIED:
+            raise Refused(ErrorCode.NOT_ENOUGH_REPLICAS, "not verified") from refused
+        raise
+    return producers.guard(header.producer_id)
+
+
+async def _append(
+    asked: Asked, key: PartitionKey, raw: bytes, request: pr.ProduceRequest, guard: int
 ) -> _Placed:
-    """Check the batch, and append it a moment later: the settings may have changed meanwhile."""
+    """Check the batch, and append it a moment later: the settings may have changed meanwhile.
+
+    guard: another one means that the transaction has ended meanwhile.
+    """
     broker = asked.broker
     topic = broker.topic(key.topic)
     if topic.is_internal:
@@ -130,12 +174,11 @@ async def _append(
     if pause > 0:
         await trio.sleep(pause)
         partition = broker.hosted(*key)
-    if batch.header.is_transactional:
-        _join_transaction(broker, request.transactional_id, batch.header, key)
     appended = partition.log.append(
         batch,
         settings,
         broker.now_ms(),
+        is_verified=_is_verified(broker, partition, batch.header, guard),
         starts_at_zero=asked.version >= _FIRST_VERSION_OF_TRANSACTIONS_2,
     )
     if not appended.is_repeat:
@@ -151,15 +194,12 @@ async def _append(
     return _Placed(answer, partition, appended.last_offset + 1, needed)
 
 
-def _join_transaction(
-    broker: BrokerState, transactional_id: str | None, header: BatchHeader, key: PartitionKey
-) -> None:
-    transaction = broker.cluster.transactions.get(transactional_id or "")
-    if transaction is None or transaction.producer_id != header.producer_id:
-        raise Refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING, "another producer's transactional id")
-    if transaction.epoch != header.producer_epoch:
-        raise Refused(ErrorCode.INVALID_PRODUCER_EPOCH, "fenced")
-    transaction.partitions[key] = None
+def _is_verified(
+    broker: BrokerState, partition: ModelPartition, header: BatchHeader, guard: int
+) -> bool:
+    if not broker.cluster.profile.verifies:
+        return True
+    return partition.log.producers.guard(header.producer_id) == guard
 
 
 async def _wait(broker: BrokerState, placed: list[_Placed], timeout_ms: int) -> None:

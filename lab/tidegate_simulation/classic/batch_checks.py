@@ -43,14 +43,15 @@ class SoundBatch(NamedTuple):
     max_timestamp: int
 
 
-def is_transactional(records: Buffer | None) -> bool:
-    """Return whether the first batch of a partition is transactional.
+def transactional_head(records: Buffer | None) -> BatchHeader | None:
+    """Return the header of the first batch of a partition if it is transactional.
 
     Raises:
       Refused: CORRUPT_MESSAGE; Kafka fails the whole request, since it looks for this first.
     """
     first = next(_batches(bytes(records or b"")), b"")
-    return len(first) >= HEADER_BYTES and read_header(first).is_transactional
+    header = read_header(first) if len(first) >= HEADER_BYTES else None
+    return header if header is not None and header.is_transactional else None
 
 
 def one_batch(records: Buffer | None, version: int) -> bytes:

@@ -21,6 +21,8 @@ from tidegate_protocol.headers import (
     response_header,
 )
 from tidegate_protocol.messages import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
     alter_configs,
     api_versions,
     delete_groups,
@@ -28,6 +30,8 @@ from tidegate_protocol.messages import (
     describe_configs,
     describe_groups,
     describe_producers,
+    describe_transactions,
+    end_txn,
     fetch,
     find_coordinator,
     heartbeat,
@@ -37,6 +41,7 @@ from tidegate_protocol.messages import (
     leave_group,
     list_groups,
     list_offsets,
+    list_transactions,
     metadata,
     offset_commit,
     offset_delete,
@@ -44,6 +49,7 @@ from tidegate_protocol.messages import (
     offset_for_leader_epoch,
     produce,
     sync_group,
+    txn_offset_commit,
 )
 from tidegate_protocol.primitives import Buffer
 
@@ -62,7 +68,7 @@ from .answer_configs import (
 from .answer_fetch import answer_fetch
 from .answer_group_deletions import answer_delete_groups, answer_offset_delete
 from .answer_group_views import answer_describe_groups, answer_list_groups
-from .answer_groups import answer_init_producer_id, answer_offset_commit, answer_offset_fetch
+from .answer_groups import answer_offset_commit, answer_offset_fetch
 from .answer_members import (
     answer_heartbeat,
     answer_join_group,
@@ -71,6 +77,14 @@ from .answer_members import (
 )
 from .answer_offsets import answer_epochs, answer_list_offsets, answer_producers
 from .answer_produce import answer_produce
+from .answer_transaction_views import answer_describe_transactions, answer_list_transactions
+from .answer_transactions import (
+    answer_add_offsets,
+    answer_add_partitions,
+    answer_end_txn,
+    answer_init_producer_id,
+)
+from .answer_txn_offsets import answer_txn_offset_commit
 from .broker_state import Asked, BrokerState, ConnectionClosed
 from .rights import ANONYMOUS
 
@@ -100,6 +114,10 @@ _APIS: Final = {
     ApiKey.API_VERSIONS: _Api(api_versions, answer_api_versions),
     ApiKey.INIT_PRODUCER_ID: _Api(init_producer_id, answer_init_producer_id),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: _Api(offset_for_leader_epoch, answer_epochs),
+    ApiKey.ADD_PARTITIONS_TO_TXN: _Api(add_partitions_to_txn, answer_add_partitions),
+    ApiKey.ADD_OFFSETS_TO_TXN: _Api(add_offsets_to_txn, answer_add_offsets),
+    ApiKey.END_TXN: _Api(end_txn, answer_end_txn),
+    ApiKey.TXN_OFFSET_COMMIT: _Api(txn_offset_commit, answer_txn_offset_commit),
     ApiKey.DESCRIBE_CONFIGS: _Api(describe_configs, answer_describe_configs),
     ApiKey.ALTER_CONFIGS: _Api(alter_configs, answer_alter_configs),
     ApiKey.DELETE_GROUPS: _Api(delete_groups, answer_delete_groups),
@@ -109,6 +127,8 @@ _APIS: Final = {
     ApiKey.OFFSET_DELETE: _Api(offset_delete, answer_offset_delete),
     ApiKey.DESCRIBE_CLUSTER: _Api(describe_cluster, answer_describe_cluster),
     ApiKey.DESCRIBE_PRODUCERS: _Api(describe_producers, answer_producers),
+    ApiKey.DESCRIBE_TRANSACTIONS: _Api(describe_transactions, answer_describe_transactions),
+    ApiKey.LIST_TRANSACTIONS: _Api(list_transactions, answer_list_transactions),
 }
 
 

@@ -6,6 +6,7 @@ Whatever changes a partition calls `changed`, which wakes long polls.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Final, Protocol
@@ -22,11 +23,11 @@ from .model_topics import (
     ModelNode,
     ModelPartition,
     ModelTopic,
-    ModelTransaction,
     PartitionKey,
 )
+from .model_transaction import ModelTransaction, TransactionSettings, offsets_key
+from .offsets_partition import GroupKey, OffsetsPartition
 from .profiles import KAFKA_4_3, Profile
-from .refusals import Refused
 from .rights import Rights
 from .topic_settings import check_config
 
@@ -54,6 +55,10 @@ class Observer(Protocol):
         """Take a batch that is in the log now, as it was sent."""
         ...
 
+    def marked(self, partition: ModelPartition) -> None:
+        """Note that the log ends with a new marker."""
+        ...
+
 
 class ModelCluster:
     """See the module's head.
@@ -63,6 +68,7 @@ class ModelCluster:
     broker_configs: what DescribeConfigs answers for a broker.
     creates_topics: Metadata creates the topics that it is asked for (auto.create.topics.enable).
     group_settings: of the groups that are made from now on.
+    offsets_partitions: those of `__consumer_offsets`, as far as transactions need them.
     observers: see Observer.
     """
 
@@ -77,6 +83,9 @@ class ModelCluster:
         self.names: dict[bytes, str] = {}
         self.groups: dict[str, ModelGroup] = {}
         self.transactions: dict[str, ModelTransaction] = {}
+        self.transaction_settings = TransactionSettings()
+        self.offsets_partitions: defaultdict[PartitionKey, OffsetsPartition]
+        self.offsets_partitions = defaultdict(OffsetsPartition)
         self.rights = Rights()
         self.broker_configs: dict[str, str] = {"auto.create.topics.enable": "false"}
         self.creates_topics = False
@@ -188,6 +197,8 @@ class ModelCluster:
         del self.names[self.topics.pop(name).topic_id]
         for group in self.groups.values():
             group.offsets = {key: each for key, each in group.offsets.items() if key.topic != name}
+        for each in self.offsets_partitions.values():
+            each.forget_topic(name)
         self.changed(None)
 
     def recreate_topic(self, name: str) -> ModelTopic:
@@ -292,30 +303,6 @@ class ModelCluster:
         self._blocks[node_id] = block[1:]
         return block[0]
 
-    def end_transaction(
-        self, transactional_id: str, *, committed: bool, now: float, now_ms: int
-    ) -> bool:
-        """Write the markers of an open transaction, as its coordinator would.
-
-        Returns whether all were taken; a fenced partition refuses its marker until it is open.
-        """
-        transaction = self.transactions[transactional_id]
-        for key in list(transaction.partitions):
-            partition = self.partition(*key)
-            try:
-                partition.log.append_marker(
-                    transaction.producer_id,
-                    transaction.epoch,
-                    committed=committed,
-                    settings=self.topics[key.topic].configs.settings(partition.leader, now),
-                    now_ms=now_ms,
-                )
-            except Refused:
-                continue
-            del transaction.partitions[key]
-            self.replicated(partition, partition.log.end_offset)
-        return not transaction.partitions
-
     def coordinator_of(self, key: str) -> int:
         """Return the broker that coordinates a group or a transactional id; NO_LEADER for none."""
         nodes = [each.node_id for each in self.running]
@@ -338,6 +325,17 @@ class ModelCluster:
     def commit_offset(self, group_id: str, key: PartitionKey, committed: CommittedOffset) -> None:
         """Store a group's offset; the group comes to be with its first one."""
         self.group(group_id).offsets[key] = committed
+        self.offsets_partitions[offsets_key(group_id)].committed(GroupKey(group_id, key))
+
+    def delete_group(self, group_id: str) -> None:
+        """Delete a group, and what it committed."""
+        del self.groups[group_id]
+        self.offsets_partitions[offsets_key(group_id)].forget_group(group_id)
+
+    def delete_offset(self, group_id: str, key: PartitionKey) -> None:
+        """Delete what a group committed for a partition, in open transactions, too."""
+        self.groups[group_id].offsets.pop(key, None)
+        self.offsets_partitions[offsets_key(group_id)].forget(GroupKey(group_id, key))
 
     def begin_loading(self, group_id: str, now: float) -> None:
         """Let a group's coordinator read its log, as after a move; see ModelGroup."""

@@ -78,13 +78,3 @@ class CommittedOffset(NamedTuple):
     offset: int
     leader_epoch: int
     metadata: str
-
-
-@dataclass(slots=True, eq=False)
-class ModelTransaction:
-    """A transactional id, and the partitions of its open transaction."""
-
-    transactional_id: str
-    producer_id: int
-    epoch: int = 0
-    partitions: dict[PartitionKey, None] = field(default_factory=dict[PartitionKey, None])

@@ -42,13 +42,17 @@ class AbortedTransaction(NamedTuple):
 
 @dataclass(slots=True)
 class ProducerState:
-    """One producer id.  transaction_start: the first offset of its open transaction, or None."""
+    """One producer id.
+
+    transaction_start: the first offset of its open transaction, or None.  markers: their number.
+    """
 
     producer_id: int
     epoch: int = NO_EPOCH
     coordinator_epoch: int = -1
     last_timestamp_ms: int = -1
     transaction_start: int | None = None
+    markers: int = 0
     batches: deque[WrittenBatch] = field(
         default_factory=lambda: deque[WrittenBatch](maxlen=REMEMBERED_BATCHES)
     )
@@ -96,6 +100,16 @@ class ProducerStates:
         self._ended_above_watermark = [
             each for each in self._ended_above_watermark if each[1] >= high_watermark
         ]
+
+    def is_open(self, producer_id: int, epoch: int) -> bool:
+        """Return whether a producer has an open transaction of this epoch."""
+        state = self.by_id.get(producer_id)
+        return state is not None and state.epoch == epoch and state.transaction_start is not None
+
+    def guard(self, producer_id: int) -> int:
+        """Return a number that changes when a transaction of the producer ends."""
+        state = self.by_id.get(producer_id)
+        return state.markers if state is not None else 0
 
     # -- data batches -----------------------------------------------------------------------------
 
@@ -166,6 +180,7 @@ class ProducerStates:
         state = self.by_id.setdefault(header.producer_id, ProducerState(header.producer_id))
         state.set_epoch(header.producer_epoch)
         state.coordinator_epoch = 0
+        state.markers += 1
         state.last_timestamp_ms = header.max_timestamp
         start, state.transaction_start = state.transaction_start, None
         if start is None:

@@ -13,16 +13,32 @@ from typing import Final
 from tidegate_protocol.apis import APIS, ApiKey
 
 Versions = tuple[int, int]
+TRANSACTION_VERSION: Final = "transaction.version"
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """A release.  versions: first and last version of each API that it announces."""
+    """A release.
+
+    versions: first and last version of each API that it announces.
+    verifies: leaders ask the coordinator whether a partition takes part in a transaction; before
+    Kafka 3.6 a batch of an ended transaction opened it anew (KIP-890).
+    """
 
     release: str
     versions: Mapping[int, Versions]
     features: Mapping[str, Versions] = field(default_factory=dict[str, Versions])
     finalized: Mapping[str, int] = field(default_factory=dict[str, int])
+    verifies: bool = True
+
+    @property
+    def transaction_version(self) -> int:
+        """The finalized level of transaction.version; 0 where Kafka does not have it."""
+        return self.finalized.get(TRANSACTION_VERSION, 0)
+
+    def at_transaction_version(self, level: int) -> Profile:
+        """Return the release with another finalized transaction.version."""
+        return replace(self, finalized={**self.finalized, TRANSACTION_VERSION: level})
 
     def speaks(self, api_key: int, version: int) -> bool:
         """Return whether the broker reads this version of an API."""
@@ -53,6 +69,10 @@ SERVED: Final = (
     ApiKey.API_VERSIONS,
     ApiKey.INIT_PRODUCER_ID,
     ApiKey.OFFSET_FOR_LEADER_EPOCH,
+    ApiKey.ADD_PARTITIONS_TO_TXN,
+    ApiKey.ADD_OFFSETS_TO_TXN,
+    ApiKey.END_TXN,
+    ApiKey.TXN_OFFSET_COMMIT,
     ApiKey.DESCRIBE_CONFIGS,
     ApiKey.ALTER_CONFIGS,
     ApiKey.DELETE_GROUPS,
@@ -60,6 +80,8 @@ SERVED: Final = (
     ApiKey.OFFSET_DELETE,
     ApiKey.DESCRIBE_CLUSTER,
     ApiKey.DESCRIBE_PRODUCERS,
+    ApiKey.DESCRIBE_TRANSACTIONS,
+    ApiKey.LIST_TRANSACTIONS,
 )
 MEMBERS_APIS: Final = (
     ApiKey.JOIN_GROUP,
@@ -72,6 +94,15 @@ MEMBERS_APIS: Final = (
     ApiKey.OFFSET_DELETE,
 )
 """Of groups with members, and of the tools that manage groups."""
+TRANSACTION_APIS: Final = (
+    ApiKey.ADD_PARTITIONS_TO_TXN,
+    ApiKey.ADD_OFFSETS_TO_TXN,
+    ApiKey.END_TXN,
+    ApiKey.TXN_OFFSET_COMMIT,
+    ApiKey.DESCRIBE_TRANSACTIONS,
+    ApiKey.LIST_TRANSACTIONS,
+)
+"""Of transactional producers, and of the tools that show transactions."""
 
 KAFKA_4_3: Final = Profile(
     "4.3.1",
@@ -83,16 +114,17 @@ KAFKA_4_3: Final = Profile(
         "metadata.version": (7, 30),
         "share.version": (0, 1),
         "streams.version": (0, 1),
-        "transaction.version": (0, 2),
+        TRANSACTION_VERSION: (0, 2),
     },
     finalized={
         "group.version": 1,
         "metadata.version": 30,
         "share.version": 1,
         "streams.version": 1,
-        "transaction.version": 2,
+        TRANSACTION_VERSION: 2,
     },
 )
+KAFKA_4_3_V1: Final = KAFKA_4_3.at_transaction_version(1)
 KAFKA_3_9: Final = Profile(
     "3.9",
     {
@@ -112,6 +144,10 @@ KAFKA_3_9: Final = Profile(
         ApiKey.API_VERSIONS: (0, 4),
         ApiKey.INIT_PRODUCER_ID: (0, 5),
         ApiKey.OFFSET_FOR_LEADER_EPOCH: (0, 4),
+        ApiKey.ADD_PARTITIONS_TO_TXN: (0, 5),
+        ApiKey.ADD_OFFSETS_TO_TXN: (0, 4),
+        ApiKey.END_TXN: (0, 4),
+        ApiKey.TXN_OFFSET_COMMIT: (0, 4),
         ApiKey.DESCRIBE_CONFIGS: (0, 4),
         ApiKey.ALTER_CONFIGS: (0, 2),
         ApiKey.DELETE_GROUPS: (0, 2),
@@ -119,6 +155,8 @@ KAFKA_3_9: Final = Profile(
         ApiKey.OFFSET_DELETE: (0, 0),
         ApiKey.DESCRIBE_CLUSTER: (0, 1),
         ApiKey.DESCRIBE_PRODUCERS: (0, 0),
+        ApiKey.DESCRIBE_TRANSACTIONS: (0, 0),
+        ApiKey.LIST_TRANSACTIONS: (0, 1),
     },
 )
 KAFKA_2_1: Final = Profile(
@@ -140,9 +178,14 @@ KAFKA_2_1: Final = Profile(
         ApiKey.API_VERSIONS: (0, 2),
         ApiKey.INIT_PRODUCER_ID: (0, 1),
         ApiKey.OFFSET_FOR_LEADER_EPOCH: (0, 2),
+        ApiKey.ADD_PARTITIONS_TO_TXN: (0, 1),
+        ApiKey.ADD_OFFSETS_TO_TXN: (0, 1),
+        ApiKey.END_TXN: (0, 1),
+        ApiKey.TXN_OFFSET_COMMIT: (0, 2),
         ApiKey.DESCRIBE_CONFIGS: (0, 2),
         ApiKey.ALTER_CONFIGS: (0, 1),
         ApiKey.DELETE_GROUPS: (0, 1),
     },
+    verifies=False,
 )
 PROFILES: Final = {each.release: each for each in (KAFKA_4_3, KAFKA_3_9, KAFKA_2_1)}

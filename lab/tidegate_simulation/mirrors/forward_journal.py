@@ -99,6 +99,9 @@ class ForwardJournal:
         else:
             self._store(partition.key, raw, first_offset)
 
+    def marked(self, partition: ModelPartition) -> None:
+        """See Observer."""
+
     def was_here(self, key: PartitionKey, offset: int) -> bool:
         """Return whether a batch that begins there was committed here first."""
         return (key, offset) in self._here

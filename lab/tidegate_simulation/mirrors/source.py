@@ -16,7 +16,7 @@ from tidegate_coordination.classic.properties import ClientProperties
 from ..classic.dial import ClassicServers, open_servers
 from ..classic.model_cluster import ModelCluster
 from ..classic.model_topics import ModelPartition, PartitionKey
-from ..classic.profiles import KAFKA_4_3, MEMBERS_APIS
+from ..classic.profiles import KAFKA_4_3, MEMBERS_APIS, TRANSACTION_APIS
 from ..classic.topic_settings import TopicSettings
 from ..clients.workload import Key
 from .forward_journal import ForwardJournal
@@ -27,9 +27,11 @@ LINK: Final = "src"
 TOPICS: Final = {"mirrored": 2, "mirrored-compact": 1}
 PATTERN: Final = "mirrored.*"
 MAX_TOPICS: Final = 4
-# For runs in which no client of the source joins a group: a longer ApiVersions answer would cross
-# the wire in other pieces, so that their seeds would become other runs.
-_WITHOUT_MEMBERS: Final = KAFKA_4_3.without(MEMBERS_APIS)
+# For runs in which no client of the source joins a group, or none has a transactional id: a longer
+# ApiVersions answer would cross the wire in other pieces, so that their seeds would become other
+# runs.
+_WITHOUT_TRANSACTIONS: Final = KAFKA_4_3.without(TRANSACTION_APIS)
+_WITHOUT_MEMBERS: Final = _WITHOUT_TRANSACTIONS.without(MEMBERS_APIS)
 _EPOCH_AT: Final = 12
 _EPOCH_BYTES: Final = 4
 
@@ -43,7 +45,7 @@ class Source:
     def __init__(
         self, brokers: int, rng: Random, config_seconds: float = 0.0, *, has_groups: bool = False
     ) -> None:
-        profile = KAFKA_4_3 if has_groups else _WITHOUT_MEMBERS
+        profile = _WITHOUT_TRANSACTIONS if has_groups else _WITHOUT_MEMBERS
         self.cluster: Final = ModelCluster(rng, cluster_id="source-cluster", profile=profile)
         self.rng: Final = rng
         self.servers: ClassicServers
@@ -100,6 +102,10 @@ class Source:
         """See Observer."""
 
     def appended(self, partition: ModelPartition, raw: bytes, first_offset: int) -> None:
+        """See Observer."""
+        self.remember(self.cluster.topics[partition.key.topic].topic_id, partition)
+
+    def marked(self, partition: ModelPartition) -> None:
         """See Observer."""
         self.remember(self.cluster.topics[partition.key.topic].topic_id, partition)
 
