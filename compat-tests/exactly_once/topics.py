@@ -15,9 +15,9 @@ IDLE_SECONDS = 60.0
 _QUIET = {"log_level": 0}
 
 
-def create_topics(bootstrap: str, partitions: Mapping[str, int]) -> None:
+def create_topics(bootstrap: str, partitions: Mapping[str, int], replicas: int = 3) -> None:
     """Create topics by name."""
-    made = [NewTopic(name, count, 3) for name, count in partitions.items()]
+    made = [NewTopic(name, count, replicas) for name, count in partitions.items()]
     admin = AdminClient({"bootstrap.servers": bootstrap, **_QUIET})
     for created in admin.create_topics(made).values():
         created.result(CALL_SECONDS)

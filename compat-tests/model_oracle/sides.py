@@ -36,7 +36,7 @@ from tidegate_protocol.records import Record, build_batch
 from tidegate_simulation.classic.dial import ClassicServers, open_servers
 from tidegate_simulation.classic.log_faults import raise_log_start
 from tidegate_simulation.classic.model_cluster import ModelCluster
-from tidegate_simulation.classic.model_topics import ModelTransaction
+from tidegate_simulation.classic.model_transaction import ModelTransaction
 from tidegate_simulation.classic.refusals import Refused
 
 _PATIENCE_SECONDS: Final = 30.0
@@ -246,7 +246,8 @@ class ModelSide(_OnWire):
         """See Side."""
         self.topic, self.producer = topic, self._kafka.producer
         self.topic_id = self._cluster.create_topic(topic, PARTITIONS).topic_id
-        self._cluster.transactions[topic] = ModelTransaction(topic, *self.producer)
+        producer_id, epoch = self.producer
+        self._cluster.transactions[topic] = ModelTransaction(topic, producer_id, epoch=epoch)
         await trio.lowlevel.checkpoint()
 
     async def carry_out(self, step: Step) -> Any:

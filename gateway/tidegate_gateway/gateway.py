@@ -39,6 +39,7 @@ from .links.forwards import Forwards
 from .links.group_fence_watch import GroupFenceWatch
 from .links.group_forwards import GroupForwards
 from .links.links import Links
+from .links.transaction_forwards import TransactionForwards
 from .network.arenas import ArenaPool
 from .network.call import Peer
 from .network.connection import Connection, ReplyFlusher
@@ -238,7 +239,14 @@ class Gateway:
             self.coordinator, self.links, settings.int("link.forward.bytes.max")
         )
         self.group_forwards = GroupForwards(self.coordinator, self.links.running)
-        self.group_fences = GroupFenceWatch(self.coordinator, self.group_forwards)
+        self.transaction_forwards = TransactionForwards(self.coordinator, self.links.running)
+        self.group_fences = GroupFenceWatch(
+            self.coordinator,
+            self.group_forwards,
+            self.transaction_forwards,
+            self.forwards,
+            self.links.on_fence,
+        )
         self.fences = FenceWatch(self.coordinator, self._drained, self.links.on_fence)
 
     async def _drained(self, fence: Fence) -> None:
@@ -339,6 +347,7 @@ class Gateway:
             self.reply_memory,
             self.groups,
             self.group_forwards,
+            self.transaction_forwards,
             self.transactions,
             self.settings,
             cluster=self.cluster_settings,
@@ -365,6 +374,7 @@ class Gateway:
             ProduceForwarding(
                 self.coordinator.state.topics,
                 self.forwards,
+                self.transaction_forwards,
                 self.flusher,
                 self.cluster_settings.of,
             ),

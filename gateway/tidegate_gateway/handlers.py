@@ -19,6 +19,7 @@ from .fetch.read_ahead import ReadAhead
 from .groups.group_manager import GroupManager
 from .links.group_forwards import GroupForwards
 from .links.linked_names import LinkedNames
+from .links.transaction_forwards import TransactionForwards
 from .network.call import Handler
 from .network.reply_memory import ReplyMemory
 from .requests.cluster.acls import CreateAclsHandler, DeleteAclsHandler, DescribeAclsHandler
@@ -68,6 +69,13 @@ from .requests.transactions.add_offsets_to_txn import AddOffsetsToTxn
 from .requests.transactions.add_partitions_to_txn import AddPartitionsToTxn
 from .requests.transactions.describe_transactions import DescribeTransactions
 from .requests.transactions.end_txn import EndTxn
+from .requests.transactions.forwarded import (
+    ForwardedAddOffsetsToTxn,
+    ForwardedAddPartitionsToTxn,
+    ForwardedEndTxn,
+    ForwardedInitProducerId,
+    ForwardedTxnOffsetCommit,
+)
 from .requests.transactions.init_producer_id import InitProducerId
 from .requests.transactions.list_transactions import ListTransactions
 from .requests.transactions.txn_offset_commit import TxnOffsetCommit
@@ -86,6 +94,7 @@ def make_handlers(
     reply_memory: ReplyMemory,
     groups: GroupManager,
     forwards: GroupForwards,
+    transactions: TransactionForwards,
     steps: TransactionSteps,
     settings: BrokerSettings,
     *,
@@ -115,7 +124,9 @@ def make_handlers(
         ),
         *_admin_handlers(coordinator, settings, cluster, view, rng=rng),
         *_group_handlers(coordinator, groups, forwards, settings, view, rng=rng),
-        *_transaction_handlers(coordinator, groups, forwards, steps, cluster, blocking, now_ms),
+        *_transaction_handlers(
+            coordinator, groups, forwards, transactions, steps, cluster, blocking, now_ms
+        ),
     ]
     served = [ApiKey.PRODUCE, ApiKey.API_VERSIONS, *(each.api_key for each in handlers)]
     return [ApiVersions(served, coordinator.state), *handlers]
@@ -154,20 +165,24 @@ def _transaction_handlers(
     coordinator: Coordinator,
     groups: GroupManager,
     forwards: GroupForwards,
+    transactions: TransactionForwards,
     steps: TransactionSteps,
     cluster: ClusterSettings,
     blocking: Blocking,
     now_ms: Callable[[], int],
 ) -> list[Handler]:
+    parts = transactions, forwards, coordinator.state
+    init = InitProducerId(steps, partial(cluster.time, "transaction.max.timeout.ms"))
+    commit = TxnOffsetCommit(coordinator, groups, steps, forwards)
     return [
-        InitProducerId(steps, partial(cluster.time, "transaction.max.timeout.ms")),
-        AddPartitionsToTxn(coordinator, steps),
-        AddOffsetsToTxn(steps, forwards),
-        TxnOffsetCommit(coordinator, groups, steps, forwards),
-        EndTxn(steps),
+        ForwardedInitProducerId(init, *parts),
+        ForwardedAddPartitionsToTxn(AddPartitionsToTxn(coordinator, steps), *parts),
+        ForwardedAddOffsetsToTxn(AddOffsetsToTxn(steps, forwards), *parts),
+        ForwardedTxnOffsetCommit(commit, *parts),
+        ForwardedEndTxn(EndTxn(steps), *parts),
         WriteTxnMarkers(steps),
-        DescribeTransactions(coordinator),
-        ListTransactions(coordinator, blocking, now_ms),
+        DescribeTransactions(coordinator, transactions),
+        ListTransactions(coordinator, blocking, now_ms, transactions),
     ]
 
 

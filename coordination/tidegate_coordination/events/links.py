@@ -18,8 +18,9 @@ class LinkSet(Event, frozen=True, tag=70):
 
     cluster_id: the source's.  bootstrap_servers: host:port, with commas between.  topics: patterns
       of the topics to mirror; see rules/links.py.  Secrets stay in the gateways' settings.
-      forwards: whether gateways forward what clients write to its topics to the source.  groups:
-      those that gateways forward until they are moved; see state/link_groups.py.
+      forwards: whether gateways forward what clients write to its topics to the source.  groups,
+      transactional_ids: those that gateways forward until they are moved; see state/link_groups.py.
+      transaction_version: the source's; counts only with transactional ids.
     """
 
     name: str
@@ -29,6 +30,8 @@ class LinkSet(Event, frozen=True, tag=70):
     tenant: int = 0
     forwards: bool = False
     groups: tuple[str, ...] = ()
+    transactional_ids: tuple[str, ...] = ()
+    transaction_version: int = 0
 
 
 class LinkRemoved(Event, frozen=True, tag=71):
@@ -123,12 +126,14 @@ class TopicsFenced(Event, frozen=True, tag=75):
     """A switch of topics begins: gateways forward no writes to them, and keep the writers waiting.
 
     Then the source is made to refuse writes.  Until TopicsSwitched, any gateway may lift the fence.
+    unit: the fence of groups and transactional ids that move with the topics; 0: none.
     """
 
     fence: int
     link: str
     topics: tuple[FencedTopic, ...]
     tenant: int = 0
+    unit: int = 0
 
 
 class FenceReached(Event, frozen=True, tag=76):
@@ -228,12 +233,16 @@ class TopicsReturned(Event, frozen=True, tag=85):
 
 
 class GroupsFenced(Event, frozen=True, tag=86):
-    """Forwarded groups are about to move here: gateways forward nothing more of them."""
+    """Forwarded groups are about to move here: gateways forward nothing more of them.
+
+    transactional_ids: names of the link; gateways let no transaction of them begin.
+    """
 
     fence: int
     link: str
     groups: tuple[str, ...]
     tenant: int = 0
+    transactional_ids: tuple[str, ...] = ()
 
 
 class ForwardedMember(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -270,9 +279,9 @@ class GroupsUnfenced(Event, frozen=True, tag=88):
 
 
 class GroupsMoved(Event, frozen=True, tag=89):
-    """The groups of a fence are this cluster's from here on.
+    """The groups and transactional ids of a fence are this cluster's from here on.
 
-    Their offsets and members follow in the same entry.
+    The groups' offsets and members, and the ids' producers follow in the same entry.
     """
 
     fence: int

@@ -130,6 +130,8 @@ FIELD_LEVELS: Final[dict[tuple[type[msgspec.Struct], str], int]] = {
     (ev.ClusterCreated, "first_producer_id"): OWN_PRODUCER_IDS,
     (kev.LinkSet, "forwards"): SWITCHES,
     (kev.LinkSet, "groups"): SWITCHES,
+    (tev.TransactionalIdInitialised, "state"): SWITCHES,
+    (kev.LinkSet, "transactional_ids"): SWITCHES,
     **{(kind, "tenant"): TENANTS for kind in WITH_TENANT},
 }
 """Fields that need more than FIRST if they differ from their default: (class, name).

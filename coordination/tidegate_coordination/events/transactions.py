@@ -17,7 +17,8 @@ class TransactionalIdInitialised(Event, frozen=True, tag=50):
     """A transactional id has this producer id and epoch from now on; older ones are fenced.
 
     last_epoch: that a repeated request may still name (KIP-360); -1: none.
-    previous_producer_id: of the id, if its epochs ran out; -1: none.
+    previous_producer_id: of the id, if its epochs ran out; -1: none.  state: see TransactionState;
+    that of an id which moved here from the source of a link.
     """
 
     transactional_id: str
@@ -27,6 +28,7 @@ class TransactionalIdInitialised(Event, frozen=True, tag=50):
     previous_producer_id: int
     timeout_ms: int
     tenant: int = 0
+    state: int = 0
 
 
 class TransactionGrew(Event, frozen=True, tag=51):

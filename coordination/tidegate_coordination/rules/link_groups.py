@@ -21,11 +21,12 @@ from ..events.links import (
     GroupsMoved,
     GroupsUnfenced,
 )
+from ..state.cluster import ClusterState
 from ..state.link_groups import GroupFence
 from .consumer_groups.groups import group_claim, group_scope, offsets_scope
 from .consumer_groups.offsets import OffsetToCommit, partition_exists
+from .link_obstacles import obstacle_of
 from .proposal import GATEWAYS, TOPICS, Decided, View
-from .switches import obstacle_of
 
 MAX_GROUPS: Final = 100
 """Of one fence."""
@@ -39,28 +40,52 @@ _TOPICS: Final = frozenset({TOPICS})
 
 @dataclass(frozen=True, slots=True)
 class FenceGroups:
-    """Begin to move groups.  Answer: the fence's number, or why there is none, for a person."""
+    """Begin to move groups, and transactional ids by the names that the link has for them.
+
+    Answer: the fence's number, or why there is none, for a person.
+    """
 
     link: str
     groups: tuple[str, ...]
+    transactional_ids: tuple[str, ...] = ()
     reads: frozenset[str] = field(default=_READS, init=False)
     writes: frozenset[str] = field(default=_TOPICS, init=False)
 
     def decide(self, view: View) -> Decided[int | str]:
         """See the class."""
-        state, table = view.state, view.state.link_groups
-        refusal = obstacle_of(state, self.link)
+        state, ids = view.state, self.transactional_ids
+        refusal = obstacle_of(state, self.link) or self._misfit(state) or _misfit_ids(state, self)
         if refusal:
             return Decided((), refusal)
-        if not 0 < len(set(self.groups)) == len(self.groups) <= MAX_GROUPS:
-            return Decided((), f"name each group once, and up to {MAX_GROUPS}")
+        number = state.link_groups.next_fence
+        event = GroupsFenced(number, self.link, self.groups, transactional_ids=ids)
+        return Decided((event,), number)
+
+    def _misfit(self, state: ClusterState) -> str:
+        table, count = state.link_groups, len(self.groups)
+        is_none = not count and not self.transactional_ids
+        if is_none or len(set(self.groups)) < count or count > MAX_GROUPS:
+            return f"name each group once, and up to {MAX_GROUPS}"
         for each in self.groups:
             if table.link_of(each) != self.link:
-                return Decided((), f"group {each} is not one that gateways forward to the source")
+                return f"group {each} is not one that gateways forward to the source"
             if table.fence_of(each) is not None:
-                return Decided((), f"group {each} is being moved already")
-        number = table.next_fence
-        return Decided((GroupsFenced(number, self.link, self.groups),), number)
+                return f"group {each} is being moved already"
+        return ""
+
+
+def _misfit_ids(state: ClusterState, wanted: FenceGroups) -> str:
+    ids, table = wanted.transactional_ids, state.link_groups
+    if len(set(ids)) < len(ids):
+        return "name each transactional id once"
+    for each in ids:
+        if each not in state.links.by_name[wanted.link].transactional_ids:
+            return f"the link does not forward transactional ids by the name {each}"
+        if each in table.moved_ids.get(wanted.link, ()):
+            return f"the transactional ids {each} have moved already"
+        if any(each in fence.ids for fence in table.fences.values()):
+            return f"the transactional ids {each} are being moved already"
+    return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +117,8 @@ class UnfenceGroups:
 
     def decide(self, view: View) -> Decided[bool]:
         """See the class."""
-        if self.fence not in view.state.link_groups.fences:
+        fence = view.state.link_groups.fences.get(self.fence)
+        if fence is None or fence.switch:  # the fence of the topics lifts this one, too
             return Decided((), False)
         return Decided((GroupsUnfenced(self.fence, self.reason),), True)
 
@@ -123,37 +149,49 @@ class MoveGroups:
     @property
     def writes(self) -> frozenset[str]:
         """The fence and the groups."""
-        ids = [each.record.group_id for each in self.groups]
-        return _TOPICS | {group_scope(each) for each in ids} | {offsets_scope(each) for each in ids}
+        return _TOPICS | group_scopes(self.groups)
 
     def decide(self, view: View) -> Decided[str]:
         """See the class."""
         fence = view.state.link_groups.fences.get(self.fence)
         if fence is None:
             return Decided((), "the fence was lifted")
-        text = unreached_groups(view, fence) or self._unfit(view, fence)
-        if text:
-            return Decided((), text)
-        events: list[Event] = [GroupsMoved(self.fence)]
-        for each in self.groups:
-            events += _moved(view, each)
-        return Decided(events, "")
-
-    def _unfit(self, view: View, fence: GroupFence) -> str:
-        if sorted(each.record.group_id for each in self.groups) != sorted(fence.groups):
-            return "these are not the groups of the fence"
-        offsets = [each for group in self.groups for each in group.offsets]
-        if len(offsets) > MAX_OFFSETS:
-            return f"there are {len(offsets)} offsets: a move takes up to {MAX_OFFSETS}"
-        if not all(partition_exists(view.state, each) for each in offsets):
-            return "a topic is gone"
-        here = [each for each in fence.groups if view.state.groups.get(each) is not None]
-        return f"group {here[0]} is here already" if here else ""
+        if fence.ids or fence.switch:
+            return Decided((), "its transactional ids move with their topics")
+        text = unreached_groups(view.state, fence) or unfit_groups(view.state, fence, self.groups)
+        return Decided((), text) if text else Decided(moved_groups(view, fence, self.groups), "")
 
 
-def unreached_groups(view: View, fence: GroupFence) -> str:
+def unfit_groups(state: ClusterState, fence: GroupFence, groups: Sequence[GroupToMove]) -> str:
+    """Return why groups cannot move with a fence; "" for nothing."""
+    if sorted(each.record.group_id for each in groups) != sorted(fence.groups):
+        return "these are not the groups of the fence"
+    offsets = [each for group in groups for each in group.offsets]
+    if len(offsets) > MAX_OFFSETS:
+        return f"there are {len(offsets)} offsets: a move takes up to {MAX_OFFSETS}"
+    if not all(partition_exists(state, each) for each in offsets):
+        return "a topic is gone"
+    here = [each for each in fence.groups if state.groups.get(each) is not None]
+    return f"group {here[0]} is here already" if here else ""
+
+
+def moved_groups(view: View, fence: GroupFence, groups: Sequence[GroupToMove]) -> list[Event]:
+    """Return the events that move the groups of a fence here."""
+    events: list[Event] = [GroupsMoved(fence.number)]
+    for each in groups:
+        events += _moved(view, each)
+    return events
+
+
+def group_scopes(groups: Sequence[GroupToMove]) -> frozenset[str]:
+    """Return what a move of groups writes, beside the fence."""
+    ids = [each.record.group_id for each in groups]
+    return frozenset(scope(each) for each in ids for scope in (group_scope, offsets_scope))
+
+
+def unreached_groups(state: ClusterState, fence: GroupFence) -> str:
     """Return which gateways may still have commits without an answer; "" for none."""
-    gateways = view.state.gateways
+    gateways = state.gateways
     late = sorted(each for each in fence.awaited if gateways.is_live(each))
     nodes = ", ".join(str(gateways.live[each].node_id) for each in late)
     return f"gateway {nodes} did not answer" if late else ""

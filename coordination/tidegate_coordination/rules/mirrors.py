@@ -66,6 +66,9 @@ class LinkRefusal(Enum):
     )
     NO_GROUP = "a group's id is not empty; `*` stands for all groups, and `billing-*` for some"
     GROUPS_TAKEN = "another link names some of these groups, too"
+    NO_ID = "a transactional id is not empty; `*` stands for all of them, and `billing-*` for some"
+    IDS_TAKEN = "another link names some of these transactional ids, too"
+    IDS_WITHOUT_WRITES = "transactional ids need --forward-writes"
     MOVING = "a group of it is being moved: wait until that has ended"
     SWITCHING = "topics of it are being switched: wait until that has ended"
     SWITCHED = "topics of it were switched; end that with `tidegate link finish` first"
@@ -79,8 +82,8 @@ def _refusal(view: View) -> LinkRefusal | None:
 class SetLink:
     """Make a link, or replace the settings of one.  Answer: a refusal, or None.
 
-    replaces: whether there may be such a link; its source stays the same cluster.  forwards,
-    groups: see LinkSet.
+    replaces: whether there may be such a link; its source stays the same cluster.  The others: see
+    LinkSet.
     """
 
     name: str
@@ -90,6 +93,8 @@ class SetLink:
     replaces: bool = False
     forwards: bool = False
     groups: tuple[str, ...] = ()
+    transactional_ids: tuple[str, ...] = ()
+    transaction_version: int = 0
     reads: frozenset[str] = field(default=_TOPICS, init=False)
     writes: frozenset[str] = field(default=_TOPICS, init=False)
 
@@ -110,6 +115,8 @@ class SetLink:
             self.topics,
             forwards=self.forwards,
             groups=self.groups,
+            transactional_ids=self.transactional_ids,
+            transaction_version=self.transaction_version,
         )
         return Decided((event,), None)
 
@@ -120,21 +127,36 @@ class SetLink:
             return LinkRefusal.NAME
         if self.cluster_id == own_id:
             return LinkRefusal.OWN_CLUSTER
-        if too_many or max(len(self.topics), len(self.groups)) > MAX_PATTERNS:
+        names = max(len(self.topics), len(self.groups), len(self.transactional_ids))
+        if too_many or names > MAX_PATTERNS:
             return LinkRefusal.TOO_MANY
-        if not all(self.groups):
-            return LinkRefusal.NO_GROUP
-        if self._takes_groups_of(links):
-            return LinkRefusal.GROUPS_TAKEN
+        refusal = self._refused_names(links)
+        if refusal is not None:
+            return refusal
         if present is not None and not self.replaces:
             return LinkRefusal.EXISTS
         if present is not None and present.cluster_id != self.cluster_id:
             return LinkRefusal.OTHER_SOURCE
         return None
 
-    def _takes_groups_of(self, links: Mapping[str, Link]) -> bool:
-        others = [name for each in links.values() if each.name != self.name for name in each.groups]
-        return any(overlap(own, other) for own in self.groups for other in others)
+    def _refused_names(self, links: Mapping[str, Link]) -> LinkRefusal | None:
+        others = [each for each in links.values() if each.name != self.name]
+        if not all(self.groups):
+            return LinkRefusal.NO_GROUP
+        if _overlap(self.groups, [name for each in others for name in each.groups]):
+            return LinkRefusal.GROUPS_TAKEN
+        if not all(self.transactional_ids):
+            return LinkRefusal.NO_ID
+        theirs = [name for each in others for name in each.transactional_ids]
+        if _overlap(self.transactional_ids, theirs):
+            return LinkRefusal.IDS_TAKEN
+        if self.transactional_ids and not self.forwards:
+            return LinkRefusal.IDS_WITHOUT_WRITES
+        return None
+
+
+def _overlap(own: Sequence[str], others: Sequence[str]) -> bool:
+    return any(overlap(each, other) for each in own for other in others)
 
 
 @dataclass(frozen=True, slots=True)

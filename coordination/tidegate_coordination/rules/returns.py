@@ -24,8 +24,9 @@ from ..state.records.cleanings import cleaned_to
 from ..state.records.partitions import Partition
 from ..state.switches import Fence, Switched
 from ..state.topics import Topic
+from .link_obstacles import obstacle_of
 from .proposal import GATEWAYS, HEADS, OBJECTS, TOPICS, Decided, View
-from .switches import MAX_WAVE_PARTITIONS, obstacle_of, unfinished_switches, unreached
+from .switches import MAX_WAVE_PARTITIONS, unfinished_switches, unreached
 
 _ALL: Final = frozenset({TOPICS, HEADS, OBJECTS, GATEWAYS})
 _TOPICS: Final = frozenset({TOPICS})

@@ -6,20 +6,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from ..events.cluster import Event
 from ..events.links import (
     FencedTopic,
     FenceLifted,
     FenceReached,
+    GroupsUnfenced,
     SourceReopened,
     SwitchesFinished,
     TopicsFenced,
     TopicsSwitched,
 )
-from ..events.metadata_versions import FEATURE_NAME, SWITCHES
 from ..state.cluster import ClusterState
 from ..state.switches import Fence, Switched
 from ..state.topics import Topic
-from .proposal import GATEWAYS, HEADS, OBJECTS, TOPICS, Decided, View
+from .link_groups import GroupToMove, group_scopes
+from .link_obstacles import obstacle_of
+from .link_units import IdToMove, moved_unit, unfit_unit, unready_unit
+from .proposal import GATEWAYS, HEADS, OBJECTS, STAGED, TOPICS, Decided, View
 
 MAX_WAVE_PARTITIONS: Final = 2_000
 """A fence names no more: all of them are drained while their writers wait."""
@@ -35,33 +39,26 @@ class FenceTopics:
     """Begin to switch topics of a link.
 
     topics: their ids, with the max.message.bytes that is set for each at the source, "" for none.
+    unit: the fence of groups and transactional ids that move with them, at rest; 0: none.
     Answer: the number of the fence, or why there is none, for a person.
     """
 
     link: str
     topics: tuple[tuple[bytes, str], ...]
+    unit: int = 0
     reads: frozenset[str] = field(default=_ALL, init=False)
     writes: frozenset[str] = field(default=_TOPICS, init=False)
 
     def decide(self, view: View) -> Decided[int | str]:
         """See the class."""
         refusal = _not_fenced(view.state, self.link, self.topics)
+        if not refusal and self.unit:
+            refusal = unready_unit(view.state, self.link, self.unit)
         if refusal:
             return Decided((), refusal)
         number = view.state.switches.next_fence
         topics = tuple(FencedTopic(*each) for each in self.topics)
-        return Decided((TopicsFenced(number, self.link, topics),), number)
-
-
-def obstacle_of(state: ClusterState, link: str) -> str:
-    """Return why no topic of a link can be switched or return; "" for nothing."""
-    if state.metadata_version < SWITCHES:
-        return f"the cluster's {FEATURE_NAME} is below {SWITCHES}: raise it first"
-    if link not in state.links.by_name:
-        return "there is no such link"
-    if link in state.switches.on_hold:
-        return "the log was restored: confirm the link with `tidegate link add --replace`"
-    return ""
+        return Decided((TopicsFenced(number, self.link, topics, unit=self.unit),), number)
 
 
 def unfinished_switches(state: ClusterState, link: str) -> dict[str, tuple[Topic, Switched]]:
@@ -145,7 +142,10 @@ class LiftFence:
         fence = view.state.switches.fences.get(self.fence)
         if fence is None or fence.lifted:
             return Decided((), False)
-        return Decided((FenceLifted(self.fence, self.reason, view.writer),), True)
+        events: list[Event] = [FenceLifted(self.fence, self.reason, view.writer)]
+        if fence.unit in view.state.link_groups.fences:
+            events.append(GroupsUnfenced(fence.unit, self.reason))
+        return Decided(events, True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,13 +171,24 @@ class SwitchTopics:
     """Make the topics of a fence this cluster's.
 
     ends: topic ids, with where each partition ends at the source; read while it took no writes.
+    groups, ids: of the fence's unit.
     Answer: "", or why they were not switched, for a person.
     """
 
     fence: int
     ends: tuple[tuple[bytes, tuple[int, ...]], ...]
-    reads: frozenset[str] = field(default=_ALL, init=False)
-    writes: frozenset[str] = field(default=_ALL, init=False)
+    groups: tuple[GroupToMove, ...] = ()
+    ids: tuple[IdToMove, ...] = ()
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """The copies, whom the fence waits for, and the unit."""
+        return self.writes
+
+    @property
+    def writes(self) -> frozenset[str]:
+        """The topics, and the unit."""
+        return _ALL | {STAGED} | group_scopes(self.groups) if self.groups or self.ids else _ALL
 
     def decide(self, view: View) -> Decided[str]:
         """It reads heads, so it never shares an entry with a commit that came before it."""
@@ -186,7 +197,16 @@ class SwitchTopics:
             return Decided((), "the fence was lifted")
         text = unreached(view.state, fence) or unfinished(view.state, fence)
         text = text or _unequal(view.state, fence, dict(self.ends))
-        return Decided(() if text else (TopicsSwitched(self.fence),), text)
+        if text or not fence.unit:
+            return Decided(() if text else (TopicsSwitched(self.fence),), text)
+        unit = view.state.link_groups.fences.get(fence.unit)
+        if unit is None:
+            return Decided((), "the fence of the groups and transactional ids was lifted")
+        text = unfit_unit(view.state, unit, self.groups, self.ids)
+        if text:
+            return Decided((), text)
+        events = moved_unit(view, unit, self.groups, self.ids)
+        return Decided((TopicsSwitched(self.fence), *events), "")
 
 
 def unreached(state: ClusterState, fence: Fence) -> str:

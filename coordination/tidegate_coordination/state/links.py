@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from ..events.links import LinkRemoved, LinkSet
 from .broken import expect
 from .topics import Topic, TopicTable
+
+_LATER: Final[tuple[Any, ...]] = (False, (), (), 0)
+"""What links of former releases have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,18 +24,21 @@ class Link:
     topics: tuple[str, ...]
     forwards: bool = False
     groups: tuple[str, ...] = ()
+    transactional_ids: tuple[str, ...] = ()
+    transaction_version: int = 0
 
 
 class LinkTable:
     """All links.  version: rises with every change, for caches.
 
-    with_groups: the links that forward groups, by name.
+    with_groups, with_ids: the links that forward groups, or transactional ids, by name.
     """
 
     def __init__(self, topics: TopicTable) -> None:
         self._topics = topics
         self.by_name: dict[str, Link] = {}
         self.with_groups: tuple[Link, ...] = ()
+        self.with_ids: tuple[Link, ...] = ()
         self.version = 0
 
     def __bool__(self) -> bool:
@@ -51,6 +57,8 @@ class LinkTable:
             event.topics,
             event.forwards,
             event.groups,
+            event.transactional_ids,
+            event.transaction_version,
         )
         self._index()
         self.version += 1
@@ -68,27 +76,39 @@ class LinkTable:
 
     def encode(self) -> object:
         """Return the whole table as builtins."""
-        return [
-            [
-                each.name,
-                each.cluster_id,
-                each.bootstrap_servers,
-                list(each.topics),
-                *((each.forwards,) if each.forwards or each.groups else ()),
-                *((list(each.groups),) if each.groups else ()),
-            ]
-            for _, each in sorted(self.by_name.items())
-        ]
+        return [_row(each) for _, each in sorted(self.by_name.items())]
 
     def decode(self, rows: Iterable[Any]) -> None:
         """Fill an empty table from encode()'s answer."""
-        for name, cluster_id, bootstrap_servers, topics, *later in rows:
-            forwards = bool(later and later[0])
-            groups = tuple(later[1]) if len(later) > 1 else ()
-            link = Link(name, cluster_id, bootstrap_servers, tuple(topics), forwards, groups)
-            self.by_name[name] = link
+        for name, cluster_id, bootstrap_servers, topics, *more in rows:
+            later: list[Any] = more
+            forwards, groups, ids, version = (*later, *_LATER[len(later) :])
+            self.by_name[name] = Link(
+                name,
+                cluster_id,
+                bootstrap_servers,
+                tuple(topics),
+                forwards,
+                tuple(groups),
+                tuple(ids),
+                version,
+            )
         self._index()
 
     def _index(self) -> None:
-        links = (link for _, link in sorted(self.by_name.items()))
+        links = [link for _, link in sorted(self.by_name.items())]
         self.with_groups = tuple(each for each in links if each.groups)
+        self.with_ids = tuple(each for each in links if each.transactional_ids)
+
+
+def _row(link: Link) -> list[object]:
+    """Return a link as builtins; former releases know no transactional ids, or no groups."""
+    later = [
+        link.forwards,
+        list(link.groups),
+        list(link.transactional_ids),
+        link.transaction_version,
+    ]
+    while later and not later[-1]:
+        later.pop()
+    return [link.name, link.cluster_id, link.bootstrap_servers, list(link.topics), *later]

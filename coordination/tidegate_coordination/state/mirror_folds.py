@@ -71,6 +71,8 @@ class MirrorFolds:
             expect(topic.link == event.link, f"{topic.name} is not of link {event.link}")
         alive = (each.incarnation for each in state.gateways.brokers())
         state.switches.fold_fenced(event, alive)
+        if event.unit:
+            state.link_groups.fold_joined(event.unit, event.fence)
 
     def fold_lifted(self, event: kev.FenceLifted) -> None:
         """A switch, or a return, is given up."""

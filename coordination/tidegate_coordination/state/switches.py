@@ -35,6 +35,7 @@ class Fence:
 
     awaited: the incarnations of gateways that may have writes to the topics without an answer yet.
     is_back: whether its topics return to their source; else they are switched.
+    unit: see TopicsFenced.
     lifted: why it was lifted; "" while it is open.  lifted_ms: log time.  lifter: see FenceLifted.
     """
 
@@ -46,6 +47,7 @@ class Fence:
     lifted_ms: int = 0
     lifter: int = 0
     is_back: bool = False
+    unit: int = 0
 
 
 class Reopened(NamedTuple):
@@ -111,7 +113,7 @@ class SwitchTable:
         expect(event.fence == self.next_fence, f"fence {event.fence}")
         limits = {each.topic_id: each.limit for each in event.topics}
         expect(not self._fence_of.keys() & limits.keys(), "a topic has a fence")
-        self._put(Fence(event.fence, event.link, limits, set(gateways)))
+        self._put(Fence(event.fence, event.link, limits, set(gateways), unit=event.unit))
         for topic_id in limits:
             self.reopened.pop(topic_id, None)
 
@@ -286,6 +288,7 @@ class SwitchTable:
                     each.lifted_ms,
                     each.lifter,
                     each.is_back,
+                    each.unit,
                 ]
                 for each in self.fences.values()
             ],

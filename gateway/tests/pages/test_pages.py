@@ -86,6 +86,7 @@ async def test_the_apis_that_are_served_are_listed() -> None:
             gateway.reply_memory,
             gateway.groups,
             gateway.group_forwards,
+            gateway.transaction_forwards,
             gateway.transactions,
             gateway.settings,
             cluster=gateway.cluster_settings,

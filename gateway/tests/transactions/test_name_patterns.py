@@ -77,7 +77,10 @@ async def test_a_match_that_takes_long_runs_outside_of_the_event_loop(
         for name in ("short", "ab" * 16_000):
             await init(client, name)
         noted = Noted()
-        handler = ListTransactions(world.gateway.coordinator, noted, lambda: NOW_MS)
+        gateway = world.gateway
+        handler = ListTransactions(
+            gateway.coordinator, noted, lambda: NOW_MS, gateway.transaction_forwards
+        )
         call = Call(2, "test", Peer("client", 1, "PLAINTEXT"))
         for pattern, count, runs in (("short|.*", 2, 1), (f"{SLOW}.*", 2, 2), (".*", 2, 1)):
             noted.count = 0
@@ -105,7 +108,10 @@ async def test_many_filters_are_not_searched_one_by_one(autojump_clock: MockCloc
     """A request may name 100,000 of them, and a cluster may have a million ids."""
     async with wire_world() as world:
         producer_id, _ = await init(world.connect())
-        handler = ListTransactions(world.gateway.coordinator, Inline(), lambda: NOW_MS)
+        gateway = world.gateway
+        handler = ListTransactions(
+            gateway.coordinator, Inline(), lambda: NOW_MS, gateway.transaction_forwards
+        )
         asked = Searched([producer_id, 7])
         request = lt.ListTransactionsRequest(producer_id_filters=asked)
         answer = await handler.handle(Call(2, "test", Peer("client", 1, "PLAINTEXT")), request)

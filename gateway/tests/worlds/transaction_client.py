@@ -34,6 +34,7 @@ async def write(
     partition: int = 0,
     version: int = 13,
     name: str | None = "x",
+    topic_name: str = T,
 ) -> int:
     """Write one record; return the error code."""
     data = records_batch(
@@ -44,7 +45,7 @@ async def write(
         base_sequence=sequence,
     )
     parts = [pr.PartitionProduceData(partition, data)]
-    topic = pr.TopicProduceData(T, topic_id if version >= 13 else bytes(16), parts)
+    topic = pr.TopicProduceData(topic_name, topic_id if version >= 13 else bytes(16), parts)
     answer = await client.call("Produce", version, pr.ProduceRequest(name, -1, 30_000, [topic]))
     return int(answer.responses[0].partition_responses[0].error_code)
 

@@ -24,6 +24,7 @@ from tidegate_coordination.classic.connection import BrokerConnection
 from tidegate_coordination.classic.errors import ClassicError
 from tidegate_coordination.classic.slots import Slot
 from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_coordination.state.link_groups import GroupFence, is_named
 from tidegate_coordination.state.topics import Topic
 
 from ..network.byte_budget import ByteBudget
@@ -35,6 +36,7 @@ from .forward_routes import (
     is_forwarded,
     is_kept_waiting,
     may_begin,
+    may_write_as,
     route_to,
 )
 from .links import Links
@@ -50,13 +52,18 @@ _LANE: Final = "produce-{}"
 class Forward(Protocol):
     """A request to one broker: the batches of one client's request whose partitions it leads.
 
-    wait_seconds: how long the source may wait for its replicas.
+    wait_seconds: how long the source may wait for its replicas.  transactional_id: None if it has
+    none.  heeds_fence: see TransactionForwards.admitted().  versions: the lowest and the highest
+    that the source may get.
     """
 
     line: ForwardLine
     places: Sequence[Place]
     size_bytes: int
     wait_seconds: float
+    transactional_id: str | None
+    heeds_fence: bool
+    versions: tuple[int, int]
 
     def request(self, version: int) -> Any:
         """Return the Produce request in a version."""
@@ -94,6 +101,7 @@ class Forwards:
         self._room = ByteBudget(max_bytes)
         self._lanes = count()
         self._unanswered: Counter[bytes] = Counter()
+        self._unanswered_ids: Counter[str] = Counter()
         self._ended = trio.Event()
         self._seen = -1
         self._switched = trio.Event()
@@ -230,15 +238,20 @@ class Forwards:
         running = self._links.running
         is_unchanged = all(
             may_begin(self._state, running, route, topic_id) for topic_id, _ in forward.places
-        )
+        ) and may_write_as(self._state, route, forward.transactional_id, forward.heeds_fence)
         return Beginning.BEGUN if is_unchanged else Beginning.LOOK_AGAIN
 
     async def _send(self, connection: BrokerConnection, forward: Forward) -> Beginning:
         slot: Slot | None = None
+        low, high = forward.versions
         # Other clients share the connection, so it must not end in the middle of a request.
         with trio.CancelScope(shield=True), suppress(ClassicError):
             slot = await connection.begin(
-                "Produce", forward.request, wait_seconds=forward.wait_seconds
+                "Produce",
+                forward.request,
+                min_version=low,
+                max_version=high,
+                wait_seconds=forward.wait_seconds,
             )
         if slot is None:
             self._end(forward)
@@ -275,6 +288,14 @@ class Forwards:
         while any(each in self._unanswered for each in topic_ids):
             await self._ended.wait()
 
+    async def ids_drained(self, fence: GroupFence) -> None:
+        """Wait until no batch of a fence's transactional ids lacks an answer.
+
+        Those of open transactions, which the fence does not hold, do not count.
+        """
+        while any(is_named(fence.ids, each) for each in self._unanswered_ids):
+            await self._ended.wait()
+
     async def all_drained(self) -> None:
         """Wait until no forwarded batch lacks an answer."""
         while self._unanswered:
@@ -282,6 +303,8 @@ class Forwards:
 
     def _count(self, forward: Forward, connection: BrokerConnection) -> None:
         self._unanswered.update(topic_id for topic_id, _ in forward.places)
+        if forward.transactional_id is not None and forward.heeds_fence:
+            self._unanswered_ids[forward.transactional_id] += 1
         forward.line.begin(forward.places, connection)
 
     def _lose(self, forward: Forward, connection: BrokerConnection, reason: str) -> None:
@@ -295,6 +318,11 @@ class Forwards:
             self._unanswered[topic_id] -= 1
             if not self._unanswered[topic_id]:
                 del self._unanswered[topic_id]
+        name = forward.transactional_id
+        if name is not None and forward.heeds_fence:
+            self._unanswered_ids[name] -= 1
+            if not self._unanswered_ids[name]:
+                del self._unanswered_ids[name]
         forward.line.end(forward.places)
         self._ended.set()
         self._ended = trio.Event()

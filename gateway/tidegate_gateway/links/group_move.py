@@ -28,7 +28,7 @@ from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.topics import Topic
 
 from .group_offsets import GroupOffset, committed, described
-from .group_plan import planned, unrest_of
+from .group_plan import GroupPlan, planned, unrest_of
 
 STALL_SECONDS: Final = 4.0
 COPY_SECONDS: Final = 30.0
@@ -82,14 +82,9 @@ class GroupMove:
         found = await committed(self._source, group_id)
         offsets = await of_link(self._state, self._link, self._source, found)
         with trio.move_on_after(COPY_SECONDS):
-            await self._copied(offsets)
+            await _copied(self._coordinator, self._link, offsets)
         late = first_late(self._state, self._link, offsets)
         return late_text(late) if late is not None else ""
-
-    async def _copied(self, offsets: Sequence[GroupOffset]) -> None:
-        while first_late(self._state, self._link, offsets) is not None:
-            await trio.sleep(LOOK_SECONDS)
-            await self._coordinator.catch_up()
 
     async def _fenced(self, group_id: str) -> Moved:
         number = await self._coordinator.propose(FenceGroups(self._link, (group_id,)))
@@ -119,23 +114,14 @@ class GroupMove:
         seen = await self._reached(number)
         if seen is None:
             return Moved(group_id, 0, "the fence was lifted")
-        plan = planned(await described(self._source, group_id), seen)
-        if isinstance(plan, str):
-            return Moved(group_id, 0, plan)
-        found = await committed(self._source, group_id)
-        offsets = await of_link(self._state, self._link, self._source, found)
-        await self._copied(offsets)
-        again = planned(await described(self._source, group_id), seen)
-        if isinstance(again, str):
-            return Moved(group_id, 0, again)
-        if again != plan:
-            return Moved(group_id, 0, "its members at the source have changed: try again")
-        group = GroupToMove(plan.record, tuple(_to_commit(self._state, offsets)))
-        problem = await self._coordinator.propose(MoveGroups(number, (group,)))
+        found = await group_at_source(self._coordinator, self._link, self._source, group_id, seen)
+        if isinstance(found, str):
+            return Moved(group_id, 0, found)
+        problem = await self._coordinator.propose(MoveGroups(number, (found.group,)))
         if problem:
             return Moved(group_id, 0, problem)
-        left = len(found) - len(offsets)
-        return Moved(group_id, len(offsets), "", plan.members, plan.joins_again, left)
+        plan, offsets = found.plan, len(found.group.offsets)
+        return Moved(group_id, offsets, "", plan.members, plan.joins_again, found.left)
 
     async def _reached(self, number: int) -> Sequence[ForwardedMember] | None:
         """Wait until all gateways have reached the fence; return the members that they saw."""
@@ -147,6 +133,50 @@ class GroupMove:
             if not any(self._state.gateways.is_live(each) for each in fence.awaited):
                 return list(fence.members)
             await trio.sleep(LOOK_SECONDS)
+
+
+class GroupAtSource(NamedTuple):
+    """A group behind a fence.  left: offsets of topics that the link does not have."""
+
+    group: GroupToMove
+    plan: GroupPlan
+    left: int
+
+
+async def group_at_source(
+    coordinator: Coordinator,
+    link: str,
+    source: ClassicCluster,
+    group_id: str,
+    seen: Sequence[ForwardedMember],
+) -> GroupAtSource | str:
+    """Return a group as it can move here, or why it cannot now, for a person.
+
+    It waits until the copies have reached the group's offsets.  seen: see planned().
+
+    Raises:
+      ClassicError: the source does not say.
+      CoordinatorUnavailable: the log does not answer.
+    """
+    plan = planned(await described(source, group_id), seen)
+    if isinstance(plan, str):
+        return plan
+    found = await committed(source, group_id)
+    offsets = await of_link(coordinator.state, link, source, found)
+    await _copied(coordinator, link, offsets)
+    again = planned(await described(source, group_id), seen)
+    if isinstance(again, str):
+        return again
+    if again != plan:
+        return "its members at the source have changed: try again"
+    group = GroupToMove(plan.record, tuple(_to_commit(coordinator.state, offsets)))
+    return GroupAtSource(group, plan, len(found) - len(offsets))
+
+
+async def _copied(coordinator: Coordinator, link: str, offsets: Sequence[GroupOffset]) -> None:
+    while first_late(coordinator.state, link, offsets) is not None:
+        await trio.sleep(LOOK_SECONDS)
+        await coordinator.catch_up()
 
 
 async def of_link(

@@ -30,6 +30,9 @@ from tidegate_protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFe
 
 # The last versions for one group, and with topics by name.
 _ONE_KEY: Final = 3
+GROUP_KEY: Final = 0
+ID_KEY: Final = 1
+"""Types of keys that have a coordinator: groups, and transactional ids."""
 _ONE_GROUP: Final = 7
 _ALL_TOPICS_FROM: Final = 2
 _STABLE_FROM: Final = 7
@@ -49,17 +52,21 @@ class GroupOffset(NamedTuple):
     metadata: str
 
 
-async def coordinator_of(cluster: ClassicCluster, group: str) -> int:
-    """Return the broker that has a group.
+async def coordinator_of(cluster: ClassicCluster, key: str, key_type: int = GROUP_KEY) -> int:
+    """Return the broker that has a group, or a transactional id.
 
     Raises:
       ClassicError: the cluster does not say.
     """
     answer: FindCoordinatorResponse = await cluster.call_any(
-        "FindCoordinator", FindCoordinatorRequest(group), max_version=_ONE_KEY
+        "FindCoordinator",
+        FindCoordinatorRequest(key, key_type),
+        min_version=key_type,  # the first version knows groups only
+        max_version=_ONE_KEY,
     )
     if answer.error_code:
-        raise Refused(f"the coordinator of group {group}", answer.error_code)
+        what = "transactional id" if key_type == ID_KEY else "group"
+        raise Refused(f"the coordinator of {what} {key}", answer.error_code)
     return answer.node_id
 
 

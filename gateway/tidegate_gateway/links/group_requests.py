@@ -34,7 +34,7 @@ from tidegate_protocol.messages.offset_fetch import (
 )
 from tidegate_protocol.primitives import ZERO_UUID
 
-from .group_forwards import GroupAnswer
+from .source_forwards import SourceAnswer
 
 TOPIC_IDS_SINCE: Final = 10
 GROUPS_SINCE: Final = 8
@@ -64,7 +64,7 @@ def commit_request(
 
 
 def commit_response(
-    request: OffsetCommitRequest, answer: GroupAnswer, topics: TopicTable
+    request: OffsetCommitRequest, answer: SourceAnswer, topics: TopicTable
 ) -> OffsetCommitResponse:
     """Return the answer with ids, if it has none: the client may expect them."""
     response: OffsetCommitResponse = answer.response
@@ -107,7 +107,7 @@ def fetch_request(
 
 
 def fetch_response(
-    wanted: OffsetFetchRequestGroup, answer: GroupAnswer, topics: TopicTable
+    wanted: OffsetFetchRequestGroup, answer: SourceAnswer, topics: TopicTable
 ) -> OffsetFetchResponseGroup:
     """Return the answer for a group; its topics have both names and ids, where they are known."""
     found = _group_of(wanted.group_id, answer)
@@ -128,7 +128,7 @@ def fetch_response(
     return found
 
 
-def _group_of(group_id: str, answer: GroupAnswer) -> OffsetFetchResponseGroup:
+def _group_of(group_id: str, answer: SourceAnswer) -> OffsetFetchResponseGroup:
     response: OffsetFetchResponse = answer.response
     if answer.version >= GROUPS_SINCE:
         same = (each for each in response.groups if each.group_id == group_id)
@@ -160,7 +160,7 @@ def leave_request(request: LeaveGroupRequest, version: int) -> LeaveGroupRequest
     return LeaveGroupRequest(request.group_id, request.members[0].member_id)
 
 
-def leave_response(request: LeaveGroupRequest, answer: GroupAnswer) -> LeaveGroupResponse:
+def leave_response(request: LeaveGroupRequest, answer: SourceAnswer) -> LeaveGroupResponse:
     """Return the answer with the members of the request, if it has none.
 
     An older source was asked for the first member only; the others stay until they are silent.

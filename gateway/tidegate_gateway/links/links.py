@@ -17,6 +17,7 @@ from tidegate_coordination.classic.dialling import Dial
 from tidegate_coordination.classic.errors import AnotherCluster, ClassicError
 from tidegate_coordination.classic.properties import ClientProperties, read_client_properties
 from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_coordination.state.link_groups import GroupFence
 from tidegate_coordination.state.links import Link
 from tidegate_coordination.state.switches import Fence
 
@@ -106,8 +107,8 @@ class Links:
         self._changed = trio.Event()
         coordinator.listen(self._on_change)
 
-    def on_fence(self, fence: Fence) -> None:
-        """A switch has begun: let the copies reach the ends of the source soon."""
+    def on_fence(self, fence: Fence | GroupFence) -> None:
+        """A switch has begun, or a move: let the copies reach the ends of the source soon."""
         running = self.running.get(fence.link)
         if running is not None and running.mirror is not None:
             running.mirror.hurry()
@@ -179,7 +180,8 @@ class Links:
             running.watch = SourceWatch(self._coordinator, link, cluster)
             nursery.start_soon(running.mirror.run)
             nursery.start_soon(running.watch.run)
-            nursery.start_soon(Switching(self._coordinator, link, cluster).run)
+            members = running.group_lines.cluster if running.group_lines is not None else None
+            nursery.start_soon(Switching(self._coordinator, link, cluster, members).run)
             running.reversing = Reversing(self._coordinator, self._reader, link, cluster)
             nursery.start_soon(running.reversing.run)
             nursery.start_soon(Returning(self._coordinator, link, cluster).run)
@@ -199,7 +201,7 @@ class Links:
             running.forwards_to = cluster
             if own_file is not None:
                 running.forwards_to = await self._cluster(nursery, link, own_file)
-        if link.groups:
+        if link.groups or link.transactional_ids:
             file = own_file or settings.files.get(link.name)
             source = await self._cluster(nursery, link, file)
             running.group_lines = GroupLines(source, settings.group_lines)

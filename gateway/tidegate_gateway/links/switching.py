@@ -24,6 +24,8 @@ from tidegate_coordination.classic.metadata import topic_id_of
 from tidegate_coordination.classic.source_bounds import Place, SourceEnd, source_ends
 from tidegate_coordination.coordinator.coordinator import Coordinator, ProposalFailed
 from tidegate_coordination.coordinator.waiting import CoordinatorUnavailable
+from tidegate_coordination.rules.link_groups import GroupToMove
+from tidegate_coordination.rules.link_units import IdToMove
 from tidegate_coordination.rules.switches import (
     LiftFence,
     ReopenSource,
@@ -37,7 +39,9 @@ from tidegate_coordination.state.switches import Fence
 from tidegate_coordination.state.topics import Topic
 
 from .assignment import candidates, looks_after
+from .group_move import group_at_source
 from .source_fence import FENCED_LIMIT, set_limits, unfenced
+from .source_ids import ids_to_move
 
 _log = structlog.get_logger("tidegate.links")
 
@@ -60,13 +64,24 @@ class NotYet(Exception):
 
 
 class Switching:
-    """See the module's head."""
+    """See the module's head.
 
-    def __init__(self, coordinator: Coordinator, link: Link, cluster: ClassicCluster) -> None:
+    members: the source, with rights to describe groups and transactional ids; None if gateways
+    forward none.
+    """
+
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        link: Link,
+        cluster: ClassicCluster,
+        members: ClassicCluster | None,
+    ) -> None:
         self._coordinator = coordinator
         self._state = coordinator.state
         self._link = link
         self._cluster = cluster
+        self._members = members
         self._seen: dict[tuple[int, bool], float] = {}
 
     async def run(self) -> None:
@@ -121,7 +136,9 @@ class Switching:
                 settled_at = trio.current_time() + SETTLE_SECONDS
                 while self._is_open(fence):
                     ends = await self._drained(fence, settled_at)
-                    reason = await self._coordinator.propose(SwitchTopics(fence.number, ends))
+                    unit = await self._unit(fence)
+                    proposal = SwitchTopics(fence.number, ends, *unit)
+                    reason = await self._coordinator.propose(proposal)
                     if not reason:
                         return _told("topics are switched", self._state, fence)
                     await trio.sleep(LOOK_SECONDS)
@@ -203,6 +220,34 @@ class Switching:
             if known_ends(await source_ends(self._cluster, places)) == ends:
                 return by_topic(topics, ends)
             await trio.sleep(LOOK_SECONDS)
+
+    async def _unit(self, fence: Fence) -> tuple[tuple[GroupToMove, ...], tuple[IdToMove, ...]]:
+        """Return the groups and transactional ids that move with the topics.
+
+        Their own fence has held them since before the topics' one, so they do not change.
+
+        Raises:
+          NotYet: they cannot move now.
+          ClassicError: the source does not say.
+        """
+        if not fence.unit:
+            return (), ()
+        unit = self._state.link_groups.fences.get(fence.unit)
+        if unit is None or self._members is None:
+            raise NotYet("the fence of the groups and transactional ids was lifted")
+        groups: list[GroupToMove] = []
+        for group_id in unit.groups:
+            seen = [each for each in unit.members if each.group_id == group_id]
+            found = await group_at_source(
+                self._coordinator, self._link.name, self._members, group_id, seen
+            )
+            if isinstance(found, str):
+                raise NotYet(f"group {group_id}: {found}")
+            groups.append(found.group)
+        ids = await ids_to_move(self._members, unit.ids) if unit.ids else []
+        if isinstance(ids, str):
+            raise NotYet(ids)
+        return tuple(groups), tuple(ids)
 
     # -- back --------------------------------------------------------------------------------------
 

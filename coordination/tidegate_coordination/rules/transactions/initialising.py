@@ -40,6 +40,9 @@ class InitialiseTransactionalId:
         """See the class."""
         if not allows_transactions(view):
             return Decided((), refused(TransactionRefusal.NOT_YET))
+        if view.state.link_groups.link_of_id(self.transactional_id):
+            # This gateway had not read that the id is at the source of a link.
+            return Decided((), refused(TransactionRefusal.NOT_HOLDER))
         found = view.transactions.of_name(self.transactional_id)
         if found is None:
             return self._make(view)

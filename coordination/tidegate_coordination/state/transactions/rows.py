@@ -31,6 +31,8 @@ class TransactionState(IntEnum):
         return _SHOWN[self]
 
 
+AT_REST: Final = frozenset(set(TransactionState) - {TransactionState.ONGOING})
+"""No transaction is open."""
 _STATES: Final = {int(state): state for state in TransactionState}
 _SHOWN: Final = {
     TransactionState.EMPTY: "Empty",

@@ -17,6 +17,7 @@ from .ends import Ends
 from .open import NOTHING_WRITTEN, OffsetKey, OpenTransaction, StagedOffset
 from .order import NameOrder
 from .rows import (
+    AT_REST,
     FENCING_EPOCH,
     NO_EPOCH,
     NO_ID,
@@ -115,6 +116,7 @@ class TransactionTable:
         """Give an id a producer id and epoch; its transaction has ended before."""
         name = event.transactional_id
         expect(name not in self._open, f"transactional id {name}: its transaction is open")
+        expect(event.state in AT_REST, f"transactional id {name}: state {event.state}")
         holder = self._names.get(event.producer_id, name)
         expect(holder == name, f"producer id {event.producer_id} is that of {holder}")
         last = self.get(name)
@@ -129,7 +131,7 @@ class TransactionTable:
             event.last_epoch,
             event.previous_producer_id,
             event.timeout_ms,
-            TransactionState.EMPTY,
+            TransactionState(event.state),
             _NEVER,
             log_time_ms,
             _NEVER,

@@ -286,6 +286,8 @@ class Trial:
             topic = self._topic(each.topic_id)
             expect(topic.link == event.link, f"{topic.name} is not of link {event.link}")
             expect(switches.fence_of(each.topic_id) is None, f"{topic.name} has a fence")
+        if event.unit:
+            self._link_groups.joined(event.unit)
 
     def _fence_reached(self, event: kev.FenceReached) -> None:
         self._fence(event.fence)

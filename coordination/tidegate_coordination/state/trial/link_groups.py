@@ -27,6 +27,12 @@ class LinkGroupTrial:
             self._only_once("fence of group", group_id)
             expect(table.fence_of(group_id) is None, f"group {group_id} has a fence")
 
+    def joined(self, number: int) -> None:
+        """Check that the fence is there, and that its groups move with no other topics."""
+        self._goes_on(number)
+        self._only_once("topics of group fence", number)
+        expect(not self._state.link_groups.fences[number].switch, f"group fence {number} is taken")
+
     def reached(self, event: kev.GroupFenceReached) -> None:
         """Check that the fence is there."""
         self._goes_on(event.fence)

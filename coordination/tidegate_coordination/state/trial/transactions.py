@@ -13,6 +13,7 @@ from ...events import transactions as tev
 from ..broken import expect
 from ..cluster import ClusterState
 from ..transactions.open import NOTHING_WRITTEN, OffsetKey, OpenTransaction
+from ..transactions.rows import AT_REST
 from .runs import RunTrial
 
 
@@ -43,6 +44,7 @@ class TransactionTrial:
         """Check that an id without open transaction gets an unused producer id, or its own."""
         name = event.transactional_id
         expect(bool(name), "a transactional id without a name")
+        expect(event.state in AT_REST, f"transactional id {name}: state {event.state}")
         last_id = self._producer_of(name)
         last = self._of(last_id) if last_id is not None else None
         expect(last is None or not last.is_open, f"transactional id {name}: it is open")

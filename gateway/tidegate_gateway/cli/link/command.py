@@ -121,6 +121,15 @@ def add_link(
             " end with *, or be empty for none; with --replace as before.",
         ),
     ] = None,
+    transactional_ids: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--transactional-ids",
+            metavar="ID",
+            help="Gateways forward this transactional id to the source until it is moved; as"
+            " --groups. It needs --forward-writes.",
+        ),
+    ] = None,
     data: DataOfCluster = Path("tidegate-data"),
     log: LogThatExists = None,
     json: Json = False,
@@ -141,6 +150,7 @@ def add_link(
         replace,
         forward_writes,
         tuple(filter(None, groups)) if groups else None,
+        tuple(filter(None, transactional_ids)) if transactional_ids else None,
     )
     raise typer.Exit(run_add(ClusterOptions(data, log), link, as_json=json))
 
@@ -208,6 +218,21 @@ def switch_topics(
         int,
         typer.Option(min=0, metavar="N", help="Refuse if a copy is more offsets behind."),
     ] = 10_000,
+    groups: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="GROUP",
+            help="A group that gateways forward moves with the topics; may be repeated.",
+        ),
+    ] = None,
+    transactional_ids: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--transactional-ids",
+            metavar="ID",
+            help="Transactional ids move with the topics, as the link names them; may be repeated.",
+        ),
+    ] = None,
     save: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Write the commands that unfence the source there."),
@@ -227,7 +252,16 @@ def switch_topics(
     from ..existing_cluster import ClusterOptions
     from .switch import SwitchOptions, run_switch
 
-    options = SwitchOptions(name, tuple(topics or ()), max_behind, save, client_properties, yes)
+    options = SwitchOptions(
+        name,
+        tuple(topics or ()),
+        max_behind,
+        save,
+        client_properties,
+        yes,
+        tuple(groups or ()),
+        tuple(transactional_ids or ()),
+    )
     raise typer.Exit(run_switch(ClusterOptions(data, log), options, as_json=json))
 
 

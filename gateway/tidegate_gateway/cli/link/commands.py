@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 import trio
 
+from tidegate_coordination.classic.cluster import ClassicCluster
+from tidegate_coordination.classic.errors import ClassicError
 from tidegate_coordination.classic.opened_source import opened_source
 from tidegate_coordination.classic.source_bounds import LATEST, Place, source_offsets
 from tidegate_coordination.rules.mirrors import LinkRefusal, RemoveLink, SetLink
@@ -20,6 +22,7 @@ from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.links import Link
 from tidegate_runtime.settings_texts import BadSource
 
+from ...links.source_features import transaction_version
 from ...links.source_topics import TopicPatterns, wanted
 from ...name_patterns import BadPattern
 from ..asking import confirmed
@@ -50,6 +53,7 @@ class NewLink:
     replaces: bool
     forwards: bool | None = None
     groups: tuple[str, ...] | None = None
+    transactional_ids: tuple[str, ...] | None = None
 
 
 def run_add(cluster: ClusterOptions, new: NewLink, *, as_json: bool) -> int:
@@ -69,6 +73,8 @@ def run_add(cluster: ClusterOptions, new: NewLink, *, as_json: bool) -> int:
                 raise BadSource("the source has no cluster id: it is older than Kafka 0.10.1")
             before = coordinator.state.links.by_name.get(new.name)
             link = _as_before(new, metadata.cluster_id, before)
+            if link.transactional_ids:
+                link = replace(link, transaction_version=await _transaction_version(source))
             proposal = SetLink(
                 link.name,
                 link.cluster_id,
@@ -77,6 +83,8 @@ def run_add(cluster: ClusterOptions, new: NewLink, *, as_json: bool) -> int:
                 new.replaces,
                 link.forwards,
                 link.groups,
+                link.transactional_ids,
+                link.transaction_version,
             )
             refusal = await coordinator.propose(proposal)
             added = Added(link, [each.name for each in wanted(link, metadata)], refusal)
@@ -95,7 +103,20 @@ def _as_before(new: NewLink, cluster_id: str, before: Link | None) -> Link:
         forwards = before is not None and before.forwards
     if groups is None:
         groups = before.groups if before is not None else ()
-    return Link(new.name, cluster_id, new.bootstrap_servers, new.topics, forwards, groups)
+    ids = new.transactional_ids
+    if ids is None:
+        ids = before.transactional_ids if before is not None else ()
+    return Link(new.name, cluster_id, new.bootstrap_servers, new.topics, forwards, groups, ids)
+
+
+async def _transaction_version(source: ClassicCluster) -> int:
+    try:
+        found = await transaction_version(source)
+    except ClassicError as error:
+        raise BadSource(str(error)) from None
+    if found is None:
+        raise BadSource("the source does not show transactional ids: it is older than Kafka 3.0")
+    return found
 
 
 def _refused(name: str, refusal: LinkRefusal) -> int:

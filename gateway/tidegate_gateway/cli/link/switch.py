@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 import trio
 
 from tidegate_coordination.classic.cluster import ClassicCluster
+from tidegate_coordination.classic.errors import ClassicError
 from tidegate_coordination.classic.opened_source import opened_source
 from tidegate_coordination.classic.source_bounds import LATEST, source_offsets
 from tidegate_coordination.coordinator.coordinator import Coordinator
@@ -26,13 +27,16 @@ from tidegate_coordination.state.topics import Topic
 from tidegate_runtime.settings_texts import BadSource
 
 from ...links.source_fence import FENCED_LIMIT, LIMIT, limits_of, set_limits
+from ...links.unit_closure import Unit, missing_of
 from ..asking import confirmed
 from ..existing_cluster import NOT_DONE, ClusterOptions, opened_cluster, run_told
 from ..table import printable
 from .commands import known_link
+from .units import NotAtRest, fenced_unit, unfenced_unit
 
 LOOK_SECONDS: Final = 0.05
 PATIENCE_SECONDS: Final = 60.0
+SHOWN: Final = 10
 _SAVED_MODE: Final = 0o700
 
 
@@ -46,6 +50,13 @@ class SwitchOptions:
     save: Path | None
     client_properties: Path | None
     yes: bool
+    groups: tuple[str, ...] = ()
+    transactional_ids: tuple[str, ...] = ()
+
+    @property
+    def unit(self) -> Unit:
+        """What shall move at once."""
+        return Unit(self.topics, self.groups, self.transactional_ids)
 
 
 class Switching(NamedTuple):
@@ -67,24 +78,67 @@ def run_switch(cluster: ClusterOptions, options: SwitchOptions, *, as_json: bool
             topics = _named(coordinator, link.name, options.topics)
             async with opened_source(link.bootstrap_servers, options.client_properties) as source:
                 limits = await _looked_at(coordinator, source, topics, options.max_behind)
-            lines = unfencing_lines(link, limits)
-            if options.save is not None:
-                _save(options.save, lines)
-            if not as_json:
-                print(_before(link, lines))
-            asks = partial(confirmed, f"Switch {len(topics)} topics to this cluster?")
-            if not options.yes and not await trio.to_thread.run_sync(asks, abandon_on_cancel=True):
-                return NOT_DONE
-            wanted = tuple((each.topic_id, limits[each.name]) for each in topics)
-            number = await coordinator.propose(FenceTopics(link.name, wanted))
+                await _check_whole(coordinator, link, source, options.unit)
+                lines = unfencing_lines(link, limits)
+                if options.save is not None:
+                    _save(options.save, lines)
+                if not as_json:
+                    print(_before(link, lines))
+                asks = partial(confirmed, f"Switch {len(topics)} topics to this cluster?")
+                if not options.yes and not await trio.to_thread.run_sync(
+                    asks, abandon_on_cancel=True
+                ):
+                    return NOT_DONE
+                wanted = tuple((each.topic_id, limits[each.name]) for each in topics)
+                begun = trio.current_time()
+                number = await _fenced(coordinator, source, link.name, wanted, options.unit)
             if isinstance(number, str):
                 print(f"tidegate: nothing was switched: {number}", file=sys.stderr)
                 return NOT_DONE
-            done = await _followed(coordinator, number, topics)
+            done = await _followed(coordinator, number, topics, begun)
         print(json.dumps(done._asdict()) if as_json else _after(done))
         return NOT_DONE if done.reason else 0
 
     return run_told(work)
+
+
+async def _check_whole(
+    coordinator: Coordinator, link: Link, source: ClassicCluster, unit: Unit
+) -> None:
+    """Check that no transaction would span both clusters after the switch.
+
+    Raises:
+      BadSource: something is missing in the unit.
+    """
+    if not link.transactional_ids:
+        return
+    try:
+        missing = await missing_of(coordinator.state, link, source, unit)
+    except ClassicError as error:
+        raise BadSource(f"the producers of the topics are not known: {error}") from None
+    if missing:
+        shown = "\n  ".join(printable(each) for each in missing[:SHOWN])
+        raise BadSource(f"a transaction cannot span two clusters:\n  {shown}")
+
+
+async def _fenced(
+    coordinator: Coordinator,
+    source: ClassicCluster,
+    link: str,
+    wanted: tuple[tuple[bytes, str], ...],
+    unit: Unit,
+) -> int | str:
+    """Fence the topics, after what moves with them; return the fence, or why there is none."""
+    if not unit.groups and not unit.transactional_ids:
+        return await coordinator.propose(FenceTopics(link, wanted))
+    try:
+        held = await fenced_unit(coordinator, source, link, unit)
+    except NotAtRest as error:
+        return str(error)
+    number = await coordinator.propose(FenceTopics(link, wanted, held))
+    if isinstance(number, str):
+        await unfenced_unit(coordinator, held, number)
+    return number
 
 
 def _named(coordinator: Coordinator, link: str, names: Sequence[str]) -> list[Topic]:
@@ -164,10 +218,11 @@ def _before(link: Link, lines: Sequence[str]) -> str:
     )
 
 
-async def _followed(coordinator: Coordinator, number: int, topics: Sequence[Topic]) -> Switching:
-    """Wait until the fence has ended."""
-    names = [each.name for each in topics]
-    begun, reason = trio.current_time(), ""
+async def _followed(
+    coordinator: Coordinator, number: int, topics: Sequence[Topic], begun: float
+) -> Switching:
+    """Wait until the fence has ended.  begun: trio's time."""
+    names, reason = [each.name for each in topics], ""
     switches = coordinator.state.switches
     with trio.move_on_after(PATIENCE_SECONDS):
         while (fence := switches.fences.get(number)) is not None:

@@ -104,6 +104,9 @@ def added_text(added: Added, file: Path | None) -> str:
         lines.append("Gateways forward what clients write to its topics to the source.")
     if link.groups:
         lines.append(f"Gateways forward groups to the source: {_names(link.groups)}")
+    if link.transactional_ids:
+        names = _names(link.transactional_ids)
+        lines.append(f"Gateways forward transactional ids to the source: {names}")
     if not link.topics:
         lines.append("It mirrors no topic yet: give --topics PATTERN, with --replace.")
     elif not added.topics:
@@ -137,6 +140,7 @@ def _link(link: Link) -> dict[str, object]:
         "topics": list(link.topics),
         "forwards_writes": link.forwards,
         "forwarded_groups": list(link.groups),
+        "forwarded_transactional_ids": list(link.transactional_ids),
     }
 
 
@@ -166,6 +170,9 @@ def status_text(
     lines += _of_switches(switches)
     if link.groups:
         lines.append(f"groups that gateways forward: {_names(link.groups)}")
+    if link.transactional_ids:
+        names = _names(link.transactional_ids)
+        lines.append(f"transactional ids that gateways forward: {names}")
     if moved:
         lines.append(f"groups that have moved here: {_names(moved)}")
     if not copies and (switches.switched or switches.finished):

@@ -3,8 +3,9 @@
 The answer is built from the table of handlers, so a gateway announces exactly the APIs that it
 serves.  Two features are finalized (KIP-584).  One has a name of Tidegate's own; decision 18 says
 why it is not called `metadata.version`.  The other is `transaction.version`, from the level of
-transactions on: clients then use the newest protocol (KIP-890).  A request above version 4 is
-answered in version 0 with UNSUPPORTED_VERSION and the list (dispatch.py).
+transactions on: clients then use the newest protocol (KIP-890), unless gateways forward
+transactional ids to a source that does not have it.  A request above version 4 is answered in
+version 0 with UNSUPPORTED_VERSION and the list (dispatch.py).
 """
 
 from __future__ import annotations
@@ -67,8 +68,9 @@ class ApiVersions:
             supported.append(SupportedFeatureKey(TRANSACTION_FEATURE, 0, TRANSACTION_VERSION))
         finalized = [FinalizedFeatureKey(FEATURE_NAME, version, version)]
         if version >= TRANSACTIONS:
-            highest = TRANSACTION_VERSION
-            finalized.append(FinalizedFeatureKey(TRANSACTION_FEATURE, highest, highest))
+            highest = min(TRANSACTION_VERSION, *self._versions_of_sources())
+            if highest:
+                finalized.append(FinalizedFeatureKey(TRANSACTION_FEATURE, highest, highest))
         return ApiVersionsResponse(
             error_code=error,
             api_keys=keys,
@@ -77,3 +79,7 @@ class ApiVersions:
             finalized_features_epoch=state.position,
             finalized_features=finalized,
         )
+
+    def _versions_of_sources(self) -> list[int]:
+        links = self.state.links.with_ids
+        return [TRANSACTION_VERSION, *(each.transaction_version for each in links)]

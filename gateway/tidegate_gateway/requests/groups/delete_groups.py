@@ -18,7 +18,8 @@ from tidegate_protocol.messages.delete_groups import (
 )
 
 from ...groups.group_manager import GroupManager
-from ...links.group_forwards import GroupForwards, GroupRequest, NotForwarded
+from ...links.group_forwards import GroupForwards
+from ...links.source_forwards import NotForwarded, SourceRequest
 from ...network.call import Call
 from .group_errors import refusal_code
 
@@ -69,7 +70,7 @@ class DeleteGroups:
         def make(_: int) -> DeleteGroupsRequest:
             return DeleteGroupsRequest([group_id])
 
-        asked = GroupRequest(group_id, NAME, make, call.version, call.client_id, is_change=True)
+        asked = SourceRequest(group_id, NAME, make, call.version, call.client_id, is_change=True)
         try:
             answer = await self.forwards.call(asked)
         except NotForwarded as refused:

@@ -23,7 +23,8 @@ from tidegate_protocol.messages.describe_groups import (
 )
 
 from ...groups.group_manager import GroupManager
-from ...links.group_forwards import GroupForwards, GroupRequest, NotForwarded
+from ...links.group_forwards import GroupForwards
+from ...links.source_forwards import NotForwarded, SourceRequest
 from ...network.call import Call
 from ...network.turns import Turns
 from .group_errors import refusal_code
@@ -82,7 +83,7 @@ class DescribeGroups:
         def make(_: int) -> DescribeGroupsRequest:
             return DescribeGroupsRequest([group_id], request.include_authorized_operations)
 
-        asked = GroupRequest(group_id, NAME, make, call.version, call.client_id)
+        asked = SourceRequest(group_id, NAME, make, call.version, call.client_id)
         try:
             answer = await self.forwards.call(asked)
         except NotForwarded as refused:

@@ -24,8 +24,9 @@ from tidegate_protocol.messages import (
     sync_group,
 )
 
-from ...links.group_forwards import GroupAnswer, GroupForwards, GroupRequest, NotForwarded
+from ...links.group_forwards import GroupForwards
 from ...links.group_requests import commit_request, commit_response, leave_request, leave_response
+from ...links.source_forwards import NotForwarded, SourceAnswer, SourceRequest
 from ...network.call import Call, Handler
 
 MARGIN_SECONDS: Final = 10.0
@@ -60,7 +61,7 @@ class OneGroup(ABC):
         def make(version: int) -> Any:
             return self._request(request, version)
 
-        asked = GroupRequest(
+        asked = SourceRequest(
             request.group_id,
             APIS[self.api_key].name,
             make,
@@ -81,7 +82,7 @@ class OneGroup(ABC):
     def _request(self, request: Any, _version: int) -> Any:
         return request
 
-    def _response(self, _request: Any, answer: GroupAnswer) -> Any:
+    def _response(self, _request: Any, answer: SourceAnswer) -> Any:
         return answer.response
 
     def _wait_seconds(self, _request: Any) -> float:
@@ -184,7 +185,7 @@ class ForwardedLeaveGroup(OneGroup):
     def _request(self, request: leave_group.LeaveGroupRequest, version: int) -> Any:
         return leave_request(request, version)
 
-    def _response(self, request: leave_group.LeaveGroupRequest, answer: GroupAnswer) -> Any:
+    def _response(self, request: leave_group.LeaveGroupRequest, answer: SourceAnswer) -> Any:
         return leave_response(request, answer)
 
     def _note(
@@ -212,7 +213,7 @@ class ForwardedOffsetCommit(OneGroup):
     def _request(self, request: offset_commit.OffsetCommitRequest, version: int) -> Any:
         return commit_request(request, version, self._topics)
 
-    def _response(self, request: offset_commit.OffsetCommitRequest, answer: GroupAnswer) -> Any:
+    def _response(self, request: offset_commit.OffsetCommitRequest, answer: SourceAnswer) -> Any:
         return commit_response(request, answer, self._topics)
 
     def _refused(

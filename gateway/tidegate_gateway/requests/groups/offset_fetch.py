@@ -32,13 +32,9 @@ from tidegate_protocol.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 
-from ...links.group_forwards import (
-    EACH_SECONDS,
-    GroupForwards,
-    GroupRequest,
-    NotForwarded,
-)
+from ...links.group_forwards import GroupForwards
 from ...links.group_requests import fetch_request, fetch_response
+from ...links.source_forwards import EACH_SECONDS, NotForwarded, SourceRequest
 from ...network.call import Call
 from ...network.turns import Turns
 
@@ -104,7 +100,7 @@ class OffsetFetch:
         def make(version: int) -> OffsetFetchRequest:
             return fetch_request(wanted, version, topics, require_stable=require_stable)
 
-        asked = GroupRequest(wanted.group_id, NAME, make, call.version, call.client_id)
+        asked = SourceRequest(wanted.group_id, NAME, make, call.version, call.client_id)
         try:
             answer = await self.forwards.call(asked)
         except NotForwarded as refused:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from tidegate_coordination.classic.retries import is_metadata_old
+from tidegate_coordination.classic.versions import ANY_VERSION
 from tidegate_protocol.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -26,6 +27,7 @@ from .forwarded_answers import (
     write_error,
 )
 from .produce_answers import Token
+from .produce_rules import MAY_ADD_SINCE
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,6 +40,7 @@ class MirroredBatch:
     size_bytes: int
     limit_bytes: int
     token: Token
+    is_transactional: bool
 
     @property
     def place(self) -> Place:
@@ -52,8 +55,8 @@ class MirroredBatch:
 class ForwardedRequest:
     """See forwards.Forward.
 
-    version: of the client's request.  look: asks for the leaders of a topic of the source.
-    is_beyond_switch: see Forwards.
+    version: of the client's request.  transactional_id, heeds_fence: see forwards.Forward.
+    look: asks for the leaders of a topic of the source.  is_beyond_switch: see Forwards.
     """
 
     def __init__(
@@ -65,6 +68,8 @@ class ForwardedRequest:
         acks: int,
         timeout_ms: int,
         version: int,
+        transactional_id: str | None,
+        heeds_fence: bool,
         flusher: ReplyFlusher,
         look: Callable[[bytes], object],
         is_beyond_switch: Callable[[Place, int], bool],
@@ -73,6 +78,9 @@ class ForwardedRequest:
         self.places: Sequence[Place] = [each.place for each in batches]
         self.size_bytes = sum(each.size_bytes for each in batches)
         self.wait_seconds = timeout_ms / 1000
+        self.transactional_id = transactional_id
+        self.heeds_fence = heeds_fence
+        self.versions = _versions(transactional_id, version)
         self._connection = connection
         self._batches = batches
         self._acks = acks
@@ -90,7 +98,9 @@ class ForwardedRequest:
             if topic is None:
                 topic = topics[each.topic_id] = _topic(each, version)
             topic.partition_data.append(each.data)
-        return ProduceRequest(None, self._acks, self._timeout_ms, list(topics.values()))
+        return ProduceRequest(
+            self.transactional_id, self._acks, self._timeout_ms, list(topics.values())
+        )
 
     def release(self) -> None:
         """Forget the batches' bytes, which are sent: they lie in the buffer of the connection."""
@@ -128,6 +138,13 @@ class ForwardedRequest:
         self.line.lose()
         self._connection.peer.was_refused = True
         self._connection.abort(f"the outcome of a forwarded batch is unknown: {reason}")
+
+
+def _versions(transactional_id: str | None, version: int) -> tuple[int, int]:
+    """Return the versions in which a request means the same; KIP-890: later ones add partitions."""
+    if transactional_id is None:
+        return 0, ANY_VERSION
+    return (MAY_ADD_SINCE, ANY_VERSION) if version >= MAY_ADD_SINCE else (0, MAY_ADD_SINCE - 1)
 
 
 def _topic(batch: MirroredBatch, version: int) -> TopicProduceData:

@@ -14,7 +14,7 @@ batches gets DUPLICATE_SEQUENCE_NUMBER if it was certainly written.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, cast
 
@@ -72,6 +72,8 @@ _log = structlog.get_logger("tidegate.produce")
 
 # About the default of clients' request.timeout.ms.
 ROOM_SECONDS: Final = 30.0
+
+ELSEWHERE_TEXT: Final = "the transactional id is at the source of a link, and the topic is not"
 
 # The cost of accepting a batch, in rows (turns.py).
 ROWS_A_BATCH: Final = 5
@@ -148,7 +150,7 @@ class Produce:
                 if whole is not None:
                     refuse(partition, *whole)
                 else:
-                    await self._start_partition(received, topic, data, partition)
+                    await self._start_partition(received, request, topic, data, partition)
                 await turns.count(ROWS_A_BATCH)
         for each in received.forwarding:
             await self.mirrored.forward(each, request.acks, request.timeout_ms)
@@ -193,16 +195,19 @@ class Produce:
         The log's rules know a batch's producer id only, so here is checked that it is the request's
         id's.
         """
-        if request.transactional_id is None:
+        name = request.transactional_id
+        if name is None:
             return None
+        if self.coordinator.state.link_groups.link_of_id(name):
+            return ErrorCode.TOPIC_AUTHORIZATION_FAILED, ELSEWHERE_TEXT
         transactions = self.coordinator.state.transactions
         producers = transactional_producers(request)
         if len(producers) > 1:
             return ErrorCode.INVALID_PRODUCER_ID_MAPPING, "batches of several producers"
         for producer_id, _ in producers:
-            if transactions.name_of(producer_id) != request.transactional_id:
+            if transactions.name_of(producer_id) != name:
                 await self._catch_up()
-            if transactions.name_of(producer_id) != request.transactional_id:
+            if transactions.name_of(producer_id) != name:
                 text = "the transactional id has another producer id"
                 return ErrorCode.INVALID_PRODUCER_ID_MAPPING, text
         return None
@@ -247,13 +252,14 @@ class Produce:
     async def _start_partition(
         self,
         received: _Received,
+        request: ProduceRequest,
         topic: Topic | None,
         data: PartitionProduceData,
         answer: PartitionProduceResponse,
     ) -> None:
         try:
             if topic is not None and topic.link and self.mirrored.takes(topic):
-                self._add_mirrored(received, topic, data, answer)
+                self._add_mirrored(received, request, topic, data, answer)
                 return
             topic = writable_topic(topic, data.index, received.version)
             check_order(received.connection, topic.topic_id, data.index)
@@ -283,17 +289,43 @@ class Produce:
     def _add_mirrored(
         self,
         received: _Received,
+        request: ProduceRequest,
         topic: Topic,
         data: PartitionProduceData,
         answer: PartitionProduceResponse,
     ) -> None:
         """Put a batch to those that are forwarded when all others have their place."""
         if not received.forwarding:
-            start = partial(self._start_partition, received)
+            start = partial(self._start_switched, received, request)
             received.forwarding.append(
-                Forwarding(received.connection, received.pending, received.room_by, start)
+                Forwarding(
+                    received.connection,
+                    received.pending,
+                    received.room_by,
+                    start,
+                    request.transactional_id,
+                )
             )
         self.mirrored.add(received.forwarding[0], topic, data, answer)
+
+    async def _start_switched(
+        self,
+        received: _Received,
+        request: ProduceRequest,
+        topic: Topic | None,
+        data: PartitionProduceData,
+        answer: PartitionProduceResponse,
+    ) -> None:
+        """Start a batch whose topic was switched while it waited, and its transactional id, too."""
+        if request.transactional_id is not None:
+            received = replace(
+                received,
+                transactional_flags=await self._flags(
+                    received.connection, request, received.version
+                ),
+                misfit=await self._misfit(request),
+            )
+        await self._start_partition(received, request, topic, data, answer)
 
     async def _wait_for_room(self, deadline: float) -> None:
         """See WalWriter.wait_for_room; while store or log is away, the wait ends at the

@@ -8,7 +8,9 @@ Once the gateway refused a batch that the client may send again, it does not for
 the same partition on this connection: the client may have sent that one before it heard of the
 refusal.  It closes the connection instead; the client then sends all of them again, in order.
 
-Differs from Kafka: acks=0 is forwarded as acks=1; transactional batches are refused.
+Transactional batches are forwarded if their transactional id is at the same source.
+
+Differs from Kafka: acks=0 is forwarded as acks=1.
 """
 
 from __future__ import annotations
@@ -19,12 +21,14 @@ from functools import partial
 from typing import Final, TypeAlias, cast
 
 from tidegate_coordination.configs.topic_settings import TopicSettings
+from tidegate_coordination.rules.looked_up import mirrored_text
 from tidegate_coordination.state.topics import Topic, TopicTable
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages.produce import PartitionProduceData, PartitionProduceResponse
 
 from ...links.forward_routes import Obstacle, Route
 from ...links.forwards import Beginning, Forwards
+from ...links.transaction_forwards import TransactionForwards
 from ...network.connection import Connection, ReplyFlusher
 from ...network.receiver import CloseConnection
 from ...produce.refusals import BatchRefused
@@ -47,13 +51,15 @@ Start: TypeAlias = Callable[
 class Forwarding:
     """The mirrored batches of a request in stage one.
 
-    until: trio's time until which they may wait.  start: see above.
+    until: trio's time until which they may wait.  start: see above.  transactional_id: of the
+    request; None if it has none.
     """
 
     connection: Connection
     pending: Pending
     until: float
     start: Start
+    transactional_id: str | None = None
     batches: list[MirroredBatch] = field(default_factory=list[MirroredBatch])
 
 
@@ -64,11 +70,13 @@ class ProduceForwarding:
         self,
         topics: TopicTable,
         forwards: Forwards,
+        transactions: TransactionForwards,
         flusher: ReplyFlusher,
         settings_of: Callable[[Topic], TopicSettings],
     ) -> None:
         self._topics = topics
         self._forwards = forwards
+        self._transactions = transactions
         self._flusher = flusher
         self._settings_of = settings_of
 
@@ -91,11 +99,20 @@ class ProduceForwarding:
         version = forwarding.pending.version
         known_topic(topic, data.index, version)
         records = cast("memoryview | None", data.records)  # a decoded field is never else
-        forwardable_header(records, topic, version)
+        is_theirs = self._id_of(forwarding, topic) is not None
+        header = forwardable_header(records, topic, version, may_be_transactional=is_theirs)
         assert records is not None
         limit_bytes = self._settings_of(topic).max_message_bytes
         token = Token(forwarding.pending, answer)
-        batch = MirroredBatch(topic.topic_id, topic.name, data, len(records), limit_bytes, token)
+        batch = MirroredBatch(
+            topic.topic_id,
+            topic.name,
+            data,
+            len(records),
+            limit_bytes,
+            token,
+            header.is_transactional,
+        )
         if any(each.place == batch.place for each in forwarding.batches):
             raise BatchRefused(ErrorCode.INVALID_REQUEST, "the request names a partition twice")
         forwarding.pending.add(token)
@@ -118,13 +135,22 @@ class ProduceForwarding:
         self, forwarding: Forwarding, batches: list[MirroredBatch], acks: int, timeout_ms: int
     ) -> list[MirroredBatch]:
         """Send batches; return those that must be looked at again, since their topics changed."""
+        heeds_fence = await self._admitted(forwarding.transactional_id)
         batches = await self._unfenced(forwarding, batches)
         groups = await self._by_route(forwarding, batches)
         again: list[MirroredBatch] = []
         for route, group in groups.items():
-            if not await self._send(forwarding, route, group, acks, timeout_ms):
+            if not await self._send(
+                forwarding, route, group, acks, timeout_ms, heeds_fence=heeds_fence
+            ):
                 again += group
         return again
+
+    async def _admitted(self, transactional_id: str | None) -> bool:
+        """Wait until batches of a transactional id may go on; see TransactionForwards."""
+        if transactional_id is None or not self._transactions.takes(transactional_id):
+            return True
+        return await self._transactions.admitted(transactional_id)
 
     async def _unfenced(
         self, forwarding: Forwarding, batches: list[MirroredBatch]
@@ -147,6 +173,13 @@ class ProduceForwarding:
             if topic is None or not self._forwards.takes(topic):
                 await self._start_here(forwarding, topic, each)
                 continue
+            if each.is_transactional and self._id_of(forwarding, topic) is None:
+                # Its transactional id has moved here, and its topic has not.
+                refused = partial(
+                    refuse, code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, message=mirrored_text(topic)
+                )
+                each.token.fill(refused)
+                continue
             found = await self._forwards.route(topic, each.data.index, forwarding.until)
             if isinstance(found, Obstacle):
                 self._refuse(forwarding, [each], _code_of(found), found.value)
@@ -154,6 +187,14 @@ class ProduceForwarding:
                 self._check_order(forwarding, each)
                 groups.setdefault(found, []).append(each)
         return groups
+
+    def _id_of(self, forwarding: Forwarding, topic: Topic) -> str | None:
+        return self._id_at(forwarding, topic.link)
+
+    def _id_at(self, forwarding: Forwarding, link: str) -> str | None:
+        """Return the request's transactional id if it is at the source of a link."""
+        name = forwarding.transactional_id
+        return name if name is not None and self._transactions.link_of(name) == link else None
 
     async def _start_here(
         self, forwarding: Forwarding, topic: Topic | None, batch: MirroredBatch
@@ -171,6 +212,8 @@ class ProduceForwarding:
         batches: list[MirroredBatch],
         acks: int,
         timeout_ms: int,
+        *,
+        heeds_fence: bool,
     ) -> bool:
         """Send batches to a broker; return False if they must be looked at again."""
         connection = forwarding.connection
@@ -183,6 +226,8 @@ class ProduceForwarding:
             acks=_LEAST_ACKS if acks == NO_ANSWER else acks,
             timeout_ms=min(max(timeout_ms, 0), MAX_TIMEOUT_MS),
             version=forwarding.pending.version,
+            transactional_id=self._id_at(forwarding, route.link.link.name),
+            heeds_fence=heeds_fence,
             flusher=self._flusher,
             look=self._look,
             is_beyond_switch=self._forwards.is_beyond_switch,

@@ -122,11 +122,14 @@ def writable_topic(topic: Topic | None, partition: int, version: int) -> Topic:
     return found
 
 
-def forwardable_header(batch: memoryview | None, topic: Topic, version: int) -> BatchHeader:
+def forwardable_header(
+    batch: memoryview | None, topic: Topic, version: int, *, may_be_transactional: bool
+) -> BatchHeader:
     """Return the header of a batch that may be forwarded to the source of its topic.
 
     The source judges it by the topic's settings.  Here is looked at what would make the source end
-    the connection, which other clients share.
+    the connection, which other clients share.  may_be_transactional: the request's transactional id
+    is at the same source.
 
     Raises:
       BatchRefused
@@ -139,7 +142,7 @@ def forwardable_header(batch: memoryview | None, topic: Topic, version: int) -> 
         raise BatchRefused(_REASON_CODES[invalid.reason], str(invalid)) from invalid
     if version < ZSTD_FROM and header.codec == ZSTD:
         raise BatchRefused(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "")
-    if header.attributes & TRANSACTIONAL:
+    if header.attributes & TRANSACTIONAL and not may_be_transactional:
         # A transaction cannot span two clusters.
         raise BatchRefused(ErrorCode.TOPIC_AUTHORIZATION_FAILED, mirrored_text(topic))
     return header

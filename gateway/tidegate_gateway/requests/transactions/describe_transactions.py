@@ -24,6 +24,7 @@ from tidegate_protocol.messages.describe_transactions import (
     TransactionState,
 )
 
+from ...links.transaction_forwards import TransactionForwards
 from ...network.call import Call
 from ...network.turns import Turns
 from ...topics.internal_topics import OFFSETS_TOPIC, offsets_partition
@@ -34,6 +35,7 @@ class DescribeTransactions:
     """See the module's head."""
 
     coordinator: Coordinator
+    forwards: TransactionForwards
     api_key: ClassVar[int] = ApiKey.DESCRIBE_TRANSACTIONS
     messages: ClassVar[ModuleType] = wire
 
@@ -44,8 +46,12 @@ class DescribeTransactions:
         await self.coordinator.catch_up()
         turns = Turns()
         states: list[TransactionState] = []
-        for name in dict.fromkeys(request.transactional_ids):
-            described = self._describe(name)
+        names = dict.fromkeys(request.transactional_ids)
+        theirs = await self.forwards.described(
+            call, [each for each in names if each and self.forwards.takes(each)]
+        )
+        for name in names:
+            described = theirs[name] if name in theirs else self._describe(name)
             states.append(described)
             await turns.count(1 + sum(len(each.partitions) for each in described.topics))
         return DescribeTransactionsResponse(transaction_states=states)

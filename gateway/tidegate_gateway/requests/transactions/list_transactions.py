@@ -27,6 +27,7 @@ from tidegate_protocol.messages.list_transactions import (
 )
 
 from ...blocking import Blocking
+from ...links.transaction_forwards import TransactionForwards
 from ...name_patterns import LONG_STEPS, BadPattern, NamePattern
 from ...network.call import Call
 from ...network.turns import Turns
@@ -72,6 +73,7 @@ class ListTransactions:
     coordinator: Coordinator
     blocking: Blocking
     now_ms: Callable[[], int]
+    forwards: TransactionForwards
     api_key: ClassVar[int] = ApiKey.LIST_TRANSACTIONS
     messages: ClassVar[ModuleType] = wire
 
@@ -96,6 +98,11 @@ class ListTransactions:
                 if await self._matches(pattern, name):
                     found.append(TransactionState(name, row.producer_id, row.state.shown))
             await turns.count(1 + steps // _STEPS_A_ROW)
+        for each in await self.forwards.listed(request, call.version):
+            is_wanted = not filters.states or each.transaction_state in filters.states
+            name = each.transactional_id
+            if is_wanted and self._is_own(name) and await self._matches(pattern, name):
+                found.append(each)
         unknown = [each for each in request.state_filters if each not in _STATES]
         return ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=found)
 

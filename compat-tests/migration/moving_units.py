@@ -1,0 +1,239 @@
+"""Transactional copiers go on while their topics, group and transactional ids move from Kafka.
+
+    PYTHONPATH=compat-tests .venv/bin/python compat-tests/migration/moving_units.py --rounds 2
+
+Three gateways on PostgreSQL and SeaweedFS, and Apache Kafka as the source.  A round has an input
+and an output topic at Kafka.  Three copiers read, write and commit through the gateways, which
+forward all of it.  Meanwhile `tidegate link switch` moves both topics, the copiers' group and their
+transactional ids at once.  At the end the committed output must be the input, exactly once, in the
+order of each partition.  Rounds take the clients in turn.  With --hurt gateways get kill -9.
+
+Exit status 1 if the output is wrong, or if a copier failed although nothing was hurt.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from exactly_once.copiers import COPIERS, MODES
+from exactly_once.copies import value_of
+from exactly_once.copy_report import Figures, table
+from exactly_once.copy_run import CopyRound, Options
+from exactly_once.progress import stall_after
+from exactly_once.topics import create_topics, write
+from faults.attendance import Say, clock, now_ms
+from faults.world import World, running_world
+from harness import install, kafka_cluster
+from harness.places import KAFKA_VERSION, ROOT, WORK
+
+from migration.switch import COMMAND_SECONDS, SETTINGS
+
+IDS: Final = "copier-*"
+TRIES: Final = 20
+AGAIN_SECONDS: Final = 3.0
+COPY_SECONDS: Final = 120.0
+AFTER_MS: Final = 3_000
+BEGIN_SHARE: Final = 0.25
+"""Of the input, which is copied before the switch begins."""
+
+
+class UnitRound(CopyRound):
+    """One round.  kafka: the source.  lifted: why tries of the switch were given up."""
+
+    def __init__(
+        self,
+        world: World,
+        kafka: kafka_cluster.KafkaCluster,
+        options: Options,
+        number: int,
+        logs: Path,
+        say: Say,
+    ) -> None:
+        super().__init__(world, options, number, logs, say, time.monotonic() + COMMAND_SECONDS)
+        self._kafka = kafka
+        self._link_name = f"unit-{number}"
+        self._moving = threading.Thread(target=self._move, daemon=True)
+        self.stalls_ms: list[int] = []
+        self.lifted: list[str] = []
+        self._moved_ms: tuple[int, int] | None = None
+
+    def _link(self, *words: str) -> Any:
+        command = [sys.executable, "-m", "tidegate_gateway", "link", *words, "--json"]
+        done = subprocess.run(
+            [*command, "--log", self._world.database],
+            cwd=ROOT,
+            capture_output=True,
+            timeout=COMMAND_SECONDS,
+            check=False,
+        )
+        if not done.stdout:
+            return {"reason": done.stderr.decode().strip() or "no answer"}
+        return json.loads(done.stdout)
+
+    def _write(self) -> None:
+        copying, bootstrap = self._copying, self._kafka.bootstrap
+        names = (copying.source, copying.target)
+        partitions = dict.fromkeys(names, self._partitions)
+        create_topics(bootstrap, partitions, len(self._kafka.nodes))
+        count, size = self._options.messages, self._options.message_bytes
+        records = ((each % self._partitions, None, value_of(each, size)) for each in range(count))
+        write(bootstrap, copying.source, records)
+        words = [word for name in names for word in ("--topics", name)]
+        words += ["--forward-writes", "--groups", copying.group, "--transactional-ids", IDS]
+        self._link("add", self._link_name, "--bootstrap-servers", bootstrap, *words)
+        self._await_copies()
+        self._note(f"{self.mode}: {count} messages written and mirrored")
+
+    def _await_copies(self) -> None:
+        deadline = time.monotonic() + COPY_SECONDS
+        while time.monotonic() < deadline:
+            status = self._link("status", self._link_name)
+            copies = status.get("copies", ())
+            if len(copies) == 2 and all(each["behind"] == 0 for each in copies):
+                return
+            time.sleep(0.5)
+        raise TimeoutError(f"{self._name}: the topics are not mirrored: {status}")
+
+    def _begin_to_hurt(self) -> None:
+        super()._begin_to_hurt()
+        self._moving.start()
+
+    def _move(self) -> None:
+        """Move the unit, again if it is refused, once a part is copied."""
+        copying = self._copying
+        while self._copied() < BEGIN_SHARE * self._options.messages:
+            time.sleep(0.2)
+        words = [copying.source, copying.target, "--transactional-ids", IDS]
+        words += ["--groups", copying.group, "--yes"]
+        for _ in range(TRIES):
+            begun_ms = now_ms()
+            told = self._link("switch", self._link_name, *words)
+            if not told["reason"]:
+                self._moved_ms = begun_ms, now_ms()
+                self._note(f"moved after {told['seconds']:.2f} s without transactions")
+                return
+            self.lifted.append(told["reason"])
+            self._note(f"not moved: {told['reason']}")
+            time.sleep(AGAIN_SECONDS)
+
+    def _judged(self, seconds: float) -> Any:
+        self._moving.join(COMMAND_SECONDS)
+        if self._moved_ms is None:
+            self.problems.append(f"{self._name}: the unit was not moved: {self.lifted[-1:]}")
+        else:
+            begun_ms, ended_ms = self._moved_ms
+            lives = [life for each in self._copiers for life in each.lives]
+            found = [stall_after(each, begun_ms, ended_ms + AFTER_MS) for each in lives]
+            self.stalls_ms += [each for each in found if each is not None]
+            longest = max(self.stalls_ms, default=0)
+            self._note(f"longest time between two commits meanwhile: {longest} ms")
+        done = super()._judged(seconds)
+        failed = sum(life.failed for each in self._copiers for life in each.lives)
+        if failed and not self._options.every_seconds:
+            self.problems.append(f"{self._name}: copiers failed {failed} times")
+        self._link("finish", self._link_name, "--yes")
+        self._link("remove", self._link_name, "--yes")
+        return done
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description="transactional copiers move from Kafka")
+    parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--clients", default=",".join(COPIERS), help="by comma")
+    parser.add_argument("--messages", type=int, default=60_000, help="of a round")
+    parser.add_argument("--hurt", action="store_true", help="kill -9 of gateways and copiers")
+    parser.add_argument("--aborts", action="store_true", help="copiers abort by chance")
+    parser.add_argument("--brokers", type=int, choices=(1, kafka_cluster.NODES), default=1)
+    parser.add_argument("--kafka", default=KAFKA_VERSION, help="the source's release")
+    parser.add_argument("--folder", type=Path, help="where logs and data stay (an empty one)")
+    return parser
+
+
+def unit_run(given: argparse.Namespace, folder: Path, say: Say) -> Result:
+    """Do all rounds in a folder that is empty; what was logged stays there."""
+    turns = [(client, mode) for client in given.clients.split(",") for mode in MODES[client]]
+    options = Options(
+        minutes=0.0,
+        seed=given.seed,
+        messages=given.messages,
+        every_seconds=10.0 if given.hurt else 0.0,
+        aborts=given.aborts,
+    )
+    result = Result(Figures("all", given.seed))
+    with (
+        kafka_cluster.running(given.brokers, version=given.kafka) as kafka,
+        running_world(folder, more=SETTINGS) as world,
+    ):
+        for number in range(given.rounds):
+            client, mode = turns[number % len(turns)]
+            say(f"{clock()} round {number}: {client}")
+            chosen = replace(options, client=client, modes=(mode,))
+            result.take(UnitRound(world, kafka, chosen, number, folder / "logs", say))
+            if result.figures.problems:
+                break
+    return result
+
+
+@dataclass(slots=True)
+class Result:
+    """What all rounds found.  stalls_ms: longest times between two commits around each move."""
+
+    figures: Figures
+    stalls_ms: list[int] = field(default_factory=list)
+    lifted: list[str] = field(default_factory=list)
+
+    def take(self, each: UnitRound) -> None:
+        """Run a round."""
+        self.figures.rounds.append(each.run())
+        self.figures.problems += each.problems
+        self.stalls_ms = sorted([*self.stalls_ms, *each.stalls_ms])
+        self.lifted += each.lifted
+
+    def text(self) -> str:
+        """Return it for people."""
+        stalls = self.stalls_ms or [0]
+        return "\n".join(
+            [
+                table(self.figures),
+                f"{len(self.figures.rounds)} units moved, {len(self.lifted)} tries lifted",
+                f"between two commits: p50 {stalls[len(stalls) // 2]} ms, at most {stalls[-1]} ms",
+                *(self.figures.problems or ["promises kept"]),
+            ]
+        )
+
+
+def main() -> int:
+    """Run the command line."""
+    parser = _parser()
+    given = parser.parse_args()
+    for client in given.clients.split(","):
+        try:
+            COPIERS[client](WORK)
+        except install.MissingTool as missing:
+            parser.error(f"{client} cannot run here: {missing}")
+
+    def say(line: str) -> None:
+        print(line, file=sys.stderr, flush=True)
+
+    with TemporaryDirectory(dir=WORK, prefix="units-") as made:
+        folder = (given.folder or Path(made)).resolve()
+        folder.mkdir(parents=True, exist_ok=True)
+        result = unit_run(given, folder, say)
+    print(result.text())
+    return 0 if result.figures.is_clean else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

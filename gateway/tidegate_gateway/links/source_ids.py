@@ -1,0 +1,90 @@
+"""Transactional ids at the source of a link (KIP-664)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from tidegate_coordination.classic.cluster import ClassicCluster
+from tidegate_coordination.classic.errors import BrokerUnreachable, Refused
+from tidegate_coordination.rules.link_units import IdToMove
+from tidegate_coordination.state.link_groups import is_named
+from tidegate_coordination.state.transactions.rows import TransactionState
+from tidegate_protocol.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+)
+from tidegate_protocol.messages.list_transactions import (
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+)
+
+_STATES: Final = {each.shown: each for each in TransactionState}
+_AT_REST: Final = frozenset(each for each in _STATES if each != TransactionState.ONGOING.shown)
+OPEN_TEXT: Final = "transactional id {} has an open transaction"
+
+
+class SourceId(NamedTuple):
+    """A transactional id as its coordinator lists it."""
+
+    name: str
+    producer_id: int
+    state: str
+    node_id: int
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Return whether no transaction of it is open, or being ended."""
+        return self.state in _AT_REST
+
+
+async def listed_ids(source: ClassicCluster, names: Iterable[str]) -> list[SourceId]:
+    """Return the transactional ids that the names of a link stand for, by id.
+
+    Raises:
+      ClassicError: a broker does not say.
+    """
+    names, found = tuple(names), dict[str, SourceId]()
+    await source.refresh([])
+    for node_id in list(source.metadata.brokers):
+        answer: ListTransactionsResponse = await source.call_broker(
+            node_id, "ListTransactions", ListTransactionsRequest(), max_version=0
+        )
+        if answer.error_code:  # such as COORDINATOR_LOAD_IN_PROGRESS
+            raise Refused("the list of transactional ids", answer.error_code)
+        for each in answer.transaction_states:
+            name = each.transactional_id
+            if is_named(names, name):
+                found[name] = SourceId(name, each.producer_id, each.transaction_state, node_id)
+    return [each for _, each in sorted(found.items())]
+
+
+async def ids_to_move(source: ClassicCluster, names: Iterable[str]) -> list[IdToMove] | str:
+    """Return the ids that the names of a link stand for, or why they cannot move now, for a person.
+
+    Raises:
+      ClassicError: the source does not say.
+    """
+    by_node: defaultdict[int, list[str]] = defaultdict(list)
+    for each in await listed_ids(source, names):
+        if not each.is_at_rest:
+            return OPEN_TEXT.format(each.name)
+        by_node[each.node_id].append(each.name)
+    found: list[IdToMove] = []
+    for node_id, theirs in by_node.items():
+        answer: DescribeTransactionsResponse = await source.call_broker(
+            node_id, "DescribeTransactions", DescribeTransactionsRequest(theirs)
+        )
+        for row in answer.transaction_states:
+            name = row.transactional_id
+            if row.error_code:
+                raise Refused(f"transactional id {name}", row.error_code)
+            if row.transaction_state not in _AT_REST:
+                return OPEN_TEXT.format(name)
+            producer = row.producer_id, row.producer_epoch
+            state = int(_STATES[row.transaction_state])
+            found.append(IdToMove(name, *producer, row.transaction_timeout_ms, state))
+        if len(answer.transaction_states) != len(theirs):
+            raise BrokerUnreachable(f"broker {node_id} did not describe all transactional ids.")
+    return sorted(found, key=lambda each: each.transactional_id)

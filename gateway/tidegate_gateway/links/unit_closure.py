@@ -1,0 +1,156 @@
+"""What belongs to a unit, by the producers that the source's leaders know (KIP-664).
+
+A transaction cannot span two clusters.  So whatever a transactional id of a unit has written to is
+of the unit, too, and so is each id that has written to topics of the unit, as far as gateways
+forward it.  Leaders forget a producer after a day without a write (producer.id.expiration.ms).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from tidegate_coordination.classic.cluster import ClassicCluster
+from tidegate_coordination.classic.errors import ClassicError, Kind, Refused
+from tidegate_coordination.classic.source_bounds import Place, places_by_leader
+from tidegate_coordination.state.cluster import ClusterState
+from tidegate_coordination.state.link_groups import is_named
+from tidegate_coordination.state.links import Link
+from tidegate_protocol.error_codes import ErrorCode
+from tidegate_protocol.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    TopicRequest,
+)
+
+from ..topics.internal_topics import OFFSETS_TOPIC, offsets_partition
+from .group_offsets import states_of
+from .source_ids import listed_ids
+
+_DENIED: Final = frozenset(
+    {ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """topics: names.  groups: ids.  transactional_ids: as the link has them."""
+
+    topics: tuple[str, ...]
+    groups: tuple[str, ...] = ()
+    transactional_ids: tuple[str, ...] = ()
+
+
+async def missing_of(
+    state: ClusterState, link: Link, source: ClassicCluster, unit: Unit
+) -> list[str]:
+    """Return what the unit lacks, a sentence each, for a person.
+
+    Raises:
+      ClassicError: the source does not say.
+    """
+    moved = state.link_groups.moved_ids.get(link.name, set())
+    names = [each for each in link.transactional_ids if each not in moved]
+    if not names:
+        return []
+    ids = {each.producer_id: each.name for each in await listed_ids(source, names)}
+    places = [
+        (topic.name, index)
+        for topic in state.links.topics_of(link.name)
+        for index in range(len(topic.partition_numbers))
+    ]
+    await source.refresh({name for name, _ in places})
+    producers = await _producers(source, places)
+    texts = missing_writers(producers, ids, unit)
+    offsets, groups = await _offsets(state, link, source)
+    return [*texts, *missing_groups(offsets, groups, ids, unit)]
+
+
+async def _offsets(
+    state: ClusterState, link: Link, source: ClassicCluster
+) -> tuple[dict[int, set[int]], dict[int, list[str]]]:
+    """Return producers and forwarded groups by partition of the offsets topic.
+
+    Empty if the source does not let the link see the topic.
+    """
+    groups: defaultdict[int, list[str]] = defaultdict(list)
+    try:
+        metadata = await source.refresh([OFFSETS_TOPIC])
+        known = metadata.topics.get(OFFSETS_TOPIC)
+        count = len(known.partitions) if known is not None else 0
+        places = [(OFFSETS_TOPIC, index) for index in range(count)]
+        found = await _producers(source, places)
+        for group_id in sorted(await states_of(source)) if count else ():
+            if state.link_groups.link_of(group_id) == link.name:
+                groups[offsets_partition(group_id, count)].append(group_id)
+    except ClassicError as error:
+        if error.kind is Kind.NOT_ALLOWED:
+            return {}, {}
+        raise
+    return {index: theirs for (_, index), theirs in found.items()}, groups
+
+
+def missing_writers(
+    producers: Mapping[Place, Collection[int]], ids: Mapping[int, str], unit: Unit
+) -> list[str]:
+    """Return which ids and topics a unit lacks.  Pure.
+
+    producers: ids by partition.  ids: transactional ids that gateways forward, by producer id.
+    """
+    found: list[str] = []
+    for (topic, _), theirs in sorted(producers.items()):
+        for name in sorted(ids[each] for each in theirs if each in ids):
+            is_ours = is_named(unit.transactional_ids, name)
+            if is_ours != (topic in unit.topics):
+                what = "the topic" if is_ours else "the id"
+                found.append(f"transactional id {name} writes to topic {topic}: name {what}, too")
+    return list(dict.fromkeys(found))
+
+
+def missing_groups(
+    producers: Mapping[int, Collection[int]],
+    groups: Mapping[int, Sequence[str]],
+    ids: Mapping[int, str],
+    unit: Unit,
+) -> list[str]:
+    """Return which ids and groups a unit lacks.  Pure.
+
+    producers, groups: by partition of the offsets topic; several groups may share one.
+    """
+    found: list[str] = []
+    for index, theirs in sorted(producers.items()):
+        here = groups.get(index, ())
+        ours = [each for each in here if each in unit.groups]
+        for name in sorted(ids[each] for each in theirs if each in ids):
+            is_ours = is_named(unit.transactional_ids, name)
+            if is_ours and here and not ours:
+                groups_text = " or ".join(here[:3])
+                found.append(f"transactional id {name} commits offsets of {groups_text}: name it")
+            elif not is_ours and ours and len(here) == len(ours):
+                found.append(f"transactional id {name} commits offsets of {ours[0]}: name it")
+    return found
+
+
+async def _producers(source: ClassicCluster, places: Iterable[Place]) -> dict[Place, set[int]]:
+    """Return the producer ids that the leaders of partitions know."""
+    by_leader, without = places_by_leader(source, places)
+    if without:
+        raise Refused(f"{without[0][0]}-{without[0][1]}", ErrorCode.LEADER_NOT_AVAILABLE)
+    found: dict[Place, set[int]] = {}
+    for node_id, theirs in by_leader.items():
+        by_topic: defaultdict[str, list[int]] = defaultdict(list)
+        for name, index in theirs:
+            by_topic[name].append(index)
+        request = DescribeProducersRequest([TopicRequest(*each) for each in by_topic.items()])
+        answer: DescribeProducersResponse = await source.call_broker(
+            node_id, "DescribeProducers", request
+        )
+        for topic in answer.topics:
+            for each in topic.partitions:
+                if each.error_code:
+                    raise Refused(f"producers of {topic.name}", each.error_code)
+                known = {producer.producer_id for producer in each.active_producers}
+                found[topic.name, each.partition_index] = known
+    return found
