@@ -25,6 +25,8 @@ from .mirrors.mirror_readers import MirrorReader
 from .mirrors.source import Source
 from .mirrors.source_clients import SourceKeeper, SourceWriter
 from .mirrors.switcher import Switcher
+from .mirrors.transaction_clients import NAMES as IDS
+from .mirrors.transaction_clients import RemoteTransactor, UnitMover
 from .plans.expiry_plan import PRODUCERS
 from .probers.auditor import Auditor
 from .probers.probers import GroupProber, WakeProber
@@ -130,6 +132,10 @@ def _with_mirrors(workload: Workload, others: list[Actor], source: Source) -> li
         named += [("remote committer 1", RemoteCommitter), ("remote committer 2", RemoteCommitter)]
         named += [(f"remote member {number}", RemoteMember) for number in range(1, 4)]
         named.append(("group mover", GroupMover))
+    if workload.world.plan.links.transactions:
+        named = [each for each in named if each[1] is not ForwardPipeliner]
+        named += [(name, RemoteTransactor) for name in IDS]
+        named.append(("unit mover", UnitMover))
     return [*others, *(make(workload, name, source) for name, make in named)]
 
 

@@ -32,6 +32,7 @@ from .members.steady import steady_members
 from .mirrors.linker import incomplete, wait_for_copies
 from .mirrors.mirror_readers import MirrorReader
 from .mirrors.source import Source
+from .mirrors.transaction_clients import UnitReader
 from .nemesis.movers import Mover, wait_for_moves
 from .nemesis.nemesis import Nemesis
 from .nemesis.operators import Operator, wait_for_repair
@@ -196,7 +197,11 @@ class _Run:
             return await self._live(world, nursery)
         links = self.plan.links
         self._source = source = Source(
-            links.brokers, world.rng("source"), links.config_seconds, has_groups=links.groups
+            links.brokers,
+            world.rng("source"),
+            links.config_seconds,
+            has_groups=links.groups,
+            has_transactions=links.transactions,
         )
         async with source.run() as source.servers:
             source.servers.latency_seconds = self.plan.links.latency_seconds
@@ -390,6 +395,8 @@ class _Run:
         if self._source is not None:
             with trio.move_on_after(CALM_SECONDS) as waited:
                 await MirrorReader(workload, "last of mirrors", self._source).read_all()
+                if self.plan.links.transactions:
+                    await UnitReader(workload, self._source).judge()
             if waited.cancelled_caught:
                 self.note("stuck", f"copies were not read in {CALM_SECONDS} s")
         if not await read_to_the_end(workload, CALM_SECONDS, kinds):

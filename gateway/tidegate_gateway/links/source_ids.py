@@ -6,11 +6,13 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+import trio
+
 from tidegate_coordination.classic.cluster import ClassicCluster
-from tidegate_coordination.classic.errors import BrokerUnreachable, Refused
+from tidegate_coordination.classic.errors import BrokerUnreachable, ClassicError, Refused
 from tidegate_coordination.rules.link_units import IdToMove
 from tidegate_coordination.state.link_groups import is_named
-from tidegate_coordination.state.transactions.rows import TransactionState
+from tidegate_coordination.state.transactions.rows import TransactionState as OwnState
 from tidegate_protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
@@ -18,10 +20,11 @@ from tidegate_protocol.messages.describe_transactions import (
 from tidegate_protocol.messages.list_transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,
+    TransactionState,
 )
 
-_STATES: Final = {each.shown: each for each in TransactionState}
-_AT_REST: Final = frozenset(each for each in _STATES if each != TransactionState.ONGOING.shown)
+_STATES: Final = {each.shown: each for each in OwnState}
+_AT_REST: Final = frozenset(_STATES) - {OwnState.ONGOING.shown}
 OPEN_TEXT: Final = "transactional id {} has an open transaction"
 
 
@@ -45,19 +48,33 @@ async def listed_ids(source: ClassicCluster, names: Iterable[str]) -> list[Sourc
     Raises:
       ClassicError: a broker does not say.
     """
-    names, found = tuple(names), dict[str, SourceId]()
+    names, found, errors = tuple(names), dict[str, SourceId](), list[ClassicError]()
     await source.refresh([])
-    for node_id in list(source.metadata.brokers):
-        answer: ListTransactionsResponse = await source.call_broker(
-            node_id, "ListTransactions", ListTransactionsRequest(), max_version=0
-        )
-        if answer.error_code:  # such as COORDINATOR_LOAD_IN_PROGRESS
-            raise Refused("the list of transactional ids", answer.error_code)
-        for each in answer.transaction_states:
-            name = each.transactional_id
-            if is_named(names, name):
-                found[name] = SourceId(name, each.producer_id, each.transaction_state, node_id)
+
+    async def ask(node_id: int) -> None:
+        try:
+            for each in await _listed_at(source, node_id):
+                name = each.transactional_id
+                if is_named(names, name):
+                    found[name] = SourceId(name, each.producer_id, each.transaction_state, node_id)
+        except ClassicError as error:
+            errors.append(error)
+
+    async with trio.open_nursery() as nursery:
+        for each in list(source.metadata.brokers):
+            nursery.start_soon(ask, each)
+    if errors:
+        raise errors[0]
     return [each for _, each in sorted(found.items())]
+
+
+async def _listed_at(source: ClassicCluster, node_id: int) -> list[TransactionState]:
+    answer: ListTransactionsResponse = await source.call_broker(
+        node_id, "ListTransactions", ListTransactionsRequest(), max_version=0
+    )
+    if answer.error_code:  # such as COORDINATOR_LOAD_IN_PROGRESS
+        raise Refused("the list of transactional ids", answer.error_code)
+    return answer.transaction_states
 
 
 async def ids_to_move(source: ClassicCluster, names: Iterable[str]) -> list[IdToMove] | str:

@@ -39,9 +39,8 @@ from tidegate_coordination.state.switches import Fence
 from tidegate_coordination.state.topics import Topic
 
 from .assignment import candidates, looks_after
-from .group_move import group_at_source
 from .source_fence import FENCED_LIMIT, set_limits, unfenced
-from .source_ids import ids_to_move
+from .unit_plan import UnitAtSource
 
 _log = structlog.get_logger("tidegate.links")
 
@@ -224,8 +223,6 @@ class Switching:
     async def _unit(self, fence: Fence) -> tuple[tuple[GroupToMove, ...], tuple[IdToMove, ...]]:
         """Return the groups and transactional ids that move with the topics.
 
-        Their own fence has held them since before the topics' one, so they do not change.
-
         Raises:
           NotYet: they cannot move now.
           ClassicError: the source does not say.
@@ -235,19 +232,11 @@ class Switching:
         unit = self._state.link_groups.fences.get(fence.unit)
         if unit is None or self._members is None:
             raise NotYet("the fence of the groups and transactional ids was lifted")
-        groups: list[GroupToMove] = []
-        for group_id in unit.groups:
-            seen = [each for each in unit.members if each.group_id == group_id]
-            found = await group_at_source(
-                self._coordinator, self._link.name, self._members, group_id, seen
-            )
-            if isinstance(found, str):
-                raise NotYet(f"group {group_id}: {found}")
-            groups.append(found.group)
-        ids = await ids_to_move(self._members, unit.ids) if unit.ids else []
-        if isinstance(ids, str):
-            raise NotYet(ids)
-        return tuple(groups), tuple(ids)
+        found = UnitAtSource(self._coordinator, self._members, unit)
+        await found.look()
+        if found.problem:
+            raise NotYet(found.problem)
+        return tuple(found.groups.values()), tuple(found.ids)
 
     # -- back --------------------------------------------------------------------------------------
 

@@ -15,8 +15,8 @@ from tidegate_coordination.rules.link_groups import FenceGroups, UnfenceGroups
 from tidegate_coordination.rules.mirrors import LinkRefusal, SetLink
 from tidegate_coordination.rules.switches import FenceTopics, LiftFence
 from tidegate_coordination.state.transactions.rows import TransactionState
-from tidegate_gateway.cli.link.units import NotAtRest, fenced_unit
 from tidegate_gateway.links.unit_closure import Unit, missing_groups, missing_of
+from tidegate_gateway.links.unit_fence import NotAtRest, fenced_unit
 from tidegate_protocol.error_codes import ErrorCode as E
 from tidegate_protocol.messages import add_offsets_to_txn as ao
 from tidegate_protocol.messages import add_partitions_to_txn as ap

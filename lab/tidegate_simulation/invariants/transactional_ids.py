@@ -51,6 +51,8 @@ class ModelId:
         self.updated_ms = now_ms
 
 
+_MOVED: Final = {0: "Empty", 4: "CompleteCommit", 5: "CompleteAbort"}
+"""States of ids that move here."""
 _CAUSES: Final = {
     tev.CAUSE_CLIENT: "aborted",
     tev.CAUSE_TIME_OUT: "timed_out",
@@ -86,7 +88,10 @@ class TransactionalIds:
             self._give(name, last, *now)
         if last is not None:
             self.by_producer.pop(last.producer_id, None)
-        fresh = ModelId(name, *now, event.timeout_ms, now_ms)
+        if event.state and last is not None:
+            self._broken(9, f"id {name} moves here, and was here")
+        ended = _MOVED[event.state]
+        fresh = ModelId(name, *now, event.timeout_ms, now_ms, ended=ended)
         self.by_name[name] = self.by_producer[event.producer_id] = fresh
         return fresh
 

@@ -19,20 +19,19 @@ from ..clients.workload import Key, Workload
 from ..members.groups import GroupClient
 from ..members.members import GroupMember
 from ..world.node import Node
-from .source import LINK, TOPICS, Source
+from .source import LINK, TOPICS, UNIT_TOPIC, Source
 
 COMMITTED: Final = "remote-committed"
 MEMBERS: Final = "remote-members"
 NAMES: Final = ("remote-*",)
-_TOPIC: Final = "mirrored"
 _MOVE_SECONDS: Final = 60.0
 
 
-def _keys(workload: Workload, source: Source) -> list[Key]:
+def keys_of(workload: Workload, source: Source) -> list[Key]:
     """Return the partitions of a mirrored topic, as all clients of groups number them."""
-    topic_id = source.cluster.topics[_TOPIC].topic_id
+    topic_id = source.cluster.topics[UNIT_TOPIC].topic_id
     if not source.keys:
-        source.keys[:] = workload.mirrored_keys(_TOPIC, topic_id, range(TOPICS[_TOPIC]))
+        source.keys[:] = workload.mirrored_keys(UNIT_TOPIC, topic_id, range(TOPICS[UNIT_TOPIC]))
     return source.keys
 
 
@@ -57,7 +56,7 @@ class _Positions(Reader):
 async def await_link(client: Client) -> None:
     """Wait until the link is there, and the topic."""
     state = client.world.watch.state
-    while LINK not in state.links.by_name or _TOPIC not in state.topics.by_name:
+    while LINK not in state.links.by_name or UNIT_TOPIC not in state.topics.by_name:
         await client.pause(1.0)
 
 
@@ -72,7 +71,7 @@ class RemoteMember(GroupMember):
 
     def __init__(self, workload: Workload, name: str, source: Source) -> None:
         super().__init__(workload, name, MEMBERS)
-        self._keys = _keys(workload, source)
+        self._keys = keys_of(workload, source)
         self._reader = _Positions(workload, f"{name} reader", source)
 
     async def run(self) -> None:
@@ -97,7 +96,7 @@ class RemoteCommitter:
     def __init__(self, workload: Workload, name: str, source: Source) -> None:
         self.client = Client(workload.world, name)
         self._workload = workload
-        self._keys = _keys(workload, source)
+        self._keys = keys_of(workload, source)
         self._group = GroupClient(self.client, COMMITTED)
         self._source = source
 

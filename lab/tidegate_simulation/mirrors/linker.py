@@ -19,6 +19,7 @@ from ..world.world import World
 from .group_clients import NAMES, wrong_groups
 from .source import LINK, PATTERN, Source
 from .switcher import wrong_switches
+from .transaction_clients import IDS
 
 _LOOK_SECONDS: Final = 1.0
 
@@ -48,7 +49,9 @@ class Linker:
             source.bootstrap,
             (PATTERN,),
             forwards=plan.forwards,
-            groups=NAMES if plan.groups else (),
+            groups=NAMES if plan.groups or plan.transactions else (),
+            transactional_ids=(IDS,) if plan.transactions else (),
+            transaction_version=2 if plan.transactions else 0,
         )
         nodes = [each for each in self._world.nodes.values() if isinstance(each, Node)]
         gateway = self.client.rng.choice(nodes).gateway

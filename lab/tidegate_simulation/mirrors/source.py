@@ -13,6 +13,7 @@ import trio
 from tidegate_coordination.classic.dialling import Dial
 from tidegate_coordination.classic.properties import ClientProperties
 
+from ..checks.history import History
 from ..classic.dial import ClassicServers, open_servers
 from ..classic.model_cluster import ModelCluster
 from ..classic.model_topics import ModelPartition, PartitionKey
@@ -24,7 +25,8 @@ from .forward_journal import ForwardJournal
 HOST: Final = "broker-{}.source"
 PORT: Final = 9092
 LINK: Final = "src"
-TOPICS: Final = {"mirrored": 2, "mirrored-compact": 1}
+UNIT_TOPIC: Final = "mirrored"
+TOPICS: Final = {UNIT_TOPIC: 2, "mirrored-compact": 1}
 PATTERN: Final = "mirrored.*"
 MAX_TOPICS: Final = 4
 # For runs in which no client of the source joins a group, or none has a transactional id: a longer
@@ -40,17 +42,26 @@ class Source:
     """See the module's head.
 
     servers: its brokers.  journal: of what gateways forwarded.  keys: see group_clients.py.
+    transactions: what clients of its transactional ids did; see transaction_clients.py.
     """
 
     def __init__(
-        self, brokers: int, rng: Random, config_seconds: float = 0.0, *, has_groups: bool = False
+        self,
+        brokers: int,
+        rng: Random,
+        config_seconds: float = 0.0,
+        *,
+        has_groups: bool = False,
+        has_transactions: bool = False,
     ) -> None:
         profile = _WITHOUT_TRANSACTIONS if has_groups else _WITHOUT_MEMBERS
+        profile = KAFKA_4_3 if has_transactions else profile
         self.cluster: Final = ModelCluster(rng, cluster_id="source-cluster", profile=profile)
         self.rng: Final = rng
         self.servers: ClassicServers
         self.journal: Final = ForwardJournal()
         self.keys: Final[list[Key]] = []
+        self.transactions: Final = History(trio.current_time)
         self.cluster.observers += [self, self.journal]
         self._ever: Final[defaultdict[tuple[bytes, int], dict[int, set[bytes]]]] = defaultdict(dict)
         for node_id in range(1, brokers + 1):

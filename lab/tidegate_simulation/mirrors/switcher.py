@@ -19,7 +19,7 @@ from ..clients.client import Client
 from ..clients.workload import Workload
 from ..world.node import Node
 from .forward_clients import ForwardPipeliner
-from .source import LINK, Source
+from .source import LINK, UNIT_TOPIC, Source
 from .source_clients import SourceWriter
 
 LIMIT: Final = "max.message.bytes"
@@ -83,6 +83,7 @@ class Switcher:
         rng = self.client.rng
         topics = self._world.watch.state.topics.by_id
         names = sorted(topics[each].name for each in self._switches.switched if each in topics)
+        names = [each for each in names if not self._is_of_unit(each)]
         if not names:
             return
         chosen = (rng.choice(names),)
@@ -118,8 +119,14 @@ class Switcher:
         return [
             each
             for each in state.links.topics_of(LINK)
-            if _COMPACTED not in each.name and each.name in self._source.cluster.topics
+            if _COMPACTED not in each.name
+            and each.name in self._source.cluster.topics
+            and not self._is_of_unit(each.name)
         ]
+
+    def _is_of_unit(self, name: str) -> bool:
+        """Return whether a topic moves with transactional ids, and by another operator."""
+        return self._world.plan.links.transactions and name == UNIT_TOPIC
 
     def _limit(self, name: str) -> str:
         return self._source.cluster.topics[name].configs.latest.get(LIMIT, "")

@@ -10,7 +10,7 @@ source.slow_replicas  the source's followers fetch nothing for a while
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Final
 
@@ -29,6 +29,10 @@ _FOCUS_SHARE: Final = 0.7
 _FORWARDS_SHARE: Final = 0.5
 _RETURNS_SHARE: Final = 0.6
 _GROUPS_SHARE: Final = 0.5
+_TRANSACTIONS_SHARE: Final = 0.4
+_WHOLE_SHARE: Final = 0.7
+_QUICK_SECONDS: Final = 0.02
+"""A unit moves within seconds, or not at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +44,8 @@ class LinkPlan:
     holds to a changed config, at most.  forwards: whether clients write to mirrored topics through
     gateways.  latency_seconds: the longest delay of a piece of bytes to or from the source.
     returns: whether switched topics go back to the source, and may be switched again.  groups:
-    whether gateways forward groups to the source, and groups move here.
+    whether gateways forward groups to the source, and groups move here.  transactions: whether they
+    forward transactional ids, which move here with their topic and groups.
     """
 
     brokers: int = 0
@@ -53,6 +58,7 @@ class LinkPlan:
     latency_seconds: float = 0.0
     returns: bool = False
     groups: bool = False
+    transactions: bool = False
 
     @property
     def is_on(self) -> bool:
@@ -87,7 +93,7 @@ def draw_links(seed: int, *, may_draw: bool, is_calm: bool) -> LinkPlan:
     groups = rng.random() < _GROUPS_SHARE
     if groups and not forwards:
         latency_seconds = rng.choice((0.0, 0.2, 1.0))
-    return LinkPlan(
+    plan = LinkPlan(
         brokers,
         is_focused,
         struck,
@@ -98,4 +104,19 @@ def draw_links(seed: int, *, may_draw: bool, is_calm: bool) -> LinkPlan:
         latency_seconds,
         returns,
         groups=groups,
+    )
+    draw = Random(f"{seed}/link transactions")
+    has_transactions = forwards and draw.random() < _TRANSACTIONS_SHARE
+    return _with_transactions(plan, draw) if has_transactions else plan
+
+
+def _with_transactions(plan: LinkPlan, rng: Random) -> LinkPlan:
+    """Return a plan in which the source loses nothing: its committed records are counted."""
+    without = {f"{PREFIX}retention", f"{PREFIX}compaction"}
+    if rng.random() < _WHOLE_SHARE:
+        without.add(f"{PREFIX}broker_down")
+    kinds = tuple(each for each in plan.kinds if each not in without)
+    latency_seconds = min(plan.latency_seconds, _QUICK_SECONDS)
+    return replace(
+        plan, kinds=kinds, is_focused=True, latency_seconds=latency_seconds, transactions=True
     )

@@ -28,11 +28,11 @@ from tidegate_runtime.settings_texts import BadSource
 
 from ...links.source_fence import FENCED_LIMIT, LIMIT, limits_of, set_limits
 from ...links.unit_closure import Unit, missing_of
+from ...links.unit_fence import NotAtRest, fenced_unit, unfenced_unit
 from ..asking import confirmed
 from ..existing_cluster import NOT_DONE, ClusterOptions, opened_cluster, run_told
 from ..table import printable
 from .commands import known_link
-from .units import NotAtRest, fenced_unit, unfenced_unit
 
 LOOK_SECONDS: Final = 0.05
 PATIENCE_SECONDS: Final = 60.0

@@ -13,11 +13,12 @@ from tidegate_coordination.rules.link_groups import FenceGroups, UnfenceGroups
 from tidegate_coordination.rules.link_units import unready_unit
 from tidegate_coordination.state.cluster import ClusterState
 
-from ...links.source_ids import OPEN_TEXT, listed_ids
-from ...links.unit_closure import Unit
+from .source_ids import OPEN_TEXT, listed_ids
+from .unit_closure import Unit
 
 REST_SECONDS: Final = 4.0
 LOOK_SECONDS: Final = 0.02
+SILENT_TEXT: Final = "the source does not say whether a transaction is open"
 
 
 class NotAtRest(Exception):
@@ -61,15 +62,15 @@ async def _rest(
     coordinator: Coordinator, source: ClassicCluster, link: str, number: int, unit: Unit
 ) -> str:
     """Wait until all gateways hold the unit and its transactions have ended; return why not."""
-    text = "the source does not say whether a transaction is open"
+    text = SILENT_TEXT
     with trio.move_on_after(REST_SECONDS):
         while text := unready_unit(coordinator.state, link, number):
             if number not in coordinator.state.link_groups.fences:
                 return text
             await trio.sleep(LOOK_SECONDS)
             await coordinator.catch_up()
+        text = SILENT_TEXT
         while True:
-            text = "the source does not say whether a transaction is open"
             ids = await listed_ids(source, unit.transactional_ids)
             still_open = [each.name for each in ids if not each.is_at_rest]
             if not still_open:

@@ -1,0 +1,70 @@
+"""The groups and transactional ids of a fence, as they are at the source of their link."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import trio
+
+from tidegate_coordination.classic.cluster import ClassicCluster
+from tidegate_coordination.classic.errors import ClassicError
+from tidegate_coordination.coordinator.coordinator import Coordinator, CoordinatorUnavailable
+from tidegate_coordination.rules.link_groups import GroupToMove
+from tidegate_coordination.rules.link_units import IdToMove
+from tidegate_coordination.state.link_groups import GroupFence
+
+from .group_move import group_at_source
+from .source_ids import ids_to_move
+
+
+class UnitAtSource:
+    """See the module's head.  All of it is asked for at once, since writers wait.
+
+    groups, ids: what moves.  problem: why it cannot now, for a person; "" for nothing.
+    """
+
+    def __init__(self, coordinator: Coordinator, source: ClassicCluster, unit: GroupFence) -> None:
+        self.groups: dict[str, GroupToMove] = {}
+        self.ids: list[IdToMove] = []
+        self.problem = ""
+        self._coordinator = coordinator
+        self._source = source
+        self._unit = unit
+        self._errors: list[Exception] = []
+
+    async def look(self) -> None:
+        """Ask for all of it.
+
+        Raises:
+          ClassicError: the source does not say.
+          CoordinatorUnavailable: the log does not answer.
+        """
+        async with trio.open_nursery() as nursery:
+            for each in self._unit.groups:
+                nursery.start_soon(self._attempt, self._ask_group, each)
+            nursery.start_soon(self._attempt, self._ask_ids)
+        if self._errors:
+            raise self._errors[0]
+
+    async def _attempt(self, ask: Callable[..., Awaitable[None]], *which: str) -> None:
+        try:
+            await ask(*which)
+        except (ClassicError, CoordinatorUnavailable) as error:
+            self._errors.append(error)
+
+    async def _ask_group(self, group_id: str) -> None:
+        seen = [each for each in self._unit.members if each.group_id == group_id]
+        found = await group_at_source(
+            self._coordinator, self._unit.link, self._source, group_id, seen
+        )
+        if isinstance(found, str):
+            self.problem = f"group {group_id}: {found}"
+        else:
+            self.groups[group_id] = found.group
+
+    async def _ask_ids(self) -> None:
+        found = await ids_to_move(self._source, self._unit.ids) if self._unit.ids else []
+        if isinstance(found, str):
+            self.problem = found
+        else:
+            self.ids = found
