@@ -164,7 +164,7 @@ def _of_links() -> list[ev.Event]:
         kev.ReturnFenced(4, "old", (_MIRRORED_ID,)),
         kev.TopicsReturned(4, (kev.EpochBegan(_MIRRORED, 5, 9),)),
         kev.TopicsFenced(5, "old", (kev.FencedTopic(_MIRRORED_ID, ""),)),
-        kev.TopicsSwitched(5),
+        kev.TopicsSwitched(5, (kev.EpochBegan(_MIRRORED, 6, 9),)),
         kev.SwitchesFinished("old", (_MIRRORED_ID,)),
         kev.GroupsFenced(1, "old", ("billing",)),
         kev.GroupFenceReached(1, 1, (kev.ForwardedMember("billing", "c-1", 3, "c-1", 45_000, -1),)),

@@ -53,6 +53,34 @@ def switched() -> World:
     return world
 
 
+def epochs(world: World, first: int, second: int) -> tuple[tuple[int, int], ...]:
+    """Leader epochs of the source."""
+    numbers = world.state.topics.by_id[MIRRORED].partition_numbers
+    return tuple(zip(numbers, (first, second), strict=True))
+
+
+@pytest.mark.parametrize("second", [-1, 0, 4])
+def test_a_newer_epoch_of_the_source_begins_where_the_topic_is_switched(second: int) -> None:
+    """The source elected another leader, and got no batch since."""
+    world = fenced()
+    assert world.partition().leader_epoch == 0
+    version = world.state.topics.by_id[MIRRORED].version
+    assert world.propose(SwitchTopics(1, ends(10, 0), epochs=epochs(world, 7, second))) == ""
+    assert world.partition().leader_epoch == 7
+    assert (world.partition().epoch_at(9), world.partition().epoch_at(10)) == (0, 7)
+    assert world.partition(1).leader_epoch == max(second, 0)
+    assert world.state.topics.by_id[MIRRORED].version > version
+
+
+def test_an_older_epoch_of_the_source_changes_nothing() -> None:
+    world = linked()
+    world.write(batch(0, 0, 10, epoch=5), producer=PRODUCER, epoch=1)
+    assert world.propose(FENCE) == 1
+    world.propose(ReachFence(1))
+    assert world.propose(SwitchTopics(1, ends(10, 0), epochs=epochs(world, 4, -1))) == ""
+    assert world.partition().leader_epoch == 5
+
+
 def produce(world: World, sequence: int) -> BatchOutcome:
     """Write one record of the source's producer as a client would."""
     row = BatchFacts(MIRRORED, 0, 0, 100, 1, 7, 0, PRODUCER, 1, sequence, sequence)

@@ -166,9 +166,13 @@ class SourceReopened(Event, frozen=True, tag=78):
 
 
 class TopicsSwitched(Event, frozen=True, tag=79):
-    """The fenced topics are this cluster's from here on; the copies have all of their records."""
+    """The fenced topics are this cluster's from here on; the copies have all of their records.
+
+    epochs: leader epochs of the source from where the partitions end, if they are newer than here.
+    """
 
     fence: int
+    epochs: tuple[EpochBegan, ...] = ()
 
 
 class SwitchesFinished(Event, frozen=True, tag=80):

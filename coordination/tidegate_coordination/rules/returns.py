@@ -11,7 +11,6 @@ from typing import Final
 
 from ..events.cluster import RUN_MARKER
 from ..events.links import (
-    EpochBegan,
     ReturnFenced,
     ReversedPlace,
     ReverseEnded,
@@ -26,6 +25,7 @@ from ..state.switches import Fence, Switched
 from ..state.topics import Topic
 from .link_obstacles import obstacle_of
 from .proposal import GATEWAYS, HEADS, OBJECTS, TOPICS, Decided, View
+from .source_epochs import newer_epochs
 from .switches import MAX_WAVE_PARTITIONS, unfinished_switches, unreached
 
 _ALL: Final = frozenset({TOPICS, HEADS, OBJECTS, GATEWAYS})
@@ -230,7 +230,7 @@ class ReturnTopics:
         text = text or self._older(view.state, fence)
         if text:
             return Decided((), text)
-        epochs = tuple(self._newer(view.state, fence))
+        epochs = tuple(newer_epochs(view.state, fence, self.epochs))
         return Decided((TopicsReturned(self.fence, epochs),), "")
 
     def _older(self, state: ClusterState, fence: Fence) -> str:
@@ -247,14 +247,6 @@ class ReturnTopics:
                 if epoch < own:
                     return f"{topic.name}-{index} has leader epoch {own}, and its source {epoch}"
         return ""
-
-    def _newer(self, state: ClusterState, fence: Fence) -> Iterator[EpochBegan]:
-        known = dict(self.epochs)
-        for topic_id in fence.limits:
-            for number in state.topics.get(topic_id).partition_numbers:
-                partition = state.partitions[number]
-                if known[number] > partition.leader_epoch:
-                    yield EpochBegan(number, known[number], partition.next_offset)
 
 
 def unreversed(state: ClusterState, fence: Fence) -> str:

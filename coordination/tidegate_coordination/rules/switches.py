@@ -24,6 +24,7 @@ from .link_groups import GroupToMove, group_scopes
 from .link_obstacles import obstacle_of
 from .link_units import IdToMove, moved_unit, unfit_unit, unready_unit
 from .proposal import GATEWAYS, HEADS, OBJECTS, STAGED, TOPICS, Decided, View
+from .source_epochs import newer_epochs
 
 MAX_WAVE_PARTITIONS: Final = 2_000
 """A fence names no more: all of them are drained while their writers wait."""
@@ -171,7 +172,8 @@ class SwitchTopics:
     """Make the topics of a fence this cluster's.
 
     ends: topic ids, with where each partition ends at the source; read while it took no writes.
-    groups, ids: of the fence's unit.
+    groups, ids: of the fence's unit.  epochs: the leader epochs at the source, by partition number,
+      read with the ends.
     Answer: "", or why they were not switched, for a person.
     """
 
@@ -179,6 +181,7 @@ class SwitchTopics:
     ends: tuple[tuple[bytes, tuple[int, ...]], ...]
     groups: tuple[GroupToMove, ...] = ()
     ids: tuple[IdToMove, ...] = ()
+    epochs: tuple[tuple[int, int], ...] = ()
 
     @property
     def reads(self) -> frozenset[str]:
@@ -197,8 +200,11 @@ class SwitchTopics:
             return Decided((), "the fence was lifted")
         text = unreached(view.state, fence) or unfinished(view.state, fence)
         text = text or _unequal(view.state, fence, dict(self.ends))
-        if text or not fence.unit:
-            return Decided(() if text else (TopicsSwitched(self.fence),), text)
+        if text:
+            return Decided((), text)
+        switched = TopicsSwitched(self.fence, tuple(newer_epochs(view.state, fence, self.epochs)))
+        if not fence.unit:
+            return Decided((switched,), "")
         unit = view.state.link_groups.fences.get(fence.unit)
         if unit is None:
             return Decided((), "the fence of the groups and transactional ids was lifted")
@@ -206,7 +212,7 @@ class SwitchTopics:
         if text:
             return Decided((), text)
         events = moved_unit(view, unit, self.groups, self.ids)
-        return Decided((TopicsSwitched(self.fence), *events), "")
+        return Decided((switched, *events), "")
 
 
 def unreached(state: ClusterState, fence: Fence) -> str:

@@ -105,6 +105,7 @@ class MirrorFolds:
             ends[topic_id] = tuple(state.partitions[each].next_offset for each in numbers)
             state.touched.update(numbers)
             state.name_changes.note(TOPIC_RESOURCE, topic.name, state.position + 1)
+        self._fold_later_epochs(event.epochs)
         state.switches.fold_switched(event, ends)
 
     def fold_reverse_reached(self, event: kev.ReverseReached) -> None:
@@ -133,10 +134,8 @@ class MirrorFolds:
 
     def fold_returned(self, event: kev.TopicsReturned) -> None:
         """Topics are their source's again."""
-        state = self._state
-        state.keep_partitions([each.partition for each in event.epochs])
-        self._fold_epochs(event.epochs)
-        state.switches.fold_returned(event.fence, state.log_time_ms)
+        self._fold_later_epochs(event.epochs)
+        self._state.switches.fold_returned(event.fence, self._state.log_time_ms)
 
     def fold_groups_fenced(self, event: kev.GroupsFenced) -> None:
         """Groups are about to move here."""
@@ -182,6 +181,11 @@ class MirrorFolds:
         self._fold_epochs(event.epochs)
         for step in event.steps:
             partitions[step.partition].fold_step(step, self._state.log_time_ms)
+
+    def _fold_later_epochs(self, epochs: Iterable[kev.EpochBegan]) -> None:
+        """Note leader epochs that began where partitions end."""
+        self._state.keep_partitions([each.partition for each in epochs])
+        self._fold_epochs(epochs)
 
     def _fold_epochs(self, epochs: Iterable[kev.EpochBegan]) -> None:
         state = self._state

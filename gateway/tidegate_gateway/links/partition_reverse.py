@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Final, cast
 
 import trio
 
 from tidegate_coordination.classic.cluster import ClassicCluster
-from tidegate_coordination.classic.connection import BrokerConnection
 from tidegate_coordination.classic.errors import BrokerUnreachable, Disconnected, Kind, Refused
 from tidegate_coordination.classic.metadata import Topic as SourceTopic
 from tidegate_coordination.classic.metadata import topic_id_of
@@ -30,24 +29,18 @@ from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.links import Link
 from tidegate_coordination.state.records.partitions import Partition
 from tidegate_coordination.state.topics import Topic
-from tidegate_protocol.batches import BatchHeader, read_header
+from tidegate_protocol.batches import read_header
 from tidegate_protocol.error_codes import ErrorCode
-from tidegate_protocol.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-)
+from tidegate_protocol.messages.produce import PartitionProduceResponse
 
 from ..fetch.log_reader import LogReader
+from .batch_sender import BatchSender, Line
+from .reverse_round import Outgoing
 from .reversed_batches import Diverged, differs, fitting, sendable
 from .verifying import fetched
 
-TIMEOUT_MS: Final = 5_000
-_ALL_REPLICAS: Final = -1
-_MIN_VERSION: Final = 3
-_LANES: Final = 4
-_LANE: Final = "reverse-{}"
+AHEAD: Final = 1
+"""Batches that are read while the one before them is sent."""
 SETTLE_SECONDS: Final = 2.0
 """For so long the end of the source's log must stand still: a batch may be on its way."""
 FENCED_SECONDS: Final = 60.0
@@ -65,18 +58,17 @@ _UNKNOWN: Final = frozenset(
 class ReverseParts:
     """The parts that all partitions of a link share.
 
-    limiter: bounds the batches that are held at once.  catch_up: reads the log to its end.
-    may_write: returns whether no other gateway can have taken a partition over.
-    on_progress: called after each batch.
+    sender: sends batches.  limiter: bounds the fetches of batches to compare that are held at once.
+    catch_up: reads the log to its end.  on_progress: called after each batch.
     """
 
     state: ClusterState
     reader: LogReader
     link: Link
     cluster: ClassicCluster
+    sender: BatchSender
     limiter: trio.CapacityLimiter
     catch_up: Callable[[], Awaitable[None]]
-    may_write: Callable[[], bool]
     on_progress: Callable[[], None]
 
 
@@ -223,14 +215,37 @@ class PartitionReverse:
           ClassicError: the source did not take a batch, or the outcome is unknown.
           CorruptRun, NoSuchObject, StoreUnavailable: a batch could not be read.
         """
-        while self.position < self.partition.next_offset:
-            async with self._parts.limiter:
-                raw = await self._batch_at(self.position)
-                header = read_header(raw, 0)
-                await self._send(sendable(raw, header, self.position), header)
-            self.position = header.last_offset + 1
-            self.problem, self._fenced_since = "", None
-            self._parts.on_progress()
+        sender, line = self._parts.sender, Line(self._take)
+        try:
+            await self._read_all(line)
+            await line.until(0)
+        finally:
+            sender.close(line)
+
+    async def _read_all(self, line: Line) -> None:
+        """Read what is to be sent, a little ahead of what is."""
+        offset = self.position
+        while offset < self.partition.next_offset:
+            try:
+                offset = await self._read_one(line, offset)
+            except Exception:
+                await line.until(0)  # those before it may arrive
+                raise
+            await line.until(AHEAD)
+
+    async def _read_one(self, line: Line, offset: int) -> int:
+        """Read the batch of an offset and have it sent; return the offset after it."""
+        known, name = self._there(), self.topic.name
+        leader = self._parts.sender.leader(known.partitions[self.index].leader_id)
+        async with leader.reads:
+            raw = await self._batch_at(offset)
+            header = read_header(raw, 0)
+            records = sendable(raw, header, offset)
+            await leader.room.take(len(records))
+        topic_id = known.topic_id or bytes(16)
+        batch = Outgoing(leader.node_id, name, topic_id, self.index, records, header)
+        self._parts.sender.put(line, batch)
+        return header.last_offset + 1
 
     async def _batch_at(self, offset: int) -> memoryview:
         partition, reader = self.partition, self._parts.reader
@@ -244,41 +259,27 @@ class PartitionReverse:
         run = await reader.run_at(partition, part)
         return run.batch(run.find(offset))
 
-    async def _send(self, records: memoryview, header: BatchHeader) -> None:
-        known = self._there()
-        data = TopicProduceData(
-            self.topic.name,
-            known.topic_id or bytes(16),
-            [PartitionProduceData(self.index, records)],
-        )
-
-        def request(_version: int) -> ProduceRequest:
-            """Make the request when it is its turn to be sent."""
-            if not self._parts.may_write():
-                raise BrokerUnreachable("this gateway's lease has ended")
-            return ProduceRequest(None, _ALL_REPLICAS, TIMEOUT_MS, [data])
-
-        leader = known.partitions[self.index].leader_id
-        connection = await self._cluster.connection(leader, _LANE.format(self.number % _LANES))
-        self._take(await _answer(connection, request), header)
-
-    def _take(self, response: Any, header: BatchHeader) -> None:
-        parts = [each for topic in response.responses for each in topic.partition_responses]
-        # A newer broker may send one that has no name here.
-        code = parts[0].error_code if parts else ErrorCode.UNKNOWN_SERVER_ERROR
-        if code:
-            self._refused(code, header)
-        if parts[0].base_offset != header.base_offset:
+    def _take(self, batch: Outgoing, answer: PartitionProduceResponse | None) -> None:
+        """Take the source's answer to a batch; raises as send_all()."""
+        if answer is None:
+            raise Disconnected(f"the source does not name {self.topic.name}-{self.index}")
+        base_offset = batch.header.base_offset
+        if answer.error_code:
+            self._refused(answer.error_code, base_offset)
+        if answer.base_offset != base_offset:
             raise Diverged(
-                f"the source put the batch of offset {header.base_offset} at"
-                f" {parts[0].base_offset}: another client writes to it"
+                f"the source put the batch of offset {base_offset} at"
+                f" {answer.base_offset}: another client writes to it"
             )
+        self.position = batch.header.last_offset + 1
+        self.problem, self._fenced_since = "", None
+        self._parts.on_progress()
 
-    def _refused(self, code: int, header: BatchHeader) -> None:
+    def _refused(self, code: int, offset: int) -> None:
         """Raise what an error of the source means; see send_all()."""
         if code in _UNKNOWN:
             raise Disconnected(f"the source answers {ErrorCode(code).name}")
-        refused = Refused(f"{self.topic.name}-{self.index} at {header.base_offset}", code)
+        refused = Refused(f"{self.topic.name}-{self.index} at {offset}", code)
         now = trio.current_time()
         self._fenced_since = self._fenced_since or now
         is_fenced = code == ErrorCode.MESSAGE_TOO_LARGE
@@ -287,17 +288,3 @@ class PartitionReverse:
         if may_pass or refused.kind in (Kind.RETRIABLE, Kind.NOT_ALLOWED):
             raise refused
         raise Diverged(f"the source refuses a batch: {refused}")
-
-
-async def _answer(
-    connection: BrokerConnection, request: Callable[[int], ProduceRequest]
-) -> ProduceResponse:
-    """Send a request and return its answer.  Without one, nothing more of it is sent."""
-    try:
-        found: ProduceResponse = await connection.call(
-            "Produce", request, min_version=_MIN_VERSION, wait_seconds=TIMEOUT_MS / 1000
-        )
-    except trio.Cancelled:
-        connection.close()
-        raise
-    return found

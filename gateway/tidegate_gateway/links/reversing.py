@@ -32,6 +32,7 @@ from tidegate_storage.stores.object_store import (
 from ..fetch.log_reader import LogReader
 from ..fetch.prepared_runs import CorruptRun
 from .assignment import candidates, reversed_by
+from .batch_sender import BatchSender
 from .partition_reverse import PartitionReverse, ReverseParts
 from .reversed_batches import Diverged
 
@@ -41,7 +42,8 @@ LOOK_SECONDS: Final = 0.1
 AGAIN_SECONDS: Final = 1.0
 NOTE_SECONDS: Final = 1.0
 WAKE_SECONDS: Final = 5.0
-HELD_BATCHES: Final = 16
+COMPARED: Final = 16
+"""Partitions that are compared with the source at once."""
 _MAY_PASS: Final = (
     ClassicError,
     CoordinatorUnavailable,
@@ -63,14 +65,15 @@ class Reversing:
         self._coordinator = coordinator
         self._state: ClusterState = coordinator.state
         self._link = link
+        self._sender = BatchSender(cluster, self._may_write)
         self._parts = ReverseParts(
             coordinator.state,
             reader,
             link,
             cluster,
-            trio.CapacityLimiter(HELD_BATCHES),
+            self._sender,
+            trio.CapacityLimiter(COMPARED),
             coordinator.catch_up,
-            self._may_write,
             self._on_progress,
         )
         self._scopes: dict[int, trio.CancelScope] = {}
@@ -92,6 +95,7 @@ class Reversing:
     async def run(self) -> None:
         """Work, until cancelled."""
         async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._sender.run)
             nursery.start_soon(self._note)
             while True:
                 self._assign(nursery)

@@ -13,6 +13,7 @@ ends count only once they were read twice, with the drain of the copies between.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 import structlog
@@ -134,9 +135,9 @@ class Switching:
                 await self._fence_source(fence)
                 settled_at = trio.current_time() + SETTLE_SECONDS
                 while self._is_open(fence):
-                    ends = await self._drained(fence, settled_at)
-                    unit = await self._unit(fence)
-                    proposal = SwitchTopics(fence.number, ends, *unit)
+                    drained = await self._drained(fence, settled_at)
+                    groups, ids = await self._unit(fence)
+                    proposal = replace(drained, groups=groups, ids=ids)
                     reason = await self._coordinator.propose(proposal)
                     if not reason:
                         return _told("topics are switched", self._state, fence)
@@ -197,10 +198,10 @@ class Switching:
             if len(found.partitions) != len(topic.partition_numbers):
                 raise NotYet(f"{topic.name} has {len(found.partitions)} partitions at the source")
 
-    async def _drained(
-        self, fence: Fence, settled_at: float
-    ) -> tuple[tuple[bytes, tuple[int, ...]], ...]:
-        """Return the ends of the source, once the copies have reached them and they stay."""
+    async def _drained(self, fence: Fence, settled_at: float) -> SwitchTopics:
+        """Return what to propose, but for the unit, once the copies have reached the source's ends
+        and they stay.
+        """
         topics = topics_of(self._state, fence)
         places = places_of(topics)
         while True:
@@ -217,7 +218,8 @@ class Switching:
                 place, text = next(iter(not_fenced.items()))
                 raise NotYet(f"{place[0]}-{place[1]}: {text}")
             if known_ends(await source_ends(self._cluster, places)) == ends:
-                return by_topic(topics, ends)
+                epochs = epochs_of(topics, ends)
+                return SwitchTopics(fence.number, by_topic(topics, ends), epochs=epochs)
             await trio.sleep(LOOK_SECONDS)
 
     async def _unit(self, fence: Fence) -> tuple[tuple[GroupToMove, ...], tuple[IdToMove, ...]]:
@@ -316,6 +318,15 @@ def by_topic(
             tuple(ends[topic.name, at].offset for at in range(len(topic.partition_numbers))),
         )
         for topic in topics
+    )
+
+
+def epochs_of(topics: list[Topic], ends: Mapping[Place, SourceEnd]) -> tuple[tuple[int, int], ...]:
+    """Return the leader epochs of the source by partition number."""
+    return tuple(
+        (number, ends[topic.name, index].leader_epoch)
+        for topic in topics
+        for index, number in enumerate(topic.partition_numbers)
     )
 
 

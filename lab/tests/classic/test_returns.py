@@ -10,11 +10,12 @@ import trio
 from structlog.testing import capture_logs
 from trio.testing import MockClock
 
-from tests.worlds.wire_client import Closed
+from tests.worlds.wire_client import Closed, records_batch
 from tidegate_coordination.rules.mirrors import SetLink
 from tidegate_coordination.rules.returns import EndReverse, FenceReturn, ReverseTopics
 from tidegate_coordination.state.switches import Switched
 from tidegate_gateway.cli.link.rollback import Rollback, RollbackOptions, rolled_back
+from tidegate_gateway.links.batch_sender import BatchSender, Line
 from tidegate_gateway.links.partition_reverse import PartitionReverse
 from tidegate_gateway.links.reversed_batches import sendable
 from tidegate_gateway.links.source_watch import SourceWatch
@@ -212,11 +213,11 @@ async def test_a_batch_whose_answer_was_lost_is_not_written_twice(
 ) -> None:
     real, lost = PartitionReverse._take, list[int]()
 
-    def take(self: PartitionReverse, response: Any, header: Any) -> None:
+    def take(self: PartitionReverse, batch: Any, answer: Any) -> None:
         if not lost:
             lost.append(1)
-            response.responses[0].partition_responses[0].error_code = E.REQUEST_TIMED_OUT
-        real(self, response, header)
+            answer.error_code = E.REQUEST_TIMED_OUT
+        real(self, batch, answer)
 
     monkeypatch.setattr(PartitionReverse, "_take", take)
     async with mirroring() as world:
@@ -226,6 +227,60 @@ async def test_a_batch_whose_answer_was_lost_is_not_written_twice(
         await returned(world)
         assert lost
         assert at_source(world) == [(each, -1) for each in range(4)]
+
+
+async def here_and_led_by_one(world: World) -> None:
+    """Have the empty topic switched; one broker leads it at the source."""
+    for index in (0, 1):
+        world.source.move_leader("t", index, 2)
+    await here(world, at_source=0)
+
+
+async def both_written(world: World, count: int) -> None:
+    """Write to both partitions."""
+    client = world.gateways[0].world.connect()
+    for _ in range(count):
+        for index in (0, 1):
+            answer = await client.produce("t", index, records_batch(b"own"))
+            assert answer.error_code == E.NONE
+
+
+async def test_the_partitions_of_a_leader_share_requests(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, sizes = BatchSender._send, list[int]()
+
+    async def send(self: BatchSender, connection: Any, lines: list[Line]) -> None:
+        sizes.append(len(lines))
+        await real(self, connection, lines)
+
+    monkeypatch.setattr(BatchSender, "_send", send)
+    async with mirroring() as world:
+        await here_and_led_by_one(world)
+        await both_written(world, 10)
+        await propose(world, ReverseTopics("src", ("t",)))
+        await becomes(lambda: left(world).reached == (10, 10))
+        assert sum(sizes) == 20
+        assert sizes.count(2) > 7
+        assert at_source(world) == [(each, -1) for each in range(10)]
+
+
+async def test_a_partition_whose_replicas_are_slow_stops_no_other(
+    autojump_clock: MockClock,
+) -> None:
+    async with mirroring() as world:
+        await here_and_led_by_one(world)
+        await opened(world)
+        await becomes(lambda: reverse_of(world).position == 0)
+        world.source.hold_watermark("t", 0)
+        begun = trio.current_time()
+        await both_written(world, 10)
+        await becomes(lambda: world.log(1).high_watermark == 10)
+        assert trio.current_time() - begun < 7  # one request waited in vain
+        assert world.log().end_offset == 1
+        world.source.release_watermark("t", 0)
+        await becomes(lambda: left(world).reached == (10, 10))
+        assert at_source(world) == [(each, -1) for each in range(10)]
 
 
 async def test_another_gateway_goes_on_where_one_stopped(autojump_clock: MockClock) -> None:

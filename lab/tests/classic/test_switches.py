@@ -22,7 +22,7 @@ from tidegate_simulation.classic import answer_configs
 from tidegate_simulation.classic.model_topics import ModelTopic
 from tidegate_simulation.classic.topic_settings import KINDS
 
-from .test_mirrors import NOW_MS, World, becomes, mirroring
+from .test_mirrors import NOW_MS, World, becomes, mirroring, told_epochs
 
 LIMIT = "max.message.bytes"
 
@@ -315,3 +315,24 @@ async def test_the_copy_keeps_what_its_source_keeps(
         copy = world.copy()
         assert copy is not None
         assert (copy.log_start, copy.next_offset) == (0, 1)
+
+
+async def test_a_newer_leader_epoch_of_the_source_is_taken_over(autojump_clock: MockClock) -> None:
+    """The source elected other leaders and got no batch since, so that no copy knows of them."""
+    async with mirroring() as world:
+        await world.link()
+        world.write(2)
+        await world.copied()
+        for node_id in (2, 1, 2):
+            world.source.move_leader("t", 0, node_id)
+        theirs = world.source.partition("t", 0).leader_epoch
+        copy = world.copy()
+        assert copy is not None
+        before = copy.leader_epoch
+        assert before < theirs
+        await switched(world)
+        assert await produced(world) == (E.NONE, 2)
+        copy = world.copy()
+        assert copy is not None
+        assert (copy.epoch_at(1), copy.epoch_at(2)) == (before, theirs)
+        assert (await told_epochs(world))[0] == theirs

@@ -1,4 +1,8 @@
-"""Readers of mirrored topics: every batch that a gateway gives is one that the source held."""
+"""Readers of mirrored topics: every batch that a gateway gives is one that the source held.
+
+They fetch with the leader epoch that Metadata told them last, and ask again when a gateway refuses
+it, as consumers do (KIP-320).  A gateway that goes on refusing what it tells serves no consumer.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +11,21 @@ from typing import cast
 
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import fetch as fe
+from tidegate_protocol.messages import metadata as md
 from tidegate_protocol.records import walk
 
-from ..classic.model_topics import ModelPartition
+from ..classic.model_topics import ModelPartition, PartitionKey
 from ..clients.client import Client, Disconnected
 from ..clients.workload import Workload
 from .source import Source
 
 _MAX_BYTES = 1 << 20
 MAX_INT64 = (1 << 63) - 1
+_NO_EPOCH = -1
+_METADATA_VERSION = 12
+_TRIES = 6
+"""An epoch may begin between an answer to Metadata and the next fetch, but not each time."""
+_EPOCH_REFUSED = frozenset({ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH})
 _RETRIED = frozenset(
     {
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -33,6 +43,7 @@ class MirrorReader:
         self.client = Client(workload.world, name)
         self._workload = workload
         self._source = source
+        self._epochs: dict[PartitionKey, int] = {}
 
     async def run(self) -> None:
         """Read here and there."""
@@ -49,16 +60,7 @@ class MirrorReader:
         self, topic_id: bytes, partition: ModelPartition, offset: int
     ) -> tuple[int, set[int]]:
         """Fetch once, and check the batches; return the offset after them, and their offsets."""
-        wanted = fe.FetchPartition(
-            partition.key.partition, fetch_offset=offset, partition_max_bytes=_MAX_BYTES
-        )
-        request = fe.FetchRequest(
-            max_bytes=_MAX_BYTES,
-            session_epoch=-1,
-            topics=[fe.FetchTopic(partition.key.topic, partitions=[wanted])],
-        )
-        response = await self.client.call("Fetch", fe, 12, request)
-        [data] = response.responses[0].partitions
+        data = await self._fetched(partition.key, offset)
         if data.error_code in _RETRIED:
             return offset, set()
         if data.error_code:
@@ -66,6 +68,46 @@ class MirrorReader:
             return offset, set()
         records = bytes(cast("memoryview", data.records or b""))
         return self._check(topic_id, partition, offset, records)
+
+    async def _fetched(self, key: PartitionKey, offset: int) -> fe.PartitionData:
+        """Fetch, with the leader epoch that the gateway tells."""
+        if key not in self._epochs:
+            await self._learn_epoch(key)
+        data = await self._fetched_once(key, offset)
+        for _ in range(_TRIES):
+            if data.error_code not in _EPOCH_REFUSED:
+                break
+            await self.client.pause(0.2)
+            await self._learn_epoch(key)
+            data = await self._fetched_once(key, offset)
+        return data
+
+    async def _fetched_once(self, key: PartitionKey, offset: int) -> fe.PartitionData:
+        wanted = fe.FetchPartition(
+            key.partition,
+            current_leader_epoch=self._epochs.get(key, _NO_EPOCH),
+            fetch_offset=offset,
+            partition_max_bytes=_MAX_BYTES,
+        )
+        request = fe.FetchRequest(
+            max_bytes=_MAX_BYTES,
+            session_epoch=-1,
+            topics=[fe.FetchTopic(key.topic, partitions=[wanted])],
+        )
+        response = await self.client.call("Fetch", fe, 12, request)
+        data: fe.PartitionData
+        [data] = response.responses[0].partitions
+        return data
+
+    async def _learn_epoch(self, key: PartitionKey) -> None:
+        """Ask for the partition's leader epoch; there is none before the topic is mirrored."""
+        topics = [md.MetadataRequestTopic(name=key.topic)]
+        request = md.MetadataRequest(topics, allow_auto_topic_creation=False)
+        answer = await self.client.call("Metadata", md, _METADATA_VERSION, request)
+        self._epochs.pop(key, None)
+        for each in answer.topics[0].partitions:
+            if each.partition_index == key.partition:
+                self._epochs[key] = each.leader_epoch
 
     def _check(
         self, topic_id: bytes, partition: ModelPartition, offset: int, records: bytes

@@ -314,9 +314,7 @@ class Trial:
     def _topics_switched(self, event: kev.TopicsSwitched) -> None:
         fence = self._fence_goes_on(event.fence)
         expect(not fence.is_back, f"fence {event.fence} returns")
-        for topic_id in fence.limits:
-            self._topic(topic_id)
-            self._only_once("switch of topic", topic_id)
+        self._change_sides(fence, event.epochs)
 
     def _switches_finished(self, event: kev.SwitchesFinished) -> None:
         for topic_id in event.topic_ids:
@@ -383,11 +381,14 @@ class Trial:
     def _topics_returned(self, event: kev.TopicsReturned) -> None:
         fence = self._fence_goes_on(event.fence)
         expect(fence.is_back, f"fence {event.fence} does not return")
+        self._change_sides(fence, event.epochs)
+
+    def _change_sides(self, fence: Fence, epochs: Iterable[kev.EpochBegan]) -> None:
         numbers: set[int] = set()
         for topic_id in fence.limits:
             numbers.update(self._numbers(topic_id))
             self._only_once("switch of topic", topic_id)
-        for each in event.epochs:
+        for each in epochs:
             expect(each.partition in numbers, f"an epoch of partition {each.partition}")
 
     def _partitions_added(self, event: ev.PartitionsAdded) -> None:

@@ -11,6 +11,7 @@ from tidegate_coordination.classic import fetched_batches
 from tidegate_coordination.rules.records import mirrored_batches
 from tidegate_coordination.rules.records.mirrored_batches import ABORT, COMMIT, MirroredBatch
 from tidegate_coordination.state.records.partitions import Partition
+from tidegate_coordination.state.topics import TopicTable
 from tidegate_gateway.links import fetch_round, link_mirror
 from tidegate_gateway.links.fetch_round import Asked
 from tidegate_gateway.links.link_mirror import LinkMirror
@@ -79,6 +80,11 @@ def forgets_steps(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(mirrored_batches.MirrorJudge, "events", lambda self: ())
 
 
+def tells_epochs_of_before(patch: pytest.MonkeyPatch) -> None:
+    """Metadata goes on telling the leader epoch that a copy had when it was asked first."""
+    patch.setattr(TopicTable, "fold_epoch", lambda self, topic_id: None)
+
+
 def has_links(plan: FaultPlan) -> bool:
     return plan.links.is_on
 
@@ -94,6 +100,7 @@ def has_links(plan: FaultPlan) -> bool:
         (believes_an_empty_answer, {"mirror", "mirror read"}, 1),
         (follows_no_log_start, {"not mirrored"}, 1),
         (forgets_steps, {"invariant 9", "invariant 12"}, 1),
+        (tells_epochs_of_before, {"mirror read"}, 1),
     ],
 )
 def test_the_simulator_finds_it(

@@ -22,8 +22,12 @@ def repeats_blindly(patch: pytest.MonkeyPatch) -> None:
         await self._cluster.refresh([self.topic.name])
         self.position = max(self.position, rules.reached_of(self._state, self.partition) or 0)
 
+    def take(self: PartitionReverse, batch: Any, _: Any) -> None:
+        self.position = batch.header.last_offset + 1
+        self._parts.on_progress()
+
     patch.setattr(PartitionReverse, "find_position", find)
-    patch.setattr(PartitionReverse, "_take", lambda *_: None)
+    patch.setattr(PartitionReverse, "_take", take)
 
 
 def loses_sequences(patch: pytest.MonkeyPatch) -> None:

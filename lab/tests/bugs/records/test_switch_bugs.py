@@ -20,7 +20,8 @@ def reads_ends_once(patch: pytest.MonkeyPatch) -> None:
 
     async def drained(self: Switching, fence: Any, settled_at: float) -> Any:
         topics = topics_of(self._state, fence)
-        return by_topic(topics, known_ends(await source_ends(self._cluster, places_of(topics))))
+        ends = known_ends(await source_ends(self._cluster, places_of(topics)))
+        return rules.SwitchTopics(fence.number, by_topic(topics, ends))
 
     patch.setattr(Switching, "_drained", drained)
 
