@@ -245,7 +245,7 @@ def _wrong(
     places: Mapping[tuple[int, int], int],
     outcome: bool | None,
 ) -> list[str]:
-    """Judge one transaction.  outcome: whether it was committed; None: nobody knows."""
+    """Judge one transaction.  outcome: whether it was committed; None: it is unknown."""
     present = [each for each in written if each in places]
     if outcome is False and present:
         return [f"{name} was not committed, and {present} are there"]
