@@ -19,7 +19,10 @@ COPIER: Final = "org.apache.kafka.tools.TransactionalMessageCopier"
 
 @dataclass(frozen=True, slots=True)
 class Copying:
-    """The task of all copiers of a round.  is_group: they share the partitions as a group."""
+    """The task of all copiers of a round.
+
+    is_group: they share the partitions as a group.  ids: what their transactional ids begin with.
+    """
 
     bootstrap: str
     source: str
@@ -29,6 +32,7 @@ class Copying:
     timeout_ms: int
     is_group: bool
     aborts: bool
+    ids: str = "copier"
 
     def words(self, number: int) -> list[str]:
         """Return the options of copier `number`, counted from 0."""
@@ -38,7 +42,7 @@ class Copying:
             "--input-partition": number,
             "--output-topic": self.target,
             "--consumer-group": self.group,
-            "--transactional-id": f"copier-{number}",
+            "--transactional-id": f"{self.ids}-{number}",
             "--transaction-size": self.transaction_size,
             "--transaction-timeout": self.timeout_ms,
         }

@@ -86,6 +86,7 @@ class CopyRound:
             options.timeout_ms,
             is_group,
             options.aborts,
+            self.ids_of(number),
         )
         program = COPIERS[options.client](logs)
         self._copiers = [
@@ -99,6 +100,11 @@ class CopyRound:
         ]
         self._hurting = Hurting()
         self.problems: list[str] = []
+
+    @staticmethod
+    def ids_of(_number: int) -> str:
+        """Return what the transactional ids of a round begin with."""
+        return "copier"
 
     def run(self) -> Round:
         """Do all of it."""

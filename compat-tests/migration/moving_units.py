@@ -39,7 +39,7 @@ from harness.places import KAFKA_VERSION, ROOT, WORK
 
 from migration.switch import COMMAND_SECONDS, SETTINGS
 
-IDS: Final = "copier-*"
+IDS: Final = "{}-*"
 TRIES: Final = 20
 AGAIN_SECONDS: Final = 3.0
 COPY_SECONDS: Final = 120.0
@@ -68,6 +68,11 @@ class UnitRound(CopyRound):
         self.lifted: list[str] = []
         self._moved_ms: tuple[int, int] | None = None
 
+    @staticmethod
+    def ids_of(number: int) -> str:
+        """Those of other rounds are this cluster's."""
+        return f"unit-{number}"
+
     def _link(self, *words: str) -> Any:
         command = [sys.executable, "-m", "tidegate_gateway", "link", *words, "--json"]
         done = subprocess.run(
@@ -90,7 +95,13 @@ class UnitRound(CopyRound):
         records = ((each % self._partitions, None, value_of(each, size)) for each in range(count))
         write(bootstrap, copying.source, records)
         words = [word for name in names for word in ("--topics", name)]
-        words += ["--forward-writes", "--groups", copying.group, "--transactional-ids", IDS]
+        words += [
+            "--forward-writes",
+            "--groups",
+            copying.group,
+            "--transactional-ids",
+            IDS.format(copying.ids),
+        ]
         self._link("add", self._link_name, "--bootstrap-servers", bootstrap, *words)
         self._await_copies()
         self._note(f"{self.mode}: {count} messages written and mirrored")
@@ -114,7 +125,7 @@ class UnitRound(CopyRound):
         copying = self._copying
         while self._copied() < BEGIN_SHARE * self._options.messages:
             time.sleep(0.2)
-        words = [copying.source, copying.target, "--transactional-ids", IDS]
+        words = [copying.source, copying.target, "--transactional-ids", IDS.format(copying.ids)]
         words += ["--groups", copying.group, "--yes"]
         for _ in range(TRIES):
             begun_ms = now_ms()
