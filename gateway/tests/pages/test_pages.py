@@ -56,6 +56,7 @@ OF_CLIENTS = {
     "transaction.timeout.ms",
     "transactional.id",
 }
+FEATURES = {"tidegate.metadata.version", "transaction.version"}
 UNITS = {"s": 1000, "GiB": 1 << 30}
 
 
@@ -150,9 +151,7 @@ def test_the_page_lists_all_commands_of_dev_zones() -> None:
 )
 def test_settings_exist_and_have_these_defaults(page: Path) -> None:
     text = page.read_text()
-    known = (
-        BROKER_CONFIGS.keys() | TOPIC_CONFIGS.keys() | OF_CLIENTS | {"tidegate.metadata.version"}
-    )
+    known = BROKER_CONFIGS.keys() | TOPIC_CONFIGS.keys() | OF_CLIENTS | FEATURES
     named = re.findall(r"`([a-z]+(?:\.[a-z]+)+)(?:=[^`]*)?`", text)
     assert [each for each in named if each not in known] == []
     for name, figure, unit in re.findall(r"`([a-z.]+)` \((\d+) (s|GiB)\b", text):

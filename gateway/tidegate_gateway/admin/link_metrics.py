@@ -54,13 +54,17 @@ def link_metrics(gateway: Gateway) -> Iterator[Metric]:
         "Produce requests that wait for a switch of their topic, for room or for the source",
         forwards.waiting,
     )
-    groups = gateway.group_forwards
+    groups, ids = gateway.group_forwards, gateway.transaction_forwards
     yield counter(
         "tidegate_link_group_requests",
-        "Requests of consumer groups that were forwarded to sources",
-        groups.forwarded,
+        "Requests of consumer groups and transactional ids that were forwarded to sources",
+        groups.forwarded + ids.forwarded,
     )
-    yield gauge("tidegate_link_group_requests_open", "Those that wait for the source", groups.open)
+    yield gauge(
+        "tidegate_link_group_requests_open",
+        "Those that wait for the source",
+        groups.open + ids.open,
+    )
     held = gateway.links.held
     yield counter("tidegate_link_copied_bytes", "Bytes of mirrored batches", held.copied_bytes)
     yield gauge(
