@@ -49,17 +49,22 @@ def must_be_found(
     transactions: bool = False,
     links: bool = False,
     groups: bool = False,
+    units: bool = False,
 ) -> None:
     """Fail unless one of SEEDS seeds shows a violation of an expected kind.
 
     is_concerned: whether a plan has the part with the bug; other seeds are skipped.
     is_concerned_seed: the same, for facts that the plan does not show.  zones: see simulate().
-    transactions, links, groups: whether all runs have transactional clients, or mirrored topics, or
-      of these also groups that are forwarded, or none, which makes them shorter.
+    transactions, links, groups, units: whether all runs have transactional clients, or mirrored
+      topics, or of these also groups or transactional ids that are forwarded, or none, which makes
+      them shorter.
     """
     plant(monkeypatch)
     monkeypatch.setattr(transaction_plan, "SHARE", float(transactions))
-    monkeypatch.setattr(link_plan, "SHARE", float(links))
+    monkeypatch.setattr(link_plan, "SHARE", float(links or units))
+    monkeypatch.setattr(link_plan, "_TRANSACTIONS_SHARE", float(units))
+    if units:
+        monkeypatch.setattr(link_plan, "_FORWARDS_SHARE", 1.0)
     monkeypatch.setattr(link_plan, "_GROUPS_SHARE", float(groups))
     runs = broken = 0
     for seed in range(first_seed, first_seed + SEEDS):
