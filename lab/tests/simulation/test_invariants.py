@@ -101,6 +101,7 @@ class Watched:
             on_moved=Mock(),
             settings=Mock(),
             groups=Mock(),
+            leases=Mock(),
         )
         register = ev.GatewayRegistered(1, 1, "key", "zone", (), "0", 0)
         self.add(ev.ClusterCreated("cluster", 1), register)

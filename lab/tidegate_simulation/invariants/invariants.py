@@ -31,6 +31,7 @@ from ..plans.losses import Hurt
 from ..plans.move_plan import FIRST_LOG
 from .deletion_checks import DeletionWatch, live_objects
 from .group_checks import GroupWatch
+from .lease_checks import LeaseWatch
 from .mirror_checks import MirrorWatch
 from .replays import Replays
 from .settings_checks import SettingsWatch
@@ -55,7 +56,7 @@ class StateWatch:
       on_published: called with the number of units of each entry that publishes some.
       on_moved: called with the log that takes entries from now on.
       on_cleaned: called for each round of compaction.
-      settings, groups: called with each removal.
+      settings, groups: called with each removal.  leases: called with each entry.
       id_retention_ms: for how long an idle transactional id is kept.
       count: called with the kind of each end of a transaction.
     """
@@ -73,6 +74,7 @@ class StateWatch:
         on_moved: Callable[[str], None],
         settings: SettingsWatch,
         groups: GroupWatch,
+        leases: LeaseWatch,
         id_retention_ms: int = 0,
         count: Callable[[str], None] = lambda _: None,
     ) -> None:
@@ -97,6 +99,7 @@ class StateWatch:
         self._on_moved = on_moved
         self._settings = settings
         self._groups = groups
+        self._leases = leases
         self._now_ms = 0  # log time of the present entry
         self._published: set[SegmentName] = set()
         # By events before it in the same entry: what ended, was claimed, and moved here.
@@ -185,6 +188,7 @@ class StateWatch:
         if entry.writer and not self._lives(entry.writer):
             self._broken(8, f"an entry of incarnation {entry.writer}, which ended")
         self.transactions.begin(self.state.position + 1, self._now_ms)
+        self._leases.before(self.state, entry)
         for author, event in authored(entry):
             self.transactions.before(event)
             self.mirrors.before(event)

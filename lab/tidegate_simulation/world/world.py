@@ -29,6 +29,7 @@ from ..checks.history import History
 from ..invariants.deletion_checks import DeletionWatch
 from ..invariants.group_checks import GroupWatch
 from ..invariants.invariants import StateWatch
+from ..invariants.lease_checks import LeaseWatch
 from ..invariants.settings_checks import SettingsWatch
 from ..plans.expiry_plan import id_retention_ms, retention_ms
 from ..plans.faults import FaultPlan
@@ -198,6 +199,7 @@ class World:
             on_moved=self._moved,
             settings=self.settings_watch,
             groups=self.groups_watch,
+            leases=LeaseWatch(self.complain, trio.current_time),
             id_retention_ms=id_retention_ms(self.settings),
             count=self.strikes.count,
         )
