@@ -59,8 +59,17 @@ async def compared(
     return comparison
 
 
-async def fetched(cluster: ClassicCluster, topic: str, index: int, offset: int) -> PartitionData:
+async def fetched(
+    cluster: ClassicCluster,
+    topic: str,
+    index: int,
+    offset: int,
+    *,
+    max_bytes: int = FETCH_BYTES,
+) -> PartitionData:
     """Return what a partition has from an offset on; without records at its end.
+
+    max_bytes: of records, but for one batch.
 
     Raises:
       ClassicError: its leader does not say.
@@ -68,12 +77,12 @@ async def fetched(cluster: ClassicCluster, topic: str, index: int, offset: int) 
     known = cluster.metadata.topics.get(topic)
     if known is None:
         raise BrokerUnreachable(f"the source does not name {topic}.")
-    partition = FetchPartition(index, fetch_offset=offset, partition_max_bytes=FETCH_BYTES)
+    partition = FetchPartition(index, fetch_offset=offset, partition_max_bytes=max_bytes)
     topics = [FetchTopic(topic, known.topic_id or bytes(16), [partition])]
     request = FetchRequest(
         max_wait_ms=WAIT_MS,
         min_bytes=1,
-        max_bytes=FETCH_BYTES,
+        max_bytes=max_bytes,
         session_epoch=_NO_SESSION,
         topics=topics,
     )
