@@ -107,6 +107,11 @@ class Import:
             start_new_session=True,
         )
 
+    @property
+    def pid(self) -> int:
+        """The id of the driver's process."""
+        return self._process.pid
+
     @classmethod
     def begun(cls, mirror: Beside, bootstrap: str, *more: str) -> Import:
         """Begin an import before the mirrors can do anything."""
