@@ -39,7 +39,7 @@ def write_each(bootstrap: str, places: Sequence[Place]) -> None:
 
 async def _write_each(bootstrap: str, places: Sequence[Place]) -> None:
     async with opened_source(bootstrap, None) as cluster:
-        await cluster.refresh({topic for topic, _ in places})
+        await _refresh(cluster, places)
         left = list(places)
         while left:  # the broker hears of new topics one after another
             refused = await _write(cluster, left[:A_REQUEST])
@@ -65,7 +65,7 @@ async def _trickle(
 ) -> None:
     parts = [places[at : at + A_REQUEST] for at in range(0, len(places), A_REQUEST)]
     async with opened_source(bootstrap, None) as cluster:
-        await cluster.refresh({topic for topic, _ in places})
+        await _refresh(cluster, places)
         begun = trio.current_time()
         for number, part in enumerate(cycle(parts)):
             await trio.sleep_until(begun + number * every / len(parts))
@@ -73,6 +73,16 @@ async def _trickle(
                 return
             if refused := await _write(cluster, part):
                 raise RuntimeError(f"the source refused writes to {refused[:3]}")
+
+
+async def _refresh(cluster: ClassicCluster, places: Sequence[Place]) -> None:
+    """Read the metadata until it has all topics."""
+    names = {topic for topic, _ in places}
+    while True:
+        known = (await cluster.refresh(names)).topics
+        if all(name in known and known[name].partitions for name in names):
+            return
+        await trio.sleep(AGAIN_SECONDS)
 
 
 async def _write(cluster: ClassicCluster, places: Sequence[Place]) -> list[Place]:
