@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from tidegate_coordination.classic.source_bounds import Place
 
 from .link_mirror import HURRY_SECONDS
-from .switching import LOOK_SECONDS, SETTLE_SECONDS, STALL_SECONDS
+from .switching import IDLE_SECONDS, LOOK_SECONDS, SETTLE_SECONDS, STALL_SECONDS
 
 MIN_READ_BYTES: Final = 1 << 20
 """Of less the rate would say little."""
@@ -85,7 +85,7 @@ def estimate(sizes: Sequence[int | None], measured: Measured, given_mib: float) 
 def stall_seconds(measured: Measured) -> float:
     """Return how long a switch keeps writers waiting, if nothing goes wrong."""
     answers = METADATA_STEPS * measured.metadata_seconds + OFFSETS_STEPS * measured.offsets_seconds
-    waits = SETTLE_SECONDS + HURRY_SECONDS + 2 * LOOK_SECONDS
+    waits = IDLE_SECONDS + SETTLE_SECONDS + HURRY_SECONDS + 2 * LOOK_SECONDS
     return answers + waits + APPENDS * measured.append_seconds
 
 

@@ -152,8 +152,8 @@ def test_a_copy_takes_its_size_at_the_measured_rate() -> None:
 
 
 def test_a_stall_grows_with_the_answers_of_the_source() -> None:
-    assert stall_seconds(MEASURED) == pytest.approx(0.27)
-    assert switch_problem(0.27) == ""
+    assert stall_seconds(MEASURED) == pytest.approx(0.47)
+    assert switch_problem(0.47) == ""
     assert "switch in parts" in switch_problem(stall_seconds(Measured(0, 0, 0.7, 0.4, 0.01)))
 
 
@@ -184,7 +184,7 @@ def test_what_is_printed() -> None:
     assert "Read 4.0 MiB, of one partition of each topic, in 2.00 s" in shown
     assert "the CRCs of 7 batches are right" in shown
     assert "Copy: 8 MiB at 2 MiB/s: about 0.1 min, and 1 requests" in shown
-    assert "about 0.27 s without writes" in shown
+    assert "about 0.47 s without writes" in shown
     assert "PROBLEM t\\x1b: it is odd" in shown
     many = rehearsed_text(rehearsal_with([Problem("t", "odd")] * 53))
     assert "and 3 more" in many
