@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -19,16 +19,25 @@ NUMBER_BYTES: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Bulk:
-    """A topic with as much in each partition; record n of a partition bears n, and has offset n."""
+    """A topic with as much in each partition; record n of a partition bears n, and has offset n.
+
+    records: of a partition, from which those below `start` are deleted again.
+    """
 
     partitions: int
     records: int
     value_bytes: int
+    start: int = 0
+
+    @property
+    def count(self) -> int:
+        """The records of all partitions."""
+        return self.partitions * (self.records - self.start)
 
     @property
     def mib(self) -> float:
         """The size of all values."""
-        return self.partitions * self.records * self.value_bytes / (1 << 20)
+        return self.count * self.value_bytes / (1 << 20)
 
     @classmethod
     def of(cls, mib: int, partitions: int, value_bytes: int) -> Bulk:
@@ -61,6 +70,10 @@ class Bulk:
                 _produce(producer, value, partition)
         if producer.flush(RESULT_SECONDS):
             raise RuntimeError("the source did not take all records")
+        if self.start:
+            places = [TopicPartition(TOPIC, each, self.start) for each in range(self.partitions)]
+            for each in admin.delete_records(places).values():
+                each.result(RESULT_SECONDS)
 
 
 def _produce(producer: Producer, value: bytes, partition: int) -> None:
@@ -101,27 +114,30 @@ class Looker:
         """End it."""
         self._consumer.close()
 
-    def ends(self) -> list[int]:
-        """Return where the partitions end; 0 where there is no topic yet."""
-        if TOPIC not in self._consumer.list_topics(timeout=30).topics:
-            return [0]
-        return [self._end(each) for each in range(self._bulk.partitions)]
+    def count(self) -> int:
+        """Return how many records there are, by the bounds of the partitions."""
+        return sum(end - start for start, end in self._bounds())
 
-    def _end(self, partition: int) -> int:
+    def _bounds(self) -> list[tuple[int, int]]:
+        if TOPIC not in self._consumer.list_topics(timeout=30).topics:
+            return []
+        return [self._bounds_of(each) for each in range(self._bulk.partitions)]
+
+    def _bounds_of(self, partition: int) -> tuple[int, int]:
         place = TopicPartition(TOPIC, partition)
         try:
-            found = self._consumer.get_watermark_offsets(place, timeout=30)
-        except Exception:  # it is being made
-            return 0
-        return found[1] if found else 0
+            return self._consumer.get_watermark_offsets(place, timeout=30) or (0, 0)
+        except KafkaException:  # it is being made
+            return 0, 0
 
     def found(self) -> Found:
         """Read all of it."""
-        ends, result = self.ends(), Found()
-        seen = [bytearray(self._bulk.records) for _ in ends]
-        starts = [TopicPartition(TOPIC, each, 0) for each in range(len(ends))]
+        bounds, result = self._bounds(), Found()
+        seen = [bytearray(self._bulk.records) for _ in bounds]
+        starts = [TopicPartition(TOPIC, at, start) for at, (start, _) in enumerate(bounds)]
         self._consumer.assign(starts)
-        deadline, left = time.monotonic() + READ_SECONDS, {at for at, end in enumerate(ends) if end}
+        left = {at for at, (start, end) in enumerate(bounds) if end > start}
+        deadline = time.monotonic() + READ_SECONDS
         while left and time.monotonic() < deadline:
             for message in self._consumer.consume(10_000, 1.0):
                 if message.error() is not None:
@@ -134,7 +150,7 @@ class Looker:
                 result.doubled += seen[partition][number]
                 result.moved += number != offset
                 seen[partition][number] = 1
-                if offset >= ends[partition] - 1:
+                if offset >= bounds[partition][1] - 1:
                     left.discard(partition)
-        result.lost = sum(each.count(0) for each in seen)
+        result.lost = sum(each.count(0, self._bulk.start) for each in seen)
         return result

@@ -34,6 +34,8 @@ from migration.cpu import Share, shares
 from migration.importing import CLAIM_SECONDS, LINK, Beside, Import
 
 LOOK_SECONDS: Final = 0.25
+DELETED_SHARE: Final = 100
+"""A hundredth of the records is deleted at the source, as retention does it."""
 COPY_SECONDS: Final = 240.0
 STILL_SECONDS: Final = 5.0
 _ONE_COPY: Final = (
@@ -238,7 +240,8 @@ class Comparison:
     def __init__(self, source: broker.LocalBroker, options: Options) -> None:
         self._source = source
         self._options = options
-        self._bulk = Bulk.of(options.mib, options.partitions, options.value_bytes)
+        whole = Bulk.of(options.mib, options.partitions, options.value_bytes)
+        self._bulk = replace(whole, start=whole.records // DELETED_SHARE)
         self._makers: Sequence[Callable[[ExitStack, broker.LocalBroker], Copier]] = (
             ByLink,
             ByImport,
@@ -294,10 +297,10 @@ class Comparison:
 
     def _growth(self, looker: Looker) -> Iterator[int]:
         """Yield how many records are there, until all are."""
-        wanted = self._bulk.records * self._bulk.partitions
+        wanted = self._bulk.count
         latest = time.monotonic() + COPY_SECONDS
         while True:
-            total = sum(looker.ends())
+            total = looker.count()
             yield total
             if total >= wanted:
                 return
@@ -308,7 +311,7 @@ class Comparison:
     def _killed(self, make: Callable[[ExitStack, broker.LocalBroker], Copier]) -> Found:
         with ExitStack() as stack:
             copier = make(stack, self._source)
-            half = self._bulk.records * self._bulk.partitions // 2
+            half = self._bulk.count // 2
             with closing(Looker(copier.bootstrap, self._bulk)) as looker:
                 copier.begin()
                 for total in self._growth(looker):
@@ -326,11 +329,11 @@ class Comparison:
         """Wait until all is there, and nothing more comes."""
         for _ in self._growth(looker):
             pass
-        last, since = sum(looker.ends()), time.monotonic()
+        last, since = looker.count(), time.monotonic()
         latest = since + COPY_SECONDS
         while time.monotonic() - since < STILL_SECONDS and time.monotonic() < latest:
             time.sleep(LOOK_SECONDS)
-            total = sum(looker.ends())
+            total = looker.count()
             if total != last:
                 last, since = total, time.monotonic()
 
