@@ -108,10 +108,12 @@ def start(
     *,
     log_url: str = "",
     version: str = KAFKA_VERSION,
+    heap: str = kafka_broker.HEAP,
 ) -> Broker:
     """Return a running broker; `against` is tidegate, kafka or an address.
 
-    log_url: the metadata log of a gateway; "": SQLite in its folder.  version: of Apache Kafka.
+    log_url: the metadata log of a gateway; "": SQLite in its folder.  version, heap: of Apache
+    Kafka.
 
     Raises:
       StartFailed: it did not get ready.
@@ -123,7 +125,7 @@ def start(
     if against == "tidegate":
         broker = _tidegate(folder, settings or {}, log_url)
     else:
-        broker = _kafka(folder, settings or {}, version)
+        broker = _kafka(folder, settings or {}, version, heap)
     try:
         broker.start()
     except BaseException:
@@ -165,8 +167,8 @@ def _tidegate(folder: Path, settings: Mapping[str, str], log_url: str) -> LocalB
     return LocalBroker(command, port, folder)
 
 
-def _kafka(folder: Path, settings: Mapping[str, str], version: str) -> LocalBroker:
+def _kafka(folder: Path, settings: Mapping[str, str], version: str, heap: str) -> LocalBroker:
     port, controller_port = free_ports(2)
     node = kafka_broker.alone(port, controller_port)
-    command = kafka_broker.prepare(folder, node, settings, version=version)
+    command = kafka_broker.prepare(folder, node, settings, version=version, heap=heap)
     return LocalBroker(command, port, folder)

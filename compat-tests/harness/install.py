@@ -41,6 +41,11 @@ def kafka_jars(version: str = places.KAFKA_VERSION) -> Path:
     return _jars(f"kafka-jars-{version}", HERE / "migration" / "pom.xml", f"-Dkafka={version}")
 
 
+def mirror_maker_jars() -> Path:
+    """The folder with the jars of MirrorMaker 2 and what they need."""
+    return _jars("mirror-maker-jars", HERE / "migration" / "mirror-maker.xml")
+
+
 def counting_app() -> str:
     """The class path of java/CountingApp.java, compiled: Kafka Streams, and a log binding."""
     need("javac")

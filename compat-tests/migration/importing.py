@@ -14,13 +14,15 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -93,6 +95,19 @@ class Beside(Mirror):
         super().__init__("--data", str(self.data))
 
 
+@dataclass(slots=True)
+class CpuTime:
+    """The CPU time of a process, with its children that have ended."""
+
+    user_seconds: float = 0.0
+    system_seconds: float = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """Return both."""
+        return self.user_seconds + self.system_seconds
+
+
 class Import:
     """`tidegate pipeline import`, as a process."""
 
@@ -106,6 +121,20 @@ class Import:
             stderr=subprocess.PIPE,
             start_new_session=True,
         )
+
+    @property
+    def pid(self) -> int:
+        """The id of the driver's process."""
+        return self._process.pid
+
+    @contextmanager
+    def measured(self) -> Generator[CpuTime]:
+        """Measure the CPU of its whole life; it must end during the block, by `result`."""
+        used, before = CpuTime(), resource.getrusage(resource.RUSAGE_CHILDREN)
+        yield used
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        used.user_seconds = after.ru_utime - before.ru_utime
+        used.system_seconds = after.ru_stime - before.ru_stime
 
     @classmethod
     def begun(cls, mirror: Beside, bootstrap: str, *more: str) -> Import:

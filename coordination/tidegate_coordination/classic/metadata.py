@@ -84,6 +84,7 @@ class ClusterMetadata:
       cluster_id: None before the first answer, and if the brokers do not say.
       controller_id: NO_NODE for none.  With KRaft any broker, which forwards.
       fetched_at: time of the last answer, in seconds of the clock of the caller.
+      whole_at: of the last answer about all topics.
     """
 
     cluster_id: str | None = None
@@ -91,6 +92,7 @@ class ClusterMetadata:
     brokers: Mapping[int, Broker] = field(default_factory=dict[int, Broker])
     topics: Mapping[str, Topic] = field(default_factory=dict[str, Topic])
     fetched_at: float = float("-inf")
+    whole_at: float = float("-inf")
 
 
 def metadata_request(topics: Iterable[str] | None) -> MetadataRequest:
@@ -126,6 +128,7 @@ def updated(
         },
         kept if is_whole else {**known.topics, **kept},
         now,
+        now if is_whole else known.whole_at,
     )
 
 

@@ -30,6 +30,8 @@ EARLIEST_LOCAL: Final = -4
 _CONSUMER: Final = -1
 _DEBUGGER: Final = -2
 """Brokers answer a consumer with the high watermark, and everyone else with the log's end."""
+_UNCOMMITTED: Final = 0
+_COMMITTED: Final = 1
 # From version 1 on the answer is one offset.
 _MIN_VERSION: Final = 1
 _MIN_LOCAL_VERSION: Final = 8
@@ -82,6 +84,20 @@ async def source_offsets(
     return found
 
 
+async def stable_offsets(
+    cluster: ClassicCluster, places: Iterable[Place]
+) -> Mapping[Place, int | str]:
+    """Return where the first open transaction of each partition begins, or its end without one; or
+    why the source does not say.
+
+    The metadata must know the topics.
+    """
+    answers = await _asked(cluster, places, LATEST, _CONSUMER, isolation=_COMMITTED)
+    return {
+        place: each if isinstance(each, str) else each.offset for place, each in answers.items()
+    }
+
+
 async def source_ends(
     cluster: ClassicCluster, places: Iterable[Place]
 ) -> Mapping[Place, SourceEnd | str]:
@@ -111,7 +127,12 @@ def places_by_leader(
 
 
 async def _asked(
-    cluster: ClassicCluster, places: Iterable[Place], which: int, asker: int
+    cluster: ClassicCluster,
+    places: Iterable[Place],
+    which: int,
+    asker: int,
+    *,
+    isolation: int = _UNCOMMITTED,
 ) -> Mapping[Place, SourceEnd | str]:
     """Ask the leaders; where one does not lead any more, look who leads, and ask that one.
 
@@ -121,7 +142,7 @@ async def _asked(
     left = list(places)
     latest = trio.current_time() + AGAIN_SECONDS
     for _ in range(TRIES):
-        answers = await _asked_once(cluster, left, which, asker)
+        answers = await _asked_once(cluster, left, which, asker, isolation)
         left = [place for place, each in answers.items() if _may_have_moved(each)]
         for place, each in answers.items():
             found[place] = str(each) if isinstance(each, ClassicError) else each
@@ -138,13 +159,13 @@ def _may_have_moved(answer: SourceEnd | str | ClassicError) -> bool:
 
 
 async def _asked_once(
-    cluster: ClassicCluster, places: Iterable[Place], which: int, asker: int
+    cluster: ClassicCluster, places: Iterable[Place], which: int, asker: int, isolation: int
 ) -> Mapping[Place, SourceEnd | str | ClassicError]:
     found: dict[Place, SourceEnd | str | ClassicError] = {}
     by_leader, without = places_by_leader(cluster, places)
     found |= dict.fromkeys(without, NO_LEADER)
     for node_id, theirs in by_leader.items():
-        request = _request(theirs, which, asker)
+        request = _request(theirs, which, asker, isolation)
         try:
             connection = await cluster.connection(node_id)
             answer: ListOffsetsResponse = await connection.call(
@@ -162,9 +183,11 @@ async def _asked_once(
     return found
 
 
-def _request(places: Iterable[Place], which: int, asker: int = _CONSUMER) -> ListOffsetsRequest:
+def _request(
+    places: Iterable[Place], which: int, asker: int = _CONSUMER, isolation: int = _UNCOMMITTED
+) -> ListOffsetsRequest:
     by_topic: defaultdict[str, list[ListOffsetsPartition]] = defaultdict(list)
     for topic, index in places:
         by_topic[topic].append(ListOffsetsPartition(index, timestamp=which))
     topics = [ListOffsetsTopic(name, partitions) for name, partitions in by_topic.items()]
-    return ListOffsetsRequest(asker, topics=topics)
+    return ListOffsetsRequest(asker, isolation, topics=topics)

@@ -58,7 +58,8 @@ OWN_SETTINGS = (
          " given for a link: PLAINTEXT."),
     _own("link.fetch.wait.ms", _INT, 1000, between(1, 60_000),
          "How long the source of a link waits for 256 KiB of new records before it answers a fetch;"
-         " so far may mirrored topics be behind."),
+         " so far may mirrored topics be behind.  A fetch of more than 100 partitions is answered"
+         " at once, and the gateway waits before the next one."),
     _own("link.forward.bytes.max", _LONG, 64 * _MIB, at_least(_MIB),
          "Bytes of batches that this gateway forwards to sources of links and that lack an answer;"
          " above it, the next such Produce request waits."),

@@ -82,6 +82,7 @@ class Coordinator:
         self._barriers = Barriers(self._decider, self.route, self._patience)
         self._loop = Loop(self._decider, self._barriers, self._liveness, self.standstill)
         self.max_entry_bytes = log.capabilities.max_entry_bytes
+        self.typical_append_seconds = log.capabilities.typical_append_seconds
 
     @property
     def incarnation(self) -> int:

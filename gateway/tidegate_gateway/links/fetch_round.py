@@ -18,10 +18,20 @@ from .partition_mirror import PartitionMirror
 MAX_BYTES: Final = 8 << 20
 PARTITION_BYTES: Final = 1 << 20
 MIN_BYTES: Final = 256 << 10
+MAX_WAITING_PARTITIONS: Final = 100
+"""A broker looks at all partitions of a fetch that waits whenever one of them gets a batch, and
+twice if none does; so it is spared to wait for more.
+"""
 _EPOCHS_SINCE: Final = 12
 """From this version of Fetch on, a source says where its history parts from the copy's."""
 _NO_EPOCH: Final = -1
 _NO_SESSION: Final = -1
+
+
+def record_bytes(response: FetchResponse) -> int:
+    """Return the bytes of records in an answer."""
+    parts = (data.records for topic in response.responses for data in topic.partitions)
+    return sum(len(each) for each in parts if each)
 
 
 class Asked(NamedTuple):
@@ -39,6 +49,11 @@ class Asked(NamedTuple):
 def asked_now(mirrors: Sequence[PartitionMirror]) -> list[Asked]:
     """Return the partitions with their present positions."""
     return [Asked(each, each.position) for each in mirrors]
+
+
+def is_polled(asked: Sequence[Asked]) -> bool:
+    """Return whether the source shall answer at once, and the mirror wait between its fetches."""
+    return len(asked) > MAX_WAITING_PARTITIONS
 
 
 def fetch_request(
@@ -80,12 +95,17 @@ def answers(
     asked: Sequence[Asked], response: FetchResponse
 ) -> Iterator[tuple[Asked, PartitionData]]:
     """Yield each partition with its part of the answer; other parts are dropped."""
-    by_id = {(each.mirror.topic.topic_id, each.mirror.index): each for each in asked}
-    by_name = {(each.mirror.topic.name, each.mirror.index): each for each in asked}
+    is_named = any(topic.topic for topic in response.responses)  # before version 13
+    known = {
+        (
+            each.mirror.topic.name if is_named else each.mirror.topic.topic_id,
+            each.mirror.index,
+        ): each
+        for each in asked
+    }
     for topic in response.responses:
+        key = topic.topic if is_named else topic.topic_id
         for data in topic.partitions:
-            found = by_name.get((topic.topic, data.partition_index))
-            if not topic.topic:
-                found = by_id.get((topic.topic_id, data.partition_index))
+            found = known.get((key, data.partition_index))
             if found is not None:
                 yield found, data

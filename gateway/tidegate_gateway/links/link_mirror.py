@@ -16,7 +16,6 @@ import trio
 from tidegate_coordination.classic.cluster import ClassicCluster
 from tidegate_coordination.classic.errors import AnotherCluster, ClassicError, Refused, Unsupported
 from tidegate_coordination.classic.fetched_batches import BadBatch, fetched_batches
-from tidegate_coordination.classic.metadata import topic_id_of
 from tidegate_coordination.classic.source_bounds import (
     EARLIEST,
     EARLIEST_LOCAL,
@@ -34,14 +33,23 @@ from tidegate_protocol.messages.fetch import FetchResponse, PartitionData
 
 from ..produce.wal_writer import WalWriter
 from .assignment import candidates, mirrored_by, mirrored_topics
-from .fetch_round import MIN_BYTES, Asked, answers, asked_now, fetch_request
+from .fetch_round import (
+    MIN_BYTES,
+    Asked,
+    answers,
+    asked_now,
+    fetch_request,
+    is_polled,
+    record_bytes,
+)
+from .leaders import MOVED, Leaders
 from .mirror_tokens import MirrorBytes, write
 from .partition_mirror import PartitionMirror
 
 _log = structlog.get_logger("tidegate.links")
 
 ASSIGN_SECONDS: Final = 0.5
-REFRESH_SECONDS: Final = 10.0
+REFRESH_SECONDS: Final = 15.0
 IDLE_SECONDS: Final = 0.2
 ROUNDS_TO_BELIEVE: Final = 2
 """So often must the source's end be above a partition without a batch."""
@@ -49,20 +57,6 @@ MAX_PARTITIONS_PER_FETCH: Final = 2_000
 HURRY_SECONDS: Final = 0.02
 _FETCHES: Final = "fetches"
 _HURRIED_FETCHES: Final = "hurried fetches"
-_MOVED: Final = frozenset(
-    {
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.UNKNOWN_TOPIC_ID,
-        ErrorCode.INCONSISTENT_TOPIC_ID,
-        ErrorCode.FENCED_LEADER_EPOCH,
-        ErrorCode.UNKNOWN_LEADER_EPOCH,
-        ErrorCode.LEADER_NOT_AVAILABLE,
-        ErrorCode.KAFKA_STORAGE_ERROR,
-        ErrorCode.REPLICA_NOT_AVAILABLE,
-        ErrorCode.OFFSET_NOT_AVAILABLE,
-    }
-)
 
 
 class LinkMirror:
@@ -89,6 +83,7 @@ class LinkMirror:
         self._link = link
         self._cluster = cluster
         self._wait_seconds = wait_seconds
+        self._leaders = Leaders(link.cluster_id)
         self._fetched: dict[int, trio.CancelScope] = {}  # by broker
         self._waiting: dict[int, trio.CancelScope] = {}  # for the answer to a fetch, by broker
         self._assigned_as_of: tuple[object, ...] = ()
@@ -105,8 +100,8 @@ class LinkMirror:
                 else:
                     await self._rewind()
                 # A broker may have answered before it heard of a topic or of a leader.
-                is_old = trio.current_time() - self._refreshed_at > REFRESH_SECONDS
-                if self._is_stale or is_old:
+                looked_at = max(self._refreshed_at, self._cluster.metadata.whole_at)
+                if self._is_stale or trio.current_time() - looked_at > REFRESH_SECONDS:
                     await self._refresh()
                 self._start_fetching(nursery)
                 await trio.sleep(ASSIGN_SECONDS)
@@ -131,6 +126,7 @@ class LinkMirror:
         if as_of == self._assigned_as_of:
             return
         self._assigned_as_of = as_of
+        self._leaders.forget()
         mine = mirrored_by(self._state, self._link.name, self._coordinator.incarnation, gateways)
         for number in self.mirrors.keys() - mine.keys():
             del self.mirrors[number]
@@ -146,7 +142,7 @@ class LinkMirror:
 
     async def _rewind(self) -> None:
         """Let the partitions with a refused batch begin again where they end now."""
-        lost = [each for each in self.mirrors.values() if each.may_rewind]
+        lost = [each for each in self.mirrors.values() if each.is_lost and each.may_rewind]
         if not lost:
             return
         try:
@@ -183,27 +179,11 @@ class LinkMirror:
 
     def _led_by(self, node_id: int, now: float) -> list[PartitionMirror]:
         """Return the partitions to fetch from a broker, those that waited longest first."""
-        topics = self._cluster.metadata.topics
-        found: list[PartitionMirror] = []
-        for mirror in self.mirrors.values():
-            topic = topics.get(mirror.topic.name)
-            if not mirror.is_due(now):
-                continue
-            if topic is None:
-                self._is_stale = True
-                mirror.pause(now, "the source does not name the topic")
-                continue
-            if topic_id_of(topic, self._link.cluster_id) != mirror.topic.topic_id:
-                mirror.pause(now, "the source has another topic of this name now")
-                self._is_stale = True
-                continue
-            partition = topic.partitions.get(mirror.index)
-            if partition is None or partition.leader_id not in self._cluster.metadata.brokers:
-                self._is_stale = True
-                mirror.pause(now, "the partition has no leader at the source")
-            elif partition.leader_id == node_id:
-                found.append(mirror)
-        return found[:MAX_PARTITIONS_PER_FETCH]
+        self._leaders.look(self._cluster.metadata, self.mirrors)
+        for mirror, why in self._leaders.without(now):
+            self._is_stale = True
+            mirror.pause(now, why)
+        return self._leaders.due(node_id, now, MAX_PARTITIONS_PER_FETCH)
 
     # -- fetching ----------------------------------------------------------------------------------
 
@@ -226,28 +206,37 @@ class LinkMirror:
                     continue
                 if response is not None:
                     await self._take_all(asked, response)
-                    self._rotate(asked)
+                    self._rotate(node_id, asked)
+                    if is_polled(asked) and record_bytes(response) < MIN_BYTES:
+                        await self._pause(node_id)
+
+    async def _pause(self, node_id: int) -> None:
+        """Wait here for more records, for as long as the source would."""
+        with trio.CancelScope() as self._waiting[node_id]:
+            await trio.sleep(HURRY_SECONDS if self._is_hurried else self._wait_seconds)
 
     async def _fetch(self, node_id: int, asked: Sequence[Asked]) -> FetchResponse:
         max_bytes = self._held.share_of(len(self._fetched))
         lane, wait_seconds, min_bytes = _FETCHES, self._wait_seconds, MIN_BYTES
         if self._is_hurried:  # the broker answers the fetches of a connection one after another
             lane, wait_seconds, min_bytes = _HURRIED_FETCHES, HURRY_SECONDS, 1
+        if is_polled(asked):
+            wait_seconds = 0.0
         connection = await self._cluster.connection(node_id, lane)
         response: FetchResponse = await connection.call(
             "Fetch",
             lambda version: fetch_request(asked, version, wait_seconds, max_bytes, min_bytes),
-            wait_seconds=self._wait_seconds,
+            wait_seconds=wait_seconds,
         )
         return response
 
-    def _rotate(self, asked: Sequence[Asked]) -> None:
+    def _rotate(self, node_id: int, asked: Sequence[Asked]) -> None:
         """Put partitions that had a turn last: those that gave batches, or all of a full fetch."""
         is_full = len(asked) == MAX_PARTITIONS_PER_FETCH
         for mirror, position in asked:
             had_turn = is_full or mirror.position != position
-            if had_turn and self.mirrors.get(mirror.number) is mirror:
-                self.mirrors[mirror.number] = self.mirrors.pop(mirror.number)
+            if had_turn:
+                self._leaders.had_turn(node_id, mirror)
 
     def _note_all(self, mirrors: Sequence[PartitionMirror], problem: str) -> None:
         self._is_stale = True
@@ -279,7 +268,7 @@ class LinkMirror:
         if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             return await self._out_of_range(mirror)
         if data.error_code:
-            self._is_stale |= data.error_code in _MOVED
+            self._is_stale |= data.error_code in MOVED
             text = str(Refused("Fetch", data.error_code))
             return mirror.pause(trio.current_time(), text)
         if data.diverging_epoch is not None and data.diverging_epoch.epoch >= 0:
@@ -385,9 +374,10 @@ class LinkMirror:
 
     def _later_start(self, mirror: PartitionMirror) -> list[Placing]:
         """Return the placing that follows the source's log start, if it has risen."""
-        partition = self._partition(mirror)
         start = mirror.source_start
-        if partition is None or not partition.log_start < start <= partition.next_offset:
+        if start <= 0 or not (partition := self._partition(mirror)):
+            return []
+        if not partition.log_start < start <= partition.next_offset:
             return []
         return [Placing(mirror.topic.topic_id, mirror.index, ANY_END, start, -1)]
 

@@ -9,6 +9,9 @@ topic to which gateways write back.
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Sequence
+from math import ceil
 from typing import Final
 
 import structlog
@@ -32,6 +35,10 @@ from .source_fence import FENCED_LIMIT, limits_of, set_limits
 _log = structlog.get_logger("tidegate.links")
 
 LOOK_SECONDS: Final = 1.0
+LOOKS_A_ROUND: Final = 8
+"""Many topics are looked at in portions, each topic within so many looks."""
+MIN_PORTION: Final = 20
+"""Topics of a look, at least."""
 CALL_SECONDS: Final = 2.0
 WATCHED_MS: Final = 3_600_000
 """So long, in log time, a topic whose fence was lifted is looked after."""
@@ -46,6 +53,7 @@ class SourceWatch:
         self._state = coordinator.state
         self._link = link
         self._cluster = cluster
+        self._looked_at = ""  # the last topic of the last portion
 
     async def run(self) -> None:
         """Look again and again, until cancelled."""
@@ -67,21 +75,26 @@ class SourceWatch:
 
     async def _look(self) -> None:
         switched = list(unfinished_switches(self._state, self._link.name).values())
-        watched = [each for each, _ in switched] + reopened_topics(self._state, self._link.name)
+        watched = {each.name: each for each, _ in switched}
+        watched |= {each.name: each for each in reopened_topics(self._state, self._link.name)}
+        self.strays = {place: count for place, count in self.strays.items() if place[0] in watched}
         if not watched:
-            self.strays = {}
             return
-        metadata = await self._cluster.refresh([each.name for each in watched])
+        names = portion(sorted(watched), self._looked_at)
+        self._looked_at = names[-1]
+        metadata = await self._cluster.refresh(names)
         there = {
-            each.name
-            for each in watched
-            if (found := metadata.topics.get(each.name)) is not None
-            and topic_id_of(found, self._link.cluster_id) == each.topic_id
+            name
+            for name in names
+            if (found := metadata.topics.get(name)) is not None
+            and topic_id_of(found, self._link.cluster_id) == watched[name].topic_id
         }
-        await self._look_for_strays([each for each in switched if each[0].name in there])
+        strays = await self._strays_of([each for each in switched if each[0].name in there])
+        kept = {place: count for place, count in self.strays.items() if place[0] not in names}
+        self.strays = {**kept, **strays}
         await self._keep_fences(there)
 
-    async def _look_for_strays(self, switched: list[tuple[Topic, Switched]]) -> None:
+    async def _strays_of(self, switched: list[tuple[Topic, Switched]]) -> dict[Place, int]:
         places = {
             (topic.name, index): self._end(topic, each, index)
             for topic, each in switched
@@ -103,7 +116,7 @@ class SourceWatch:
                     first_offset=places[name, index],
                     records=count,
                 )
-        self.strays = found
+        return found
 
     def _end(self, topic: Topic, switched: Switched, index: int) -> int:
         """Return below which offset the source has nothing that is not here, as far as is known.
@@ -122,6 +135,15 @@ class SourceWatch:
             with trio.move_on_after(CALL_SECONDS):
                 await set_limits(self._cluster, wrong)
                 _log.warning("the source's fences are mended", link=self._link.name, limits=wrong)
+
+
+def portion(names: Sequence[str], after: str) -> Sequence[str]:
+    """Return the topics of a look.  names: of all, in order; after: the last of the look before."""
+    size = max(MIN_PORTION, ceil(len(names) / LOOKS_A_ROUND))
+    start = bisect_right(names, after)
+    if len(names) <= size or start == len(names):
+        start = 0
+    return names[start : start + size]
 
 
 def reopened_topics(state: ClusterState, link: str) -> list[Topic]:

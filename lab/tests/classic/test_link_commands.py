@@ -22,7 +22,7 @@ from tidegate_coordination.rules.mirrors import LinkRefusal
 from tidegate_coordination.state.links import Link
 from tidegate_gateway.cli.link import text
 from tidegate_gateway.links.survey import candidates_of, findings
-from tidegate_gateway.links.verifying import compared
+from tidegate_gateway.links.verifying import Sides
 from tidegate_runtime.settings_texts import BadSource
 from tidegate_simulation.classic import rights
 from tidegate_simulation.classic.dial import ClassicServers
@@ -113,12 +113,16 @@ async def test_verify_finds_what_was_changed_since_at_the_source(
         seen: list[int] = []
         async with client_of(world.servers) as source:
             await source.refresh(["t"])
-            same = await compared(source, source, "t", 0, by_record=False, on_bytes=seen.append)
+            sides = Sides(source, source, by_record=False, on_bytes=seen.append)
+            same, empty = await sides.compared([("t", 0), ("t", 1)])
+            assert (empty.difference, empty.items) == ("", 0)
             assert (same.difference, same.items) == ("", 2)
             assert sum(seen) == sum(len(each.raw) for each in log.batches)
             world.source.rights.denied.add(Denial(rights.READ, rights.TOPIC))
-            refused = await compared(source, source, "t", 0, by_record=False, on_bytes=seen.append)
+            [refused] = await sides.compared([("t", 0)])
             assert "TOPIC_AUTHORIZATION_FAILED" in refused.difference
+            [unknown] = await sides.compared([("nothing", 0)])
+            assert unknown.difference == "it has no leader"
 
 
 async def test_the_page_of_links(autojump_clock: MockClock) -> None:

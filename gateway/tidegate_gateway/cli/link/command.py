@@ -73,6 +73,14 @@ def plan_link(
         float,
         typer.Option(min=0.1, metavar="MIB", help="MiB a second, for the estimate of the time."),
     ] = 50.0,
+    rehearse: Annotated[
+        bool,
+        typer.Option(
+            "--rehearse",
+            help="Read a part of each topic, check it, and estimate from that what copy and switch"
+            " take.",
+        ),
+    ] = False,
     client_properties: Properties = None,
     data: DataOfCluster = Path("tidegate-data"),
     log: LogThatExists = None,
@@ -80,14 +88,16 @@ def plan_link(
 ) -> None:
     """Show the topics that a link mirrors or would mirror, their sizes, and what stands in the way.
 
-    It changes nothing. The exit code is 1 if a topic cannot be mirrored.
+    It changes nothing. With --rehearse it reads 64 MiB at most, but for one batch of each topic.
+    The exit code is 1 if a topic cannot be mirrored, or a rehearsal names a problem.
     """
     from ..existing_cluster import ClusterOptions
     from .looks import LookOptions, run_plan
 
     options = LookOptions(name, bootstrap_servers, tuple(topics or ()), client_properties)
     cluster = ClusterOptions(data, log)
-    raise typer.Exit(run_plan(cluster, options, mib_per_second=rate, as_json=json))
+    code = run_plan(cluster, options, mib_per_second=rate, rehearses=rehearse, as_json=json)
+    raise typer.Exit(code)
 
 
 @app.command("add")

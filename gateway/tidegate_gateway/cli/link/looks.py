@@ -20,6 +20,7 @@ from ...name_patterns import BadPattern
 from ..existing_cluster import NOT_DONE, ClusterOptions, opened_cluster, run_told
 from ..table import aligned, mark, printable
 from .commands import known_link
+from .rehearsed import Rehearsed, rehearsal_of, rehearsed_dict, rehearsed_text
 
 _MIB: Final = 1 << 20
 
@@ -76,27 +77,43 @@ def _check_json(found: Sequence[Finding]) -> str:
 
 
 def run_plan(
-    cluster: ClusterOptions, options: LookOptions, *, mib_per_second: float, as_json: bool
+    cluster: ClusterOptions,
+    options: LookOptions,
+    *,
+    mib_per_second: float,
+    rehearses: bool,
+    as_json: bool,
 ) -> int:
     """Print the topics, their sizes, and how long the copy may take; return the exit code."""
 
     async def work() -> int:
         async with opened_cluster(cluster) as coordinator:
             link = _link(coordinator.state, options)
+            rehearsed: Rehearsed | None = None
             try:
                 async with opened_source(
                     link.bootstrap_servers, options.client_properties
                 ) as source:
                     found = await candidates_of(source, link, coordinator.state)
+                    if rehearses:
+                        append_seconds = coordinator.typical_append_seconds
+                        rehearsed = await rehearsal_of(
+                            source, found, mib_per_second, append_seconds
+                        )
             except ClassicError as error:
                 raise BadSource(str(error)) from None
-        print(_plan_json(found) if as_json else _plan_text(found, mib_per_second))
-        return NOT_DONE if any(each.obstacle for each in found) else 0
+        if as_json:
+            print(_plan_json(found, rehearsed))
+        else:
+            print(_plan_text(found, mib_per_second if rehearsed is None else None))
+            print(rehearsed_text(rehearsed) if rehearsed is not None else "", end="")
+        is_well = rehearsed is None or not rehearsed.problems
+        return 0 if is_well and not any(each.obstacle for each in found) else NOT_DONE
 
     return run_told(work)
 
 
-def _plan_text(found: Sequence[Candidate], mib_per_second: float) -> str:
+def _plan_text(found: Sequence[Candidate], mib_per_second: float | None) -> str:
     if not found:
         return "No topic of the source matches."
     cells = [("topic", "partitions", "offsets", "MiB", "")]
@@ -114,13 +131,13 @@ def _plan_text(found: Sequence[Candidate], mib_per_second: float) -> str:
     sizes = [each.size_bytes for each in found if not each.is_mirrored and not each.obstacle]
     known = [each for each in sizes if each is not None]
     lines.append(f"{len(found)} topics, {sum(each.partitions for each in found)} partitions.")
-    if sizes and len(known) == len(sizes):
+    if sizes and len(known) == len(sizes) and mib_per_second is not None:
         total = sum(known) / _MIB
         minutes = total / mib_per_second / 60
         lines.append(
             f"New ones hold {total:.0f} MiB: about {minutes:.1f} min at {mib_per_second:g} MiB/s."
         )
-    elif sizes:
+    elif sizes and len(known) < len(sizes):
         lines.append("Their size needs the right to DESCRIBE the source's cluster.")
     return "\n".join(lines)
 
@@ -131,5 +148,8 @@ def _standing(candidate: Candidate) -> str:
     return "mirrored" if candidate.is_mirrored else "new"
 
 
-def _plan_json(found: Sequence[Candidate]) -> str:
-    return json.dumps([asdict(each) for each in found])
+def _plan_json(found: Sequence[Candidate], rehearsed: Rehearsed | None) -> str:
+    topics = [asdict(each) for each in found]
+    if rehearsed is None:
+        return json.dumps(topics)
+    return json.dumps({"topics": topics, "rehearsal": rehearsed_dict(rehearsed)})

@@ -16,7 +16,7 @@ from tidegate_coordination.state.topics import Topic
 from tidegate_runtime.settings_texts import BadSource
 
 from ...links.comparison import Comparison
-from ...links.verifying import compared
+from ...links.verifying import Sides
 from ..bar import BytesBar
 from ..existing_cluster import NOT_DONE, ClusterOptions, opened_cluster, run_told
 from ..table import aligned, printable
@@ -100,22 +100,9 @@ async def _compare(
                 await each.refresh(names)
     except ClassicError as error:
         raise BadSource(str(error)) from None
-    return [
-        Verified(
-            topic.name,
-            index,
-            await compared(
-                source,
-                copy,
-                topic.name,
-                index,
-                by_record=options.by_record,
-                on_bytes=bar.add,
-            ),
-        )
-        for topic in topics
-        for index in range(len(topic.partition_numbers))
-    ]
+    places = [(each.name, at) for each in topics for at in range(len(each.partition_numbers))]
+    found = await Sides(source, copy, options.by_record, bar.add).compared(places)
+    return [Verified(*place, each) for place, each in zip(places, found, strict=True)]
 
 
 def _text(seen: Sequence[Verified], *, by_record: bool) -> str:
