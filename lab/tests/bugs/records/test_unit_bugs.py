@@ -9,7 +9,7 @@ import pytest
 
 from tests.worlds.planted_bugs import Plant, must_be_found
 from tidegate_coordination.state.link_groups import LinkGroupTable
-from tidegate_gateway.links import unit_plan
+from tidegate_gateway.links.group_move import group_at_source
 from tidegate_gateway.requests.transactions.forwarded import ForwardedEndTxn
 
 JUDGED = {"remote transaction"}
@@ -25,15 +25,13 @@ def commits_what_was_to_be_aborted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def leaves_offsets_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = unit_plan.group_at_source
-
     async def without(*parts: Any) -> Any:
-        found = await real(*parts)
+        found = await group_at_source(*parts)
         if isinstance(found, str):
             return found
         return found._replace(group=replace(found.group, offsets=()))
 
-    monkeypatch.setattr(unit_plan, "group_at_source", without)
+    monkeypatch.setattr("tidegate_gateway.links.unit_plan.group_at_source", without)
 
 
 def forwards_ids_that_have_moved(monkeypatch: pytest.MonkeyPatch) -> None:
