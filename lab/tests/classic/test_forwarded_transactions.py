@@ -173,10 +173,31 @@ async def test_clients_speak_the_version_of_the_source(
 ) -> None:
     async with mirroring() as world:
         await linked(world, version)
-        request = av.ApiVersionsRequest("test", "1")
-        answer = await call(world, "ApiVersions", 4, request)
-        features = {each.name: each.max_version_level for each in answer.finalized_features}
-        assert features.get("transaction.version") == told
+        assert await told_version(world) == told
+        await switch(world, Unit(("t",), (), ("x*",)))
+        assert await told_version(world) == 2
+
+
+async def test_a_forwarded_batch_needs_no_look_at_the_log(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with mirroring() as world:
+        await linked(world, 1)
+        producer = await init(world)
+        assert await add(world, producer) == E.NONE
+
+        async def catch_up() -> None:
+            raise AssertionError("it reads the log")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(world.gateways[0].gateway.coordinator, "catch_up", catch_up)
+            assert await write(world, producer, 0, version=11) == E.NONE
+
+
+async def told_version(world: World) -> int | None:
+    answer = await call(world, "ApiVersions", 4, av.ApiVersionsRequest("test", "1"))
+    features = {each.name: each.max_version_level for each in answer.finalized_features}
+    return features.get("transaction.version")
 
 
 async def test_tools_see_ids_at_the_source(autojump_clock: MockClock) -> None:

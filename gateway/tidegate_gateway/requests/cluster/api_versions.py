@@ -81,5 +81,11 @@ class ApiVersions:
         )
 
     def _versions_of_sources(self) -> list[int]:
-        links = self.state.links.with_ids
-        return [TRANSACTION_VERSION, *(each.transaction_version for each in links)]
+        """Return those of sources that still have transactional ids which gateways forward."""
+        moved = self.state.link_groups.moved_ids
+        left = (
+            each
+            for each in self.state.links.with_ids
+            if not moved.get(each.name, set()).issuperset(each.transactional_ids)
+        )
+        return [TRANSACTION_VERSION, *(each.transaction_version for each in left)]

@@ -198,7 +198,7 @@ class Produce:
         name = request.transactional_id
         if name is None:
             return None
-        if self.coordinator.state.link_groups.link_of_id(name):
+        if self._is_elsewhere(name):
             return ErrorCode.TOPIC_AUTHORIZATION_FAILED, ELSEWHERE_TEXT
         transactions = self.coordinator.state.transactions
         producers = transactional_producers(request)
@@ -212,6 +212,10 @@ class Produce:
                 return ErrorCode.INVALID_PRODUCER_ID_MAPPING, text
         return None
 
+    def _is_elsewhere(self, transactional_id: str) -> bool:
+        """Return whether an id is at the source of a link."""
+        return bool(self.coordinator.state.link_groups.link_of_id(transactional_id))
+
     async def _flags(self, connection: Connection, request: ProduceRequest, version: int) -> int:
         """Return the flags of a request's transactional batches; see BatchFacts.
 
@@ -220,7 +224,7 @@ class Produce:
         """
         name = request.transactional_id
         flags = transactional_flags(name, version)
-        if name is None or flags & MAY_ADD:
+        if name is None or flags & MAY_ADD or self._is_elsewhere(name):
             return flags
         state = self.coordinator.state
         if not is_known(state, name, partition_numbers(state.topics, request)):
