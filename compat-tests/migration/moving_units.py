@@ -68,6 +68,11 @@ class UnitRound(CopyRound):
         self.lifted: list[str] = []
         self._moved_ms: tuple[int, int] | None = None
 
+    @property
+    def is_moved(self) -> bool:
+        """Whether the unit is at the gateways."""
+        return self._moved_ms is not None
+
     @staticmethod
     def ids_of(number: int) -> str:
         """Those of other rounds are this cluster's."""
@@ -158,18 +163,19 @@ class UnitRound(CopyRound):
         return done
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description="transactional copiers move from Kafka")
-    parser.add_argument("--rounds", type=int, default=4)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--clients", default=",".join(COPIERS), help="by comma")
-    parser.add_argument("--messages", type=int, default=60_000, help="of a round")
-    parser.add_argument("--hurt", action="store_true", help="kill -9 of gateways and copiers")
-    parser.add_argument("--aborts", action="store_true", help="copiers abort by chance")
-    parser.add_argument("--brokers", type=int, choices=(1, kafka_cluster.NODES), default=1)
-    parser.add_argument("--kafka", default=KAFKA_VERSION, help="the source's release")
-    parser.add_argument("--folder", type=Path, help="where logs and data stay (an empty one)")
-    return parser
+def parser() -> argparse.ArgumentParser:
+    """Return the command line."""
+    made = argparse.ArgumentParser(description="transactional copiers move from Kafka")
+    made.add_argument("--rounds", type=int, default=4)
+    made.add_argument("--seed", type=int, default=1)
+    made.add_argument("--clients", default=",".join(COPIERS), help="by comma")
+    made.add_argument("--messages", type=int, default=60_000, help="of a round")
+    made.add_argument("--hurt", action="store_true", help="kill -9 of gateways and copiers")
+    made.add_argument("--aborts", action="store_true", help="copiers abort by chance")
+    made.add_argument("--brokers", type=int, choices=(1, kafka_cluster.NODES), default=1)
+    made.add_argument("--kafka", default=KAFKA_VERSION, help="the source's release")
+    made.add_argument("--folder", type=Path, help="where logs and data stay (an empty one)")
+    return made
 
 
 def unit_run(given: argparse.Namespace, folder: Path, say: Say) -> Result:
@@ -199,11 +205,15 @@ def unit_run(given: argparse.Namespace, folder: Path, say: Say) -> Result:
 
 @dataclass(slots=True)
 class Result:
-    """What all rounds found.  stalls_ms: longest times between two commits around each move."""
+    """What all rounds found.
+
+    moved: units.  stalls_ms: longest times between two commits around each move.
+    """
 
     figures: Figures
     stalls_ms: list[int] = field(default_factory=list)
     lifted: list[str] = field(default_factory=list)
+    moved: int = 0
 
     def take(self, each: UnitRound) -> None:
         """Run a round."""
@@ -211,6 +221,7 @@ class Result:
         self.figures.problems += each.problems
         self.stalls_ms = sorted([*self.stalls_ms, *each.stalls_ms])
         self.lifted += each.lifted
+        self.moved += each.is_moved
 
     def text(self) -> str:
         """Return it for people."""
@@ -218,7 +229,7 @@ class Result:
         return "\n".join(
             [
                 table(self.figures),
-                f"{len(self.figures.rounds)} units moved, {len(self.lifted)} tries lifted",
+                f"{self.moved} units moved, {len(self.lifted)} tries lifted",
                 f"between two commits: p50 {stalls[len(stalls) // 2]} ms, at most {stalls[-1]} ms",
                 *(self.figures.problems or ["promises kept"]),
             ]
@@ -227,13 +238,12 @@ class Result:
 
 def main() -> int:
     """Run the command line."""
-    parser = _parser()
-    given = parser.parse_args()
+    given = parser().parse_args()
     for client in given.clients.split(","):
         try:
             COPIERS[client](WORK)
         except install.MissingTool as missing:
-            parser.error(f"{client} cannot run here: {missing}")
+            parser().error(f"{client} cannot run here: {missing}")
 
     def say(line: str) -> None:
         print(line, file=sys.stderr, flush=True)
