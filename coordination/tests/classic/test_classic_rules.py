@@ -27,10 +27,13 @@ from tidegate_coordination.classic.retries import (
     may_repeat,
 )
 from tidegate_protocol.error_codes import ErrorCode as E
+from tidegate_protocol.messages import add_partitions_to_txn as ap
 from tidegate_protocol.messages import create_topics as ct
+from tidegate_protocol.messages import describe_transactions as dt
 from tidegate_protocol.messages import list_offsets as lo
 from tidegate_protocol.messages import metadata as me
 from tidegate_protocol.messages import produce as pr
+from tidegate_protocol.messages import txn_offset_commit as tc
 
 KINDS = {
     E.NOT_LEADER_OR_FOLLOWER: Kind.RETRIABLE,
@@ -92,6 +95,35 @@ RESPONSES: list[tuple[str, Any, set[int]]] = [
     ("Produce", produced(0, 6), {6}),
     ("CreateTopics", ct.CreateTopicsResponse(topics=[ct.CreatableTopicResult("t")]), set()),
     ("Metadata", me.MetadataResponse(error_code=7), {7}),
+    (
+        "AddPartitionsToTxn",
+        ap.AddPartitionsToTxnResponse(
+            results_by_topic_v3_and_below=[
+                ap.AddPartitionsToTxnTopicResult(
+                    "t", [ap.AddPartitionsToTxnPartitionResult(0, E.NOT_COORDINATOR)]
+                )
+            ]
+        ),
+        {E.NOT_COORDINATOR},
+    ),
+    (
+        "TxnOffsetCommit",
+        tc.TxnOffsetCommitResponse(
+            topics=[
+                tc.TxnOffsetCommitResponseTopic(
+                    "t", [tc.TxnOffsetCommitResponsePartition(0, E.NOT_COORDINATOR)]
+                )
+            ]
+        ),
+        {E.NOT_COORDINATOR},
+    ),
+    (
+        "DescribeTransactions",
+        dt.DescribeTransactionsResponse(
+            transaction_states=[dt.TransactionState(error_code=E.NOT_COORDINATOR)]
+        ),
+        {E.NOT_COORDINATOR},
+    ),
 ]
 
 

@@ -22,6 +22,7 @@ from tidegate_coordination.rules.link_groups import (
 )
 from tidegate_coordination.rules.link_units import MAX_IDS, IdToMove
 from tidegate_coordination.rules.mirrors import LinkRefusal, MirrorTopics, SetLink
+from tidegate_coordination.rules.returns import ReverseTopics
 from tidegate_coordination.rules.switches import FenceTopics, LiftFence, ReachFence, SwitchTopics
 from tidegate_coordination.rules.transactions.initialising import InitialiseTransactionalId
 from tidegate_coordination.rules.transactions.refusals import TransactionRefusal
@@ -194,7 +195,8 @@ def test_a_restore_ends_a_unit_and_its_topics_stay() -> None:
     assert "lifted" in world.propose(UNIT)
 
 
-def test_moved_ids_do_not_move_again() -> None:
+def test_moved_ids_do_not_move_again_and_their_topics_do_not_go_back() -> None:
     world = fenced()
     assert world.propose(UNIT) == ""
+    assert "cannot go back" in world.propose(ReverseTopics("src"))
     assert "have moved already" in world.propose(FenceGroups("src", (), ("app-*",)))

@@ -23,6 +23,7 @@ READS: Final = frozenset(
 )  # fmt: skip
 # Where responses have their error codes, beside the field error_code of the response itself.
 _ITEMS: Final = {
+    "AddPartitionsToTxn": "results_by_topic_v3_and_below.results_by_partition",
     "AlterConfigs": "responses",
     "CreatePartitions": "results",
     "CreateTopics": "topics",
@@ -31,6 +32,7 @@ _ITEMS: Final = {
     "DescribeConfigs": "results",
     "DescribeGroups": "groups",
     "DescribeProducers": "topics.partitions",
+    "DescribeTransactions": "transaction_states",
     "Fetch": "responses.partitions",
     "IncrementalAlterConfigs": "responses",
     "ListOffsets": "topics.partitions",
@@ -38,6 +40,7 @@ _ITEMS: Final = {
     "OffsetFetch": "groups",
     "OffsetForLeaderEpoch": "topics.partitions",
     "Produce": "responses.partition_responses",
+    "TxnOffsetCommit": "topics.partitions",
 }
 # Answers that say that the metadata which led to the broker is old.
 _OLD_METADATA: Final = frozenset(
@@ -96,7 +99,7 @@ def codes_in(name: str, response: Any) -> set[int]:
 
 def _code(item: Any) -> int:
     code: int = getattr(item, "error_code", ErrorCode.NONE)
-    return code
+    return code or getattr(item, "partition_error_code", ErrorCode.NONE)
 
 
 def code_to_repeat(name: str, codes: Iterable[int]) -> int:

@@ -33,6 +33,9 @@ _TOPICS: Final = frozenset({TOPICS})
 MAX_REASON_CHARACTERS: Final = 500
 
 
+IDS_ARE_HERE: Final = "transactional ids of the link have moved here, and cannot go back"
+
+
 @dataclass(frozen=True, slots=True)
 class ReverseTopics:
     """Begin to write back what was written to switched topics; none: to all of the link.
@@ -50,6 +53,8 @@ class ReverseTopics:
         found = _switched_of(view.state, self.link, self.names)
         if isinstance(found, str):
             return Decided((), found)
+        if view.state.link_groups.moved_ids.get(self.link):
+            return Decided((), IDS_ARE_HERE)
         for topic, switched in found:
             text = _not_reversible(view.state, topic, switched)
             if text:

@@ -68,18 +68,19 @@ def may_begin(
 
 
 def may_write_as(
-    state: ClusterState, route: Route, transactional_id: str | None, heeds_fence: bool
+    state: ClusterState, route: Route, transactional_id: str | None, passes: int
 ) -> bool:
     """Return whether batches of a transactional id may be sent; None: of a request without one.
 
-    heeds_fence: see TransactionForwards.admitted().
+    passes: see TransactionForwards.admitted().
     """
     if transactional_id is None:
         return True
     table = state.link_groups
     if table.link_of_id(transactional_id) != route.link.link.name:
         return False
-    return not heeds_fence or table.fence_of_id(transactional_id) is None
+    fence = table.fence_of_id(transactional_id)
+    return fence is None or fence.number == passes
 
 
 def route_to(

@@ -44,6 +44,7 @@ from .source_looks import SourceLooks
 
 LANES: Final = 16
 DIAL_SECONDS: Final = 2.0
+LOOK_SECONDS: Final = 1.0
 FENCE_SECONDS: Final = 6.0
 """A fence that gets on is gone by then; later batches of the connection must not wait for it."""
 _LANE: Final = "produce-{}"
@@ -53,7 +54,7 @@ class Forward(Protocol):
     """A request to one broker: the batches of one client's request whose partitions it leads.
 
     wait_seconds: how long the source may wait for its replicas.  transactional_id: None if it has
-    none.  heeds_fence: see TransactionForwards.admitted().  versions: the lowest and the highest
+    none.  passes: see TransactionForwards.admitted().  versions: the lowest and the highest
     that the source may get.
     """
 
@@ -62,7 +63,7 @@ class Forward(Protocol):
     size_bytes: int
     wait_seconds: float
     transactional_id: str | None
-    heeds_fence: bool
+    passes: int
     versions: tuple[int, int]
 
     def request(self, version: int) -> Any:
@@ -238,7 +239,7 @@ class Forwards:
         running = self._links.running
         is_unchanged = all(
             may_begin(self._state, running, route, topic_id) for topic_id, _ in forward.places
-        ) and may_write_as(self._state, route, forward.transactional_id, forward.heeds_fence)
+        ) and may_write_as(self._state, route, forward.transactional_id, forward.passes)
         return Beginning.BEGUN if is_unchanged else Beginning.LOOK_AGAIN
 
     async def _send(self, connection: BrokerConnection, forward: Forward) -> Beginning:
@@ -291,10 +292,14 @@ class Forwards:
     async def ids_drained(self, fence: GroupFence) -> None:
         """Wait until no batch of a fence's transactional ids lacks an answer.
 
-        Those of open transactions, which the fence does not hold, do not count.
+        It ends, too, once the fence is gone.
         """
-        while any(is_named(fence.ids, each) for each in self._unanswered_ids):
-            await self._ended.wait()
+        fences = self._state.link_groups.fences
+        while fence.number in fences and any(
+            is_named(fence.ids, each) for each in self._unanswered_ids
+        ):
+            with trio.move_on_after(LOOK_SECONDS):
+                await self._ended.wait()
 
     async def all_drained(self) -> None:
         """Wait until no forwarded batch lacks an answer."""
@@ -303,7 +308,7 @@ class Forwards:
 
     def _count(self, forward: Forward, connection: BrokerConnection) -> None:
         self._unanswered.update(topic_id for topic_id, _ in forward.places)
-        if forward.transactional_id is not None and forward.heeds_fence:
+        if forward.transactional_id is not None:
             self._unanswered_ids[forward.transactional_id] += 1
         forward.line.begin(forward.places, connection)
 
@@ -319,7 +324,7 @@ class Forwards:
             if not self._unanswered[topic_id]:
                 del self._unanswered[topic_id]
         name = forward.transactional_id
-        if name is not None and forward.heeds_fence:
+        if name is not None:
             self._unanswered_ids[name] -= 1
             if not self._unanswered_ids[name]:
                 del self._unanswered_ids[name]

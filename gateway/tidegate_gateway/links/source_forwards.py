@@ -39,6 +39,9 @@ LOOK_SECONDS: Final = 1.0
 FENCE_SECONDS: Final = 6.0
 """A fence that gets on is gone by then."""
 MAX_KNOWN: Final = 10_000
+NO_FENCE: Final = 0
+ANY_FENCE: Final = -1
+"""Heartbeats go on while a group moves, or the source would end sessions if it does not move."""
 _MOVED_ON: Final = frozenset(
     {
         ErrorCode.NOT_COORDINATOR,
@@ -62,8 +65,9 @@ class SourceRequest(NamedTuple):
     """A request to the coordinator of a key.
 
     make: returns it in a version.  max_version: the client's.  wait_seconds: how long the source
-    may wait before it answers.  is_change: whether it changes what is there.  heeds_fence: whether
-    a fence keeps it from beginning.  min_version: below it the request means something else.
+    may wait before it answers.  is_change: whether it changes what is there.  passes: the number of
+    the fence that does not keep it from beginning, NO_FENCE or ANY_FENCE.  min_version: below it
+    the request means something else.
     """
 
     key: str
@@ -73,7 +77,7 @@ class SourceRequest(NamedTuple):
     client_id: str
     wait_seconds: float = 0.0
     is_change: bool = False
-    heeds_fence: bool = True
+    passes: int = NO_FENCE
     min_version: int = 0
 
 
@@ -205,8 +209,26 @@ class SourceForwards(ABC):
         """Raise NotForwarded if a request may not begin."""
         if self.is_over or not self.takes(request.key):
             raise NotForwarded(ErrorCode.NOT_COORDINATOR)
-        if self.fence_of(request.key) is not None and request.heeds_fence:
+        self._check_fence(request.key, request.passes)
+
+    def _check_fence(self, key: str, passes: int) -> None:
+        fence = self.fence_of(key)
+        if fence is not None and passes not in (ANY_FENCE, fence.number):
             raise NotForwarded(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
+    @contextmanager
+    def counted(self, key: str, passes: int) -> Generator[None, None, None]:
+        """Count a change of a key that is about to be sent another way; a fence waits for it.
+
+        Raises:
+          NotForwarded: a fence stands.
+        """
+        self._check_fence(key, passes)
+        self._count(key, 1)
+        try:
+            yield
+        finally:
+            self._count(key, -1)
 
     @property
     def is_over(self) -> bool:
@@ -269,29 +291,37 @@ class SourceForwards(ABC):
         key, scope = request.key, trio.CancelScope()
         self.forwarded += 1
         self.open += 1
-        if request.heeds_fence:
+        is_counted = request.passes != ANY_FENCE
+        if is_counted:
             self._note_begun(key, scope, request.is_change, 1)
         try:
             with scope:
                 yield
         finally:
             self.open -= 1
-            if request.heeds_fence:
+            if is_counted:
                 self._note_begun(key, scope, request.is_change, -1)
         if scope.cancelled_caught:
             raise NotForwarded(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
     def _note_begun(self, key: str, scope: trio.CancelScope, is_change: bool, count: int) -> None:
         if is_change:
-            self._changing[key] += count
-            if not self._changing[key]:
-                del self._changing[key]
+            self._count(key, count)
         elif count > 0:
             self._waiting[key].add(scope)
         else:
             self._waiting[key].discard(scope)
             if not self._waiting[key]:
                 del self._waiting[key]
+        self._told_end()
+
+    def _count(self, key: str, count: int) -> None:
+        self._changing[key] += count
+        if not self._changing[key]:
+            del self._changing[key]
+        self._told_end()
+
+    def _told_end(self) -> None:
         self._ended.set()
         self._ended = trio.Event()
 

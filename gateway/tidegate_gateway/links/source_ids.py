@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
 import trio
@@ -42,8 +42,12 @@ class SourceId(NamedTuple):
         return self.state in _AT_REST
 
 
-async def listed_ids(source: ClassicCluster, names: Iterable[str]) -> list[SourceId]:
+async def listed_ids(
+    source: ClassicCluster, names: Iterable[str], takes: Callable[[str], bool]
+) -> list[SourceId]:
     """Return the transactional ids that the names of a link stand for, by id.
+
+    takes: whether gateways forward an id: one that was here before is this cluster's.
 
     Raises:
       ClassicError: a broker does not say.
@@ -55,7 +59,7 @@ async def listed_ids(source: ClassicCluster, names: Iterable[str]) -> list[Sourc
         try:
             for each in await _listed_at(source, node_id):
                 name = each.transactional_id
-                if is_named(names, name):
+                if is_named(names, name) and takes(name):
                     found[name] = SourceId(name, each.producer_id, each.transaction_state, node_id)
         except ClassicError as error:
             errors.append(error)
@@ -77,14 +81,16 @@ async def _listed_at(source: ClassicCluster, node_id: int) -> list[TransactionSt
     return answer.transaction_states
 
 
-async def ids_to_move(source: ClassicCluster, names: Iterable[str]) -> list[IdToMove] | str:
+async def ids_to_move(
+    source: ClassicCluster, names: Iterable[str], takes: Callable[[str], bool]
+) -> list[IdToMove] | str:
     """Return the ids that the names of a link stand for, or why they cannot move now, for a person.
 
     Raises:
       ClassicError: the source does not say.
     """
     by_node: defaultdict[int, list[str]] = defaultdict(list)
-    for each in await listed_ids(source, names):
+    for each in await listed_ids(source, names, takes):
         if not each.is_at_rest:
             return OPEN_TEXT.format(each.name)
         by_node[each.node_id].append(each.name)

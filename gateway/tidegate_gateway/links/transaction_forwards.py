@@ -31,7 +31,14 @@ from tidegate_protocol.messages.list_transactions import (
 
 from ..network.call import Call
 from .group_offsets import ID_KEY
-from .source_forwards import FENCE_SECONDS, NotForwarded, SourceForwards, SourceRequest
+from .source_forwards import (
+    ANY_FENCE,
+    FENCE_SECONDS,
+    NO_FENCE,
+    NotForwarded,
+    SourceForwards,
+    SourceRequest,
+)
 
 DESCRIBE: Final = "DescribeTransactions"
 DURATIONS_SINCE: Final = 1
@@ -56,19 +63,19 @@ class TransactionForwards(SourceForwards):
     def _is_in(self, fence: GroupFence, key: str) -> bool:
         return is_named(fence.ids, key)
 
-    async def admitted(self, transactional_id: str) -> bool:
+    async def admitted(self, transactional_id: str) -> int:
         """Wait until a request that may begin a transaction may begin.
 
-        Return whether it heeds a fence; one of a transaction that is open at the source does not.
-        If a fence stands for long, or has ended, it heeds what is there then.
+        Return the fence that it passes: its transaction is open at the source.  NO_FENCE: the fence
+        has ended, or stands for long; then the request heeds what is there.
         """
-        until = trio.current_time() + FENCE_SECONDS
-        while self.fence_of(transactional_id) is not None and trio.current_time() < until:
-            if await self._is_open(transactional_id):
-                return False
-            with trio.move_on_after(AGAIN_SECONDS):
-                await self._changed.wait()
-        return True
+        with trio.move_on_after(FENCE_SECONDS):
+            while (fence := self.fence_of(transactional_id)) is not None:
+                if await self._is_open(transactional_id):
+                    return fence.number
+                with trio.move_on_after(AGAIN_SECONDS):
+                    await self._changed.wait()
+        return NO_FENCE
 
     async def listed(
         self, request: ListTransactionsRequest, max_version: int
@@ -99,7 +106,7 @@ class TransactionForwards(SourceForwards):
 
         async def ask(name: str) -> DescribedTransaction:
             asked = SourceRequest(
-                name, DESCRIBE, partial(_describe, name), 0, call.client_id, heeds_fence=False
+                name, DESCRIBE, partial(_describe, name), 0, call.client_id, passes=ANY_FENCE
             )
             try:
                 answer = await self.call(asked)
@@ -112,7 +119,7 @@ class TransactionForwards(SourceForwards):
 
     async def _is_open(self, transactional_id: str) -> bool:
         make = partial(_describe, transactional_id)
-        asked = SourceRequest(transactional_id, DESCRIBE, make, 0, "", heeds_fence=False)
+        asked = SourceRequest(transactional_id, DESCRIBE, make, 0, "", passes=ANY_FENCE)
         try:
             answer = await self.call(asked)
         except NotForwarded:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from tidegate_coordination.classic.cluster import ClassicCluster
 from tidegate_coordination.classic.errors import ClassicError, Kind, Refused
 from tidegate_coordination.classic.source_bounds import Place, places_by_leader
+from tidegate_coordination.rules.link_units import MAX_IDS
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.link_groups import is_named
 from tidegate_coordination.state.links import Link
@@ -29,8 +30,8 @@ from ..topics.internal_topics import OFFSETS_TOPIC, offsets_partition
 from .group_offsets import states_of
 from .source_ids import listed_ids
 
-_DENIED: Final = frozenset(
-    {ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED}
+UNSEEN_TEXT: Final = (
+    "the groups whose offsets they commit are not checked: READ of __consumer_offsets is missing"
 )
 
 
@@ -43,10 +44,21 @@ class Unit:
     transactional_ids: tuple[str, ...] = ()
 
 
-async def missing_of(
+@dataclass(slots=True)
+class Closure:
+    """missing: what a unit lacks, or has too much of; unchecked: what could not be looked at.
+
+    A sentence each, for a person.
+    """
+
+    missing: list[str] = field(default_factory=list[str])
+    unchecked: list[str] = field(default_factory=list[str])
+
+
+async def closure_of(
     state: ClusterState, link: Link, source: ClassicCluster, unit: Unit
-) -> list[str]:
-    """Return what the unit lacks, a sentence each, for a person.
+) -> Closure:
+    """Return whether a unit is whole.
 
     Raises:
       ClassicError: the source does not say.
@@ -54,8 +66,12 @@ async def missing_of(
     moved = state.link_groups.moved_ids.get(link.name, set())
     names = [each for each in link.transactional_ids if each not in moved]
     if not names:
-        return []
-    ids = {each.producer_id: each.name for each in await listed_ids(source, names)}
+        return Closure()
+    listed = await listed_ids(
+        source, names, lambda name: state.link_groups.link_of_id(name) == link.name
+    )
+    ids = {each.producer_id: each.name for each in listed}
+    closure = Closure(unfit_names(list(ids.values()), unit))
     places = [
         (topic.name, index)
         for topic in state.links.topics_of(link.name)
@@ -63,17 +79,37 @@ async def missing_of(
     ]
     await source.refresh({name for name, _ in places})
     producers = await _producers(source, places)
-    texts = missing_writers(producers, ids, unit)
-    offsets, groups = await _offsets(state, link, source)
-    return [*texts, *missing_groups(offsets, groups, ids, unit)]
+    closure.missing += missing_writers(producers, ids, unit)
+    found = await _offsets(state, link, source)
+    if found is None:
+        closure.unchecked.append(UNSEEN_TEXT)
+    else:
+        closure.missing += missing_groups(*found, ids, unit)
+    return closure
+
+
+def unfit_names(ids: Sequence[str], unit: Unit) -> list[str]:
+    """Return which names of a unit stand for no id, and whether there are too many.  Pure.
+
+    ids: that gateways forward, as far as the source shows them.
+    """
+    ours = [each for each in ids if is_named(unit.transactional_ids, each)]
+    texts = [
+        f"the source shows no transactional id {name}: is the right to DESCRIBE it missing?"
+        for name in unit.transactional_ids
+        if not any(is_named((name,), each) for each in ours)
+    ]
+    if len(ours) > MAX_IDS:
+        texts.append(f"these are {len(ours)} transactional ids: a unit has up to {MAX_IDS}")
+    return texts
 
 
 async def _offsets(
     state: ClusterState, link: Link, source: ClassicCluster
-) -> tuple[dict[int, set[int]], dict[int, list[str]]]:
+) -> tuple[dict[int, set[int]], dict[int, list[str]]] | None:
     """Return producers and forwarded groups by partition of the offsets topic.
 
-    Empty if the source does not let the link see the topic.
+    None if the source does not let this client see the topic.
     """
     groups: defaultdict[int, list[str]] = defaultdict(list)
     try:
@@ -87,7 +123,7 @@ async def _offsets(
                 groups[offsets_partition(group_id, count)].append(group_id)
     except ClassicError as error:
         if error.kind is Kind.NOT_ALLOWED:
-            return {}, {}
+            return None
         raise
     return {index: theirs for (_, index), theirs in found.items()}, groups
 

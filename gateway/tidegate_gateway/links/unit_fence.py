@@ -69,9 +69,11 @@ async def _rest(
                 return text
             await trio.sleep(LOOK_SECONDS)
             await coordinator.catch_up()
-        text = SILENT_TEXT
+        text, table = SILENT_TEXT, coordinator.state.link_groups
         while True:
-            ids = await listed_ids(source, unit.transactional_ids)
+            ids = await listed_ids(
+                source, unit.transactional_ids, lambda name: table.link_of_id(name) == link
+            )
             still_open = [each.name for each in ids if not each.is_at_rest]
             if not still_open:
                 break

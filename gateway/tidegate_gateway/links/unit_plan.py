@@ -62,8 +62,14 @@ class UnitAtSource:
         else:
             self.groups[group_id] = found.group
 
+    def _takes(self, transactional_id: str) -> bool:
+        table = self._coordinator.state.link_groups
+        return table.link_of_id(transactional_id) == self._unit.link
+
     async def _ask_ids(self) -> None:
-        found = await ids_to_move(self._source, self._unit.ids) if self._unit.ids else []
+        if not self._unit.ids:
+            return
+        found = await ids_to_move(self._source, self._unit.ids, self._takes)
         if isinstance(found, str):
             self.problem = found
         else:

@@ -15,7 +15,8 @@ from tidegate_coordination.rules.link_groups import FenceGroups, UnfenceGroups
 from tidegate_coordination.rules.mirrors import LinkRefusal, SetLink
 from tidegate_coordination.rules.switches import FenceTopics, LiftFence
 from tidegate_coordination.state.transactions.rows import TransactionState
-from tidegate_gateway.links.unit_closure import Unit, missing_groups, missing_of
+from tidegate_gateway.links.group_offsets import coordinator_of
+from tidegate_gateway.links.unit_closure import Unit, closure_of, missing_groups, unfit_names
 from tidegate_gateway.links.unit_fence import NotAtRest, fenced_unit
 from tidegate_protocol.error_codes import ErrorCode as E
 from tidegate_protocol.messages import add_offsets_to_txn as ao
@@ -24,6 +25,7 @@ from tidegate_protocol.messages import api_versions as av
 from tidegate_protocol.messages import describe_transactions as dt
 from tidegate_protocol.messages import list_transactions as lt
 from tidegate_protocol.messages import txn_offset_commit as tc
+from tidegate_simulation.classic.model_transaction import ModelTransaction
 from tidegate_simulation.classic.profiles import KAFKA_3_9, KAFKA_4_3, KAFKA_4_3_V1, Profile
 
 from .test_forwarded_groups import SERVERS, call, commit, fetch, propose, state, topic_id
@@ -356,7 +358,7 @@ async def test_what_a_unit_lacks_is_named(autojump_clock: MockClock) -> None:
         own, link = state(world), state(world).links.by_name["src"]
 
         async def missing(unit: Unit) -> list[str]:
-            return await missing_of(own, link, source_of(world), unit)
+            return (await closure_of(own, link, source_of(world), unit)).missing
 
         assert await missing(UNIT) == []
         assert await missing(Unit(("t",))) == [
@@ -387,3 +389,77 @@ def test_groups_are_known_by_the_partition_of_their_offsets(
     groups: list[str], unit: Unit, texts: list[str]
 ) -> None:
     assert missing_groups({3: {7, 8}, 4: {7}}, {3: groups}, {7: "x"}, unit) == texts
+
+
+def test_names_that_stand_for_nothing_are_no_unit() -> None:
+    unit = Unit(("t",), (), ("x*", "y"))
+    assert unfit_names(["x1", "y"], unit) == []
+    assert unfit_names(["x1"], unit) == [
+        "the source shows no transactional id y: is the right to DESCRIBE it missing?"
+    ]
+    many = [f"x{number}" for number in range(2_001)]
+    assert unfit_names([*many, "y"], unit) == [
+        "these are 2002 transactional ids: a unit has up to 2000"
+    ]
+
+
+async def test_offsets_on_their_way_to_a_group_hold_up_the_fence_of_their_id(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They go to the coordinator of the group, and may begin a transaction of the id there."""
+    async with mirroring() as world:
+        await linked(world)
+        producer = await init(world)
+        go_on = trio.Event()
+
+        async def late(*parts: Any) -> int:
+            await go_on.wait()
+            return await coordinator_of(*parts)
+
+        monkeypatch.setattr("tidegate_gateway.links.source_forwards.coordinator_of", late)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(stage, world, producer, 1)
+            await trio.sleep(0.5)
+            number = await propose(world, FenceGroups("src", (), ("x*",)))
+            await trio.sleep(1.5)
+            assert state(world).link_groups.fences[number].awaited
+            go_on.set()
+            await becomes(lambda: not state(world).link_groups.fences[number].awaited)
+        assert at_source(world).state.value == ONGOING
+
+
+async def test_an_end_during_a_switch_is_told_once_that_is_over(autojump_clock: MockClock) -> None:
+    """An abort without a transaction raises the epoch, which the switch may have read before."""
+    async with mirroring(gateways=2) as world:
+        await linked(world)
+        assert await commit(world, 0) == E.NONE
+        producer = await init(world)
+        await hold(world, Unit(("t",), (), ("x*",)))
+        told: list[Any] = []
+
+        async def abort() -> None:
+            told.append(await end(world, producer, committed=False))
+
+        state(world).link_groups.fences[1].switch = 7  # as if its topics were fenced
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(abort)
+            await trio.sleep(1)
+            assert at_source(world).epoch == producer[1] + 1
+            assert not told
+            state(world).link_groups.fences[1].switch = 0
+            assert await propose(world, UnfenceGroups(1, "a test"))
+        assert (told[0].error_code, told[0].producer_epoch) == (E.NONE, producer[1] + 1)
+
+
+async def test_an_id_that_is_here_does_not_hold_up_its_unit(autojump_clock: MockClock) -> None:
+    async with mirroring() as world:
+        own = await init(world, name="x-own")
+        await linked(world)
+        world.source.transactions["x-own"] = ModelTransaction("x-own", 77, epoch=3)
+        assert await commit(world, 1) == E.NONE
+        await init(world)
+        await switch(world)
+        assert topic_id(world) in state(world).switches.switched
+        row = state(world).transactions.get("x-own")
+        assert row is not None
+        assert row.producer_id == own[0]

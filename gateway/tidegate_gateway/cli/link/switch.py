@@ -27,7 +27,7 @@ from tidegate_coordination.state.topics import Topic
 from tidegate_runtime.settings_texts import BadSource
 
 from ...links.source_fence import FENCED_LIMIT, LIMIT, limits_of, set_limits
-from ...links.unit_closure import Unit, missing_of
+from ...links.unit_closure import Unit, closure_of
 from ...links.unit_fence import NotAtRest, fenced_unit, unfenced_unit
 from ..asking import confirmed
 from ..existing_cluster import NOT_DONE, ClusterOptions, opened_cluster, run_told
@@ -113,11 +113,13 @@ async def _check_whole(
     if not link.transactional_ids:
         return
     try:
-        missing = await missing_of(coordinator.state, link, source, unit)
+        closure = await closure_of(coordinator.state, link, source, unit)
     except ClassicError as error:
         raise BadSource(f"the producers of the topics are not known: {error}") from None
-    if missing:
-        shown = "\n  ".join(printable(each) for each in missing[:SHOWN])
+    for text in closure.unchecked:
+        print(f"tidegate: {text}", file=sys.stderr)
+    if closure.missing:
+        shown = "\n  ".join(printable(each) for each in closure.missing[:SHOWN])
         raise BadSource(f"a transaction cannot span two clusters:\n  {shown}")
 
 

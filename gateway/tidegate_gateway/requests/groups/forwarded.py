@@ -26,7 +26,13 @@ from tidegate_protocol.messages import (
 
 from ...links.group_forwards import GroupForwards
 from ...links.group_requests import commit_request, commit_response, leave_request, leave_response
-from ...links.source_forwards import NotForwarded, SourceAnswer, SourceRequest
+from ...links.source_forwards import (
+    ANY_FENCE,
+    NO_FENCE,
+    NotForwarded,
+    SourceAnswer,
+    SourceRequest,
+)
 from ...network.call import Call, Handler
 
 MARGIN_SECONDS: Final = 10.0
@@ -42,7 +48,7 @@ class OneGroup(ABC):
     api_key: ClassVar[int]
     messages: ClassVar[ModuleType]
     is_change: ClassVar[bool] = False
-    heeds_fence: ClassVar[bool] = True
+    passes: ClassVar[int] = NO_FENCE
     # Whether to wait for the end of a fence: clients repeat these requests only a few times.
     awaits_fence: ClassVar[bool] = False
 
@@ -69,7 +75,7 @@ class OneGroup(ABC):
             call.client_id,
             self._wait_seconds(request),
             self.is_change,
-            self.heeds_fence,
+            self.passes,
         )
         try:
             answer = await self._forwards.call(asked)
@@ -156,7 +162,7 @@ class ForwardedHeartbeat(OneGroup):
 
     api_key: ClassVar[int] = ApiKey.HEARTBEAT
     messages: ClassVar[ModuleType] = heartbeat
-    heeds_fence: ClassVar[bool] = False
+    passes: ClassVar[int] = ANY_FENCE
 
     def _note(
         self, request: heartbeat.HeartbeatRequest, response: heartbeat.HeartbeatResponse

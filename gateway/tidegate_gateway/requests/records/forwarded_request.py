@@ -55,7 +55,7 @@ class MirroredBatch:
 class ForwardedRequest:
     """See forwards.Forward.
 
-    version: of the client's request.  transactional_id, heeds_fence: see forwards.Forward.
+    version: of the client's request.  transactional_id, passes: see forwards.Forward.
     look: asks for the leaders of a topic of the source.  is_beyond_switch: see Forwards.
     """
 
@@ -69,7 +69,7 @@ class ForwardedRequest:
         timeout_ms: int,
         version: int,
         transactional_id: str | None,
-        heeds_fence: bool,
+        passes: int,
         flusher: ReplyFlusher,
         look: Callable[[bytes], object],
         is_beyond_switch: Callable[[Place, int], bool],
@@ -79,7 +79,7 @@ class ForwardedRequest:
         self.size_bytes = sum(each.size_bytes for each in batches)
         self.wait_seconds = timeout_ms / 1000
         self.transactional_id = transactional_id
-        self.heeds_fence = heeds_fence
+        self.passes = passes
         self.versions = _versions(transactional_id, version)
         self._connection = connection
         self._batches = batches
@@ -141,10 +141,10 @@ class ForwardedRequest:
 
 
 def _versions(transactional_id: str | None, version: int) -> tuple[int, int]:
-    """Return the versions in which a request means the same; KIP-890: later ones add partitions."""
+    """Return the versions in which a request means the same, and its errors are known (KIP-890)."""
     if transactional_id is None:
         return 0, ANY_VERSION
-    return (MAY_ADD_SINCE, ANY_VERSION) if version >= MAY_ADD_SINCE else (0, MAY_ADD_SINCE - 1)
+    return (MAY_ADD_SINCE, ANY_VERSION) if version >= MAY_ADD_SINCE else (0, version)
 
 
 def _topic(batch: MirroredBatch, version: int) -> TopicProduceData:

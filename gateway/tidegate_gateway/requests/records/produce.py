@@ -73,7 +73,10 @@ _log = structlog.get_logger("tidegate.produce")
 # About the default of clients' request.timeout.ms.
 ROOM_SECONDS: Final = 30.0
 
-ELSEWHERE_TEXT: Final = "the transactional id is at the source of a link, and the topic is not"
+ELSEWHERE: Final = (
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    "the transactional id is at the source of a link, and the topic is not",
+)
 
 # The cost of accepting a batch, in rows (turns.py).
 ROWS_A_BATCH: Final = 5
@@ -199,7 +202,7 @@ class Produce:
         if name is None:
             return None
         if self._is_elsewhere(name):
-            return ErrorCode.TOPIC_AUTHORIZATION_FAILED, ELSEWHERE_TEXT
+            return ELSEWHERE
         transactions = self.coordinator.state.transactions
         producers = transactional_producers(request)
         if len(producers) > 1:
@@ -266,6 +269,8 @@ class Produce:
                 self._add_mirrored(received, request, topic, data, answer)
                 return
             topic = writable_topic(topic, data.index, received.version)
+            if received.misfit == ELSEWHERE:
+                received = await self._renewed(received, request)
             check_order(received.connection, topic.topic_id, data.index)
             records = cast("memoryview | None", data.records)  # a decoded field is never else
             batch, batch_header = await self._checked(topic, records, received)
@@ -322,14 +327,14 @@ class Produce:
     ) -> None:
         """Start a batch whose topic was switched while it waited, and its transactional id, too."""
         if request.transactional_id is not None:
-            received = replace(
-                received,
-                transactional_flags=await self._flags(
-                    received.connection, request, received.version
-                ),
-                misfit=await self._misfit(request),
-            )
+            received = await self._renewed(received, request)
         await self._start_partition(received, request, topic, data, answer)
+
+    async def _renewed(self, received: _Received, request: ProduceRequest) -> _Received:
+        """Return a request whose transactional id may have moved here since it came."""
+        flags = await self._flags(received.connection, request, received.version)
+        misfit = await self._misfit(request)
+        return replace(received, transactional_flags=flags, misfit=misfit)
 
     async def _wait_for_room(self, deadline: float) -> None:
         """See WalWriter.wait_for_room; while store or log is away, the wait ends at the

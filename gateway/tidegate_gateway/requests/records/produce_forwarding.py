@@ -28,6 +28,7 @@ from tidegate_protocol.messages.produce import PartitionProduceData, PartitionPr
 
 from ...links.forward_routes import Obstacle, Route
 from ...links.forwards import Beginning, Forwards
+from ...links.source_forwards import NO_FENCE
 from ...links.transaction_forwards import TransactionForwards
 from ...network.connection import Connection, ReplyFlusher
 from ...network.receiver import CloseConnection
@@ -135,21 +136,19 @@ class ProduceForwarding:
         self, forwarding: Forwarding, batches: list[MirroredBatch], acks: int, timeout_ms: int
     ) -> list[MirroredBatch]:
         """Send batches; return those that must be looked at again, since their topics changed."""
-        heeds_fence = await self._admitted(forwarding.transactional_id)
+        passes = await self._admitted(forwarding.transactional_id)
         batches = await self._unfenced(forwarding, batches)
         groups = await self._by_route(forwarding, batches)
         again: list[MirroredBatch] = []
         for route, group in groups.items():
-            if not await self._send(
-                forwarding, route, group, acks, timeout_ms, heeds_fence=heeds_fence
-            ):
+            if not await self._send(forwarding, route, group, acks, timeout_ms, passes=passes):
                 again += group
         return again
 
-    async def _admitted(self, transactional_id: str | None) -> bool:
+    async def _admitted(self, transactional_id: str | None) -> int:
         """Wait until batches of a transactional id may go on; see TransactionForwards."""
         if transactional_id is None or not self._transactions.takes(transactional_id):
-            return True
+            return NO_FENCE
         return await self._transactions.admitted(transactional_id)
 
     async def _unfenced(
@@ -213,7 +212,7 @@ class ProduceForwarding:
         acks: int,
         timeout_ms: int,
         *,
-        heeds_fence: bool,
+        passes: int,
     ) -> bool:
         """Send batches to a broker; return False if they must be looked at again."""
         connection = forwarding.connection
@@ -227,7 +226,7 @@ class ProduceForwarding:
             timeout_ms=min(max(timeout_ms, 0), MAX_TIMEOUT_MS),
             version=forwarding.pending.version,
             transactional_id=self._id_at(forwarding, route.link.link.name),
-            heeds_fence=heeds_fence,
+            passes=passes,
             flusher=self._flusher,
             look=self._look,
             is_beyond_switch=self._forwards.is_beyond_switch,

@@ -8,9 +8,12 @@ same link, and so must its groups.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from types import ModuleType
 from typing import Any, ClassVar, Final
+
+import trio
 
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_protocol.apis import APIS, ApiKey
@@ -24,7 +27,13 @@ from tidegate_protocol.messages import (
 )
 
 from ...links.group_forwards import GroupForwards
-from ...links.source_forwards import NotForwarded, SourceForwards, SourceRequest
+from ...links.source_forwards import (
+    ANY_FENCE,
+    NO_FENCE,
+    NotForwarded,
+    SourceForwards,
+    SourceRequest,
+)
 from ...links.transaction_forwards import TransactionForwards
 from ...network.call import Call, Handler
 from .add_partitions_to_txn import SEVERAL_SINCE
@@ -66,9 +75,9 @@ class OneId(ABC):
     async def handle(self, call: Call, request: Any) -> Any:
         """Return the answer of the source, or of this cluster."""
         name = self._name(request)
-        heeds_fence = True
+        passes = NO_FENCE
         if name and self._forwards.takes(name):
-            heeds_fence = await self._enter(request, name)
+            passes = await self._enter(request, name)
         if not name or not self._forwards.takes(name):
             return await self._local.handle(call, request)
         refusal = self._misplaced(request, self._forwards.link_of(name))
@@ -76,15 +85,25 @@ class OneId(ABC):
             return refusal
         forwards, key = self._way(request, name)
         try:
-            asked = self._asked(call, request, key, heeds_fence=heeds_fence)
-            response = (await forwards.call(asked)).response
+            with self._counted(name, passes):
+                asked = self._asked(call, request, key, passes)
+                response = (await forwards.call(asked)).response
+            await self._outlast(name)
         except NotForwarded as refused:
             return self._refused(request, refused.code)
         if not self._forwards.takes(name) and not self._holds_here(request, response):
             return self._refused(request, ErrorCode.NOT_COORDINATOR)
         return response
 
-    def _asked(self, call: Call, request: Any, key: str, *, heeds_fence: bool) -> SourceRequest:
+    def _counted(self, _name: str, _passes: int, /) -> AbstractContextManager[None]:
+        """Count the request for its id, if the way that it goes does not."""
+        return nullcontext()
+
+    async def _outlast(self, _name: str, /) -> None:
+        """Wait before the answer is passed on."""
+        await trio.lowlevel.checkpoint()
+
+    def _asked(self, call: Call, request: Any, key: str, passes: int) -> SourceRequest:
         low, high = _ANY, call.version
         if self.splits_at:
             is_later = call.version >= self.splits_at
@@ -96,7 +115,7 @@ class OneId(ABC):
             high,
             call.client_id,
             is_change=True,
-            heeds_fence=heeds_fence,
+            passes=passes,
             min_version=low,
         )
 
@@ -104,8 +123,8 @@ class OneId(ABC):
         name: str = request.transactional_id or ""
         return name
 
-    async def _enter(self, _request: Any, name: str, /) -> bool:
-        """Wait for a fence; return whether the request heeds it, see TransactionForwards."""
+    async def _enter(self, _request: Any, name: str, /) -> int:
+        """Wait for a fence; return which one the request passes, see TransactionForwards."""
         return await self._forwards.admitted(name)
 
     def _way(self, _request: Any, name: str, /) -> tuple[SourceForwards, str]:
@@ -130,9 +149,9 @@ class ForwardedInitProducerId(OneId):
     api_key: ClassVar[int] = ApiKey.INIT_PRODUCER_ID
     messages: ClassVar[ModuleType] = init_producer_id
 
-    async def _enter(self, _request: Any, name: str, /) -> bool:
+    async def _enter(self, _request: Any, name: str, /) -> int:
         await self._forwards.unfenced(name)  # it ends a transaction that is open
-        return True
+        return NO_FENCE
 
     def _refused(
         self, _request: init_producer_id.InitProducerIdRequest, code: ErrorCode
@@ -214,13 +233,16 @@ class ForwardedTxnOffsetCommit(OneId):
     messages: ClassVar[ModuleType] = txn_offset_commit
     splits_at: ClassVar[int] = MAY_ADD_SINCE
 
-    async def _enter(self, request: txn_offset_commit.TxnOffsetCommitRequest, name: str, /) -> bool:
-        heeds_fence = await self._forwards.admitted(name)
+    async def _enter(self, request: txn_offset_commit.TxnOffsetCommitRequest, name: str, /) -> int:
+        passes = await self._forwards.admitted(name)
         fence = self._groups.fence_of(request.group_id)
-        if fence is None or (not heeds_fence and fence is self._forwards.fence_of(name)):
-            return heeds_fence
+        if fence is None or fence.number == passes:
+            return passes
         await self._groups.unfenced(request.group_id)
-        return True
+        return NO_FENCE
+
+    def _counted(self, name: str, passes: int, /) -> AbstractContextManager[None]:
+        return self._forwards.counted(name, passes)
 
     def _way(
         self, request: txn_offset_commit.TxnOffsetCommitRequest, _name: str, /
@@ -257,8 +279,20 @@ class ForwardedEndTxn(OneId):
     messages: ClassVar[ModuleType] = end_txn
     splits_at: ClassVar[int] = BUMPS_SINCE
 
-    async def _enter(self, _request: Any, _name: str, /) -> bool:
-        return False
+    async def _enter(self, _request: Any, _name: str, /) -> int:
+        return ANY_FENCE
+
+    async def _outlast(self, name: str, /) -> None:
+        """Wait until a switch of the id has ended: it may have looked at the epoch before.
+
+        Raises:
+          NotForwarded: it has not ended; the client repeats the request.
+        """
+        fence = self._forwards.fence_of(name)
+        if fence is not None and fence.switch:
+            await self._forwards.unfenced(name)
+            if self._forwards.fence_of(name) is not None:
+                raise NotForwarded(ErrorCode.NOT_COORDINATOR)
 
     def _holds_here(self, request: end_txn.EndTxnRequest, response: end_txn.EndTxnResponse) -> bool:
         """The id moved with what the source has answered, unless more has happened since."""

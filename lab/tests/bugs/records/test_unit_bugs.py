@@ -18,8 +18,8 @@ JUDGED = {"remote transaction"}
 def commits_what_was_to_be_aborted(monkeypatch: pytest.MonkeyPatch) -> None:
     real = ForwardedEndTxn._asked
 
-    def asked(self: Any, call: Any, request: Any, key: str, *, heeds_fence: bool) -> Any:
-        return real(self, call, replace(request, committed=True), key, heeds_fence=heeds_fence)
+    def asked(self: Any, call: Any, request: Any, key: str, passes: int) -> Any:
+        return real(self, call, replace(request, committed=True), key, passes)
 
     monkeypatch.setattr(ForwardedEndTxn, "_asked", asked)
 
