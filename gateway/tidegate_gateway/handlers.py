@@ -171,7 +171,7 @@ def _transaction_handlers(
     blocking: Blocking,
     now_ms: Callable[[], int],
 ) -> list[Handler]:
-    parts = transactions, forwards, coordinator.state
+    parts = transactions, forwards, coordinator
     init = InitProducerId(steps, partial(cluster.time, "transaction.max.timeout.ms"))
     commit = TxnOffsetCommit(coordinator, groups, steps, forwards)
     return [

@@ -463,3 +463,20 @@ async def test_an_id_that_is_here_does_not_hold_up_its_unit(autojump_clock: Mock
         row = state(world).transactions.get("x-own")
         assert row is not None
         assert row.producer_id == own[0]
+
+
+async def test_a_gateway_that_has_not_read_of_a_topic_looks_first(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with mirroring() as world:
+        await linked(world)
+        producer = await init(world)
+        coordinator, topics = world.gateways[0].gateway.coordinator, state(world).topics
+        known, real = topics.by_name.pop("t"), coordinator.catch_up
+
+        async def catch_up() -> None:
+            topics.by_name["t"] = known
+            await real()
+
+        monkeypatch.setattr(coordinator, "catch_up", catch_up)
+        assert await add(world, producer) == E.NONE

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Final
 
 import trio
 
-from tidegate_coordination.state.cluster import ClusterState
+from tidegate_coordination.coordinator.coordinator import Coordinator, CoordinatorUnavailable
 from tidegate_protocol.apis import APIS, ApiKey
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import (
@@ -38,6 +38,7 @@ from ...links.transaction_forwards import TransactionForwards
 from ...network.call import Call, Handler
 from .add_partitions_to_txn import SEVERAL_SINCE
 from .end_txn import BUMPS_SINCE
+from .errors import UNAVAILABLE
 from .txn_offset_commit import MAY_ADD_SINCE
 
 _NONE: Final = -1
@@ -65,12 +66,13 @@ class OneId(ABC):
         local: Handler,
         forwards: TransactionForwards,
         groups: GroupForwards,
-        state: ClusterState,
+        coordinator: Coordinator,
     ) -> None:
         self._local = local
         self._forwards = forwards
         self._groups = groups
-        self._state = state
+        self._coordinator = coordinator
+        self._state = coordinator.state
 
     async def handle(self, call: Call, request: Any) -> Any:
         """Return the answer of the source, or of this cluster."""
@@ -80,9 +82,20 @@ class OneId(ABC):
             passes = await self._enter(request, name)
         if not name or not self._forwards.takes(name):
             return await self._local.handle(call, request)
-        refusal = self._misplaced(request, self._forwards.link_of(name))
-        if refusal is not None:
-            return refusal
+        if self._misplaced(request, self._forwards.link_of(name)) is not None:
+            # This gateway may not have read of a topic, or that the id has moved.
+            try:
+                await self._coordinator.catch_up()
+            except CoordinatorUnavailable:
+                return self._refused(request, UNAVAILABLE)
+            if not self._forwards.takes(name):
+                return await self._local.handle(call, request)
+            refusal = self._misplaced(request, self._forwards.link_of(name))
+            if refusal is not None:
+                return refusal
+        return await self._forwarded(call, request, name, passes)
+
+    async def _forwarded(self, call: Call, request: Any, name: str, passes: int) -> Any:
         forwards, key = self._way(request, name)
         try:
             with self._counted(name, passes):
