@@ -185,8 +185,11 @@ def _parents(partition: Partition, event: SegmentsOfPartition) -> list[RunRow]:
 
 def _held(state: ClusterState, partition: Partition, row: RunRow, body_of: BodyOf) -> list[Batch]:
     """Return the batches that a run or segment serves."""
+    # A switched partition goes on with its source's epoch, also if it has returned.
+    is_switched = partition.topic_id in state.switches.switched
+    has_source = is_switched or bool(state.topics.get(partition.topic_id).link)
     if row.is_marker:
-        return [_marker_batch(row)]
+        return [_marker_batch(row, partition.epoch_at(row.base_offset) if has_source else 0)]
     body = _body(object_key(state, state.objects.name(row.object_number)), body_of)
     if row.flags & RUN_SEGMENT:
         return list(walk_batches(body[HEADER_BYTES : HEADER_BYTES + row.length]))
@@ -196,9 +199,6 @@ def _held(state: ClusterState, partition: Partition, row: RunRow, body_of: BodyO
     if row.flags & RUN_FINAL:
         return list(walk_batches(data))
     for stored in walk_batches(data):
-        # A switched partition goes on with its source's epoch, also if it has returned.
-        is_switched = partition.topic_id in state.switches.switched
-        has_source = is_switched or bool(state.topics.get(partition.topic_id).link)
         epoch = partition.epoch_at(offset) if has_source else 0
         batches.append(_final(stored, offset, stamp, epoch))
         offset = batches[-1].next_offset
@@ -207,13 +207,13 @@ def _held(state: ClusterState, partition: Partition, row: RunRow, body_of: BodyO
     return batches
 
 
-def _marker_batch(row: RunRow) -> Batch:
+def _marker_batch(row: RunRow, epoch: int) -> Batch:
     """Return the control batch that ends a transaction (KIP-98), made apart from the gateway's."""
     marker = row.marker()
     key_type = int(marker.committed)
     record = bytes([32, 0, 0, 0, 8, 0, 0, 0, key_type, 12]) + bytes(7)
     stamp, attributes = marker.timestamp_ms, 0x30
-    fields = (row.base_offset, 49 + len(record), 0, 2, 0, attributes, 0, stamp, stamp)
+    fields = (row.base_offset, 49 + len(record), epoch, 2, 0, attributes, 0, stamp, stamp)
     head = [*fields, marker.producer_id, marker.epoch, -1, 1]
     data = _BATCH.pack(*head) + record
     head[4] = crc32c(data[_CRC_START:])

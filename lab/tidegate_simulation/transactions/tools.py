@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, NamedTuple
 
+from tidegate_coordination.state.link_groups import is_named
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import (
     add_partitions_to_txn,
@@ -115,12 +116,19 @@ class Inspector:
             places.add((state.topics.by_id[partition.topic_id].name, partition.index))
         return places
 
+    def _is_remote(self, name: str) -> bool:
+        """Return whether an id may be at the source of a link: gateways list these, too."""
+        links = self.client.world.watch.state.links.with_ids
+        return any(is_named(each.transactional_ids, name) for each in links)
+
     async def _list(self) -> None:
         states = self.client.rng.choice(([], ["Ongoing"], ["Empty", "CompleteCommit"]))
         request = list_transactions.ListTransactionsRequest(states)
         answer = await self._call("ListTransactions", list_transactions, 2, request)
         for row in answer.transaction_states:
             views = self._views(row.transactional_id)
+            if None in views and self._is_remote(row.transactional_id):
+                continue
             told = (row.transaction_state, row.producer_id)
             is_wanted = not states or row.transaction_state in states
             if not is_wanted or told not in [each[:2] for each in views if each is not None]:
