@@ -14,7 +14,7 @@ def test_copies_are_exact_while_their_unit_moves(tmp_path: Path) -> None:
         install.kafka_jars()
     except install.MissingTool as error:
         pytest.skip(f"needs Apache Kafka: {error}")
-    words = ["--rounds", "1", "--clients", "librdkafka", "--messages", "6000", "--aborts"]
+    words = ["--rounds", "1", "--clients", "librdkafka", "--messages", "3000", "--aborts"]
     result = unit_run(parser().parse_args(words), tmp_path, print)
     assert result.figures.problems == []
     assert result.figures.is_clean

@@ -44,6 +44,7 @@ _PAUSE_SECONDS: Final = 0.05
 _APPLIED_SECONDS: Final = 0.15
 """A broker shows a config a moment before its logs hold to it."""
 _RETRIED: Final = {14, 15, 16, 51}
+_NEVER_MS: Final = 86_400_000
 
 
 class Side(Protocol):
@@ -247,7 +248,10 @@ class ModelSide(_OnWire):
         self.topic, self.producer = topic, self._kafka.producer
         self.topic_id = self._cluster.create_topic(topic, PARTITIONS).topic_id
         producer_id, epoch = self.producer
-        self._cluster.transactions[topic] = ModelTransaction(topic, producer_id, epoch=epoch)
+        # Scripts write markers themselves: no time-out may write one more.
+        self._cluster.transactions[topic] = ModelTransaction(
+            topic, producer_id, epoch=epoch, timeout_ms=_NEVER_MS
+        )
         await trio.lowlevel.checkpoint()
 
     async def carry_out(self, step: Step) -> Any:
