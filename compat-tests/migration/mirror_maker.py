@@ -284,7 +284,7 @@ class Comparison:
         measured: Sequence[Share],
         found: Found,
     ) -> Row:
-        cpu = {who: round(used, 1) for share in measured for who, used in share.cpu.items()}
+        cpu = {name: round(used, 1) for share in measured for name, used in share.cpu.items()}
         return Row(
             name,
             round(seconds, 1),

@@ -14,7 +14,6 @@ FEATURE: Final = "transaction.version"
 NEEDED: Final = frozenset(
     {ApiKey.LIST_TRANSACTIONS, ApiKey.DESCRIBE_TRANSACTIONS, ApiKey.DESCRIBE_PRODUCERS}
 )
-_FEATURES_FROM: Final = 3
 _SOFTWARE: Final = "tidegate"
 
 
@@ -27,9 +26,7 @@ async def transaction_version(cluster: ClassicCluster) -> int | None:
       ClassicError: the source does not say.
     """
     request = ApiVersionsRequest(_SOFTWARE, version(_SOFTWARE))
-    answer: ApiVersionsResponse = await cluster.call_any(
-        "ApiVersions", request, min_version=_FEATURES_FROM
-    )
+    answer: ApiVersionsResponse = await cluster.call_any("ApiVersions", request)
     if answer.error_code:
         raise Refused("the versions of the source", answer.error_code)
     if not {each.api_key for each in answer.api_keys} >= NEEDED:

@@ -4,9 +4,10 @@ A key is a group or a transactional id.  The source coordinates it: gateways pas
 send, in the version that both sides speak, and what the source answers.  A request of unknown
 outcome is never repeated.
 
-A fence (state/link_groups.py) lets no request begin, and ends those that wait at the source;
-`drained` says when no change lacks an answer.  A fence does not wait for a gateway whose lease has
-ended, and such a gateway may not know that yet: after a change it reads the log before it answers.
+A fence (state/link_groups.py) lets no request begin, but for those that pass it, and ends those
+that wait at the source; `drained` says when no change lacks an answer.  A fence does not wait for a
+gateway whose lease has ended, and such a gateway may not know that yet: after a change it reads the
+log before it answers.
 """
 
 from __future__ import annotations
@@ -207,7 +208,7 @@ class SourceForwards(ABC):
 
     def _check(self, request: SourceRequest) -> None:
         """Raise NotForwarded if a request may not begin."""
-        if self.is_over or not self.takes(request.key):
+        if self._is_over or not self.takes(request.key):
             raise NotForwarded(ErrorCode.NOT_COORDINATOR)
         self._check_fence(request.key, request.passes)
 
@@ -231,7 +232,7 @@ class SourceForwards(ABC):
             self._count(key, -1)
 
     @property
-    def is_over(self) -> bool:
+    def _is_over(self) -> bool:
         """Return whether a fence may not have waited for this gateway, as far as is known here.
 
         A gateway that saw no other one does not count as cut off, though one may have come.
@@ -274,7 +275,7 @@ class SourceForwards(ABC):
                 answer = await _answer(connection, request)
             if request.is_change:
                 await self._read_log()
-            if self.is_over:
+            if self._is_over:
                 raise NotForwarded(ErrorCode.NOT_COORDINATOR)
         return answer
 

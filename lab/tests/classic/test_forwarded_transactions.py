@@ -15,6 +15,7 @@ from tidegate_coordination.rules.link_groups import FenceGroups, UnfenceGroups
 from tidegate_coordination.rules.mirrors import LinkRefusal, SetLink
 from tidegate_coordination.rules.switches import FenceTopics, LiftFence
 from tidegate_coordination.state.transactions.rows import TransactionState
+from tidegate_gateway.cli.link import switch as switch_command
 from tidegate_gateway.links.group_offsets import coordinator_of
 from tidegate_gateway.links.unit_closure import Unit, closure_of, missing_groups, unfit_names
 from tidegate_gateway.links.unit_fence import NotAtRest, fenced_unit
@@ -25,8 +26,11 @@ from tidegate_protocol.messages import api_versions as av
 from tidegate_protocol.messages import describe_transactions as dt
 from tidegate_protocol.messages import list_transactions as lt
 from tidegate_protocol.messages import txn_offset_commit as tc
+from tidegate_runtime.settings_texts import BadSource
+from tidegate_simulation.classic import rights
 from tidegate_simulation.classic.model_transaction import ModelTransaction
 from tidegate_simulation.classic.profiles import KAFKA_3_9, KAFKA_4_3, KAFKA_4_3_V1, Profile
+from tidegate_simulation.classic.rights import Denial
 
 from .test_forwarded_groups import SERVERS, call, commit, fetch, propose, state, topic_id
 from .test_mirrors import World, becomes, mirroring
@@ -366,6 +370,25 @@ async def test_what_a_unit_lacks_is_named(autojump_clock: MockClock) -> None:
         ]
         other = Unit(("u",), (), ("x*",))
         assert await missing(other) == ["transactional id x writes to topic t: name the topic, too"]
+
+
+async def test_the_command_refuses_a_unit_that_is_not_whole(autojump_clock: MockClock) -> None:
+    async with mirroring() as world:
+        await linked(world)
+        producer = await init(world)
+        assert await write(world, producer, 0) == E.NONE
+        link = state(world).links.by_name["src"]
+
+        async def check(unit: Unit) -> None:
+            coordinator = world.gateways[0].gateway.coordinator
+            await switch_command._check_whole(coordinator, link, source_of(world), unit)
+
+        await check(UNIT)
+        with pytest.raises(BadSource, match=r"cannot span two clusters:\n  .*name the id, too"):
+            await check(Unit(("t",)))
+        world.source.rights.denied.add(Denial(rights.DESCRIBE, rights.TRANSACTIONAL_ID))
+        with pytest.raises(BadSource, match="shows no transactional id x"):
+            await check(UNIT)
 
 
 async def test_ids_need_forwarded_writes(autojump_clock: MockClock) -> None:

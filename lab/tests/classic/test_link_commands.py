@@ -21,11 +21,19 @@ from tidegate_coordination.classic.retries import Backoff
 from tidegate_coordination.rules.mirrors import LinkRefusal
 from tidegate_coordination.state.links import Link
 from tidegate_gateway.cli.link import text
+from tidegate_gateway.links.source_features import transaction_version
 from tidegate_gateway.links.survey import candidates_of, findings
 from tidegate_gateway.links.verifying import Sides
 from tidegate_runtime.settings_texts import BadSource
 from tidegate_simulation.classic import rights
 from tidegate_simulation.classic.dial import ClassicServers
+from tidegate_simulation.classic.profiles import (
+    KAFKA_2_1,
+    KAFKA_3_9,
+    KAFKA_4_3,
+    KAFKA_4_3_V1,
+    Profile,
+)
 from tidegate_simulation.classic.rights import Denial
 
 from .test_mirrors import World, mirroring
@@ -187,11 +195,38 @@ def test_what_status_prints_of_switches() -> None:
     assert "no topic any more" in shown
 
 
+def test_what_status_prints_of_transactional_ids() -> None:
+    link = replace(LINK, transactional_ids=("a-*", "b"))
+    shown = text.status_text(link, [], NO_SWITCH, [], "")
+    assert "transactional ids that gateways forward: a-*, b" in shown
+    assert "have moved here" not in shown
+    half = NO_SWITCH._replace(moved_transactional_ids=["b"])
+    shown = text.status_text(link, [], half, [], "")
+    assert "transactional ids that gateways forward: a-*\n" in shown
+    assert "transactional ids that have moved here: b" in shown
+    told = json.loads(text.status_json(link, [], half, [], ""))
+    assert told["forwarded_transactional_ids"] == ["a-*", "b"]
+    assert told["moved_transactional_ids"] == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("profile", "version"),
+    [(KAFKA_4_3, 2), (KAFKA_4_3_V1, 1), (KAFKA_3_9, 0), (KAFKA_2_1, None)],
+)
+async def test_what_a_source_can_do_with_transactions(
+    profile: Profile, version: int | None, autojump_clock: MockClock
+) -> None:
+    async with mirroring(profile=profile) as world, client_of(world.servers) as source:
+        assert await transaction_version(source) == version
+
+
 def test_what_add_prints() -> None:
     added = text.Added(LINK, [f"t{number}" for number in range(23)], None)
     shown = text.added_text(added, Path("/etc/c.properties"))
     assert "It mirrors 23 topics: t0, t1" in shown
     assert "and 3 more" in shown
     assert "link.client.properties=src=/etc/c.properties" in shown
+    with_ids = added._replace(link=replace(LINK, transactional_ids=("a-*",)))
+    assert "forward transactional ids to the source: a-*" in text.added_text(with_ids, None)
     refused = added._replace(refusal=LinkRefusal.EXISTS)
     assert "--replace" in json.loads(text.added_json(refused))["refusal"]

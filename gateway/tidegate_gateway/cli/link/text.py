@@ -31,7 +31,8 @@ class Switches(NamedTuple):
 
     is_on_hold: the log was restored, and no operator has confirmed the link.  reversing: offsets
     that the source lacks of each topic that is written back to it, as far as the log knows.
-    stayed: why a topic did not go back to the source.
+    stayed: why a topic did not go back to the source.  moved_transactional_ids: by the names that
+    the link has for them.
     """
 
     switching: list[str]
@@ -41,6 +42,7 @@ class Switches(NamedTuple):
     returning: list[str]
     reversing: dict[str, int]
     stayed: dict[str, str]
+    moved_transactional_ids: Sequence[str] = ()
 
 
 def switches_of(state: ClusterState, link: str) -> Switches:
@@ -64,6 +66,7 @@ def switches_of(state: ClusterState, link: str) -> Switches:
         names(returning),
         {topics[key].name: lacking(state, topics[key]) for key in there if own[key].reached},
         {topics[key].name: own[key].problem for key in there if own[key].problem},
+        sorted(state.link_groups.moved_ids.get(link, ())),
     )
 
 
@@ -170,9 +173,12 @@ def status_text(
     lines += _of_switches(switches)
     if link.groups:
         lines.append(f"groups that gateways forward: {_names(link.groups)}")
-    if link.transactional_ids:
-        names = _names(link.transactional_ids)
-        lines.append(f"transactional ids that gateways forward: {names}")
+    gone = switches.moved_transactional_ids
+    left = [each for each in link.transactional_ids if each not in gone]
+    if left:
+        lines.append(f"transactional ids that gateways forward: {_names(left)}")
+    if gone:
+        lines.append(f"transactional ids that have moved here: {_names(gone)}")
     if moved:
         lines.append(f"groups that have moved here: {_names(moved)}")
     if not copies and (switches.switched or switches.finished):
