@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from faults.attendance import now_ms
 from faults.clients import PARTITIONS
 
@@ -16,6 +16,7 @@ GROUP: Final = "three-members"
 MEMBERS: Final = 3
 COMMIT_SECONDS: Final = 0.2
 PATIENCE_SECONDS: Final = 90.0
+_MUST_JOIN: Final = (KafkaError.UNKNOWN_MEMBER_ID, KafkaError.ILLEGAL_GENERATION)
 
 
 class _Member:
@@ -58,8 +59,12 @@ class _Member:
             try:
                 consumer.commit(offsets=places, asynchronous=False)
                 return
-            except Exception as error:
+            except KafkaException as error:
                 self._owner.note_error(str(error))
+                if error.args[0].code() in _MUST_JOIN:
+                    # Only poll() joins; until then each commit is refused.
+                    self._owner.note_refused(self._positions)
+                    return
                 time.sleep(COMMIT_SECONDS)
 
     def _run(self) -> None:
@@ -86,6 +91,7 @@ class _Member:
 class ThreeMembers:
     """See the module's head.
 
+    repeated: records that came twice after a refused commit.
     joins: how often a member got partitions.  consumed_at: by partition, in ms, rising.
     """
 
@@ -95,6 +101,8 @@ class ThreeMembers:
         self.errors: list[str] = []
         self._lock = threading.Lock()
         self._next: dict[int, int] = {}
+        self._may_repeat: set[int] = set()
+        self.repeated = 0
         self._problems: list[str] = []
         self._first = _Member(self, source, topic)
         self._others = [_Member(self, gateways, topic) for _ in range(MEMBERS)]
@@ -109,11 +117,19 @@ class ThreeMembers:
         with self._lock:
             self.errors.append(text)
 
+    def note_refused(self, partitions: Iterable[int]) -> None:
+        """A member has to join again before it commits: records may come twice, as with Kafka."""
+        with self._lock:
+            self._may_repeat.update(partitions)
+
     def note(self, partition: int, offset: int) -> None:
         """A member got a record; each partition must come in order, without a gap or a repeat."""
         with self._lock:
             expected = self._next.get(partition, 0)
-            if offset != expected:
+            if offset < expected and partition in self._may_repeat:
+                self._may_repeat.discard(partition)
+                self.repeated += expected - offset
+            elif offset != expected:
                 self._problems.append(f"{GROUP}: partition {partition} at {offset}, not {expected}")
             self._next[partition] = offset + 1
             self.consumed_at[partition].append(now_ms())

@@ -28,6 +28,8 @@ from .network.receiver import CloseConnection
 from .requests.records.produce import Produce
 from .requests.records.produce_fast_path import PlainProducePath
 from .requests.refused_features import RefusedFeatures
+from .security.guarded import Guards
+from .security.needs import check_rows
 from .topics.client_acts import note_acts
 from .unserved import Refusal, is_unserved, unserved_api, unserved_version
 
@@ -71,7 +73,13 @@ STEPS: Final = frozenset(
 
 
 class Dispatcher:
-    """Handles the frames of all connections."""
+    """Handles the frames of all connections.
+
+    guards: hold requests to the rights of their clients; None without an authorizer.
+
+    Raises:
+      LookupError: an API has no row in the table of needs.
+    """
 
     def __init__(
         self,
@@ -82,7 +90,10 @@ class Dispatcher:
         counter: GatewayCounters,
         refused: RefusedFeatures,
         large: LargeRequests | None = None,
+        guards: Guards | None = None,
     ) -> None:
+        check_rows(each.api_key for each in handlers)
+        self._guards = guards
         self._large = large or LargeRequests()
         self._plain_produce = plain_produce
         self._produce = produce
@@ -187,7 +198,10 @@ class Dispatcher:
             raise CloseConnection()
         work = None if is_brief else _in_turns(handler, "encode_response_in_turns")
         try:
-            response = await handler.handle(call, request)
+            if self._guards is None or request is None:
+                response = await handler.handle(call, request)
+            else:
+                response = await self._guards.handle(handler, call, request)
             note_acts(handler.api_key, call, request, response)
             if work is None:
                 encoded = handler.messages.encode_response(response, version)

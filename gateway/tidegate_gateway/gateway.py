@@ -66,6 +66,8 @@ from .requests.records.produce import Produce
 from .requests.records.produce_fast_path import PlainProducePath
 from .requests.records.produce_forwarding import ProduceForwarding
 from .requests.refused_features import RefusedFeatures
+from .security.authorizer_settings import authority_of
+from .security.guarded import Guards
 from .settings.broker_settings import BrokerSettings
 from .transactions.producer_ids import ProducerIds, hold_seconds
 from .transactions.steps import TransactionSteps
@@ -127,6 +129,7 @@ class Gateway:
         self._build_writer()
         self._build_keepers()
         self._build_view()
+        self.authority = authority_of(settings, coordinator.state.acls)
         self._dispatcher = self._make_dispatcher()
         self.peer_service = PeerService(
             coordinator, environment.log, settings.text("peer.token"), self.lender
@@ -357,6 +360,7 @@ class Gateway:
             now_ms=environment.now_ms,
             blocking=environment.blocking,
             min_file_bytes=environment.min_file_bytes,
+            authority=self.authority,
         )
         is_full = self.settings.text("record.validation") == "full"
         checks = RecordChecks(is_full, environment.blocking, environment.now_ms)
@@ -378,6 +382,7 @@ class Gateway:
                 self.flusher,
                 self.cluster_settings.of,
             ),
+            self.authority,
         )
         return Dispatcher(
             PlainProducePath(produce),
@@ -387,7 +392,14 @@ class Gateway:
             self.counters,
             refused,
             self.large_requests,
+            self._make_guards(),
         )
+
+    def _make_guards(self) -> Guards | None:
+        if self.authority is None:
+            return None
+        creates_topics = self.settings.bool("auto.create.topics.enable")
+        return Guards(self.authority, self.coordinator, creates_topics=creates_topics)
 
     def _wal_key(self, identity: WalIdentity) -> str:
         return object_key(self.coordinator.state, WalName(identity.incarnation, identity.counter))

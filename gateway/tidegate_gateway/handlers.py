@@ -80,6 +80,7 @@ from .requests.transactions.init_producer_id import InitProducerId
 from .requests.transactions.list_transactions import ListTransactions
 from .requests.transactions.txn_offset_commit import TxnOffsetCommit
 from .requests.transactions.write_txn_markers import WriteTxnMarkers
+from .security.authority import Authority
 from .settings.broker_settings import BrokerSettings
 from .topics.internal_topics import InternalTopics
 from .transactions.steps import TransactionSteps
@@ -105,10 +106,11 @@ def make_handlers(
     now_ms: Callable[[], int],
     blocking: Blocking,
     min_file_bytes: int = MIN_FILE_BYTES,
+    authority: Authority | None = None,
 ) -> list[Handler]:
     """Return the handlers of all APIs except Produce, which answers in two stages (dispatch.py).
 
-    now_ms: wall clock.
+    now_ms: wall clock.  authority: None without an authorizer.
     """
     handlers = [
         *_data_handlers(
@@ -121,6 +123,7 @@ def make_handlers(
             rng=rng,
             blocking=blocking,
             min_file_bytes=min_file_bytes,
+            authority=authority,
         ),
         *_admin_handlers(coordinator, settings, cluster, view, rng=rng),
         *_group_handlers(coordinator, groups, forwards, settings, view, rng=rng),
@@ -143,6 +146,7 @@ def _data_handlers(
     rng: Random,
     blocking: Blocking,
     min_file_bytes: int,
+    authority: Authority | None,
 ) -> list[Handler]:
     waiters = FetchWaiters(coordinator.state.partitions)
     fetch_settings = FetchSettings(
@@ -151,7 +155,15 @@ def _data_handlers(
     )
     sessions = FetchSessions(rng)
     fetch = Fetch(
-        coordinator, reader, waiters, sessions, fetch_settings, read_ahead, steering, reply_memory
+        coordinator,
+        reader,
+        waiters,
+        sessions,
+        fetch_settings,
+        read_ahead,
+        steering,
+        reply_memory,
+        authority,
     )
     coordinator.listen(fetch.on_change)
     return [

@@ -9,6 +9,7 @@ from typing import Final, Protocol
 from .clients.admins import ConfigChanger, Grower, Retainer
 from .clients.client import Client
 from .clients.fleeting import FleetingReader, FleetingWriter, Lives, TopicOwner
+from .clients.guarded import Ban, GuardedReader, GuardedWriter, Guardian
 from .clients.late_admins import ConfigSetter, Emptier, HastyEmptier, Reliver
 from .clients.producers import IdempotentProducer, Newcomer, Pipeliner, PlainProducer
 from .clients.readers import Admin, Reader
@@ -91,7 +92,18 @@ def make_actors(workload: Workload, rng: Random, source: Source | None) -> list[
         actors.append(Reliver(workload, "reliver of several", several))
         actors.append(HastyEmptier(workload, "hasty emptier", "emptied-in-haste"))
         actors.append(CommitterOfAll(workload, "committer of all", "all"))
+    if workload.world.plan.rights.is_on:
+        actors += _guarded(workload)
     return actors
+
+
+def _guarded(workload: Workload) -> list[Actor]:
+    writer, reader = Ban(), Ban()
+    return [
+        GuardedWriter(workload, writer),
+        GuardedReader(workload, reader),
+        Guardian(workload, "guardian", writer, reader),
+    ]
 
 
 def _with_transactions(workload: Workload, others: list[Actor]) -> list[Actor]:

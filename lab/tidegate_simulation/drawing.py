@@ -17,6 +17,7 @@ from .plans.link_plan import draw_links
 from .plans.losses import draw_losses
 from .plans.move_plan import draw_moves
 from .plans.pipeline_plan import draw_pipelines
+from .plans.rights_plan import draw_rights
 from .plans.settings_plan import draw_static
 from .plans.transaction_plan import draw_transaction_plan
 from .plans.version_plan import draw_versions
@@ -72,8 +73,11 @@ def draw_run(seed: int, rng: Random, asked_zones: int) -> tuple[dict[str, str], 
     may_link = not (versions.is_rolling or beginnings.begins_high or draws_restore(seed))
     links = draw_links(seed, may_draw=may_link, is_calm=not plan.kinds)
     settings |= links.settings
+    rights = draw_rights(seed, may_draw=not (versions.is_rolling or draws_restore(seed)))
+    settings |= rights.settings
     plan = replace(
         plan.with_versions(versions),
+        rights=rights,
         static=static,
         beginnings=beginnings,
         transactions=transactions,

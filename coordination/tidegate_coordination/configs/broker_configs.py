@@ -25,6 +25,7 @@ NO_MEANING = "Kept for tools: it changes nothing here."
 
 _MEANINGS = {
     "advertised.listeners": "The addresses that clients connect to, one for each listener.",
+    "authorizer.class.name": "Kafka's StandardAuthorizer, or empty: then clients may do everything.",
     "auto.create.topics.enable": "Create a topic when a client asks for its metadata.",
     "broker.rack": "The availability zone of this gateway.",
     "compression.gzip.level": "Default of the topic config.",
@@ -141,6 +142,24 @@ KAFKA_BROKER_CONFIGS: dict[str, Definition] = {
     each.name: each for each in map(_definition, BROKER_ROWS.splitlines())
 }
 
+_OF_AUTHORIZER = (
+    Definition(
+        "allow.everyone.if.no.acl.found",
+        ConfigType.BOOLEAN,
+        "false",
+        documentation="Whether all clients may use a resource for which there is no ACL.",
+        update=Update.READ_ONLY,
+    ),
+    Definition(
+        "super.users",
+        ConfigType.STRING,
+        "",
+        documentation="Principals that may do everything, divided by semicolons: User:NAME;...",
+        update=Update.READ_ONLY,
+    ),
+)
+"""Kafka's authorizer reads these; its brokers do not list them."""
+
 BROKER_CONFIGS: dict[str, Definition] = KAFKA_BROKER_CONFIGS | {
-    each.name: each for each in OWN_SETTINGS
+    each.name: each for each in (*_OF_AUTHORIZER, *OWN_SETTINGS)
 }

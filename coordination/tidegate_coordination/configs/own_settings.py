@@ -23,6 +23,9 @@ _STRING, _LIST, _ADDRESS = ConfigType.STRING, ConfigType.LIST, ConfigType.PASSWO
 OWN_SETTINGS = (
     _own("admin.listener", _STRING, None, None,
          "host:port of health checks and metrics; not set: none."),
+    _own("audit.log.file", _STRING, None, None,
+         "File for logins, denials and what clients change, one JSON object a line; see `tidegate"
+         " audit verify`.  Not set: none."),
     _own("buffered.bytes.max", _LONG, 512 * _MIB, at_least(128 * _MIB),
          "Bytes of produce requests held in memory; above it, Produce waits.  Objects being stored"
          " take up to half of it in addition."),

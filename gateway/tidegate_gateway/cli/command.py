@@ -14,6 +14,7 @@ from typing import Annotated, Final
 import typer
 
 from . import gateway_command
+from .audit import command as audit_command
 from .link import command as link_command
 from .log import command as log_command
 from .options import DEV_DATA, SERVE_DATA, Json, LogThatExists, StoreThatExists
@@ -35,6 +36,7 @@ app.add_typer(link_command.app, name="link")
 app.add_typer(topic_command.app, name="topic")
 app.add_typer(gateway_command.app, name="gateway")
 app.add_typer(transaction_command.app, name="transaction")
+app.add_typer(audit_command.app, name="audit")
 
 Set = Annotated[
     list[str] | None,

@@ -5,11 +5,37 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Final, Protocol
+
+from tidegate_coordination.security.acls import Operation, ResourceType
 
 from ..unserved import Refusal
 from .client_zone import NOWHERE, ClientZone
 from .forward_line import ForwardLine
+
+ANONYMOUS: Final = "User:ANONYMOUS"
+"""The principal of clients that have shown no other, as Kafka names it."""
+
+
+class Rights(Protocol):
+    """What one principal may do from one host; see security/access.py."""
+
+    @property
+    def principal(self) -> str:
+        """Return whose rights these are."""
+        ...
+
+    def may(self, operation: Operation, kind: ResourceType, name: str) -> bool:
+        """Return whether the client may do this with that resource; log it if not."""
+        ...
+
+    def sees(self, operation: Operation, kind: ResourceType, name: str) -> bool:
+        """Do the same without a log line: for what is left out of an answer in silence."""
+        ...
+
+    def may_any(self, operation: Operation, kind: ResourceType) -> bool:
+        """Return whether there is any resource of a type with which the client may do this."""
+        ...
 
 
 @dataclass(slots=True)
@@ -28,6 +54,8 @@ class Peer:
     was_refused: whether a batch was refused that the client may send again, after later ones that
       it has already sent: produce.py looks at these.
     forward_line: of the batches that were forwarded to other clusters; None before the first.
+    principal: as whom the client has logged in.  rights: its own; None before they are asked
+      for, and without an authorizer.
     """
 
     host: str
@@ -42,6 +70,8 @@ class Peer:
     was_sent_away: bool = False
     was_refused: bool = False
     forward_line: ForwardLine | None = None
+    principal: str = ANONYMOUS
+    rights: Rights | None = None
 
 
 def _tell_nobody(refusal: Refusal) -> None:

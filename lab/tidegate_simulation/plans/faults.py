@@ -22,6 +22,7 @@ from .losses import LossPlan
 from .move_plan import LogMovePlan
 from .pipeline_plan import EVENT_KINDS as PIPELINE_EVENT_KINDS
 from .pipeline_plan import PipelinePlan
+from .rights_plan import RightsPlan
 from .settings_plan import SettingsPlan
 from .store_faults import StoreFaults
 from .transaction_plan import TransactionPlan
@@ -129,6 +130,7 @@ class FaultPlan:
     beginnings: Beginnings = field(default_factory=Beginnings)
     transactions: TransactionPlan = field(default_factory=TransactionPlan)
     links: LinkPlan = field(default_factory=LinkPlan)
+    rights: RightsPlan = field(default_factory=RightsPlan)
 
     def with_losses(self, losses: LossPlan) -> FaultPlan:
         """Return a plan with objects that are lost for good."""

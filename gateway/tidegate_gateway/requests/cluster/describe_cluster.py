@@ -21,8 +21,8 @@ from tidegate_protocol.messages.describe_cluster import (
 )
 
 from ...network.call import Call
+from ...security.operations import ALL_ON_CLUSTER, NOT_ASKED
 from ...zones.cluster_view import ClusterView
-from .authorized_operations import ALL_ON_CLUSTER, NOT_ASKED
 
 BROKERS = 1
 CONTROLLERS = 2

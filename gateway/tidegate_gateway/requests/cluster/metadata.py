@@ -51,13 +51,13 @@ from tidegate_protocol.primitives import ZERO_UUID
 from ...links.linked_names import LinkedNames
 from ...network.call import Call
 from ...network.turns import Turns
+from ...security.operations import ALL_ON_CLUSTER, ALL_ON_TOPIC
 from ...settings.broker_settings import BrokerSettings
 from ...topics.client_acts import tell_act, topics_created
 from ...topics.internal_topics import INTERNAL_TOPICS, OFFSETS_TOPIC, offsets_topic
 from ...topics.topic_creation import create_topics
 from ...zones.cluster_view import ClusterView, ListenerView
 from ...zones.placement import NO_LEADER
-from .authorized_operations import ALL_ON_CLUSTER, ALL_ON_TOPIC
 
 FIRST_VERSION_WITH_NULL_FOR_ALL = 1
 FIRST_VERSION_WITH_TOPIC_IDS = 12

@@ -27,12 +27,11 @@ from ...links.group_forwards import GroupForwards
 from ...links.source_forwards import NotForwarded, SourceRequest
 from ...network.call import Call
 from ...network.turns import Turns
+from ...security.operations import ALL_ON_GROUP
 from .group_errors import refusal_code
 
 NAME = "DescribeGroups"
 NOT_FOUND_SINCE = 6
-ALL_GROUP_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8
-"""READ, DELETE and DESCRIBE, as bits of Kafka's AclOperation; there are no ACLs yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +58,7 @@ class DescribeGroups:
         for group_id, each in zip(local, seen, strict=True):
             group = _answer(group_id, each, call.version)
             if request.include_authorized_operations and not group.error_code:
-                group.authorized_operations = ALL_GROUP_OPERATIONS
+                group.authorized_operations = ALL_ON_GROUP
             described.append(group)
             await turns.count(1 + len(group.members))
         return DescribeGroupsResponse(groups=described)

@@ -47,8 +47,9 @@ from ...fetch.fetch_waiters import FetchWaiters
 from ...fetch.log_reader import Loaded, LogReader
 from ...fetch.read_ahead import ReadAhead
 from ...fetch.segment_rows import bytes_to_load
-from ...network.call import Call
+from ...network.call import Call, Rights
 from ...network.reply_memory import ReplyMemory
+from ...security.authority import Authority
 from ...zones.read_steering import Elsewhere, ReadSteering
 from .fetch_answer import Look
 
@@ -69,7 +70,10 @@ _SESSION_CODES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """See the module's head."""
+    """See the module's head.
+
+    authority: decides whether a client may read; None without an authorizer.
+    """
 
     coordinator: Coordinator
     reader: LogReader
@@ -79,6 +83,7 @@ class Fetch:
     read_ahead: ReadAhead
     steering: ReadSteering
     reply_memory: ReplyMemory
+    authority: Authority | None = None
     api_key: ClassVar[int] = ApiKey.FETCH
     messages: ClassVar[ModuleType] = codec
 
@@ -104,7 +109,8 @@ class Fetch:
         if isinstance(context, SessionProblem):
             return FetchResponse(0, _SESSION_CODES[context])
         elsewhere = self.steering.of(call, request.rack_id)
-        look = await self._read(request, version, context, now, elsewhere)
+        rights = self.authority.of(call.peer) if self.authority is not None else None
+        look = await self._read(request, version, context, now, elsewhere, rights)
         if version < STORAGE_ERRORS_FROM:
             look.without_storage_errors()
         self.steering.moved += look.moves
@@ -126,12 +132,14 @@ class Fetch:
         context: FetchContext,
         now: float,
         elsewhere: Elsewhere | None,
+        rights: Rights | None,
     ) -> Look:
         """Look until the fetch has min_bytes or an error, or its time is over."""
         max_wait_ms = min(request.max_wait_ms, self.settings.max_wait_ms)
         min_bytes = min(request.min_bytes, request.max_bytes, self.settings.max_bytes)
         deadline = now + max_wait_ms / 1000
-        reading = _Reading(self, request, version, context.wanted, min_bytes, elsewhere)
+        wanted = context.wanted
+        reading = _Reading(self, request, version, wanted, min_bytes, elsewhere, rights)
         while True:
             look = await reading.read()
             # A fetch must not wait for records that exist and are only not loaded yet.
@@ -161,6 +169,7 @@ class _Reading:
     min_bytes: with so many bytes the fetch is answered, as of the last look.  _room_bytes: the
       largest reply.
     _proof: whether the replica was at the log's end; False if the log could not be read.
+    _rights_as_of: the version of the ACLs by which the last look was taken.
     """
 
     __slots__ = (
@@ -170,6 +179,8 @@ class _Reading:
         "_min_bytes",
         "_proof",
         "_request",
+        "_rights",
+        "_rights_as_of",
         "_room_bytes",
         "_version",
         "_wanted",
@@ -184,7 +195,10 @@ class _Reading:
         wanted: Sequence[Wanted],
         min_bytes: int,
         elsewhere: Elsewhere | None,
+        rights: Rights | None,
     ) -> None:
+        self._rights = rights
+        self._rights_as_of = 0
         self._fetch = fetch
         self._elsewhere = elsewhere
         self._request = request
@@ -254,7 +268,10 @@ class _Reading:
             settings.max_load_runs,
         )
         look = self._look_with(plan)
-        last = self._last if not fetch.sends_away else None
+        rights = fetch.coordinator.state.acls.version
+        is_same = rights == self._rights_as_of and not fetch.sends_away
+        last = self._last if is_same else None
+        self._rights_as_of = rights
         for at, wanted in enumerate(self._wanted):
             if last is None or not look.repeat(last, at):
                 look.add(wanted)
@@ -272,6 +289,7 @@ class _Reading:
             elsewhere=self._elsewhere,
             min_file_bytes=fetch.settings.min_file_bytes,
             sends_away=fetch.sends_away,
+            rights=self._rights,
         )
 
     async def _catch_up(self) -> None:

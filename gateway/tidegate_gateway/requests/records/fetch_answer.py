@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final, cast
 
+from tidegate_coordination.security.acls import Operation, ResourceType
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.records.partitions import Partition
 from tidegate_coordination.state.topics import Topic
@@ -20,6 +21,7 @@ from tidegate_storage.stores.files.file_part import FileChanged, FilePart
 from ...fetch.aborted_list import aborted_between
 from ...fetch.fetch_plan import Miss, Piece, ReadPass, ReadProblem, Unread
 from ...fetch.fetch_sessions import Wanted
+from ...network.call import Rights
 from ...zones.read_steering import STAY, Elsewhere
 
 _OK: Final = ErrorCode.NONE
@@ -48,6 +50,7 @@ class Look:
     seen: partition number -> end at the last look.  is_doubtful: holds an answer that only a
     replica at the log's end may give.  moves: how many partitions are to be read elsewhere.
     _read_up: the number of each partition that has nothing to read; -1 for the others.
+    rights: the rights of the client; None without an authorizer.
     """
 
     __slots__ = (
@@ -57,6 +60,7 @@ class Look:
         "_min_file_bytes",
         "_plan",
         "_read_up",
+        "_rights",
         "_sends_away",
         "_state",
         "_uses_topic_ids",
@@ -78,7 +82,9 @@ class Look:
         elsewhere: Elsewhere | None,
         min_file_bytes: int,
         sends_away: bool,
+        rights: Rights | None = None,
     ) -> None:
+        self._rights = rights
         self._sends_away = sends_away
         self._elsewhere = elsewhere
         self._state = state
@@ -152,10 +158,9 @@ class Look:
         """Answer one partition."""
         self._read_up.append(_HAS_MORE)
         request = wanted.request
-        partition = self._partition(wanted)
+        partition = self._partition(wanted) if self._may_read(wanted) else None
         if partition is None:
-            unknown_id = self._uses_topic_ids and wanted.topic_id not in self._state.topics.by_id
-            self._fail(request.partition, _UNKNOWN[unknown_id], None)
+            self._fail(request.partition, self._why_none(wanted), None)
             return
         found = _check(request, partition)
         if self._sends_away:
@@ -253,6 +258,22 @@ class Look:
                 index = self.answers[at].partition_index
                 code = ErrorCode.NOT_LEADER_OR_FOLLOWER
                 self.answers[at] = _failed(index, code, partition)
+
+    def _may_read(self, wanted: Wanted) -> bool:
+        """Return whether the client may read; of an unknown id it learns that it is unknown."""
+        if self._rights is None:
+            return True
+        name: str | None = wanted.name
+        if self._uses_topic_ids:
+            topic = self._topic(wanted)
+            name = topic.name if topic is not None else None
+        return name is None or self._rights.may(Operation.READ, ResourceType.TOPIC, name)
+
+    def _why_none(self, wanted: Wanted) -> ErrorCode:
+        if not self._may_read(wanted):
+            return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        is_unknown_id = self._uses_topic_ids and wanted.topic_id not in self._state.topics.by_id
+        return _UNKNOWN[is_unknown_id]
 
     def _topic(self, wanted: Wanted) -> Topic | None:
         topics = self._state.topics

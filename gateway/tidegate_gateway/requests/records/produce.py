@@ -24,6 +24,7 @@ import trio
 from tidegate_coordination.configs.topic_settings import TopicSettings
 from tidegate_coordination.coordinator.coordinator import Coordinator, CoordinatorUnavailable
 from tidegate_coordination.rules.records.transactional_batches import MAY_ADD, with_began
+from tidegate_coordination.security.acls import Operation, ResourceType
 from tidegate_coordination.state.topics import Topic
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.headers import RequestHeader
@@ -40,7 +41,7 @@ from tidegate_protocol.plain_produce import TOPIC_IDS_FROM
 from tidegate_protocol.records import BatchHeader
 
 from ...network.arenas import Arena
-from ...network.call import Peer
+from ...network.call import Peer, Rights
 from ...network.connection import Connection, ReplyFlusher
 from ...network.large_requests import LARGE_BODY_BYTES, read_batches
 from ...network.receiver import CloseConnection
@@ -50,6 +51,7 @@ from ...produce.produce_deadlines import ProduceDeadlines
 from ...produce.record_checks import RecordChecks
 from ...produce.refusals import BatchRefused
 from ...produce.wal_writer import WalWriter
+from ...security.authority import Authority
 from ...transactions.arrivals import began_at, is_known
 from ...unserved import TRANSACTIONS
 from ..refused_features import RefusedFeatures
@@ -77,6 +79,9 @@ ELSEWHERE: Final = (
     ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     "the transactional id is at the source of a link, and the topic is not",
 )
+
+DENIED: Final = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, "")
+DENIED_ID: Final = (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "")
 
 # The cost of accepting a batch, in rows (turns.py).
 ROWS_A_BATCH: Final = 5
@@ -106,6 +111,7 @@ class Produce:
     """See the module's head.
 
     settings_of: a topic's compiled settings.  now_ms: wall clock, for time stamp limits.
+    authority: decides whether a client may write; None without an authorizer.
     """
 
     coordinator: Coordinator
@@ -118,6 +124,7 @@ class Produce:
     on_topic_bytes: Callable[[str, int], None]
     refused: RefusedFeatures
     mirrored: ProduceForwarding
+    authority: Authority | None = None
 
     @property
     def is_leaving(self) -> bool:
@@ -138,7 +145,9 @@ class Produce:
         slot = None if request.acks == NO_ANSWER else connection.open_slot()
         pending = Pending(connection, header, slot, self.flusher, self.deadlines)
         room_by = trio.current_time() + ROOM_SECONDS
+        rights = self.rights_of(connection.peer)
         whole = request_error(request.acks) or self._error_here(connection.peer)
+        whole = whole or self._denied_id(rights, request)
         whole = whole or await self._unnamed_error(connection.peer, request)
         misfit = None if whole else await self._misfit(request)
         flags = 0 if whole else await self._flags(connection, request, header.api_version)
@@ -146,12 +155,15 @@ class Produce:
         for topic_data in request.topic_data:
             answer = TopicProduceResponse(topic_data.name, topic_data.topic_id)
             pending.response.responses.append(answer)
-            topic = None if whole else await self._topic(topic_data, header.api_version)
+            error = whole
+            topic = None
+            if error is None:
+                topic, error = await self._writable(rights, topic_data, header.api_version)
             for data in topic_data.partition_data:
                 partition = PartitionProduceResponse(data.index)
                 answer.partition_responses.append(partition)
-                if whole is not None:
-                    refuse(partition, *whole)
+                if error is not None:
+                    refuse(partition, *error)
                 else:
                     await self._start_partition(received, request, topic, data, partition)
                 await turns.count(ROWS_A_BATCH)
@@ -236,6 +248,36 @@ class Produce:
         if connection.is_gone():
             raise CloseConnection()
         return with_began(flags, began)
+
+    def rights_of(self, peer: Peer) -> Rights | None:
+        """Return the rights of a client; None without an authorizer."""
+        return self.authority.of(peer) if self.authority is not None else None
+
+    def _denied_id(
+        self, rights: Rights | None, request: ProduceRequest
+    ) -> tuple[ErrorCode, str] | None:
+        """Return why the whole request is refused: its client may not write with its
+        transactional id.
+        """
+        name = request.transactional_id
+        if rights is None or name is None or may_write_with(rights, name):
+            return None
+        return DENIED_ID
+
+    async def _writable(
+        self, rights: Rights | None, data: TopicProduceData, version: int
+    ) -> tuple[Topic | None, tuple[ErrorCode, str] | None]:
+        """Find the topic; the error if the client may not write to it.
+
+        A name is checked before the topic is looked for: a denial costs no read of the log.
+        """
+        by_id = version >= TOPIC_IDS_FROM
+        if rights is not None and not by_id and not may_write(rights, data.name):
+            return None, DENIED
+        topic = await self._topic(data, version)
+        if rights is not None and topic is not None and not may_write(rights, topic.name):
+            return None, DENIED
+        return topic, None
 
     async def _topic(self, data: TopicProduceData, version: int) -> Topic | None:
         """Find the topic, reading the log to its end before calling it unknown."""
@@ -362,3 +404,13 @@ class Produce:
             return records, batch_header
         batch = await self.deep_check.check(settings, records)
         return batch, accept(memoryview(batch))
+
+
+def may_write(rights: Rights, topic: str) -> bool:
+    """Return whether a client may write to a topic."""
+    return rights.may(Operation.WRITE, ResourceType.TOPIC, topic)
+
+
+def may_write_with(rights: Rights, transactional_id: str) -> bool:
+    """Return whether a client may use a transactional id."""
+    return rights.may(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)

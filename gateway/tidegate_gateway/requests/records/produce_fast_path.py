@@ -41,11 +41,12 @@ from tidegate_protocol.plain_produce import (
 from tidegate_protocol.records import BatchHeader
 
 from ...network.arenas import Arena
+from ...network.call import Rights
 from ...network.connection import Connection, fill
 from ...network.replies import ReplySlot
 from ...produce.refusals import BatchRefused
 from ...transactions.arrivals import began_at, is_known
-from .produce import Produce
+from .produce import Produce, may_write, may_write_with
 from .produce_answers import UNANSWERABLE, settle_answer
 from .produce_rules import (
     ANSWERED_ACKS,
@@ -68,13 +69,17 @@ _HEAD = Struct(">ii")
 
 
 class _Route:
-    """The shared facts of requests that begin with the same bytes."""
+    """The shared facts of requests that begin with the same bytes.
+
+    rights: the rights of the clients that may send them.
+    """
 
     __slots__ = (
         "head",
         "index",
         "key",
         "reply",
+        "rights",
         "settings",
         "timeout_ms",
         "topic",
@@ -84,8 +89,14 @@ class _Route:
     )
 
     def __init__(
-        self, head: int, plain: PlainProduce, topic: Topic, settings: TopicSettings
+        self,
+        head: int,
+        plain: PlainProduce,
+        topic: Topic,
+        settings: TopicSettings,
+        rights: Rights | None,
     ) -> None:
+        self.rights = rights
         self.head = head
         self.version = plain.version
         [(self.key, [(self.index, _, _)])] = plain.topics
@@ -264,10 +275,11 @@ class PlainProducePath:
         self._produce = produce
         self._topics = produce.coordinator.state.topics
         self._configs = produce.coordinator.state.configs
+        self._acls = produce.coordinator.state.acls
         self._live_gateways = produce.coordinator.state.gateways.live
         self._transactions = produce.coordinator.state.transactions
         self._routes: dict[bytes, _Route] = {}
-        self._routes_as_of = (-1, -1)
+        self._routes_as_of = (-1, -1, -1)
         self.flusher = produce.flusher
         self.deadlines = produce.deadlines
 
@@ -284,7 +296,9 @@ class PlainProducePath:
             return False
         position = peer.plain_prefix_end
         route = self._routes.get(bytes(frame[_HEAD.size : position])) if position else None
-        if route is None or self._routes_as_of != (self._topics.version, self._configs.version):
+        if route is None or self._routes_as_of != self._versions:
+            return self._start_unknown(connection, frame, arena)
+        if route.rights is not self._produce.rights_of(peer):
             return self._start_unknown(connection, frame, arena)
         head, correlation_id = _HEAD.unpack_from(frame)
         place = read_records(frame, position)
@@ -319,6 +333,11 @@ class PlainProducePath:
         self.deadlines.add(lone, route.timeout_ms)
         return True
 
+    @property
+    def _versions(self) -> tuple[int, int, int]:
+        """What the routes depend on."""
+        return self._topics.version, self._configs.version, self._acls.version
+
     def _start_unknown(self, connection: Connection, frame: memoryview, arena: Arena) -> bool:
         plain = read_plain(frame)
         if plain is None or plain.acks not in ANSWERED_ACKS:
@@ -346,12 +365,17 @@ class PlainProducePath:
         produce, version, name = self._produce, plain.version, plain.transactional_id
         if name is not None and not allows_transactions(produce.coordinator.state):
             return None
+        rights = produce.rights_of(connection.peer)
+        if rights is not None and name is not None and not may_write_with(rights, name):
+            return None
         now_ms = produce.now_ms()
         may_be = transactional_flags(name, version)
         found: list[_Batch] = []
         for key, parts in plain.topics:
             topic = find_topic(self._topics, key)
             if topic is None:
+                return None
+            if rights is not None and not may_write(rights, topic.name):
                 return None
             settings = produce.settings_of(topic)
             if not produce.deep_check.is_never_needed(settings):
@@ -410,12 +434,13 @@ class PlainProducePath:
         position = prefix_end(frame, start, end)
         if position is None or position > MAX_ROUTE_BYTES:
             return
-        as_of = (self._topics.version, self._configs.version)
+        as_of = self._versions
         if self._routes_as_of != as_of or len(self._routes) >= MAX_ROUTES:
             self._routes.clear()
             self._routes_as_of = as_of
         head, _ = _HEAD.unpack_from(frame)
         settings = self._produce.settings_of(topic)
-        route = _Route(head, plain, topic, settings)
+        rights = self._produce.rights_of(connection.peer)
+        route = _Route(head, plain, topic, settings, rights)
         self._routes[bytes(frame[_HEAD.size : position])] = route
         connection.peer.plain_prefix_end = position

@@ -30,11 +30,11 @@ from tidegate_protocol.messages.describe_topic_partitions import (
 
 from ...network.call import Call
 from ...network.turns import Turns
+from ...security.operations import ALL_ON_TOPIC
 from ...settings.broker_settings import BrokerSettings
 from ...topics.internal_topics import INTERNAL_TOPICS
 from ...zones.cluster_view import ClusterView, ListenerView
 from ...zones.placement import NO_LEADER
-from ..cluster.authorized_operations import ALL_ON_TOPIC
 
 SORTED_AT_ONCE: Final = 5_000
 

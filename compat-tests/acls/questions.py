@@ -1,0 +1,408 @@
+"""One request of every API, in each version, that may be asked again and again.  Pure.
+
+Each either changes nothing, or fails after its rights were checked, or does the same every time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final, NamedTuple
+
+from transactions.differential.wire import Request
+
+from tidegate_protocol.apis import APIS, ApiKey
+from tidegate_protocol.messages import add_offsets_to_txn as aot
+from tidegate_protocol.messages import add_partitions_to_txn as apt
+from tidegate_protocol.messages import alter_configs as ac
+from tidegate_protocol.messages import alter_partition_reassignments as apr
+from tidegate_protocol.messages import alter_replica_log_dirs as ald
+from tidegate_protocol.messages import create_acls as ca
+from tidegate_protocol.messages import create_partitions as cp
+from tidegate_protocol.messages import create_topics as ct
+from tidegate_protocol.messages import delete_acls as da
+from tidegate_protocol.messages import delete_groups as dg
+from tidegate_protocol.messages import delete_records as dr
+from tidegate_protocol.messages import delete_topics as dt
+from tidegate_protocol.messages import describe_acls as sa
+from tidegate_protocol.messages import describe_cluster as dc
+from tidegate_protocol.messages import describe_configs as sc
+from tidegate_protocol.messages import describe_groups as sg
+from tidegate_protocol.messages import describe_log_dirs as sld
+from tidegate_protocol.messages import describe_producers as sp
+from tidegate_protocol.messages import describe_quorum as sq
+from tidegate_protocol.messages import describe_topic_partitions as stp
+from tidegate_protocol.messages import describe_transactions as st
+from tidegate_protocol.messages import elect_leaders as el
+from tidegate_protocol.messages import end_txn as et
+from tidegate_protocol.messages import fetch as fe
+from tidegate_protocol.messages import find_coordinator as fc
+from tidegate_protocol.messages import heartbeat as hb
+from tidegate_protocol.messages import incremental_alter_configs as iac
+from tidegate_protocol.messages import init_producer_id as ip
+from tidegate_protocol.messages import join_group as jg
+from tidegate_protocol.messages import leave_group as lg
+from tidegate_protocol.messages import list_config_resources as lcr
+from tidegate_protocol.messages import list_groups as lsg
+from tidegate_protocol.messages import list_offsets as lo
+from tidegate_protocol.messages import list_partition_reassignments as lpr
+from tidegate_protocol.messages import list_transactions as lt
+from tidegate_protocol.messages import metadata as md
+from tidegate_protocol.messages import offset_commit as oc
+from tidegate_protocol.messages import offset_delete as od
+from tidegate_protocol.messages import offset_fetch as of
+from tidegate_protocol.messages import offset_for_leader_epoch as ofl
+from tidegate_protocol.messages import produce as pr
+from tidegate_protocol.messages import sync_group as syg
+from tidegate_protocol.messages import txn_offset_commit as toc
+from tidegate_protocol.messages import update_features as uf
+from tidegate_protocol.messages import write_txn_markers as wtm
+from tidegate_protocol.primitives import ZERO_UUID
+
+from .rights import GROUP, HIDDEN_TOPIC, TOPIC, TRANSACTIONAL_ID
+
+TOPIC_CONFIG, BROKER_CONFIG, GROUP_CONFIG, METRICS_CONFIG = 2, 4, 32, 16
+MISSING: Final = "acl-missing"
+"""A name with the prefix of the principals' rights that no topic or group has."""
+
+
+class World(NamedTuple):
+    """What differs from broker to broker: the ids of its topics, by name, and its node id."""
+
+    topic_ids: dict[str, bytes]
+    node: int
+    batch: bytes
+
+
+class Question(NamedTuple):
+    """A request; label: to tell it from others of its API."""
+
+    label: str
+    request: Request
+
+
+_Make = Callable[[int, World], list[tuple[str, Any]]]
+
+
+def questions(world: World) -> Iterator[Question]:
+    """Yield all, in an order in which no answer depends on an earlier one."""
+    for key, make in _MAKERS.items():
+        facts = APIS[key]
+        for version in range(facts.min_version, facts.max_version + 1):
+            for label, body in make(version, world):
+                yield Question(label, Request(facts.name, version, body))
+
+
+def _metadata(version: int, world: World) -> list[tuple[str, Any]]:
+    found: list[tuple[str, Any]] = [
+        ("all", _with_bits(md.MetadataRequest(topics=None if version else []), version)),
+        ("names", _with_bits(_named_metadata(TOPIC, HIDDEN_TOPIC, MISSING), version)),
+    ]
+    if version >= 12:
+        ids = [world.topic_ids[TOPIC], world.topic_ids[HIDDEN_TOPIC], b"\1" * 16]
+        asked = [md.MetadataRequestTopic(each, None) for each in ids]
+        found.append(("ids", md.MetadataRequest(asked, False)))
+    return found
+
+
+def _named_metadata(*names: str) -> md.MetadataRequest:
+    asked = [md.MetadataRequestTopic(name=each) for each in names]
+    return md.MetadataRequest(asked, allow_auto_topic_creation=False)
+
+
+def _with_bits(request: md.MetadataRequest, version: int) -> md.MetadataRequest:
+    request.allow_auto_topic_creation = version < 4
+    request.include_topic_authorized_operations = version >= 8
+    request.include_cluster_authorized_operations = 8 <= version <= 10
+    return request
+
+
+def _produce(version: int, world: World) -> list[tuple[str, Any]]:
+    data = [
+        pr.TopicProduceData(
+            name if version < 13 else "",
+            world.topic_ids[name] if version >= 13 else ZERO_UUID,
+            [pr.PartitionProduceData(0, world.batch)],
+        )
+        for name in (TOPIC, HIDDEN_TOPIC)
+    ]
+    return [
+        ("plain", pr.ProduceRequest(None, 1, 5000, data)),
+        ("with an id", pr.ProduceRequest(TRANSACTIONAL_ID, 1, 5000, data)),
+    ]
+
+
+def _fetch(version: int, world: World) -> list[tuple[str, Any]]:
+    topics = [
+        fe.FetchTopic(
+            name if version < 13 else "",
+            world.topic_ids[name] if version >= 13 else ZERO_UUID,
+            [fe.FetchPartition(0, fetch_offset=0, partition_max_bytes=1000)],
+        )
+        for name in (TOPIC, HIDDEN_TOPIC)
+    ]
+    return [("two", fe.FetchRequest(max_wait_ms=0, min_bytes=0, topics=topics))]
+
+
+def _offset_commit(version: int, world: World) -> list[tuple[str, Any]]:
+    topics = [
+        oc.OffsetCommitRequestTopic(
+            name if version < 10 else "",
+            world.topic_ids[name] if version >= 10 else ZERO_UUID,
+            [oc.OffsetCommitRequestPartition(0, 1)],
+        )
+        for name in (TOPIC, HIDDEN_TOPIC)
+    ]
+    return [("two", oc.OffsetCommitRequest(GROUP, topics=topics))]
+
+
+def _offset_fetch(version: int, world: World) -> list[tuple[str, Any]]:
+    if version < 8:
+        topics = [of.OffsetFetchRequestTopic(name, [0]) for name in (TOPIC, HIDDEN_TOPIC)]
+        found: list[tuple[str, Any]] = [("two", of.OffsetFetchRequest(GROUP, topics))]
+        if version >= 2:
+            found.append(("all", of.OffsetFetchRequest(GROUP, None)))
+        return found
+    several = [
+        of.OffsetFetchRequestTopics(
+            name if version < 10 else "",
+            world.topic_ids[name] if version >= 10 else ZERO_UUID,
+            [0],
+        )
+        for name in (TOPIC, HIDDEN_TOPIC)
+    ]
+    groups = [
+        of.OffsetFetchRequestGroup(GROUP, topics=several),
+        of.OffsetFetchRequestGroup("another", topics=None),
+    ]
+    return [("two", of.OffsetFetchRequest(groups=groups))]
+
+
+def _find(version: int, _: World) -> list[tuple[str, Any]]:
+    if version < 4:
+        found = [("group", fc.FindCoordinatorRequest(GROUP, 0))]
+        return (
+            [*found, ("id", fc.FindCoordinatorRequest(TRANSACTIONAL_ID, 1))] if version else found
+        )
+    return [
+        ("group", fc.FindCoordinatorRequest("", 0, [GROUP, "another"])),
+        ("id", fc.FindCoordinatorRequest("", 1, [TRANSACTIONAL_ID, "another"])),
+    ]
+
+
+def _create_topics(version: int, _: World) -> list[tuple[str, Any]]:
+    topics = [ct.CreatableTopic(each, 1, 1) for each in (MISSING, "elsewhere", TOPIC)]
+    return [("check", ct.CreateTopicsRequest(topics, 5000, True))]
+
+
+def _delete_topics(version: int, world: World) -> list[tuple[str, Any]]:
+    if version < 6:
+        return [("names", dt.DeleteTopicsRequest(topic_names=[MISSING, "elsewhere"]))]
+    states = [dt.DeleteTopicState(MISSING), dt.DeleteTopicState(None, b"\2" * 16)]
+    return [("states", dt.DeleteTopicsRequest(states))]
+
+
+def _add_partitions(version: int, _: World) -> list[tuple[str, Any]]:
+    topics = [apt.AddPartitionsToTxnTopic(each, [0]) for each in (TOPIC, HIDDEN_TOPIC)]
+    if version < 4:
+        return [
+            ("two", apt.AddPartitionsToTxnRequest([], TRANSACTIONAL_ID, 5, 0, topics)),
+            ("one", apt.AddPartitionsToTxnRequest([], TRANSACTIONAL_ID, 5, 0, topics[:1])),
+        ]
+    asked = apt.AddPartitionsToTxnTransaction(TRANSACTIONAL_ID, 5, 0, True, topics[:1])
+    return [("check", apt.AddPartitionsToTxnRequest([asked]))]
+
+
+def _one(make: Callable[[], Any]) -> _Make:
+    return lambda _version, _world: [("one", make())]
+
+
+def _configs(version: int, world: World) -> list[tuple[str, Any]]:
+    kinds = [
+        (TOPIC_CONFIG, TOPIC),
+        (TOPIC_CONFIG, HIDDEN_TOPIC),
+        (BROKER_CONFIG, str(world.node)),
+        (GROUP_CONFIG, GROUP),
+    ]
+    asked = [sc.DescribeConfigsResource(*each, ["segment.bytes"]) for each in kinds]
+    return [("each", sc.DescribeConfigsRequest(asked))]
+
+
+def _alter(_version: int, world: World) -> list[tuple[str, Any]]:
+    asked = [
+        ac.AlterConfigsResource(*each)
+        for each in ((TOPIC_CONFIG, TOPIC), (TOPIC_CONFIG, HIDDEN_TOPIC))
+    ]
+    return [("check", ac.AlterConfigsRequest(asked, True))]
+
+
+def _alter_some(_version: int, world: World) -> list[tuple[str, Any]]:
+    asked = [
+        iac.AlterConfigsResource(
+            TOPIC_CONFIG, each, [iac.AlterableConfig("segment.bytes", 1, None)]
+        )
+        for each in (TOPIC, HIDDEN_TOPIC)
+    ]
+    asked.append(
+        iac.AlterConfigsResource(
+            BROKER_CONFIG, "", [iac.AlterableConfig("log.retention.ms", 1, None)]
+        )
+    )
+    return [("check", iac.IncrementalAlterConfigsRequest(asked, True))]
+
+
+def _leave(version: int, _: World) -> list[tuple[str, Any]]:
+    if version < 3:
+        return [("one", lg.LeaveGroupRequest(GROUP, "m"))]
+    return [("one", lg.LeaveGroupRequest(GROUP, members=[lg.MemberIdentity("m")]))]
+
+
+def _list_offsets(_version: int, _world: World) -> list[tuple[str, Any]]:
+    topics = [
+        lo.ListOffsetsTopic(each, [lo.ListOffsetsPartition(0, timestamp=-1)])
+        for each in (TOPIC, HIDDEN_TOPIC)
+    ]
+    return [("two", lo.ListOffsetsRequest(-1, topics=topics))]
+
+
+def _epochs(_version: int, _world: World) -> list[tuple[str, Any]]:
+    topics = [
+        ofl.OffsetForLeaderTopic(each, [ofl.OffsetForLeaderPartition(0, leader_epoch=0)])
+        for each in (TOPIC, HIDDEN_TOPIC)
+    ]
+    return [("two", ofl.OffsetForLeaderEpochRequest(-1, topics))]
+
+
+def _acl() -> ca.AclCreation:
+    """Return an ACL of a user that does not exist: a broker stores it once."""
+    return ca.AclCreation(2, "nothing", 3, "User:nobody", "*", 3, 3)
+
+
+def _new_ids(_version: int, _world: World) -> list[tuple[str, Any]]:
+    return [
+        ("idempotent", ip.InitProducerIdRequest(None)),
+        # Too long, so no transaction is begun.
+        ("with an id", ip.InitProducerIdRequest(TRANSACTIONAL_ID, 2**31 - 1)),
+    ]
+
+
+def _txn_commit(_version: int, _world: World) -> list[tuple[str, Any]]:
+    topics = [
+        toc.TxnOffsetCommitRequestTopic(each, [toc.TxnOffsetCommitRequestPartition(0, 1)])
+        for each in (TOPIC, HIDDEN_TOPIC)
+    ]
+    return [("two", toc.TxnOffsetCommitRequest(TRANSACTIONAL_ID, GROUP, 5, 0, topics=topics))]
+
+
+_MAKERS: Final[dict[ApiKey, _Make]] = {
+    ApiKey.METADATA: _metadata,
+    ApiKey.PRODUCE: _produce,
+    ApiKey.FETCH: _fetch,
+    ApiKey.LIST_OFFSETS: _list_offsets,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: _epochs,
+    ApiKey.OFFSET_COMMIT: _offset_commit,
+    ApiKey.OFFSET_FETCH: _offset_fetch,
+    ApiKey.FIND_COORDINATOR: _find,
+    ApiKey.JOIN_GROUP: _one(lambda: jg.JoinGroupRequest(GROUP, 1, 1, "m", None, "consumer")),
+    ApiKey.SYNC_GROUP: _one(lambda: syg.SyncGroupRequest(GROUP, 1, "m")),
+    ApiKey.HEARTBEAT: _one(lambda: hb.HeartbeatRequest(GROUP, 1, "m")),
+    ApiKey.LEAVE_GROUP: _leave,
+    ApiKey.DESCRIBE_GROUPS: lambda version, _: [
+        ("two", sg.DescribeGroupsRequest([GROUP, "another"], version >= 3))
+    ],
+    ApiKey.LIST_GROUPS: _one(lsg.ListGroupsRequest),
+    ApiKey.DELETE_GROUPS: _one(lambda: dg.DeleteGroupsRequest([MISSING, "nothing"])),
+    ApiKey.OFFSET_DELETE: _one(
+        lambda: od.OffsetDeleteRequest(
+            GROUP,
+            [
+                od.OffsetDeleteRequestTopic(each, [od.OffsetDeleteRequestPartition(9)])
+                for each in (TOPIC, HIDDEN_TOPIC)
+            ],
+        )
+    ),
+    ApiKey.CREATE_TOPICS: _create_topics,
+    ApiKey.CREATE_PARTITIONS: _one(
+        lambda: cp.CreatePartitionsRequest(
+            [cp.CreatePartitionsTopic(each, 1, None) for each in (TOPIC, HIDDEN_TOPIC)], 5000, True
+        )
+    ),
+    ApiKey.DELETE_TOPICS: _delete_topics,
+    ApiKey.DELETE_RECORDS: _one(
+        lambda: dr.DeleteRecordsRequest(
+            [
+                dr.DeleteRecordsTopic(each, [dr.DeleteRecordsPartition(0, 0)])
+                for each in (TOPIC, HIDDEN_TOPIC)
+            ],
+            5000,
+        )
+    ),
+    ApiKey.INIT_PRODUCER_ID: _new_ids,
+    ApiKey.ADD_PARTITIONS_TO_TXN: _add_partitions,
+    ApiKey.ADD_OFFSETS_TO_TXN: _one(
+        lambda: aot.AddOffsetsToTxnRequest(TRANSACTIONAL_ID, 5, 0, GROUP)
+    ),
+    ApiKey.TXN_OFFSET_COMMIT: _txn_commit,
+    ApiKey.END_TXN: _one(lambda: et.EndTxnRequest(TRANSACTIONAL_ID, 5, 0, False)),
+    ApiKey.WRITE_TXN_MARKERS: _one(
+        lambda: wtm.WriteTxnMarkersRequest(
+            [wtm.WritableTxnMarker(5, 0, False, [wtm.WritableTxnMarkerTopic(MISSING, [0])])]
+        )
+    ),
+    ApiKey.DESCRIBE_TRANSACTIONS: _one(
+        lambda: st.DescribeTransactionsRequest([TRANSACTIONAL_ID, "another"])
+    ),
+    ApiKey.LIST_TRANSACTIONS: _one(lt.ListTransactionsRequest),
+    ApiKey.DESCRIBE_PRODUCERS: _one(
+        lambda: sp.DescribeProducersRequest(
+            [sp.TopicRequest(each, [0]) for each in (TOPIC, HIDDEN_TOPIC)]
+        )
+    ),
+    ApiKey.DESCRIBE_ACLS: _one(lambda: sa.DescribeAclsRequest(2, "nothing", 3, None, None, 1, 1)),
+    ApiKey.CREATE_ACLS: _one(lambda: ca.CreateAclsRequest([_acl()])),
+    ApiKey.DELETE_ACLS: _one(
+        lambda: da.DeleteAclsRequest([da.DeleteAclsFilter(2, "no such", 3, None, None, 1, 1)])
+    ),
+    ApiKey.DESCRIBE_CONFIGS: _configs,
+    ApiKey.ALTER_CONFIGS: _alter,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: _alter_some,
+    ApiKey.ALTER_REPLICA_LOG_DIRS: _one(
+        lambda: ald.AlterReplicaLogDirsRequest(
+            [ald.AlterReplicaLogDir("/no/such", [ald.AlterReplicaLogDirTopic(MISSING, [0])])]
+        )
+    ),
+    ApiKey.DESCRIBE_LOG_DIRS: _one(
+        lambda: sld.DescribeLogDirsRequest([sld.DescribableLogDirTopic(MISSING, [0])])
+    ),
+    ApiKey.ELECT_LEADERS: _one(
+        lambda: el.ElectLeadersRequest(0, [el.TopicPartitions(MISSING, [0])], 5000)
+    ),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: _one(
+        lambda: apr.AlterPartitionReassignmentsRequest(
+            5000, True, [apr.ReassignableTopic(MISSING, [apr.ReassignablePartition(0, None)])]
+        )
+    ),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: _one(lpr.ListPartitionReassignmentsRequest),
+    ApiKey.DESCRIBE_QUORUM: _one(
+        lambda: sq.DescribeQuorumRequest(
+            [
+                sq.DescribeQuorumRequestTopicData(
+                    "__cluster_metadata", [sq.DescribeQuorumRequestPartitionData(0)]
+                )
+            ]
+        )
+    ),
+    ApiKey.UPDATE_FEATURES: _one(
+        lambda: uf.UpdateFeaturesRequest(5000, [uf.FeatureUpdateKey("no.such.feature", 1)], True)
+    ),
+    ApiKey.DESCRIBE_CLUSTER: _one(lambda: dc.DescribeClusterRequest(True)),
+    ApiKey.LIST_CONFIG_RESOURCES: _one(lcr.ListConfigResourcesRequest),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: lambda _version, _world: [
+        ("all", stp.DescribeTopicPartitionsRequest([])),
+        (
+            "names",
+            stp.DescribeTopicPartitionsRequest(
+                [stp.TopicRequest(each) for each in sorted((TOPIC, HIDDEN_TOPIC, MISSING))]
+            ),
+        ),
+    ],
+}

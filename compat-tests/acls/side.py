@@ -1,0 +1,123 @@
+"""One broker of the matrix: its listeners, its users, and one user's answers to all questions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import trio
+from transactions.differential.wire import Connection, ConnectionLost, Request, connect
+
+from tidegate_coordination.security.acls import Acl
+from tidegate_protocol.messages import create_acls as ca
+from tidegate_protocol.messages import create_topics as ct
+from tidegate_protocol.messages import metadata as md
+from tidegate_protocol.messages import sasl_authenticate as sau
+from tidegate_protocol.messages import sasl_handshake as sha
+from tidegate_protocol.records import Record, build_batch
+
+from .answers import Shown, shown
+from .questions import Question, World, questions
+from .rights import ADMIN, HIDDEN_TOPIC, TOPIC, Principal
+
+LISTENER: Final = "SASL_PLAINTEXT"
+ACLS_A_REQUEST: Final = 500
+AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+_CLOSED: Final = ("closed",)
+_SETTLE_SECONDS: Final = 2.0
+"""Kafka's broker learns ACLs from its controller a moment after they are acknowledged."""
+
+Answers = dict[tuple[str, int, str], Shown]
+"""By API, version and label."""
+
+
+def settings(port: int, users: Iterable[Principal]) -> dict[str, str]:
+    """Return settings under Kafka's names, for either broker."""
+    names = [ADMIN, *(each.name for each in users)]
+    login = " ".join(f'user_{each}="{each}"' for each in names)
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    prefix = f"listener.name.{LISTENER.lower()}"
+    return {
+        "listeners": f"{LISTENER}://127.0.0.1:{port}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,"
+        f"{LISTENER}:SASL_PLAINTEXT",
+        f"{prefix}.sasl.enabled.mechanisms": "PLAIN",
+        f"{prefix}.plain.sasl.jaas.config": f"{module} required {login};",
+        "authorizer.class.name": AUTHORIZER,
+        "super.users": f"User:{ADMIN};User:ANONYMOUS",
+        "allow.everyone.if.no.acl.found": "false",
+        "auto.create.topics.enable": "false",
+        "offsets.topic.num.partitions": "8",
+        "transaction.state.log.num.partitions": "8",
+    }
+
+
+async def login(bootstrap: str, user: str) -> Connection:
+    """Open a connection as a user whose password is its name."""
+    connection = await connect(bootstrap)
+    await connection.call(Request("SaslHandshake", 1, sha.SaslHandshakeRequest("PLAIN")))
+    token = f"\0{user}\0{user}".encode()
+    answer = await connection.call(
+        Request("SaslAuthenticate", 2, sau.SaslAuthenticateRequest(token))
+    )
+    if answer.error_code:
+        raise ConnectionLost(f"{user}: {answer.error_message}")
+    return connection
+
+
+class Side:
+    """A running broker."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
+        self._ids: dict[bytes, str] = {}
+        self._questions: list[Question] = []
+
+    async def prepare(self, users: Sequence[Principal], *, level: int = 0) -> None:
+        """Create the topics and all ACLs.  level: that of a gateway's features to raise to."""
+        admin = await login(self.bootstrap, ADMIN)
+        topics = [ct.CreatableTopic(each, 1, 1) for each in (TOPIC, HIDDEN_TOPIC)]
+        await admin.call(Request("CreateTopics", 5, ct.CreateTopicsRequest(topics, 30_000)))
+        acls = [acl for each in users for acl in each.acls]
+        for first in range(0, len(acls), ACLS_A_REQUEST):
+            await _create(admin, acls[first : first + ACLS_A_REQUEST])
+        await trio.sleep(_SETTLE_SECONDS)
+        asked = [md.MetadataRequestTopic(name=each) for each in (TOPIC, HIDDEN_TOPIC)]
+        found = await admin.call(Request("Metadata", 12, md.MetadataRequest(asked)))
+        names = {each.name: each.topic_id for each in found.topics}
+        self._ids = {topic_id: name for name, topic_id in names.items()}
+        batch = bytes(build_batch([Record(0, 1, None, b"acl")]))
+        self._questions = list(questions(World(names, found.brokers[0].node_id, batch)))
+
+    async def answers(self, user: str) -> Answers:
+        """Ask everything as one user."""
+        found: Answers = {}
+        connection = await login(self.bootstrap, user)
+        for label, request in self._questions:
+            try:
+                answer = shown(await connection.call(request), self._ids)
+            except ConnectionLost:
+                answer = _CLOSED
+                connection = await login(self.bootstrap, user)
+            found[request.api, request.version, label] = answer
+        await connection.close()
+        return found
+
+
+async def _create(admin: Connection, acls: Sequence[Acl]) -> None:
+    creations = [
+        ca.AclCreation(
+            each.resource_type,
+            each.name,
+            each.pattern_type,
+            each.principal,
+            each.host,
+            each.operation,
+            each.permission,
+        )
+        for each in acls
+    ]
+    answer = await admin.call(Request("CreateAcls", 3, ca.CreateAclsRequest(creations)))
+    wrong = [each for each in answer.results if each.error_code]
+    if wrong:
+        raise ConnectionLost(f"no ACL: {wrong[0]}")

@@ -1,0 +1,1 @@
+"""`tidegate audit ...`: whether audit logs are whole."""

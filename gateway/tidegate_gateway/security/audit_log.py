@@ -1,0 +1,147 @@
+"""The audit log of a gateway: logins, denials, and what clients changed, in a file with a chain.
+
+Lines are written a moment after the event, so the last ones are lost if the gateway is killed.  If
+the disk does not take them, the gateway goes on: it keeps MAX_BYTES of them, and writes how many it
+had to drop.  Any tool may rename the file at any time; the next lines go to a new one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, Protocol
+
+import structlog
+import trio
+
+from tidegate_runtime.settings_texts import SettingsError
+
+from ..blocking import Blocking
+from .audit_chain import Chain, continued
+
+_log = structlog.get_logger("tidegate.audit")
+
+MAX_BYTES: Final = 4 << 20
+EVERY_SECONDS: Final = 0.2
+AGAIN_SECONDS: Final = 5.0
+_TAIL_BYTES: Final = 1 << 20
+
+
+class Audit(Protocol):
+    """Takes note of events."""
+
+    def note(self, event: str, **facts: object) -> None:
+        """Take note of one; facts: values of JSON."""
+        ...
+
+
+class AuditLog:
+    """See the module's head.
+
+    write: appends bytes to the file and syncs it; blocks.  lost: events that were dropped.
+    """
+
+    def __init__(
+        self,
+        chain: Chain,
+        write: Callable[[bytes], None],
+        blocking: Blocking,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self.lost = 0
+        self._chain = chain
+        self._write = write
+        self._blocking = blocking
+        self._now_ms = now_ms
+        self._unwritten = bytearray()
+        self._untold = 0
+        self._has_failed = False
+
+    def note(self, event: str, **facts: object) -> None:
+        """See Audit."""
+        if len(self._unwritten) >= MAX_BYTES:
+            self.lost += 1
+            self._untold += 1
+            return
+        if self._untold:
+            untold, self._untold = self._untold, 0
+            self._add("events lost", count=untold)
+        self._add(event, **facts)
+
+    def _add(self, event: str, **facts: object) -> None:
+        time = datetime.fromtimestamp(self._now_ms() / 1000, UTC)
+        text = time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        self._unwritten += self._chain.line({"time": text, "event": event, **facts})
+
+    async def run(self) -> None:
+        """Write forever."""
+        while True:
+            await trio.sleep(EVERY_SECONDS if not self._has_failed else AGAIN_SECONDS)
+            await self.flush()
+
+    async def flush(self) -> None:
+        """Write what is not written yet; keep it if that fails."""
+        data = bytes(self._unwritten)
+        if not data:
+            return
+        try:
+            await self._blocking.run(lambda: self._write(data))
+        except OSError as error:
+            if not self._has_failed:
+                _log.error("the audit log cannot be written", error=str(error))
+            self._has_failed = True
+            return
+        self._has_failed = False
+        del self._unwritten[: len(data)]
+
+
+def open_audit_log(path: str, blocking: Blocking, now_ms: Callable[[], int]) -> AuditLog:
+    """Open the file and go on after its last line.  Reads the file, so it blocks.
+
+    Raises:
+      SettingsError: it cannot be written, or is no audit log.
+    """
+    file = Path(path)
+    try:
+        _append(file, b"")
+        tail = _tail(file)
+        chain = continued(tail) if tail else Chain()
+    except OSError as error:
+        raise SettingsError(f"audit.log.file={path} cannot be written: {error.strerror}") from error
+    except ValueError as error:
+        raise SettingsError(
+            f"audit.log.file={path} ends with a line that is not of an audit log ({error}): move"
+            " the file away, or name another"
+        ) from error
+    return AuditLog(chain, lambda data: _append(file, data), blocking, now_ms)
+
+
+def _append(file: Path, data: bytes) -> None:
+    """Append all bytes or none: a part of them would break the chain when they are repeated."""
+    number = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o640)
+    try:
+        before = os.fstat(number).st_size
+        try:
+            left = memoryview(data)
+            while left:
+                left = left[os.write(number, left) :]
+            os.fsync(number)
+        except OSError:
+            os.ftruncate(number, before)
+            raise
+    finally:
+        os.close(number)
+
+
+def _tail(file: Path) -> bytes:
+    """Return the last whole line; a line that a crash cut off is ended first."""
+    size = file.stat().st_size
+    with file.open("rb") as reader:
+        reader.seek(max(size - _TAIL_BYTES, 0))
+        data = reader.read()
+    if data and not data.endswith(b"\n"):
+        _append(file, b"\n")
+        data = data[: data.rfind(b"\n") + 1]
+    return data[:-1].rpartition(b"\n")[2]

@@ -1,0 +1,115 @@
+"""The rights of one client, and the authority that decides them.
+
+Decisions are kept until the ACLs change, so that a client that repeats its requests costs one look
+into a table each.  A denial is logged once while it is kept, as Kafka's authorizer logs denials.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Final, TypeAlias
+
+import structlog
+
+from tidegate_coordination.security.acls import Operation, ResourceType
+from tidegate_coordination.security.authorizer import Authorizer
+from tidegate_coordination.state.acls import AclTable
+
+from ..network.call import Peer, Rights
+
+_log = structlog.get_logger("tidegate.authorizer")
+
+MAX_KEPT: Final = 2_000
+"""Decisions of one client; a request that names more costs their look-ups anew."""
+MAX_CLIENTS: Final = 10_000
+"""Pairs of principal and host whose decisions are kept."""
+
+_Question: TypeAlias = tuple[Operation, ResourceType, str]
+
+
+class Authority:
+    """Decides by the cluster's ACLs; one for all clients of a gateway.
+
+    denials: how many were logged.
+    """
+
+    def __init__(self, acls: AclTable, authorizer: Authorizer) -> None:
+        self.acls = acls
+        self.authorizer = authorizer
+        self.denials = 0
+        self._clients: Final[OrderedDict[tuple[str, str], ClientRights]] = OrderedDict()
+
+    def of(self, peer: Peer) -> Rights:
+        """Return the rights of a connection's client."""
+        rights = peer.rights
+        if rights is None or rights.principal != peer.principal:
+            rights = peer.rights = self._of(peer.principal, peer.host)
+        return rights
+
+    def _of(self, principal: str, host: str) -> Rights:
+        key = principal, host
+        rights = self._clients.get(key)
+        if rights is None:
+            rights = self._clients[key] = ClientRights(self, principal, host)
+            if len(self._clients) > MAX_CLIENTS:
+                self._clients.popitem(last=False)
+        self._clients.move_to_end(key)
+        return rights
+
+    def note_denied(self, rights: ClientRights, question: _Question) -> None:
+        """Log a denial."""
+        self.denials += 1
+        operation, kind, name = question
+        _log.info(
+            "denied",
+            principal=rights.principal,
+            host=rights.host,
+            operation=operation.name,
+            resource=f"{kind.name}:{name}",
+        )
+
+
+class ClientRights:
+    """See network/call.py, Rights."""
+
+    __slots__ = ("_as_of", "_authority", "_kept", "host", "principal")
+
+    def __init__(self, authority: Authority, principal: str, host: str) -> None:
+        self.principal = principal
+        self.host = host
+        self._authority = authority
+        self._kept: dict[_Question, bool] = {}
+        self._as_of = -1
+
+    def may(self, operation: Operation, kind: ResourceType, name: str) -> bool:
+        """See Rights."""
+        question = operation, kind, name
+        kept = self._kept_now().get(question)
+        if kept is not None:
+            return kept
+        found = self._decide(question)
+        if not found:
+            self._authority.note_denied(self, question)
+        return found
+
+    def sees(self, operation: Operation, kind: ResourceType, name: str) -> bool:
+        """See Rights."""
+        question = operation, kind, name
+        kept = self._kept_now().get(question)
+        return self._decide(question) if kept is None else kept
+
+    def may_any(self, operation: Operation, kind: ResourceType) -> bool:
+        """See Rights."""
+        return self._authority.authorizer.may_any(self.principal, self.host, operation, kind)
+
+    def _kept_now(self) -> dict[_Question, bool]:
+        version = self._authority.acls.version
+        if self._as_of != version or len(self._kept) >= MAX_KEPT:
+            self._kept.clear()
+            self._as_of = version
+        return self._kept
+
+    def _decide(self, question: _Question) -> bool:
+        decide = self._authority.authorizer.may
+        found = self._kept[question] = decide(self.principal, self.host, *question)
+        return found

@@ -1,0 +1,36 @@
+"""The settings of the authorizer, under Kafka's names."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tidegate_coordination.security.authorizer import Authorizer, super_users_of
+from tidegate_coordination.state.acls import AclTable
+from tidegate_runtime.settings_texts import SettingsError
+
+from ..settings.broker_settings import BrokerSettings
+from .authority import Authority
+
+STANDARD: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+
+
+def authority_of(settings: BrokerSettings, acls: AclTable) -> Authority | None:
+    """Return the authority that the settings ask for; None if they name no authorizer.
+
+    Raises:
+      SettingsError: says what to set instead.
+    """
+    try:
+        super_users = super_users_of(settings.text("super.users"))
+    except ValueError as error:
+        raise SettingsError(str(error)) from error
+    allows_everyone = settings.bool("allow.everyone.if.no.acl.found")
+    name = settings.text("authorizer.class.name")
+    if not name:
+        return None
+    if name != STANDARD:
+        raise SettingsError(
+            f"authorizer.class.name={name} is a Java class, which gateways cannot run; they have"
+            f" Kafka's own: {STANDARD}"
+        )
+    return Authority(acls, Authorizer(acls.index, super_users, allows_everyone=allows_everyone))

@@ -1,0 +1,1 @@
+"""The guards of the APIs, by kind; see guard.py and needs.py."""

@@ -1,0 +1,202 @@
+"""Guards of the APIs of transactions."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tidegate_coordination.security.acls import Operation, ResourceType
+from tidegate_protocol.error_codes import ErrorCode
+from tidegate_protocol.messages import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
+    describe_transactions,
+    end_txn,
+    init_producer_id,
+    list_transactions,
+    txn_offset_commit,
+    write_txn_markers,
+)
+
+from ...topics.internal_topics import INTERNAL_TOPICS
+from ..guard import Caller, Guarding, parted
+
+_GROUP: Final = ErrorCode.GROUP_AUTHORIZATION_FAILED
+_TOPIC: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+_CLUSTER: Final = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+_TRANSACTIONAL_ID: Final = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+_BY_BROKERS_SINCE: Final = 4
+
+
+def guard_init_producer_id(
+    caller: Caller, request: init_producer_id.InitProducerIdRequest
+) -> Guarding:
+    """WRITE of the transactional id.  Without one: IDEMPOTENT_WRITE on the cluster, or WRITE of any
+    topic.
+    """
+    code = ErrorCode.NONE
+    if request.transactional_id is not None:
+        if not caller.may_id(Operation.WRITE, request.transactional_id):
+            code = _TRANSACTIONAL_ID
+    elif not (
+        caller.sees_cluster(Operation.IDEMPOTENT_WRITE)
+        or caller.rights.may_any(Operation.WRITE, ResourceType.TOPIC)
+    ):
+        code = _CLUSTER
+    if code:
+        return init_producer_id.InitProducerIdResponse(error_code=code, producer_epoch=-1)
+    return (yield request)
+
+
+def guard_add_partitions_to_txn(
+    caller: Caller, request: add_partitions_to_txn.AddPartitionsToTxnRequest
+) -> Guarding:
+    """WRITE of the transactional id, and of each topic.  If the client may not write one of them,
+    none is added.  Later versions are for brokers: CLUSTER_ACTION.
+    """
+    answer_of = add_partitions_to_txn.AddPartitionsToTxnResponse
+    if caller.version >= _BY_BROKERS_SINCE:
+        if not caller.may_cluster(Operation.CLUSTER_ACTION):
+            return answer_of(error_code=_CLUSTER)
+        return (yield request)
+    topics = request.v3_and_below_topics
+    if not caller.may_id(Operation.WRITE, request.v3_and_below_transactional_id):
+        results = [_not_added(each, _TRANSACTIONAL_ID) for each in topics]
+        return answer_of(results_by_topic_v3_and_below=results)
+    allowed, denied = yield from parted(
+        topics,
+        lambda each: (
+            each.name not in INTERNAL_TOPICS and caller.may_topic(Operation.WRITE, each.name)
+        ),
+    )
+    if not denied:
+        return (yield request)
+    results = [_not_added(each, _TOPIC) for each in denied]
+    # As in Kafka, though it looks for topics that do not exist first; that costs a read of the log.
+    results += [_not_added(each, ErrorCode.OPERATION_NOT_ATTEMPTED) for each in allowed]
+    return answer_of(results_by_topic_v3_and_below=results)
+
+
+def _not_added(
+    topic: add_partitions_to_txn.AddPartitionsToTxnTopic, code: ErrorCode
+) -> add_partitions_to_txn.AddPartitionsToTxnTopicResult:
+    return add_partitions_to_txn.AddPartitionsToTxnTopicResult(
+        topic.name,
+        [
+            add_partitions_to_txn.AddPartitionsToTxnPartitionResult(index, code)
+            for index in topic.partitions
+        ],
+    )
+
+
+def guard_add_offsets_to_txn(
+    caller: Caller, request: add_offsets_to_txn.AddOffsetsToTxnRequest
+) -> Guarding:
+    """WRITE of the transactional id, and READ of the group."""
+    code = _id_and_group(caller, request.transactional_id, request.group_id)
+    if code:
+        return add_offsets_to_txn.AddOffsetsToTxnResponse(error_code=code)
+    return (yield request)
+
+
+def _id_and_group(caller: Caller, transactional_id: str, group_id: str) -> ErrorCode:
+    if not caller.may_id(Operation.WRITE, transactional_id):
+        return _TRANSACTIONAL_ID
+    return ErrorCode.NONE if caller.may_group(Operation.READ, group_id) else _GROUP
+
+
+def guard_end_txn(caller: Caller, request: end_txn.EndTxnRequest) -> Guarding:
+    """WRITE of the transactional id."""
+    if not caller.may_id(Operation.WRITE, request.transactional_id):
+        return end_txn.EndTxnResponse(error_code=_TRANSACTIONAL_ID)
+    return (yield request)
+
+
+def guard_txn_offset_commit(
+    caller: Caller, request: txn_offset_commit.TxnOffsetCommitRequest
+) -> Guarding:
+    """WRITE of the transactional id, READ of the group, and READ of each topic."""
+    code = _id_and_group(caller, request.transactional_id, request.group_id)
+    if code:
+        return txn_offset_commit.TxnOffsetCommitResponse(
+            topics=[_not_committed(each, code) for each in request.topics]
+        )
+    allowed, denied = yield from parted(
+        request.topics, lambda each: caller.may_topic(Operation.READ, each.name)
+    )
+    if not denied:
+        return (yield request)
+    response = txn_offset_commit.TxnOffsetCommitResponse()
+    request.topics = allowed
+    if allowed:
+        response = yield request
+    response.topics += [_not_committed(each, _TOPIC) for each in denied]
+    return response
+
+
+def _not_committed(
+    topic: txn_offset_commit.TxnOffsetCommitRequestTopic, code: ErrorCode
+) -> txn_offset_commit.TxnOffsetCommitResponseTopic:
+    return txn_offset_commit.TxnOffsetCommitResponseTopic(
+        topic.name,
+        [
+            txn_offset_commit.TxnOffsetCommitResponsePartition(each.partition_index, code)
+            for each in topic.partitions
+        ],
+    )
+
+
+def guard_write_txn_markers(
+    caller: Caller, request: write_txn_markers.WriteTxnMarkersRequest
+) -> Guarding:
+    """ALTER of the cluster (kafka-transactions.sh abort), or CLUSTER_ACTION."""
+    if caller.sees_cluster(Operation.ALTER) or caller.may_cluster(Operation.CLUSTER_ACTION):
+        return (yield request)
+    return write_txn_markers.WriteTxnMarkersResponse(
+        [
+            write_txn_markers.WritableTxnMarkerResult(
+                marker.producer_id,
+                [
+                    write_txn_markers.WritableTxnMarkerTopicResult(
+                        topic.name,
+                        [
+                            write_txn_markers.WritableTxnMarkerPartitionResult(index, _CLUSTER)
+                            for index in topic.partition_indexes
+                        ],
+                    )
+                    for topic in marker.topics
+                ],
+            )
+            for marker in request.markers
+        ]
+    )
+
+
+def guard_describe_transactions(
+    caller: Caller, request: describe_transactions.DescribeTransactionsRequest
+) -> Guarding:
+    """DESCRIBE of each transactional id; its topics are shown with DESCRIBE of them."""
+    request.transactional_ids, denied = yield from parted(
+        request.transactional_ids, lambda each: caller.may_id(Operation.DESCRIBE, each)
+    )
+    response: describe_transactions.DescribeTransactionsResponse = yield request
+    for each in response.transaction_states:
+        each.topics, _ = yield from parted(
+            each.topics, lambda topic: caller.sees_topic(topic.topic)
+        )
+    response.transaction_states += [
+        describe_transactions.TransactionState(_TRANSACTIONAL_ID, each) for each in denied
+    ]
+    return response
+
+
+def guard_list_transactions(
+    caller: Caller, request: list_transactions.ListTransactionsRequest
+) -> Guarding:
+    """DESCRIBE of a transactional id shows it."""
+    response: list_transactions.ListTransactionsResponse = yield request
+    sees = caller.rights.sees
+    response.transaction_states, _ = yield from parted(
+        response.transaction_states,
+        lambda each: sees(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, each.transactional_id),
+    )
+    return response

@@ -1,0 +1,34 @@
+"""Whether the gateways of a run have an authorizer.  Drawn apart from all other plans.
+
+Without ACLs everything is allowed, so that the other clients of the run notice nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+_SHARE: Final = 0.2
+_SETTINGS: Final = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow.everyone.if.no.acl.found": "true",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RightsPlan:
+    """is_on: rights are given and taken while clients work."""
+
+    is_on: bool = False
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """Return the settings of all gateways."""
+        return dict(_SETTINGS) if self.is_on else {}
+
+
+def draw_rights(seed: int, *, may_draw: bool) -> RightsPlan:
+    """Draw it; may_draw: all gateways know ACLs."""
+    rng = Random(f"{seed}/rights")
+    return RightsPlan(is_on=may_draw and rng.random() < _SHARE)
