@@ -1,0 +1,1 @@
+"""The names of clients, and what they may do."""
