@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 import trio
+from tidegate_coordination.security.acls import Acl
 from transactions.differential.wire import Connection, ConnectionLost, Request, connect
 
-from tidegate_coordination.security.acls import Acl
 from tidegate_protocol.messages import create_acls as ca
 from tidegate_protocol.messages import create_topics as ct
 from tidegate_protocol.messages import metadata as md

@@ -12,6 +12,7 @@ from drivers.records import Got, Sent
 with warnings.catch_warnings():
     # It reads its schemas through a function that Python 3.11 calls deprecated.
     warnings.simplefilter("ignore", DeprecationWarning)
+    import kafka as kafka  # also for tests that need no driver
     from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
     from kafka.errors import CommitFailedError, RebalanceInProgressError
     from kafka.structs import OffsetAndMetadata

@@ -163,7 +163,9 @@ def _tidegate(folder: Path, settings: Mapping[str, str], log_url: str) -> LocalB
     if log_url:
         command += ["--log", log_url]
     for name, value in settings.items():
-        command += ["--set", f"{name}={value}"]
+        # As with Kafka, a setting "listeners" names more of them, beside the one on the port.
+        own = f"PLAINTEXT://127.0.0.1:{port}," if name == "listeners" else ""
+        command += ["--set", f"{name}={own}{value}"]
     return LocalBroker(command, port, folder)
 
 

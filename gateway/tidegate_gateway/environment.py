@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
@@ -51,6 +52,7 @@ class Environment:
     of segments, at most max_open_files of them open; None for no disk cache.  min_file_bytes: the
     smallest part that the kernel sends from its file.  after_lost_races: after so many lost appends
     in a row another gateway appends for this one.  source_dial: see links.py.
+    random_bytes: unpredictable; for nonces.
     """
 
     store: ObjectStore
@@ -66,6 +68,7 @@ class Environment:
     after_lost_races: int = ENOUGH
     leadership_hooks: Sequence[Hook] = ()
     source_dial: Callable[[ClientProperties], SourceDial] = dial_of
+    random_bytes: Callable[[int], bytes] = os.urandom
 
     def now_ms(self) -> int:
         """Return the wall clock in ms since 1970."""

@@ -68,6 +68,8 @@ from .requests.records.produce_forwarding import ProduceForwarding
 from .requests.refused_features import RefusedFeatures
 from .security.authorizer_settings import authority_of
 from .security.guarded import Guards
+from .security.sasl.gates import SaslGates
+from .security.sasl.listeners import Credentials, secret_of
 from .settings.broker_settings import BrokerSettings
 from .transactions.producer_ids import ProducerIds, hold_seconds
 from .transactions.steps import TransactionSteps
@@ -131,6 +133,7 @@ class Gateway:
         self._build_view()
         self.authority = authority_of(settings, coordinator.state.acls)
         self._dispatcher = self._make_dispatcher()
+        self._gates = self._make_gates()
         self.peer_service = PeerService(
             coordinator, environment.log, settings.text("peer.token"), self.lender
         )
@@ -401,6 +404,18 @@ class Gateway:
         creates_topics = self.settings.bool("auto.create.topics.enable")
         return Guards(self.authority, self.coordinator, creates_topics=creates_topics)
 
+    def _make_gates(self) -> SaslGates:
+        environment, state = self._environment, self.coordinator.state
+        secret = secret_of(state.cluster_id, self.settings.text("peer.token"))
+        return SaslGates(
+            self.settings,
+            [each.listener for each in self.identity.endpoints],
+            Credentials(lambda _mechanism, _user: None, environment.random_bytes, secret),
+            self._dispatcher,
+            self._limits,
+            self.counters.count,
+        )
+
     def _wal_key(self, identity: WalIdentity) -> str:
         return object_key(self.coordinator.state, WalName(identity.incarnation, identity.counter))
 
@@ -414,15 +429,17 @@ class Gateway:
                 return
             source = named
         peer = Peer(*source, listener, origin=self.zones.origin_of(listener, source[0]))
+        handler, limits, ready_seconds = self._gates.of(listener)
         connection = Connection(
             transport,
             peer,
             self.pool,
-            self._dispatcher,
-            self._limits,
+            handler,
+            limits,
             self._inflow,
             self.reply_memory,
         )
+        connection.allow_seconds(ready_seconds)
         self.connections.add(connection)
         try:
             await connection.serve()

@@ -27,6 +27,7 @@ from .requests.cluster.api_versions import ApiVersions
 from .requests.cluster.describe_cluster import DescribeClusterHandler
 from .requests.cluster.describe_quorum import DescribeQuorumHandler
 from .requests.cluster.metadata import MetadataHandler
+from .requests.cluster.sasl import LateSaslAuthenticate, LateSaslHandshake
 from .requests.cluster.update_features import UpdateFeaturesHandler
 from .requests.configs.alter_configs import AlterConfigsHandler
 from .requests.configs.describe_configs import DescribeConfigsHandler
@@ -231,6 +232,8 @@ def _admin_handlers(
         DescribeQuorumHandler(coordinator, view),
         UpdateFeaturesHandler(coordinator),
         DescribeProducersHandler(coordinator),
+        LateSaslHandshake(),
+        LateSaslAuthenticate(),
         DescribeAclsHandler(),
         CreateAclsHandler(),
         DeleteAclsHandler(),

@@ -51,6 +51,7 @@ from .instance import (
 )
 from .peers.peer_listener import open_to_anyone, peer_address, peer_endpoint, refuse_own_address
 from .peers.peers import HttpPeers
+from .security.sasl.gates import check_sasl
 from .settings.broker_settings import BrokerSettings
 from .settings.listener_settings import advertised_endpoints, listen_addresses
 from .startup import open_patiently
@@ -87,7 +88,9 @@ async def opened(
     Yields None if a signal comes first.
     """
     async with AsyncExitStack() as stack:
-        listeners = bind_listeners(listen_addresses(settings))
+        addresses = listen_addresses(settings)
+        check_sasl(settings, [each.name for each in addresses])
+        listeners = bind_listeners(addresses)
         for listener in listeners:
             stack.callback(listener.close)
         admin = _bind_admin(settings)

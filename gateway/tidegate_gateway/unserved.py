@@ -22,9 +22,6 @@ TRANSACTIONS: Final = Refusal(
     f" {FEATURE_NAME}={LEVEL}; until then unset transactional.id; Kafka Streams:"
     " processing.guarantee=at_least_once",
 )
-_SASL: Final = Refusal(
-    "SASL is not served yet", "set security.protocol=PLAINTEXT, and keep the port private"
-)
 _NEW_GROUPS: Final = Refusal(
     "consumer groups of KIP-848 are not served yet", "set group.protocol=classic"
 )
@@ -39,8 +36,6 @@ _TELEMETRY: Final = Refusal(
 )
 
 _BY_KEY: Final = {
-    17: _SASL,  # SaslHandshake
-    36: _SASL,  # SaslAuthenticate
     **dict.fromkeys((68, 69), _NEW_GROUPS),
     **dict.fromkeys((71, 72), _TELEMETRY),
     **dict.fromkeys((76, 77, 78, 79, 90, 91, 92), _SHARE_GROUPS),

@@ -36,6 +36,8 @@ FIXED_HERE = {
     "listener.security.protocol.map",
     "max.connections",
     "max.connections.per.ip",
+    "sasl.enabled.mechanisms",
+    "sasl.jaas.config",
 }
 DEFAULTS_HERE = {"max.connections": "10000", "node.id": "1"}
 RECORDED = BrokerLayers(

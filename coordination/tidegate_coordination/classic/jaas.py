@@ -47,7 +47,7 @@ def read_credentials(mechanism: str, jaas: str) -> SaslCredentials:
     Raises:
       BadProperties: it is missing, or is not an entry for the mechanism.
     """
-    module = f"org.apache.kafka.common.security.{_package(mechanism)}LoginModule"
+    module = login_module(mechanism)
     example = f'{module} required username="NAME" password="PASSWORD";'
     if not jaas:
         raise BadProperties(f"sasl.jaas.config is missing: set it to {example}")
@@ -65,6 +65,23 @@ def read_credentials(mechanism: str, jaas: str) -> SaslCredentials:
     if not options.get("username") or "password" not in options:
         raise BadProperties(f"sasl.jaas.config lacks username or password: write {example}")
     return SaslCredentials(mechanism, options["username"], options["password"])
+
+
+def read_login_module(jaas: str) -> tuple[str, dict[str, str]]:
+    """Return the login module of a broker's entry, and its options.
+
+    Raises:
+      BadProperties: it is not one entry; the text begins with what is wrong.
+    """
+    try:
+        return _entry(list(_tokens(jaas)))
+    except _NoEntry as error:
+        raise BadProperties(str(error)) from None
+
+
+def login_module(mechanism: str) -> str:
+    """Return the class name of a mechanism's login module."""
+    return f"org.apache.kafka.common.security.{_package(mechanism)}LoginModule"
 
 
 def _package(mechanism: str) -> str:

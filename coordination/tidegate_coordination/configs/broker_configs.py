@@ -32,6 +32,10 @@ _MEANINGS = {
     "compression.lz4.level": "Default of the topic config.",
     "compression.type": "Default of the topic config.",
     "compression.zstd.level": "Default of the topic config.",
+    "connection.failed.authentication.delay.ms": "How long a failed authentication stays without an"
+    " answer, so that guessing passwords takes time.",
+    "connections.max.reauth.ms": "After so long a client of SASL has to authenticate again, on the"
+    " same connection; 0: never.  Also for one listener, or one mechanism of it.",
     "connections.max.idle.ms": "Close a connection that sent nothing for so long.",
     "controller.listener.names": "Listeners that are left out: those of Kafka's controllers.",
     "default.replication.factor": "Label of topics created without one of their own.",
@@ -78,6 +82,12 @@ _MEANINGS = {
     "transaction.state.log.replication.factor": "Label of __transaction_state.",
     "transaction.state.log.segment.bytes": "The segment.bytes of __transaction_state.",
     "producer.id.expiration.ms": "How long the state of an idle idempotent producer is kept.",
+    "sasl.enabled.mechanisms": "The mechanisms that listeners of SASL_PLAINTEXT offer: PLAIN,"
+    " SCRAM-SHA-256, SCRAM-SHA-512.  Also for one listener.",
+    "sasl.jaas.config": "The users of PLAIN; only for a mechanism of a listener, as"
+    " listener.name.<listener>.plain.sasl.jaas.config.",
+    "sasl.server.max.receive.size": "The largest token of a client that authenticates.  Also for"
+    " one listener.",
     "socket.request.max.bytes": "The largest request.",
 }
 
@@ -90,6 +100,8 @@ _FIXED_AT_START = frozenset(
         "listeners",
         "max.connections",
         "max.connections.per.ip",
+        "sasl.enabled.mechanisms",
+        "sasl.jaas.config",
     }
 )
 """Kafka changes these while it runs; a gateway reads them once."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tidegate_coordination.security.acls import Operation
 
 from tidegate_coordination.events.cluster import TopicCreated
-from tidegate_coordination.security.acls import Operation
 from tidegate_coordination.state.topics import TopicTable
 from tidegate_gateway.security.guards import (
     cluster,

@@ -164,10 +164,11 @@ class WireWorld:
         self._nursery = nursery
         self._ports = count(50_000)
 
-    def connect(self, host: str = "client") -> WireClient:
-        """Open a connection."""
+    def connect(self, host: str = "client", listener: str = "") -> WireClient:
+        """Open a connection, by default to the first listener."""
         ours, theirs = memory_transport_pair((host, next(self._ports)))
-        self._nursery.start_soon(self.gateway.serve, theirs, "PLAINTEXT")
+        listener = listener or self.gateway.identity.endpoints[0].listener
+        self._nursery.start_soon(self.gateway.serve, theirs, listener)
         return WireClient(ours)
 
     async def create_topic(self, name: str, partitions: int, **configs: str) -> bytes:
@@ -194,13 +195,16 @@ async def wire_world(
     start: float | None = None,
     highest_version: int = NEWEST,
     source_dial: Callable[[ClientProperties], Dial] = dial_of,
+    listeners: Sequence[str] = ("PLAINTEXT",),
 ) -> AsyncIterator[WireWorld]:
     """A started gateway, by default with an empty store and log; its wall clock follows trio's.
 
     start: on trio's clock, where it is NOW_MS on the wall; by default now.
     """
     start = trio.current_time() if start is None else start
-    endpoints = (Endpoint("PLAINTEXT", "127.0.0.1", 9092),)
+    endpoints = tuple(
+        Endpoint(each, "127.0.0.1", 9092 + index) for index, each in enumerate(listeners)
+    )
     builder = GatewayBuilder(
         Identity(
             node_id,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf
 from types import ModuleType
 from typing import Any, ClassVar, Final, Protocol
 
@@ -53,9 +54,10 @@ class Peer:
       gateways; see produce.py.
     was_refused: whether a batch was refused that the client may send again, after later ones that
       it has already sent: produce.py looks at these.
+    principal: who the client is; "User:ANONYMOUS" without authentication.
+    session_ends_at: when the authenticated session ends, seconds on Trio's clock.
     forward_line: of the batches that were forwarded to other clusters; None before the first.
-    principal: as whom the client has logged in.  rights: its own; None before they are asked
-      for, and without an authorizer.
+    rights: its own; None before they are asked for, and without an authorizer.
     """
 
     host: str
@@ -72,6 +74,7 @@ class Peer:
     forward_line: ForwardLine | None = None
     principal: str = ANONYMOUS
     rights: Rights | None = None
+    session_ends_at: float = inf
 
 
 def _tell_nobody(refusal: Refusal) -> None:

@@ -75,6 +75,7 @@ class Connection:
         self._transport = transport
         self._handler = handler
         self._limits = limits
+        self._ready_by = inf
         self._frame_end = 0
         self._line = ReplyLine()
         self._reply_memory = reply_memory
@@ -109,7 +110,7 @@ class Connection:
     async def _serve_requests(self) -> None:
         while arena := await self.receiver.receive():
             await self._handle_frames(arena)
-        await self._answer_rest()
+        await self.send_rest()
 
     def is_gone(self) -> bool:
         """Return whether the client has closed the connection; see Transport."""
@@ -127,7 +128,7 @@ class Connection:
         self._line.clear()
         self._book()
 
-    async def _answer_rest(self) -> None:
+    async def send_rest(self) -> None:
         """Send the remaining replies: a client that sends no more may still read them."""
         with trio.move_on_after(SEND_TIMEOUT_SECONDS):
             while len(self._line) or self._line.unsent_bytes:
@@ -153,6 +154,16 @@ class Connection:
                 await trio.lowlevel.checkpoint()
         await self.receiver.make_room(arena, frames)
 
+    def hand_over(self, handler: FrameHandler, limits: ConnectionLimits) -> None:
+        """Let another handler have the frames from now on, under these limits."""
+        self._handler = handler
+        self._limits = limits
+        self.receiver.take_limits(limits)
+
+    def allow_seconds(self, seconds: float) -> None:
+        """Close after so long, unless called again before; inf: do not."""
+        self._ready_by = trio.current_time() + seconds
+
     def let_go(self, arena: Arena) -> None:
         """Release the arena of a decoded request: others use the memory while it waits."""
         self.receiver.let_go(arena, self._frame_end)
@@ -162,11 +173,14 @@ class Connection:
 
         idle_seconds: how long the client may be idle, if less than limits.idle_seconds.
         """
+        if now >= self._ready_by:
+            return self.abort("it did not authenticate in time")
         idle_seconds = min(idle_seconds, self._limits.idle_seconds)
         # A client with replies to read is not idle; SEND_TIMEOUT_SECONDS bounds how long it reads.
         reason = self.receiver.lost_patience(now, idle_seconds, is_idle=self._is_idle)
         if reason is not None:
             self.abort(reason)
+        return None
 
     @property
     def _is_idle(self) -> bool:

@@ -25,6 +25,7 @@ QUIET_SECONDS = 0.25
 # How long a frame may lag while others wait for its memory; see _too_slow.
 LAG_SECONDS = 2.0
 _PRODUCE = ApiKey.PRODUCE
+_SASL_AUTHENTICATE = ApiKey.SASL_AUTHENTICATE
 NOTHING = memoryview(b"")
 # A frame's first bytes: its length, then the API key.
 KEY_END = LENGTH_BYTES + 2
@@ -36,6 +37,8 @@ class ConnectionLimits:
 
     max_frame_bytes: of a Produce request (Kafka's socket.request.max.bytes);
     max_control_frame_bytes: of any other.
+    is_strange: the client is not authenticated yet, so that its requests, except its tokens, are
+    small.
     """
 
     max_frame_bytes: int = 100 << 20
@@ -43,6 +46,7 @@ class ConnectionLimits:
     max_in_flight: int = 1000
     idle_seconds: float = 600.0
     frame_seconds: float = 60.0
+    is_strange: bool = False
 
 
 class CloseConnection(Exception):
@@ -50,12 +54,15 @@ class CloseConnection(Exception):
 
 
 class Receiver:
-    """Receives for one connection.  inflow: counts its produce requests under way."""
+    """Receives for one connection.  inflow: counts its produce requests under way.
+
+    received_at: when the last bytes came, seconds on Trio's clock.
+    """
 
     def __init__(
         self, transport: Transport, pool: ArenaPool, limits: ConnectionLimits, inflow: Inflow
     ) -> None:
-        self._received_at = 0.0
+        self.received_at = 0.0
         self._inflow = inflow
         self._transport = transport
         self._pool = pool
@@ -91,7 +98,7 @@ class Receiver:
             if not arena.end:
                 self.drop_arena()  # a connection that waits holds none
         self._has_received = True
-        self._received_at = trio.current_time()
+        self.received_at = trio.current_time()
         arena.end += size
         self._wants_large = arena.end == arena.size_bytes
         self._keep_flowing(size)
@@ -177,7 +184,11 @@ class Receiver:
 
     def produce_received(self) -> None:
         """Note that the last produce request was received to its end, and accepted."""
-        self._inflow.whole_at = self._received_at
+        self._inflow.whole_at = self.received_at
+
+    def take_limits(self, limits: ConnectionLimits) -> None:
+        """Replace the limits."""
+        self._limits = limits
 
     def holds(self, arena: Arena) -> bool:
         """Return whether this receiver still receives into the arena."""
@@ -239,7 +250,7 @@ class Receiver:
         """Update inflow.  head: the received part of an incomplete frame."""
         is_partial = len(head) >= KEY_END and _is_produce(head)
         if is_partial:
-            self._inflow.partial_at = self._received_at
+            self._inflow.partial_at = self.received_at
         if is_partial != self._is_produce_partial:
             self._is_produce_partial = is_partial
             (self._inflow.begin if is_partial else self._inflow.end)()
@@ -252,6 +263,8 @@ class Receiver:
     async def _arena_for(self, rest: memoryview, frame_bytes: int) -> Arena:
         if len(rest) < KEY_END:
             return self._pool.small()  # the next bytes name the API
+        if self._limits.is_strange and frame_bytes > SMALL_BYTES and not _is_token(rest):
+            raise CloseConnection(f"a request of {frame_bytes} bytes before authentication")
         if _is_produce(rest):
             if frame_bytes <= SMALL_BYTES // 2 and not self._wants_large:
                 return self._pool.small()
@@ -269,3 +282,7 @@ class Receiver:
 
 def _is_produce(head: memoryview) -> bool:
     return int.from_bytes(head[LENGTH_BYTES:KEY_END], "big") == _PRODUCE
+
+
+def _is_token(head: memoryview) -> bool:
+    return int.from_bytes(head[LENGTH_BYTES:KEY_END], "big") == _SASL_AUTHENTICATE

@@ -1,1 +1,1 @@
-"""What each client may do: principals, their rights, and the needs of every API."""
+"""The names of clients, their rights, and the needs of every API."""

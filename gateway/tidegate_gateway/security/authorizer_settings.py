@@ -6,6 +6,7 @@ from typing import Final
 
 from tidegate_coordination.security.authorizer import Authorizer, super_users_of
 from tidegate_coordination.state.acls import AclTable
+
 from tidegate_runtime.settings_texts import SettingsError
 
 from ..settings.broker_settings import BrokerSettings

@@ -21,6 +21,10 @@ from .broker_settings import BrokerSettings
 # Kafka's default listens on all addresses.  This one does not, since there are no passwords yet.
 DEFAULT_LISTENERS: Final = "PLAINTEXT://127.0.0.1:9092"
 
+PLAINTEXT: Final = "PLAINTEXT"
+SASL_PLAINTEXT: Final = "SASL_PLAINTEXT"
+PROTOCOLS: Final = (PLAINTEXT, SASL_PLAINTEXT)
+
 _ADDRESS = re.compile(
     r"(?P<name>[A-Za-z0-9_]+)://(?P<host>\[[0-9A-Fa-f:.%]+\]|[^\[\]:/]*):(?P<port>\d+)"
 )
@@ -39,15 +43,24 @@ def listen_addresses(settings: BrokerSettings) -> tuple[ListenerAddress, ...]:
         raise SettingsError(
             f"listeners is empty{apart}: a gateway needs one, such as PLAINTEXT://:9092"
         )
-    protocols = _protocols(settings)
     for each in addresses:
-        protocol = protocols.get(each.name, "")
-        if protocol != "PLAINTEXT":
-            raise SettingsError(
-                f"listener {each.name} asks for {protocol or 'no known protocol'}; this release"
-                " serves PLAINTEXT only (see listener.security.protocol.map)"
-            )
+        security_protocol(settings, each.name)
     return addresses
+
+
+def security_protocol(settings: BrokerSettings, listener: str) -> str:
+    """Return the protocol of a listener: one of PROTOCOLS.
+
+    Raises:
+      SettingsError: it is none of them.
+    """
+    protocol = _protocols(settings).get(listener, "")
+    if protocol not in PROTOCOLS:
+        raise SettingsError(
+            f"listener {listener} asks for {protocol or 'no known protocol'}; this release serves"
+            f" {' and '.join(PROTOCOLS)} only (see listener.security.protocol.map)"
+        )
+    return protocol
 
 
 def advertised_endpoints(
@@ -124,3 +137,8 @@ def _protocols(settings: BrokerSettings) -> dict[str, str]:
     text = settings.text("listener.security.protocol.map")
     pairs = (item.partition(":") for item in text.split(","))
     return {name.strip().upper(): protocol.strip().upper() for name, _, protocol in pairs}
+
+
+def uses_sasl(settings: BrokerSettings, listener: str) -> bool:
+    """Return whether clients of a listener authenticate by SASL."""
+    return security_protocol(settings, listener).startswith("SASL_")

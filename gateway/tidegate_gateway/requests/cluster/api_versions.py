@@ -10,7 +10,6 @@ version 0 with UNSUPPORTED_VERSION and the list (dispatch.py).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from types import ModuleType
@@ -29,13 +28,13 @@ from tidegate_protocol.messages.api_versions import (
     SupportedFeatureKey,
 )
 
+from ...client_software import is_well_told
 from ...network.call import Call
 
 TRANSACTION_FEATURE: Final = "transaction.version"
 TRANSACTION_VERSION: Final = 2
 # Older clients cannot read a feature whose lowest level is 0 (KAFKA-17492).
 LEVEL_ZERO_SINCE: Final = 4
-_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")  # KIP-511
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +50,8 @@ class ApiVersions:
         """Answer the list; request is None if its version is unknown."""
         if request is None:
             return self._answer(ErrorCode.UNSUPPORTED_VERSION, call.version)
-        if call.version >= 3:
-            name, version = request.client_software_name, request.client_software_version
-            if not (_SOFTWARE.fullmatch(name) and _SOFTWARE.fullmatch(version)):
-                return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+        if not is_well_told(request, call.version):
+            return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
         return self._answer(ErrorCode.NONE, call.version)
 
     def _answer(self, error: ErrorCode, request_version: int) -> ApiVersionsResponse:

@@ -109,8 +109,9 @@ class Fetch:
         if isinstance(context, SessionProblem):
             return FetchResponse(0, _SESSION_CODES[context])
         elsewhere = self.steering.of(call, request.rack_id)
+        deadline = self._deadline(call, request, now)
         rights = self.authority.of(call.peer) if self.authority is not None else None
-        look = await self._read(request, version, context, now, elsewhere, rights)
+        look = await self._read(request, version, context, deadline, elsewhere, rights)
         if version < STORAGE_ERRORS_FROM:
             look.without_storage_errors()
         self.steering.moved += look.moves
@@ -125,19 +126,22 @@ class Fetch:
         session_id, pairs = finished
         return FetchResponse(0, ErrorCode.NONE, session_id, _by_topic(pairs, version))
 
+    def _deadline(self, call: Call, request: FetchRequest, now: float) -> float:
+        """Return until when the fetch may wait: no longer than its client's session lasts."""
+        max_wait_ms = min(request.max_wait_ms, self.settings.max_wait_ms)
+        return min(now + max_wait_ms / 1000, call.peer.session_ends_at)
+
     async def _read(
         self,
         request: FetchRequest,
         version: int,
         context: FetchContext,
-        now: float,
+        deadline: float,
         elsewhere: Elsewhere | None,
         rights: Rights | None,
     ) -> Look:
         """Look until the fetch has min_bytes or an error, or its time is over."""
-        max_wait_ms = min(request.max_wait_ms, self.settings.max_wait_ms)
         min_bytes = min(request.min_bytes, request.max_bytes, self.settings.max_bytes)
-        deadline = now + max_wait_ms / 1000
         wanted = context.wanted
         reading = _Reading(self, request, version, wanted, min_bytes, elsewhere, rights)
         while True:
@@ -150,7 +154,7 @@ class Fetch:
                 or look.moves
                 or not context.wanted
             )
-            if is_enough or max_wait_ms <= 0 or trio.current_time() >= deadline:
+            if is_enough or trio.current_time() >= deadline:
                 if self.coordinator.is_cut_off:
                     look.disown_ends()
                 return look

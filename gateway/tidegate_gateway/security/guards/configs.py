@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final, Protocol
 
-from tidegate_coordination.rules.configs import ResourceType as ConfigResourceType
 from tidegate_coordination.security.acls import Operation
+
+from tidegate_coordination.rules.configs import ResourceType as ConfigResourceType
 from tidegate_protocol.error_codes import ErrorCode, error_text
 from tidegate_protocol.messages import alter_configs, describe_configs, incremental_alter_configs
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from tidegate_coordination.security.acls import CLUSTER_NAME, Operation, ResourceType
+
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages.metadata import (
     MetadataRequest,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tidegate_coordination.security.acls import Operation
+
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages.offset_fetch import (
     OffsetFetchRequest,

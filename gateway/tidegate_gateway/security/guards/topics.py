@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from tidegate_coordination.security.acls import Operation, ResourceType
+
 from tidegate_protocol.error_codes import ErrorCode, error_text
 from tidegate_protocol.messages import (
     create_partitions,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tidegate_coordination.security.acls import Operation, ResourceType
+
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import (
     add_offsets_to_txn,

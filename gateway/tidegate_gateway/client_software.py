@@ -1,0 +1,19 @@
+"""The name and version of its software that a client tells in ApiVersions (KIP-511).  Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from tidegate_protocol.messages.api_versions import ApiVersionsRequest
+
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+TOLD_SINCE: Final = 3
+
+
+def is_well_told(request: ApiVersionsRequest, version: int) -> bool:
+    """Return whether the request's names are such that Kafka takes them."""
+    if version < TOLD_SINCE:
+        return True
+    name, release = request.client_software_name, request.client_software_version
+    return bool(_SOFTWARE.fullmatch(name) and _SOFTWARE.fullmatch(release))

@@ -1,0 +1,52 @@
+"""Warnings about failed authentications, bounded: a client that guesses must not fill the log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+from typing import Final
+
+import structlog
+
+from ...network.call import Peer
+
+_log = structlog.get_logger("tidegate.security")
+
+MAX_LINES: Final = 100
+WINDOW_SECONDS: Final = 60.0
+
+
+class FailureLog:
+    """total: how many failed.  At most MAX_LINES warnings in WINDOW_SECONDS; the rest is counted.
+
+    Args:
+      now: seconds of a monotonic clock.
+    """
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self.total = 0
+        self._now = now
+        self._since = -inf
+        self._lines = self._untold = 0
+
+    def note(self, peer: Peer, mechanism: str, why: str) -> None:
+        """Log or count one; why: holds no secret of the client."""
+        self.total += 1
+        now = self._now()
+        if now - self._since >= WINDOW_SECONDS:
+            self._since, self._lines = now, 0
+        if self._lines >= MAX_LINES:
+            self._untold += 1
+            return
+        self._lines += 1
+        untold, self._untold = self._untold, 0
+        more = {"untold_before": untold} if untold else {}
+        _log.warning(
+            "a client was not authenticated",
+            peer=f"{peer.host}:{peer.port}",
+            listener=peer.listener,
+            client_id=(peer.client_id or "")[:128],
+            mechanism=mechanism,
+            reason=why,
+            **more,
+        )

@@ -1,0 +1,116 @@
+"""The gate before the dispatcher: it lets a connection's requests through once it is authenticated.
+
+Each connection of a SASL listener has a gate; those of other listeners have none, and pay nothing.
+The exchange (exchange.py) decides, the gate waits and sends.  If the session has no end, the gate
+leaves after the first success; else it looks at each request's time of arrival, so that requests
+that were received in time are answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+from typing import Final
+
+import structlog
+import trio
+
+from tidegate_protocol.apis import ApiKey
+
+from ...network.arenas import Arena
+from ...network.connection import Connection, FrameHandler
+from ...network.receiver import CloseConnection, ConnectionLimits
+from .exchange import End, Exchange, Verdict
+from .failures import FailureLog
+from .listeners import SaslListener
+
+_log = structlog.get_logger("tidegate.security")
+
+AUTHENTICATION_SECONDS: Final = 10.0
+_KEY_BYTES: Final = 2
+_HANDSHAKE: Final = ApiKey.SASL_HANDSHAKE.to_bytes(_KEY_BYTES, "big")
+
+
+class SaslGate:
+    """One connection's FrameHandler; see the module's head.
+
+    Args:
+      dispatcher: handles what is let through.
+      limits: those of an authenticated connection.
+    """
+
+    def __init__(
+        self,
+        offer: SaslListener,
+        dispatcher: FrameHandler,
+        limits: ConnectionLimits,
+        failures: FailureLog,
+        count: Callable[[int], None],
+    ) -> None:
+        self._offer = offer
+        self._dispatcher = dispatcher
+        self._limits = limits
+        self._failures = failures
+        self._count = count
+        self._exchange = Exchange(offer.mechanisms)
+
+    def handle_nowait(self, connection: Connection, frame: memoryview, arena: Arena) -> bool:
+        """See connection.FrameHandler."""
+        if not self._exchange.is_done or self._has_ended(connection):
+            return False
+        if frame[:_KEY_BYTES] == _HANDSHAKE:
+            return False
+        return self._dispatcher.handle_nowait(connection, frame, arena)
+
+    async def handle(self, connection: Connection, frame: memoryview, arena: Arena) -> None:
+        """See connection.FrameHandler."""
+        exchange = self._exchange
+        if exchange.is_done:
+            begins = frame[:_KEY_BYTES] == _HANDSHAKE and exchange.begin_again(trio.current_time())
+            if not begins:
+                if self._has_ended(connection):
+                    raise CloseConnection()
+                return await self._dispatcher.handle(connection, frame, arena)
+            connection.allow_seconds(AUTHENTICATION_SECONDS)
+        verdict = exchange.receive(frame, trio.current_time())
+        if verdict.is_served:
+            return await self._dispatcher.handle(connection, frame, arena)
+        self._count_sasl(frame)
+        if verdict.end is not None:
+            await self._fail(connection, arena, verdict)
+        self._answer(connection, verdict)
+        if exchange.is_done:
+            self._let_through(connection)
+        return None
+
+    def _has_ended(self, connection: Connection) -> bool:
+        return connection.receiver.received_at > self._exchange.ends_at
+
+    def _count_sasl(self, frame: memoryview) -> None:
+        key = int.from_bytes(frame[:_KEY_BYTES], "big")
+        if key in (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE):
+            self._count(key)
+
+    def _answer(self, connection: Connection, verdict: Verdict) -> None:
+        if verdict.answer is not None:
+            connection.open_slot().fill_small(verdict.answer)
+            connection.flush()
+
+    async def _fail(self, connection: Connection, arena: Arena, verdict: Verdict) -> None:
+        self._failures.note(connection.peer, self._exchange.mechanism, verdict.why)
+        connection.allow_seconds(inf)
+        if verdict.end is End.LATE:
+            connection.let_go(arena)
+            await trio.sleep(self._offer.failure_delay_seconds)
+        self._answer(connection, verdict)
+        await connection.send_rest()
+        raise CloseConnection()
+
+    def _let_through(self, connection: Connection) -> None:
+        exchange = self._exchange
+        assert exchange.principal is not None
+        connection.peer.principal = exchange.principal
+        connection.peer.session_ends_at = exchange.ends_at
+        connection.allow_seconds(inf)
+        has_end = exchange.ends_at < inf
+        connection.hand_over(self if has_end else self._dispatcher, self._limits)

@@ -1,0 +1,85 @@
+"""The gates of a gateway: which of its listeners have one, and what they offer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from math import inf
+from typing import NamedTuple
+
+import trio
+
+from ...network.connection import FrameHandler
+from ...network.receiver import ConnectionLimits
+from ...settings.broker_settings import BrokerSettings
+from ...settings.listener_settings import uses_sasl
+from .failures import FailureLog
+from .gate import AUTHENTICATION_SECONDS, SaslGate
+from .listeners import Credentials, SaslListener, sasl_listener
+
+
+class Entrance(NamedTuple):
+    """What a new connection begins with.  ready_seconds: how long it may take to authenticate."""
+
+    handler: FrameHandler
+    limits: ConnectionLimits
+    ready_seconds: float = inf
+
+
+class SaslGates:
+    """failures: of all listeners.
+
+    Args:
+      listeners: names of all listeners for clients.
+      dispatcher, limits: of clients that are authenticated, or need not be.
+      count: called with the API key of each request that a gate answers.
+
+    Raises:
+      SettingsError: the settings of a SASL listener are missing or wrong.
+    """
+
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        listeners: Iterable[str],
+        credentials: Credentials,
+        dispatcher: FrameHandler,
+        limits: ConnectionLimits,
+        count: Callable[[int], None],
+    ) -> None:
+        self.failures = FailureLog(trio.current_time)
+        self._dispatcher = dispatcher
+        self._limits = limits
+        self._count = count
+        self._offers = _offers(settings, listeners, credentials)
+
+    def of(self, listener: str) -> Entrance:
+        """Return the entrance of a new connection."""
+        offer = self._offers.get(listener)
+        if offer is None:
+            return Entrance(self._dispatcher, self._limits)
+        gate = SaslGate(offer, self._dispatcher, self._limits, self.failures, self._count)
+        size = offer.max_token_bytes
+        strange = replace(
+            self._limits, max_frame_bytes=size, max_control_frame_bytes=size, is_strange=True
+        )
+        return Entrance(gate, strange, AUTHENTICATION_SECONDS)
+
+
+def check_sasl(settings: BrokerSettings, listeners: Iterable[str]) -> None:
+    """Check the settings of SASL listeners, before anything is opened.
+
+    Raises:
+      SettingsError: they are missing or wrong.
+    """
+    _offers(settings, listeners, Credentials(lambda _mechanism, _user: None, bytes, b""))
+
+
+def _offers(
+    settings: BrokerSettings, listeners: Iterable[str], credentials: Credentials
+) -> dict[str, SaslListener]:
+    return {
+        each: sasl_listener(settings, each, credentials)
+        for each in listeners
+        if uses_sasl(settings, each)
+    }

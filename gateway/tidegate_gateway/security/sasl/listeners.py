@@ -1,0 +1,164 @@
+"""What the listeners of SASL offer, from the gateway's settings.  Pure.
+
+No error quotes the value of sasl.jaas.config: it holds passwords.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from base64 import urlsafe_b64encode
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from tidegate_coordination.classic.errors import BadProperties
+from tidegate_coordination.classic.jaas import login_module, read_login_module
+from tidegate_coordination.configs.listener_configs import listener_config
+from tidegate_runtime.settings_texts import SettingsError
+
+from ...settings.broker_settings import BrokerSettings
+from .mechanism import Conversation, Mechanism
+from .plain import PlainConversation, is_password_in
+from .scram import HASHES, NONCE_BYTES, Lookup, ScramConversation
+
+PLAIN: Final = "PLAIN"
+MECHANISMS: Final = (PLAIN, *HASHES)
+USER_PREFIX: Final = "user_"
+_ENABLED: Final = "sasl.enabled.mechanisms"
+_JAAS: Final = "sasl.jaas.config"
+_CLASSES: Final = (
+    "sasl.server.callback.handler.class",
+    "sasl.login.callback.handler.class",
+    "sasl.login.class",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """Where SCRAM finds users.
+
+    lookup: of the cluster's log.  random_bytes: unpredictable.  secret: the same for all gateways,
+    so that they make the same salts up.
+    """
+
+    lookup: Lookup
+    random_bytes: Callable[[int], bytes]
+    secret: bytes
+
+    def nonce(self) -> str:
+        """Return a nonce that was never used."""
+        return urlsafe_b64encode(self.random_bytes(NONCE_BYTES)).decode()
+
+
+@dataclass(frozen=True, slots=True)
+class SaslListener:
+    """What one listener offers.
+
+    failure_delay_seconds: how long a failure stays without an answer.  max_token_bytes: of a
+    SaslAuthenticate request, or of a bare token.
+    """
+
+    mechanisms: tuple[Mechanism, ...]
+    failure_delay_seconds: float
+    max_token_bytes: int
+
+
+def secret_of(cluster_id: str, peer_token: str) -> bytes:
+    """Return what gateways make salts up from.  Without a peer.token insiders can compute it."""
+    return hashlib.sha256(f"made-up salts\0{cluster_id}\0{peer_token}".encode()).digest()
+
+
+def sasl_listener(
+    settings: BrokerSettings, listener: str, credentials: Credentials
+) -> SaslListener:
+    """Return what a listener offers.
+
+    Raises:
+      SettingsError: its settings are missing or wrong.
+    """
+    _refuse_classes(settings, listener)
+    names = _enabled(settings, listener)
+    return SaslListener(
+        tuple(_mechanism(settings, listener, each, credentials) for each in names),
+        settings.int("connection.failed.authentication.delay.ms") / 1000,
+        int(settings.listener_text(listener, "sasl.server.max.receive.size")),
+    )
+
+
+def _refuse_classes(settings: BrokerSettings, listener: str) -> None:
+    for name in _CLASSES:
+        found = [settings.text(name) and name]
+        for mechanism in ("", *MECHANISMS):
+            own = listener_config(listener, name, mechanism)
+            found.append(own if own in settings.static else "")
+        if any(found):
+            raise SettingsError(
+                f"{next(filter(None, found))} names a Java class, which a gateway cannot load:"
+                f" remove it; users of PLAIN are in {_JAAS}, those of SCRAM in the cluster"
+            )
+
+
+def _enabled(settings: BrokerSettings, listener: str) -> tuple[str, ...]:
+    text = settings.listener_text(listener, _ENABLED)
+    names = tuple(dict.fromkeys(each.strip() for each in text.split(",") if each.strip()))
+    advice = f"set {listener_config(listener, _ENABLED)} to some of {', '.join(MECHANISMS)}"
+    if not names:
+        raise SettingsError(f"listener {listener} has no SASL mechanism: {advice}")
+    for name in names:
+        if name == "GSSAPI":
+            raise SettingsError(
+                f"listener {listener} asks for GSSAPI, which is Kafka's default and is not served"
+                f" here: {advice}"
+            )
+        if name not in MECHANISMS:
+            raise SettingsError(f"listener {listener} asks for mechanism {name[:50]}: {advice}")
+    return names
+
+
+def _mechanism(
+    settings: BrokerSettings, listener: str, name: str, credentials: Credentials
+) -> Mechanism:
+    begin = _beginning(settings, listener, name, credentials)
+    lifetime_ms = int(settings.listener_text(listener, "connections.max.reauth.ms", name))
+    return Mechanism(name, begin, max(lifetime_ms, 0))
+
+
+def _beginning(
+    settings: BrokerSettings, listener: str, name: str, credentials: Credentials
+) -> Callable[[], Conversation]:
+    options = _jaas_options(settings, listener, name)
+    if name == PLAIN:
+        users = {
+            option.removeprefix(USER_PREFIX): password
+            for option, password in options.items()
+            if option.startswith(USER_PREFIX)
+        }
+        return partial(PlainConversation, is_password_in(users))
+
+    def begin() -> Conversation:
+        return ScramConversation(name, credentials.lookup, credentials.nonce(), credentials.secret)
+
+    return begin
+
+
+def _jaas_options(settings: BrokerSettings, listener: str, mechanism: str) -> dict[str, str]:
+    """Return the options of a mechanism's login module.  As in Kafka, only the setting with
+    listener and mechanism counts; SCRAM needs none here.
+    """
+    setting = listener_config(listener, _JAAS, mechanism)
+    text = settings.static.get(setting, "").strip()
+    module = login_module(mechanism)
+    sample = f' {USER_PREFIX}NAME="PASSWORD"' if mechanism == PLAIN else ""
+    example = f"{module} required{sample};"
+    if not text:
+        if mechanism != PLAIN:
+            return {}
+        raise SettingsError(f"{setting} is missing: set it to {example}")
+    try:
+        found, options = read_login_module(text)
+    except BadProperties as error:
+        raise SettingsError(f"{setting} {error}: write {example}") from None
+    if found != module:
+        raise SettingsError(f"{setting} names another login module: write {example}")
+    return options

@@ -1,0 +1,167 @@
+"""SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, KIP-84), the server's side.  Pure.
+
+The server holds keys from which the password cannot be computed, so a login costs a few HMACs; only
+the client computes PBKDF2.  As in Kafka, texts are ASCII without SASLprep, and there is no channel
+binding.
+
+Differs from Kafka: a user that does not exist gets a salt, too, always the same one, and fails at
+the end with the text of a wrong password.  Kafka fails at the first message, which tells who
+exists.  A client that asks to log in by a delegation token is refused in the same way.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from base64 import b64decode, b64encode
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from .mechanism import InvalidCredentials, Refused
+
+HASHES: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
+MIN_ITERATIONS: Final = 4096
+NONCE_BYTES: Final = 18
+
+_PRINTABLE: Final = r"[\x21-\x2b\x2d-\x7e]+"
+_VALUE: Final = r"[\x01-\x2b\x2d-\x7f]+"
+_NAME: Final = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
+_BASE64: Final = r"(?:[a-zA-Z0-9/+]{4})*(?:[a-zA-Z0-9/+]{3}=|[a-zA-Z0-9/+]{2}==)?"
+_EXTENSIONS: Final = rf"(?:,[A-Za-z]+={_VALUE})*"
+_FIRST: Final = re.compile(
+    rf"n,(?:a=(?P<authzid>{_NAME}))?,"
+    rf"(?P<bare>(?:m={_VALUE},)?n=(?P<name>{_NAME}),r=(?P<nonce>{_PRINTABLE})"
+    rf"(?P<extensions>{_EXTENSIONS}))",
+    re.DOTALL,
+)
+_FINAL: Final = re.compile(
+    rf"(?P<unproved>c={_BASE64},r=(?P<nonce>{_PRINTABLE}){_EXTENSIONS})"
+    rf",p=(?P<proof>{_BASE64})",
+    re.DOTALL,
+)
+_TOKEN_LOGIN: Final = re.compile(r",tokenauth=true(?:,|\Z)", re.IGNORECASE)
+# Kafka's tools make salts of 130 random bits, written in base 36.
+_SALT_BITS: Final = 130
+_DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+
+@dataclass(frozen=True, slots=True)
+class ScramCredential:
+    """What the cluster keeps of a user's password for one mechanism."""
+
+    salt: bytes
+    iterations: int
+    stored_key: bytes = field(repr=False)
+    server_key: bytes = field(repr=False)
+
+
+Lookup = Callable[[str, str], ScramCredential | None]
+"""(mechanism, user) -> the credential; None if there is none."""
+
+
+def credential_of(mechanism: str, password: str, salt: bytes, iterations: int) -> ScramCredential:
+    """Compute the credential of a password.  It takes milliseconds: not for an event loop."""
+    name = HASHES[mechanism]
+    salted = hashlib.pbkdf2_hmac(name, password.encode(), salt, iterations)
+    client_key = hmac.digest(salted, b"Client Key", name)
+    stored_key = hashlib.new(name, client_key).digest()
+    return ScramCredential(salt, iterations, stored_key, hmac.digest(salted, b"Server Key", name))
+
+
+def made_up(mechanism: str, user: str, secret: bytes) -> ScramCredential:
+    """Return what a client gets for a user that does not exist: no password fits it."""
+    name = HASHES[mechanism]
+    seed = hmac.digest(secret, f"{mechanism}\0{user}".encode(), "sha512")
+    number = int.from_bytes(seed, "big") & ((1 << _SALT_BITS) - 1)
+    size = hashlib.new(name).digest_size
+    return ScramCredential(_base36(number).encode(), MIN_ITERATIONS, bytes(size), bytes(size))
+
+
+def _base36(number: int) -> str:
+    digits = ""
+    while number:
+        number, digit = divmod(number, 36)
+        digits = _DIGITS[digit] + digits
+    return digits
+
+
+class ScramConversation:
+    """Two tokens: the client's name and nonce, then its proof.
+
+    Args:
+      nonce: printable, without a comma, and never used before.
+      secret: the same for all gateways; see made_up.
+    """
+
+    def __init__(self, mechanism: str, lookup: Lookup, nonce: str, secret: bytes) -> None:
+        self.user: str | None = None
+        self._mechanism = mechanism
+        self._hash = HASHES[mechanism]
+        self._lookup = lookup
+        self._own_nonce = nonce
+        self._secret = secret
+        self._name = ""
+        self._first_bare = self._server_first = self._nonce = ""
+        self._credential: ScramCredential | None = None
+        self._is_known = False
+
+    def step(self, token: bytes) -> bytes:
+        """See Conversation."""
+        text = token.decode(errors="replace")
+        return self._first(text) if self._credential is None else self._final(text)
+
+    def _first(self, text: str) -> bytes:
+        found = _FIRST.fullmatch(text)
+        if found is None:
+            raise InvalidCredentials("the first message is not SCRAM's")
+        self._name = _plain_name(found["name"])
+        known = self._lookup(self._mechanism, self._name)
+        is_token_login = _TOKEN_LOGIN.search(found["extensions"]) is not None
+        self._is_known = known is not None and not is_token_login
+        # The authorization id is compared as it came, as in Kafka.
+        if self._is_known and found["authzid"] not in (None, self._name):
+            raise Refused(
+                "Authentication failed: Client requested an authorization id that is different"
+                " from username"
+            )
+        credential = known or made_up(self._mechanism, self._name, self._secret)
+        if credential.iterations < MIN_ITERATIONS:
+            raise InvalidCredentials(f"the credential has fewer than {MIN_ITERATIONS} iterations")
+        self._credential = credential
+        self._first_bare = found["bare"]
+        self._nonce = found["nonce"] + self._own_nonce
+        salt = b64encode(credential.salt).decode()
+        self._server_first = f"r={self._nonce},s={salt},i={credential.iterations}"
+        return self._server_first.encode()
+
+    def _final(self, text: str) -> bytes:
+        assert self._credential is not None
+        found = _FINAL.fullmatch(text)
+        if found is None:
+            raise InvalidCredentials("the final message is not SCRAM's")
+        if not hmac.compare_digest(found["nonce"], self._nonce):
+            raise InvalidCredentials("the final message has another nonce")
+        signed = f"{self._first_bare},{self._server_first},{found['unproved']}".encode()
+        is_proved = self._is_proof(b64decode(found["proof"]), signed)
+        if not self._is_known:
+            raise InvalidCredentials("there is no such user")
+        if not is_proved:
+            raise InvalidCredentials("the password is wrong")
+        self.user = self._name
+        signature = hmac.digest(self._credential.server_key, signed, self._hash)
+        return b"v=" + b64encode(signature)
+
+    def _is_proof(self, proof: bytes, signed: bytes) -> bool:
+        assert self._credential is not None
+        stored_key = self._credential.stored_key
+        signature = hmac.digest(stored_key, signed, self._hash)
+        if len(proof) != len(signature):
+            return False
+        client_key = bytes(one ^ other for one, other in zip(proof, signature, strict=True))
+        return hmac.compare_digest(hashlib.new(self._hash, client_key).digest(), stored_key)
+
+
+def _plain_name(name: str) -> str:
+    return name.replace("=2C", ",").replace("=3D", "=")
