@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 
 from tidegate_coordination.classic.dialling import Dial as SourceDial
@@ -21,6 +21,7 @@ from .blocking import Blocking
 from .fetch.fetch_plan import MIN_FILE_BYTES
 from .fetch.segment_disk import MAX_OPEN_FILES
 from .peers.peers import Dial, GatewayPeers
+from .tls.tls_listeners import TlsListeners
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,8 @@ class Environment:
     dial: probes whether other gateways accept clients; None for no probes.  cache_disk: keeps parts
     of segments, at most max_open_files of them open; None for no disk cache.  min_file_bytes: the
     smallest part that the kernel sends from its file.  after_lost_races: after so many lost appends
-    in a row another gateway appends for this one.  source_dial: see links.py.
+    in a row another gateway appends for this one.  source_dial: see links.py.  tls: of the
+    listeners that speak it.
     """
 
     store: ObjectStore
@@ -66,6 +68,7 @@ class Environment:
     after_lost_races: int = ENOUGH
     leadership_hooks: Sequence[Hook] = ()
     source_dial: Callable[[ClientProperties], SourceDial] = dial_of
+    tls: TlsListeners = field(default_factory=TlsListeners)
 
     def now_ms(self) -> int:
         """Return the wall clock in ms since 1970."""

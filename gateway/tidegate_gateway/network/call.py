@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 from ..unserved import Refusal
 from .client_zone import NOWHERE, ClientZone
 from .forward_line import ForwardLine
+
+ANONYMOUS: Final = "User:ANONYMOUS"
 
 
 @dataclass(slots=True)
@@ -27,6 +29,7 @@ class Peer:
       gateways; see produce.py.
     was_refused: whether a batch was refused that the client may send again, after later ones that
       it has already sent: produce.py looks at these.
+    principal: who the client is; "User:ANONYMOUS" without authentication.
     forward_line: of the batches that were forwarded to other clusters; None before the first.
     """
 
@@ -42,6 +45,7 @@ class Peer:
     was_sent_away: bool = False
     was_refused: bool = False
     forward_line: ForwardLine | None = None
+    principal: str = ANONYMOUS
 
 
 def _tell_nobody(refusal: Refusal) -> None:

@@ -15,6 +15,11 @@ from difflib import get_close_matches
 from tidegate_coordination.configs.broker_configs import BROKER_CONFIGS
 from tidegate_coordination.configs.definition import Value
 from tidegate_coordination.configs.effective import BrokerLayers
+from tidegate_coordination.configs.listener_configs import (
+    LISTENER_PREFIX,
+    listener_config,
+    static_definition,
+)
 from tidegate_coordination.configs.own_settings import REMOVED_SETTINGS
 from tidegate_coordination.configs.validation import InvalidConfig, parse
 from tidegate_coordination.rules.configs import ResourceType
@@ -37,7 +42,7 @@ class BrokerSettings:
       SettingsError: an unknown name, or an invalid value.
     """
 
-    static: Mapping[str, str] = field(default_factory=_no_texts)
+    static: Mapping[str, str] = field(default_factory=_no_texts, repr=False)
     dynamic: Mapping[str, str] = field(default_factory=_no_texts)
     dynamic_default: Mapping[str, str] = field(default_factory=_no_texts)
 
@@ -82,11 +87,22 @@ class BrokerSettings:
         assert isinstance(value, tuple)
         return value
 
+    def listener_text(self, listener: str, name: str, mechanism: str = "") -> str:
+        """Return what is set for a mechanism of a listener, else for the listener, else for all.
+
+        "" if there is none.
+        """
+        names = [listener_config(listener, name, mechanism)] if mechanism else []
+        names.append(listener_config(listener, name))
+        own = next((self.static[each] for each in names if each in self.static), None)
+        return self.text(name) if own is None else own.strip()
+
     @property
     def meaningless(self) -> list[str]:
         """The static names that Kafka knows and that have no effect here."""
         known = self.static.keys() - REMOVED_SETTINGS
-        return sorted(name for name in known if not BROKER_CONFIGS[name].meaningful)
+        definitions = ((name, static_definition(name)) for name in known)
+        return sorted(name for name, each in definitions if each is None or not each.meaningful)
 
     @property
     def removed(self) -> list[str]:
@@ -121,11 +137,14 @@ class BrokerSettings:
 def _check(name: str, text: str) -> None:
     if name in REMOVED_SETTINGS:
         return
-    if name not in BROKER_CONFIGS:
+    definition = static_definition(name)
+    if definition is None:
         near = get_close_matches(name, BROKER_CONFIGS, n=1)
         hint = f"; did you mean {near[0]}?" if near else ""
+        if name.startswith(LISTENER_PREFIX):
+            hint = "; listener and mechanism are written in lower case there"
         raise SettingsError(f"unknown setting {name}{hint}")
     try:
-        parse(BROKER_CONFIGS[name], text)
+        parse(definition, text)
     except InvalidConfig as error:
         raise SettingsError(str(error)) from error

@@ -9,8 +9,8 @@ controllers, and closed to clients; a gateway has no controller, and skips them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
 
 from tidegate_coordination.events.cluster import Endpoint
 from tidegate_runtime.addresses import MAX_PORT, ListenerAddress
@@ -20,6 +20,22 @@ from .broker_settings import BrokerSettings
 
 # Kafka's default listens on all addresses.  This one does not, since there are no passwords yet.
 DEFAULT_LISTENERS: Final = "PLAINTEXT://127.0.0.1:9092"
+
+
+class Protection(NamedTuple):
+    """What a security protocol has."""
+
+    is_tls: bool
+    is_sasl: bool
+
+
+PLAINTEXT: Final = "PLAINTEXT"
+SSL: Final = "SSL"
+PROTOCOLS: Final[Mapping[str, Protection]] = {
+    PLAINTEXT: Protection(is_tls=False, is_sasl=False),
+    SSL: Protection(is_tls=True, is_sasl=False),
+}
+"""The security protocols that are served."""
 
 _ADDRESS = re.compile(
     r"(?P<name>[A-Za-z0-9_]+)://(?P<host>\[[0-9A-Fa-f:.%]+\]|[^\[\]:/]*):(?P<port>\d+)"
@@ -39,15 +55,34 @@ def listen_addresses(settings: BrokerSettings) -> tuple[ListenerAddress, ...]:
         raise SettingsError(
             f"listeners is empty{apart}: a gateway needs one, such as PLAINTEXT://:9092"
         )
-    protocols = _protocols(settings)
     for each in addresses:
-        protocol = protocols.get(each.name, "")
-        if protocol != "PLAINTEXT":
-            raise SettingsError(
-                f"listener {each.name} asks for {protocol or 'no known protocol'}; this release"
-                " serves PLAINTEXT only (see listener.security.protocol.map)"
-            )
+        security_protocol(settings, each.name)
     return addresses
+
+
+def security_protocol(settings: BrokerSettings, listener: str) -> str:
+    """Return the protocol of a listener: one of PROTOCOLS.
+
+    Raises:
+      SettingsError: it is none of them.
+    """
+    protocol = _protocols(settings).get(listener, "")
+    if protocol not in PROTOCOLS:
+        raise SettingsError(
+            f"listener {listener} asks for {protocol or 'no known protocol'}; this release serves"
+            f" {' and '.join(PROTOCOLS)} only (see listener.security.protocol.map)"
+        )
+    return protocol
+
+
+def tls_listeners(settings: BrokerSettings) -> tuple[str, ...]:
+    """Return the names of the listeners that speak TLS.
+
+    Raises:
+      SettingsError: names the wrong item.
+    """
+    names = (each.name for each in _without_controllers(settings, "listeners"))
+    return tuple(each for each in names if PROTOCOLS[security_protocol(settings, each)].is_tls)
 
 
 def advertised_endpoints(

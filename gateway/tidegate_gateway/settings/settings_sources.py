@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from tidegate_coordination.configs.broker_configs import BROKER_CONFIGS
+from tidegate_coordination.configs.listener_configs import static_definition
 from tidegate_coordination.configs.own_settings import REMOVED_SETTINGS
 from tidegate_runtime.settings_texts import (
     BadSource,
@@ -30,7 +31,6 @@ PIPELINE_PREFIX: Final = "TIDEGATE_PIPELINE_"
 # The containers of Apache Kafka read these.  Names that are no settings are passed over.
 KAFKA_PREFIX: Final = "KAFKA_"
 MAX_FILE_BYTES: Final = 1 << 20
-_ACCEPTED: Final = BROKER_CONFIGS.keys() | REMOVED_SETTINGS
 
 
 def gather(
@@ -80,9 +80,13 @@ def _content(path: Path) -> str:
 def _known(texts: Texts, source: str) -> Texts:
     """Refuse unknown names: else a misspelt one would be ignored."""
     for name in texts:
-        if name not in _ACCEPTED:
+        if not _is_accepted(name):
             raise BadSource(f"{source}: unknown setting {name}{_nearest(name)}")
     return texts
+
+
+def _is_accepted(name: str) -> bool:
+    return name in REMOVED_SETTINGS or static_definition(name) is not None
 
 
 def _nearest(name: str) -> str:
@@ -99,12 +103,12 @@ def from_environment(environ: Mapping[str, str]) -> Texts:
       BadSource: a TIDEGATE_ name is no setting.
     """
     kafka = {_dotted(key, KAFKA_PREFIX): text for key, text in _with_prefix(environ, KAFKA_PREFIX)}
-    texts = {name: text for name, text in kafka.items() if name in BROKER_CONFIGS}
+    texts = {name: text for name, text in kafka.items() if static_definition(name)}
     for key, text in _with_prefix(environ, PREFIX):
         if key.startswith(PIPELINE_PREFIX):
             continue
         name = _dotted(key, PREFIX)
-        if name not in _ACCEPTED:
+        if not _is_accepted(name):
             if is_service_link(key, text):
                 continue
             raise BadSource(f"environment: {key} names no setting{_nearest(name)}")
@@ -118,7 +122,7 @@ def settings_in(environ: Mapping[str, str]) -> list[str]:
         key
         for key, text in _with_prefix(environ, PREFIX)
         if not key.startswith(PIPELINE_PREFIX)
-        and (_dotted(key, PREFIX) in BROKER_CONFIGS or not is_service_link(key, text))
+        and (static_definition(_dotted(key, PREFIX)) or not is_service_link(key, text))
     ]
 
 
