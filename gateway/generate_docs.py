@@ -17,7 +17,11 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from tidegate_coordination.configs.broker_configs import BROKER_CONFIGS, KAFKA_BROKER_CONFIGS
+from tidegate_coordination.configs.broker_configs import (
+    BROKER_CONFIGS,
+    KAFKA_BROKER_CONFIGS,
+    OF_LISTENERS_ONLY,
+)
 from tidegate_coordination.configs.cluster_wide import CLUSTER_WIDE
 from tidegate_coordination.configs.definition import INT_MAX, LONG_MAX, Definition, Update
 from tidegate_coordination.configs.group_configs import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS
@@ -169,8 +173,9 @@ def _settings(definitions: Iterable[Definition]) -> str:
 
 def _update(definition: Definition) -> str:
     """Return whether a setting can change at run time, and whether it is the cluster's."""
-    is_fixed = definition.update is Update.READ_ONLY
-    is_the_clusters = definition.name in CLUSTER_WIDE
+    name = definition.name
+    is_fixed = definition.update is Update.READ_ONLY or name.startswith(OF_LISTENERS_ONLY)
+    is_the_clusters = name in CLUSTER_WIDE
     return ", ".join(["dynamic"] * (not is_fixed) + ["the cluster's"] * is_the_clusters)
 
 

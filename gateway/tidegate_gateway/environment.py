@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 
 from tidegate_coordination.classic.dialling import Dial as SourceDial
@@ -22,6 +22,7 @@ from .blocking import Blocking
 from .fetch.fetch_plan import MIN_FILE_BYTES
 from .fetch.segment_disk import MAX_OPEN_FILES
 from .peers.peers import Dial, GatewayPeers
+from .tls.tls_listeners import TlsListeners
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ class Environment:
     of segments, at most max_open_files of them open; None for no disk cache.  min_file_bytes: the
     smallest part that the kernel sends from its file.  after_lost_races: after so many lost appends
     in a row another gateway appends for this one.  source_dial: see links.py.
-    random_bytes: unpredictable; for nonces.
+    random_bytes: unpredictable; for nonces.  tls: of the listeners that speak it.
     """
 
     store: ObjectStore
@@ -69,6 +70,7 @@ class Environment:
     leadership_hooks: Sequence[Hook] = ()
     source_dial: Callable[[ClientProperties], SourceDial] = dial_of
     random_bytes: Callable[[int], bytes] = os.urandom
+    tls: TlsListeners = field(default_factory=TlsListeners)
 
     def now_ms(self) -> int:
         """Return the wall clock in ms since 1970."""

@@ -41,7 +41,7 @@ from .links.group_forwards import GroupForwards
 from .links.links import Links
 from .links.transaction_forwards import TransactionForwards
 from .network.arenas import ArenaPool
-from .network.call import Peer
+from .network.call import ANONYMOUS, Peer
 from .network.connection import Connection, ReplyFlusher
 from .network.inflow import Inflow
 from .network.large_requests import LargeRequests
@@ -126,6 +126,7 @@ class Gateway:
         self._environment = environment
         self._zone_maps = zone_maps
         self._proxied = proxied_listeners(settings)
+        self.tls = environment.tls
         self._limits = connection_limits(settings)
         self._build_readers()
         self._build_writer()
@@ -150,6 +151,8 @@ class Gateway:
         yield "watch connections", self._watch_connections
         yield "tell of cuts", partial(tell_of_cuts, self.coordinator)
         yield "read ahead", self.read_ahead.run
+        if len(self.tls):
+            yield "look for new certificates", self.tls.run
         if self.disk_cache is not None:
             yield "write to the disk cache", self.disk_cache.run
         yield "serve the timers of groups", self.groups.run
@@ -421,14 +424,21 @@ class Gateway:
 
     async def serve(self, transport: Transport, listener: str) -> None:
         """Serve one connection until it closes."""
-        source = transport.peer
+        source, principal = transport.peer, ANONYMOUS
         if listener in self._proxied:
             named = await source_of(transport)
             if named is None:
                 transport.close()
                 return
             source = named
-        peer = Peer(*source, listener, origin=self.zones.origin_of(listener, source[0]))
+        if listener in self.tls:
+            secured = await self.tls.secure(transport, source, listener)
+            if secured is None:
+                transport.close()
+                return
+            transport, principal = secured
+        origin = self.zones.origin_of(listener, source[0])
+        peer = Peer(*source, listener, origin=origin, principal=principal)
         handler, limits, ready_seconds = self._gates.of(listener)
         connection = Connection(
             transport,

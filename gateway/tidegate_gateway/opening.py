@@ -55,6 +55,7 @@ from .security.sasl.gates import check_sasl
 from .settings.broker_settings import BrokerSettings
 from .settings.listener_settings import advertised_endpoints, listen_addresses
 from .startup import open_patiently
+from .tls.tls_listeners import open_tls_listeners
 
 _log = structlog.get_logger("tidegate.app")
 
@@ -102,6 +103,9 @@ async def opened(
         refuse_own_address(settings)
         if danger := open_to_anyone(settings):
             _log.warning(danger)
+        blocking = InThread()
+        names = [each.address.name for each in listeners]
+        tls = open_tls_listeners(settings, names, time.time, blocking)
         folder = hold_data_folder(data) if data is not None else None
         if folder is not None:
             stack.callback(folder.close)
@@ -124,12 +128,13 @@ async def opened(
             log=log,
             rng=random.Random(os.urandom(32)),
             wall_clock=time.time,
-            blocking=InThread(),
+            blocking=blocking,
             peers=peers,
             dial=dial,
             cache_disk=_cache_disk(cache),
             max_open_files=max_open_files(),
             leadership_hooks=load_hooks(),
+            tls=tls,
         )
         identity = _identity(settings, listeners, peer, folder)
         builder = GatewayBuilder(identity, settings, environment)

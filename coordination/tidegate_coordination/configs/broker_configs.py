@@ -89,6 +89,29 @@ _MEANINGS = {
     "sasl.server.max.receive.size": "The largest token of a client that authenticates.  Also for"
     " one listener.",
     "socket.request.max.bytes": "The largest request.",
+    "ssl.allow.dn.changes": "Whether a new certificate may have another subject.",
+    "ssl.allow.san.changes": "Whether a new certificate may lack alternative names of the old one.",
+    "ssl.cipher.suites": "Suites of listeners with TLS, in Java's names; empty: OpenSSL's choice.",
+    "ssl.client.auth": "Whether clients of a listener with TLS show a certificate: none, requested,"
+    " required.  On a listener with SASL only listener.name.<listener>.ssl.client.auth counts.",
+    "ssl.enabled.protocols": "Versions of TLS: TLSv1.2, TLSv1.3.",
+    "ssl.key.password": "The password of the key in the keystore, if it has its own.",
+    "ssl.keystore.certificate.chain": "The certificates of ssl.keystore.key, as text in PEM.",
+    "ssl.keystore.key": "The key of a listener with TLS, as text in PEM.",
+    "ssl.keystore.location": "The file with key and certificate of a listener with TLS: PEM, PKCS12"
+    " or JKS.  It is read again when it changes.",
+    "ssl.keystore.password": "The password of the keystore.",
+    "ssl.keystore.type": "Kept for tools: the content of the keystore tells its type.",
+    "ssl.principal.mapping.rules": "How a principal follows from the subject of a client's"
+    " certificate: rules RULE:pattern/replacement/[LU], or DEFAULT for the subject as it is.",
+    "ssl.protocol": "TLS, TLSv1.2 or TLSv1.3; ssl.enabled.protocols decides which versions are"
+    " served.",
+    "ssl.truststore.certificates": "The trusted certificates, as text in PEM.",
+    "ssl.truststore.location": "The file with the certificates that clients' certificates must be"
+    " signed by: PEM, PKCS12 or JKS; not set: those of the system.  It is read again when it"
+    " changes.",
+    "ssl.truststore.password": "The password of the truststore.",
+    "ssl.truststore.type": "Kept for tools: the content of the truststore tells its type.",
 }
 
 # Kafka has no bound on connections.  Here one that has begun a request costs 64 KiB.
@@ -105,6 +128,11 @@ _FIXED_AT_START = frozenset(
     }
 )
 """Kafka changes these while it runs; a gateway reads them once."""
+
+OF_LISTENERS_ONLY = "ssl."
+"""Kafka changes these while it runs only for one listener, by `listener.name.<listener>.` before
+the name; a gateway reads them once, and what their files hold again and again.
+"""
 
 
 def _bound(text: str) -> float | None:

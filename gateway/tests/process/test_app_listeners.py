@@ -91,7 +91,10 @@ def test_a_controllers_file_is_refused() -> None:
         (settings("PLAINTEXT://0.0.0.0:9092"), "which they cannot; set advertised.listeners"),
         (settings("PLAINTEXT://a:1", "OTHER://b:2"), "names OTHER"),
         (settings("PLAINTEXT://a:1,PLAINTEXT://b:2"), "names PLAINTEXT twice"),
-        (settings("SSL://a:1"), "asks for SSL; this release serves PLAINTEXT only"),
+        (
+            settings("SASL_SSL://a:1"),
+            "asks for SASL_SSL; this release serves PLAINTEXT and SSL only",
+        ),
         (settings("INNER://a:1"), "asks for no known protocol"),
         (settings("a:1"), "'a:1' is not NAME://host:port"),
         (settings("PLAINTEXT://a"), "is not NAME://host:port"),

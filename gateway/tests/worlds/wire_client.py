@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from importlib import import_module
 from itertools import count
 from random import Random
-from typing import Any
+from typing import Any, Protocol
 
 import trio
 
@@ -20,9 +20,14 @@ from tidegate_gateway.blocking import Inline
 from tidegate_gateway.builder import GatewayBuilder
 from tidegate_gateway.environment import Environment, Identity
 from tidegate_gateway.gateway import Gateway
-from tidegate_gateway.network.memory_transport import MemoryTransport, memory_transport_pair
-from tidegate_gateway.network.transport import TransportBroken
+from tidegate_gateway.network.memory_transport import (
+    PIPE_BYTES,
+    MemoryTransport,
+    memory_transport_pair,
+)
+from tidegate_gateway.network.transport import Transport, TransportBroken
 from tidegate_gateway.settings.broker_settings import BrokerSettings
+from tidegate_gateway.tls.tls_listeners import TlsListeners
 from tidegate_protocol.apis import APIS
 from tidegate_protocol.frames import frame
 from tidegate_protocol.headers import decode_response_header, encode_request_header
@@ -62,12 +67,18 @@ def records_batch(*values: bytes, **header: int) -> bytes:
     return build_batch(records, **header)
 
 
+class ClientTransport(Transport, Protocol):
+    """The client's end of a connection in memory."""
+
+    def reset(self) -> None: ...
+
+
 class WireClient:
     """One connection."""
 
     client_id = "test"
 
-    def __init__(self, transport: MemoryTransport) -> None:
+    def __init__(self, transport: ClientTransport) -> None:
         self.transport = transport
         self._received = bytearray()
         self._numbers = count(1)
@@ -166,10 +177,16 @@ class WireWorld:
 
     def connect(self, host: str = "client", listener: str = "") -> WireClient:
         """Open a connection, by default to the first listener."""
-        ours, theirs = memory_transport_pair((host, next(self._ports)))
+        return WireClient(self.open(host, listener))
+
+    def open(
+        self, host: str = "client", listener: str = "", pipe_bytes: int = PIPE_BYTES
+    ) -> MemoryTransport:
+        """Return the client's end of a new connection, by default to the first listener."""
+        ours, theirs = memory_transport_pair((host, next(self._ports)), pipe_bytes=pipe_bytes)
         listener = listener or self.gateway.identity.endpoints[0].listener
         self._nursery.start_soon(self.gateway.serve, theirs, listener)
-        return WireClient(ours)
+        return ours
 
     async def create_topic(self, name: str, partitions: int, **configs: str) -> bytes:
         """Create a topic; return its id."""
@@ -196,15 +213,15 @@ async def wire_world(
     highest_version: int = NEWEST,
     source_dial: Callable[[ClientProperties], Dial] = dial_of,
     listeners: Sequence[str] = ("PLAINTEXT",),
+    tls: TlsListeners | None = None,
 ) -> AsyncIterator[WireWorld]:
     """A started gateway, by default with an empty store and log; its wall clock follows trio's.
 
     start: on trio's clock, where it is NOW_MS on the wall; by default now.
     """
     start = trio.current_time() if start is None else start
-    endpoints = tuple(
-        Endpoint(each, "127.0.0.1", 9092 + index) for index, each in enumerate(listeners)
-    )
+    names = (*listeners, *(each.name for each in tls or ()))
+    endpoints = tuple(Endpoint(each, "127.0.0.1", 9092 + at) for at, each in enumerate(names))
     builder = GatewayBuilder(
         Identity(
             node_id,
@@ -223,6 +240,7 @@ async def wire_world(
             wall_clock=lambda: NOW_MS / 1000 + trio.current_time() - start,
             blocking=Inline(),
             source_dial=source_dial,
+            tls=tls or TlsListeners(),
         ),
     )
     with trio.fail_after(WORLD_SECONDS):

@@ -1,8 +1,9 @@
 """Checks whether a gateway answers at the addresses that it advertises to clients.
 
 The question is ApiVersions v0, the first request of clients, whose body is empty.  Any listener
-answers it before authentication, unless it expects a proxy.  So an answer proves that a gateway
-runs there.  Silence proves nothing, since only clients may be able to reach the address.
+answers it before authentication, unless it expects a proxy; one with TLS answers an alert.  So an
+answer proves that a gateway runs there.  Silence proves nothing, since only clients may be able to
+reach the address.
 """
 
 from __future__ import annotations
@@ -19,16 +20,16 @@ from tidegate_coordination.state.gateways import Gateway
 from tidegate_protocol.apis import ApiKey
 from tidegate_runtime.http.client import Connect
 
+from ..network.tls_transport import PLAINTEXT_REFUSED
 from .peers import Dial
 
 # A gateway that is too busy to answer in this time should get no clients.
 ANSWER_SECONDS: Final = 3.0
 MAX_ANSWER_BYTES: Final = 1 << 16
-_CLIENT_ID: Final = b"tidegate-neighbour"
+PROBE: Final = b"tidegate-neighbour"
+"""The client id."""
 _CORRELATION: Final = 1
-_HEADER: Final = (
-    struct.pack(">hhih", ApiKey.API_VERSIONS, 0, _CORRELATION, len(_CLIENT_ID)) + _CLIENT_ID
-)
+_HEADER: Final = struct.pack(">hhih", ApiKey.API_VERSIONS, 0, _CORRELATION, len(PROBE)) + PROBE
 _QUESTION: Final = struct.pack(">i", len(_HEADER)) + _HEADER
 _ANSWER_BEGINS: Final = struct.Struct(">ii")
 
@@ -84,7 +85,11 @@ async def those_that_answer(gateways: Iterable[Gateway], dial: Dial) -> list[Ans
 
 async def _asked(stream: trio.abc.Stream) -> bool:
     await stream.send_all(_QUESTION)
-    size_bytes, correlation = _ANSWER_BEGINS.unpack(await _receive(stream, _ANSWER_BEGINS.size))
+    begin = await _receive(stream, len(PLAINTEXT_REFUSED))
+    if begin == PLAINTEXT_REFUSED:
+        return True
+    begin += await _receive(stream, _ANSWER_BEGINS.size - len(begin))
+    size_bytes, correlation = _ANSWER_BEGINS.unpack(begin)
     if correlation != _CORRELATION or not 0 < size_bytes <= MAX_ANSWER_BYTES:
         return False
     # Read the answer to its end: an earlier close resets the connection.

@@ -9,8 +9,8 @@ controllers, and closed to clients; a gateway has no controller, and skips them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
 
 from tidegate_coordination.events.cluster import Endpoint
 from tidegate_runtime.addresses import MAX_PORT, ListenerAddress
@@ -21,9 +21,25 @@ from .broker_settings import BrokerSettings
 # Kafka's default listens on all addresses.  This one does not, since there are no passwords yet.
 DEFAULT_LISTENERS: Final = "PLAINTEXT://127.0.0.1:9092"
 
+
+class Protection(NamedTuple):
+    """What a security protocol has."""
+
+    is_tls: bool
+    is_sasl: bool
+
+
 PLAINTEXT: Final = "PLAINTEXT"
+SSL: Final = "SSL"
 SASL_PLAINTEXT: Final = "SASL_PLAINTEXT"
-PROTOCOLS: Final = (PLAINTEXT, SASL_PLAINTEXT)
+SASL_SSL: Final = "SASL_SSL"
+PROTOCOLS: Final[Mapping[str, Protection]] = {
+    PLAINTEXT: Protection(is_tls=False, is_sasl=False),
+    SSL: Protection(is_tls=True, is_sasl=False),
+    SASL_PLAINTEXT: Protection(is_tls=False, is_sasl=True),
+    SASL_SSL: Protection(is_tls=True, is_sasl=True),
+}
+"""The security protocols that are served."""
 
 _ADDRESS = re.compile(
     r"(?P<name>[A-Za-z0-9_]+)://(?P<host>\[[0-9A-Fa-f:.%]+\]|[^\[\]:/]*):(?P<port>\d+)"
@@ -61,6 +77,16 @@ def security_protocol(settings: BrokerSettings, listener: str) -> str:
             f" {' and '.join(PROTOCOLS)} only (see listener.security.protocol.map)"
         )
     return protocol
+
+
+def tls_listeners(settings: BrokerSettings) -> tuple[str, ...]:
+    """Return the names of the listeners that speak TLS.
+
+    Raises:
+      SettingsError: names the wrong item.
+    """
+    names = (each.name for each in _without_controllers(settings, "listeners"))
+    return tuple(each for each in names if PROTOCOLS[security_protocol(settings, each)].is_tls)
 
 
 def advertised_endpoints(

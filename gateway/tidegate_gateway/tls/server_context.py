@@ -1,0 +1,110 @@
+"""Makes what a listener presents to its clients, out of files: it blocks, so a thread does it."""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tidegate_runtime.tls.bad_store import BadStore
+from tidegate_runtime.tls.certificate import Certificate
+from tidegate_runtime.tls.contexts import present, trust
+from tidegate_runtime.tls.stores import KeyEntry, read_key_entry, read_trusted
+
+from .cipher_suites import TLS13_SUITES, CipherSuites
+from .tls_settings import StoreSettings, TlsSettings
+
+# A truststore of all public authorities has 200 KiB.
+MAX_STORE_BYTES: Final = 8 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class ServerContext:
+    """A context, and the certificates that it presents, the listener's own first."""
+
+    context: ssl.SSLContext
+    chain: tuple[Certificate, ...]
+
+    @property
+    def expires_at(self) -> float:
+        """Return when the first of the certificates expires, in seconds since 1970."""
+        return min(each.not_after for each in self.chain)
+
+
+def make_server_context(settings: TlsSettings) -> ServerContext:
+    """Read the stores of a listener, and make its context.
+
+    Raises:
+      BadStore: a store cannot be used; the text names its setting.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_TICKET
+    context.num_tickets = 0
+    context.minimum_version, context.maximum_version = settings.versions
+    if settings.suites is not None:
+        _limit_suites(context, settings.suites)
+    entry = _presented(context, settings)
+    if settings.client_auth is not ssl.CERT_NONE:
+        _trust(context, settings.truststore)
+    context.verify_mode = settings.client_auth
+    return ServerContext(context, entry.chain)
+
+
+def is_allowed_suite(name: str, suites: CipherSuites | None) -> bool:
+    """Return whether a suite may be used: Python cannot leave one of TLS 1.3 out of a context."""
+    return suites is None or name in suites.tls13 or name not in TLS13_SUITES
+
+
+def _limit_suites(context: ssl.SSLContext, suites: CipherSuites) -> None:
+    if suites.tls12:
+        try:
+            context.set_ciphers(":".join(suites.tls12))
+        except ssl.SSLError:
+            raise BadStore("ssl.cipher.suites has no suite that OpenSSL serves") from None
+
+
+def _presented(context: ssl.SSLContext, settings: TlsSettings) -> KeyEntry:
+    store = settings.keystore
+    try:
+        entry = read_key_entry(_content(store), store.password, settings.key_password)
+        present(context, entry)
+    except BadStore as error:
+        raise BadStore(f"{_place('ssl.keystore', store)}: {error}") from None
+    return entry
+
+
+def _trust(context: ssl.SSLContext, store: StoreSettings | None) -> None:
+    if store is None:
+        context.load_default_certs(ssl.Purpose.CLIENT_AUTH)
+        return
+    try:
+        trust(context, read_trusted(_content(store), store.password))
+    except BadStore as error:
+        raise BadStore(f"{_place('ssl.truststore', store)}: {error}") from None
+
+
+def _content(store: StoreSettings) -> bytes:
+    if store.path is None:
+        return store.text.encode()
+    return read_store(store.path)
+
+
+def read_store(path: Path) -> bytes:
+    """Return a store's bytes.
+
+    Raises:
+      BadStore: it cannot be read, or is no store by its size.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_STORE_BYTES + 1)
+    except OSError as error:
+        raise BadStore(f"it cannot be read: {error.strerror}") from None
+    if len(data) > MAX_STORE_BYTES:
+        raise BadStore(f"it is larger than {MAX_STORE_BYTES} bytes")
+    return data
+
+
+def _place(name: str, store: StoreSettings) -> str:
+    return f"{name}.location={store.path}" if store.path is not None else name

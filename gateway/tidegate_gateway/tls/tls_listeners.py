@@ -1,0 +1,198 @@
+"""All listeners that speak TLS: they negotiate with clients, and heed new certificates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Final, NamedTuple
+
+import structlog
+import trio
+
+from tidegate_runtime.said_again import SaidAgain
+from tidegate_runtime.settings_texts import SettingsError
+from tidegate_runtime.tls.bad_store import BadStore
+from tidegate_runtime.tls.certificate import read_certificate
+from tidegate_runtime.tls.der import BadDer
+from tidegate_runtime.tls.distinguished_names import java_name
+
+from ..blocking import Blocking
+from ..network.call import ANONYMOUS
+from ..network.tls_transport import HandshakeFailed, TlsTransport
+from ..network.transport import Transport, TransportBroken
+from ..peers.answering import PROBE
+from ..settings.broker_settings import BrokerSettings
+from ..settings.listener_settings import tls_listeners
+from .principal_rules import NoPrincipal
+from .server_context import is_allowed_suite
+from .tls_listener import TlsListener, day_of
+from .tls_settings import refuse_principal_builder, tls_settings
+
+_log = structlog.get_logger("tidegate.tls")
+
+HANDSHAKE_SECONDS: Final = 10.0
+LOOK_SECONDS: Final = 10.0
+_DAY_SECONDS: Final = 86_400.0
+WARN_SECONDS: Final = 30 * _DAY_SECONDS
+
+
+class Secured(NamedTuple):
+    """A connection after its TLS handshake.  principal: see Peer."""
+
+    transport: Transport
+    principal: str
+
+
+class TlsListeners:
+    """See the module's head.
+
+    Args:
+      wall_clock: seconds since 1970.
+      blocking: reads the files.
+    """
+
+    def __init__(
+        self,
+        listeners: Iterable[TlsListener] = (),
+        *,
+        wall_clock: Callable[[], float] = lambda: 0.0,
+        blocking: Blocking | None = None,
+    ) -> None:
+        self._by_name = {each.name: each for each in listeners}
+        self._wall_clock = wall_clock
+        self._blocking = blocking
+        self._said = {name: SaidAgain() for name in self._by_name}
+        self._warned_at: dict[str, float] = {}
+
+    def __contains__(self, listener: str) -> bool:
+        return listener in self._by_name
+
+    def __iter__(self) -> Iterator[TlsListener]:
+        return iter(self._by_name.values())
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    # -- connections ------------------------------------------------------------------------------
+
+    async def secure(
+        self, transport: Transport, source: tuple[str, int], listener: str
+    ) -> Secured | None:
+        """Negotiate; return None if the caller must close the connection (it is logged).
+
+        Args:
+          source: the client's address, for the log.
+        """
+        tls = self._by_name[listener]
+        secured = TlsTransport(transport, tls.current.context, PROBE)
+        try:
+            with trio.fail_after(HANDSHAKE_SECONDS):
+                await secured.handshake()
+            if not is_allowed_suite(secured.cipher_suite(), tls.settings.suites):
+                raise HandshakeFailed("its cipher suite is none of ssl.cipher.suites")
+            return Secured(secured, _principal(secured, tls))
+        except TransportBroken:
+            return None
+        except trio.TooSlowError:
+            reason = f"no TLS handshake within {HANDSHAKE_SECONDS:g} s"
+        except (HandshakeFailed, NoPrincipal) as error:
+            reason = str(error)
+        tls.failed_handshakes += 1
+        host, port = source
+        _log.warning("closed a connection", peer=f"{host}:{port}", listener=listener, reason=reason)
+        return None
+
+    # -- certificates -----------------------------------------------------------------------------
+
+    def seconds_left(self, tls: TlsListener) -> float:
+        """Return the seconds until a certificate of a listener expires; negative after that."""
+        return tls.current.expires_at - self._wall_clock()
+
+    async def run(self) -> None:
+        """Look for new certificates every LOOK_SECONDS, forever."""
+        while True:
+            await self.look()
+            await trio.sleep(LOOK_SECONDS)
+
+    async def look(self) -> None:
+        """Read files that changed; a listener whose files cannot be used keeps what it has."""
+        for each in self:
+            await self._look_at(each)
+            self._warn_of_expiry(each)
+
+    async def _look_at(self, tls: TlsListener) -> None:
+        assert self._blocking is not None, "only a collection without listeners has none"
+        try:
+            found = await self._blocking.run(partial(tls.look, self._wall_clock()))
+        except BadStore as error:
+            tls.failed_reloads += 1
+            if self._said[tls.name].is_due(str(error), trio.current_time()):
+                _log.error(
+                    "new certificates cannot be used; the listener goes on with the old ones",
+                    listener=tls.name,
+                    reason=str(error),
+                    expires=day_of(tls.current.expires_at),
+                )
+            return
+        if found is not None:
+            tls.replace(found)
+            self._warned_at.pop(tls.name, None)
+            expires = day_of(tls.current.expires_at)
+            _log.info("new certificates are in use", listener=tls.name, expires=expires)
+
+    def _warn_of_expiry(self, tls: TlsListener) -> None:
+        """Say once a day that a certificate expires soon, or is expired."""
+        left, now = self.seconds_left(tls), self._wall_clock()
+        warned_at = self._warned_at.get(tls.name)
+        if left >= WARN_SECONDS or (warned_at is not None and now - warned_at < _DAY_SECONDS):
+            return
+        self._warned_at[tls.name] = now
+        what = "a certificate expires soon" if left > 0 else "a certificate is expired"
+        _log.warning(what, listener=tls.name, expires=day_of(tls.current.expires_at))
+
+
+def open_tls_listeners(
+    settings: BrokerSettings,
+    names: Iterable[str],
+    wall_clock: Callable[[], float],
+    blocking: Blocking,
+) -> TlsListeners:
+    """Read the stores of those listeners that speak TLS.  Blocks.
+
+    Args:
+      names: of all listeners.
+
+    Raises:
+      SettingsError: a setting is wrong, or a store cannot be used.
+    """
+    for name in names:
+        refuse_principal_builder(settings, name)
+    opened = [_opened(settings, each) for each in tls_listeners(settings)]
+    now = wall_clock()
+    for each in opened:
+        for problem in each.problems(now):
+            _log.warning("a listener with TLS has a problem", listener=each.name, reason=problem)
+    return TlsListeners(opened, wall_clock=wall_clock, blocking=blocking)
+
+
+def _opened(settings: BrokerSettings, name: str) -> TlsListener:
+    try:
+        return TlsListener(name, tls_settings(settings, name))
+    except BadStore as error:
+        raise SettingsError(f"listener {name}: {error}") from None
+
+
+def _principal(secured: TlsTransport, tls: TlsListener) -> str:
+    """Return the principal of a client's certificate.
+
+    Raises:
+      NoPrincipal: it gives none.
+    """
+    certificate = secured.client_certificate()
+    if certificate is None or tls.settings.has_sasl:
+        return ANONYMOUS
+    try:
+        subject = java_name(read_certificate(certificate).subject)
+    except BadDer as error:
+        raise NoPrincipal(f"its certificate cannot be read: {error}") from None
+    return tls.settings.rules.principal_of(subject)

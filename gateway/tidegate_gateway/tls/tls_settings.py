@@ -1,0 +1,196 @@
+"""The ssl.* settings of a listener: those with `listener.name.<listener>.` before those without.
+
+Pure.  What Kafka leaves to a Java class, a gateway cannot do; such a setting is refused by name,
+since the listener would be another one than the operator described.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from tidegate_coordination.configs.broker_configs import BROKER_CONFIGS
+from tidegate_coordination.configs.listener_configs import listener_config
+from tidegate_coordination.configs.validation import split_list
+from tidegate_runtime.settings_texts import SettingsError
+
+from ..settings.broker_settings import BrokerSettings
+from ..settings.listener_settings import PROTOCOLS, security_protocol
+from .cipher_suites import CipherSuites, read_cipher_suites
+from .principal_rules import PrincipalRules, read_principal_rules
+
+_VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+_CONTEXTS: Final = ("TLS", *_VERSIONS)  # Java's names of what makes any of them
+_CLIENT_AUTH: Final = {
+    "none": ssl.CERT_NONE,
+    "requested": ssl.CERT_OPTIONAL,
+    "required": ssl.CERT_REQUIRED,
+}
+_BUILDER: Final = "principal.builder.class"
+_CLASSES: Final = {
+    "ssl.engine.factory.class": "name stores in ssl.keystore.location and ssl.truststore.location",
+    "ssl.provider": "TLS is OpenSSL's",
+    "security.providers": "TLS is OpenSSL's",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSettings:
+    """Where a store is: a path, or its text in PEM.  password: None if none is set."""
+
+    path: Path | None = None
+    text: str = field(default="", repr=False)
+    password: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TlsSettings:
+    """How a listener speaks TLS.
+
+    keystore: its text holds key and certificates.  truststore: None for the system's.  versions:
+    lowest and highest.  suites: None for OpenSSL's choice.  is_auth_ignored: ssl.client.auth is
+    set in vain; see _client_auth().  has_sasl: the principal is SASL's, not the certificate's.
+    """
+
+    keystore: StoreSettings
+    key_password: str | None = field(repr=False)
+    truststore: StoreSettings | None
+    client_auth: ssl.VerifyMode
+    versions: tuple[ssl.TLSVersion, ssl.TLSVersion]
+    suites: CipherSuites | None
+    rules: PrincipalRules
+    may_change_name: bool
+    may_change_alt_names: bool
+    is_auth_ignored: bool
+    has_sasl: bool
+
+
+def refuse_principal_builder(settings: BrokerSettings, listener: str) -> None:
+    """Refuse a class of the operator's: without it, clients would have other principals.
+
+    Raises:
+      SettingsError: one is set.
+    """
+    found = settings.listener_text(listener, _BUILDER)
+    if found not in ("", BROKER_CONFIGS[_BUILDER].default):
+        raise SettingsError(
+            f"listener {listener}: {_BUILDER} names a Java class, which a gateway cannot run:"
+            " remove it; ssl.principal.mapping.rules makes principals of certificates"
+        )
+
+
+def tls_settings(settings: BrokerSettings, listener: str) -> TlsSettings:
+    """Return the settings of a listener that speaks TLS.
+
+    Raises:
+      SettingsError: one is wrong, missing or not supported.
+    """
+    try:
+        return _Reading(settings, listener).tls_settings()
+    except SettingsError as error:
+        raise SettingsError(f"listener {listener}: {error}") from None
+
+
+class _Reading:
+    def __init__(self, settings: BrokerSettings, listener: str) -> None:
+        self._settings = settings
+        self._listener = listener
+        self._text = partial(settings.listener_text, listener)
+
+    def tls_settings(self) -> TlsSettings:
+        for name, instead in _CLASSES.items():
+            if self._text(name):
+                raise SettingsError(
+                    f"{name} names Java classes, which a gateway cannot run: remove it; {instead}"
+                )
+        names = split_list(self._text("ssl.cipher.suites"))
+        suites = read_cipher_suites(names) if names else None
+        has_sasl = PROTOCOLS[security_protocol(self._settings, self._listener)].is_sasl
+        client_auth, is_ignored = self._client_auth(has_sasl=has_sasl)
+        return TlsSettings(
+            keystore=self._keystore(),
+            key_password=self._text("ssl.key.password") or None,
+            truststore=self._truststore(),
+            client_auth=client_auth,
+            versions=_narrowed(self._versions(), suites),
+            suites=suites,
+            rules=read_principal_rules(self._text("ssl.principal.mapping.rules")),
+            may_change_name=self._bool("ssl.allow.dn.changes"),
+            may_change_alt_names=self._bool("ssl.allow.san.changes"),
+            is_auth_ignored=is_ignored,
+            has_sasl=has_sasl,
+        )
+
+    def _bool(self, name: str) -> bool:
+        return self._text(name).lower() == "true"
+
+    def _keystore(self) -> StoreSettings:
+        key, chain = self._text("ssl.keystore.key"), self._text("ssl.keystore.certificate.chain")
+        if bool(chain) != bool(key):
+            raise SettingsError(
+                "ssl.keystore.key and ssl.keystore.certificate.chain belong together: set both"
+            )
+        store = self._store("ssl.keystore", "key", f"{key}\n{chain}\n" if key else "")
+        if store is None:
+            raise SettingsError(
+                "ssl.keystore.location is not set: name the file that holds its key and"
+                " certificate, in PEM, PKCS12 or JKS"
+            )
+        return store
+
+    def _truststore(self) -> StoreSettings | None:
+        text = self._text("ssl.truststore.certificates")
+        return self._store("ssl.truststore", "certificates", text)
+
+    def _store(self, name: str, inline: str, text: str) -> StoreSettings | None:
+        path = self._text(f"{name}.location")
+        if path and text:
+            raise SettingsError(f"set {name}.location or {name}.{inline}, not both")
+        if not path and not text:
+            return None
+        password = self._text(f"{name}.password") or None
+        return StoreSettings(Path(path) if path else None, text, password)
+
+    def _client_auth(self, *, has_sasl: bool) -> tuple[ssl.VerifyMode, bool]:
+        """Return whether a client must show a certificate, and whether the setting is ignored.
+
+        On a listener with SASL, Kafka heeds only the listener's own ssl.client.auth (KIP-684).
+        """
+        name = "ssl.client.auth"
+        wanted = _CLIENT_AUTH[self._text(name) or "none"]
+        is_own = listener_config(self._listener, name) in self._settings.static
+        if has_sasl and not is_own:
+            return ssl.CERT_NONE, wanted is not ssl.CERT_NONE
+        return wanted, False
+
+    def _versions(self) -> Sequence[ssl.TLSVersion]:
+        names = split_list(self._text("ssl.enabled.protocols")) or tuple(_VERSIONS)
+        for each in names:
+            if each not in _VERSIONS:
+                raise SettingsError(
+                    f"ssl.enabled.protocols: {each[:40]} is not served; {' and '.join(_VERSIONS)}"
+                    " are"
+                )
+        if (name := self._text("ssl.protocol")) not in _CONTEXTS:
+            raise SettingsError(f"ssl.protocol={name[:40]} is not served; set {_CONTEXTS[-1]}")
+        return [_VERSIONS[each] for each in names]
+
+
+def _narrowed(
+    versions: Sequence[ssl.TLSVersion], suites: CipherSuites | None
+) -> tuple[ssl.TLSVersion, ssl.TLSVersion]:
+    """Return the lowest and the highest version that has a suite."""
+    if suites is not None:
+        without = set[ssl.TLSVersion]()
+        if not suites.tls13:
+            without.add(ssl.TLSVersion.TLSv1_3)
+        if not suites.tls12:
+            without.add(ssl.TLSVersion.TLSv1_2)
+        versions = [each for each in versions if each not in without]
+    if not versions:
+        raise SettingsError("ssl.cipher.suites has no suite of ssl.enabled.protocols")
+    return min(versions), max(versions)

@@ -1,0 +1,1 @@
+"""Certificates, keys and the stores that hold them, for both ends of TLS connections."""
