@@ -19,6 +19,7 @@ from .fetch.read_ahead import ReadAhead
 from .groups.group_manager import GroupManager
 from .links.group_forwards import GroupForwards
 from .links.linked_names import LinkedNames
+from .links.source_ends import SourceEnds
 from .links.transaction_forwards import TransactionForwards
 from .network.call import Handler
 from .network.reply_memory import ReplyMemory
@@ -101,6 +102,7 @@ def make_handlers(
     cluster: ClusterSettings,
     view: ClusterView,
     steering: ReadSteering,
+    source_ends: SourceEnds,
     rng: Random,
     now_ms: Callable[[], int],
     blocking: Blocking,
@@ -118,6 +120,7 @@ def make_handlers(
             reply_memory,
             settings,
             steering=steering,
+            source_ends=source_ends,
             rng=rng,
             blocking=blocking,
             min_file_bytes=min_file_bytes,
@@ -140,6 +143,7 @@ def _data_handlers(
     settings: BrokerSettings,
     *,
     steering: ReadSteering,
+    source_ends: SourceEnds,
     rng: Random,
     blocking: Blocking,
     min_file_bytes: int,
@@ -156,7 +160,7 @@ def _data_handlers(
     coordinator.listen(fetch.on_change)
     return [
         fetch,
-        ListOffsets(coordinator, reader, fetch_settings, blocking),
+        ListOffsets(coordinator, source_ends, reader, fetch_settings, blocking),
         OffsetForLeaderEpoch(coordinator),
     ]
 
