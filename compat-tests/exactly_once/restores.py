@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from exactly_once.lives import Life
 
 RUNNING = "RUNNING"
+REBALANCING = "REBALANCING"
 RESTORE_MS = 60_000  # the longest that a restore may take
 
 
@@ -20,7 +21,7 @@ class AppLife(Life):
 
     restoring: when the restore of a store began that has not ended, by (store, partition).
     restored: the records of each restore that ended.  dump: the last one, None before the first.
-    was_wiped: it began without the files of its former life.
+    was_wiped: it began without the files of its former life.  rebalances: when they began.
     """
 
     state: str = ""
@@ -30,6 +31,7 @@ class AppLife(Life):
     errors: list[str] = field(default_factory=list)
     dump: dict[str, int] | None = None
     was_wiped: bool = False
+    rebalances: list[int] = field(default_factory=list)
 
     def take(self, now_ms: int, line: str) -> None:
         """Note a line."""
@@ -37,6 +39,8 @@ class AppLife(Life):
         match kind:
             case "STATE":
                 self.state = rest
+                if rest == REBALANCING:
+                    self.rebalances.append(now_ms)
             case "BEGIN":
                 self.restoring[_place(rest)] = now_ms
             case "END" | "STOP":

@@ -18,7 +18,7 @@ import signal
 import sys
 import threading
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -37,29 +37,17 @@ from faults.world import World, running_world
 from harness import install
 from harness.places import WORK
 
-from exactly_once.clients import Client, java, wait_until
-from exactly_once.counts import judge_counts
+from exactly_once.counting import INSTANCES, PARTITIONS, Counting
 from exactly_once.ended import ended_transactions
-from exactly_once.flow import Reader, Writer
 from exactly_once.hurting import Hurting
 from exactly_once.kills import Blow, blows
-from exactly_once.restores import RUNNING, AppLife, together, unrestored
+from exactly_once.restores import RUNNING, AppLife, unrestored
 from exactly_once.streams_report import Figures, table
-from exactly_once.topics import create_topics, read, wait_until_settled
+from exactly_once.topics import create_topics
 
-APPLICATION: Final = "counting"
-INPUT: Final = "words"
-OUTPUT: Final = "counts"
-REPARTITION: Final = f"{APPLICATION}-keyed-repartition"
-CHANGELOG: Final = f"{APPLICATION}-counts-changelog"
-PARTITIONS: Final = 6
-KEYS: Final = 60
-INSTANCES: Final = 3
 KINDS: Final = ("kill", "pause", "wipe")
 PAUSE_MORE_SECONDS: Final = 3.0
 STUCK_SECONDS: Final = 180.0
-SETTLE_SECONDS: Final = 60.0
-RESTORE_SECONDS: Final = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,23 +73,13 @@ class StreamsRun:
         self._hurting = Hurting()
         self._figures = Figures(options.seed)
         bootstrap = world.bootstrap
-        create_topics(bootstrap, {INPUT: PARTITIONS, OUTPUT: PARTITIONS})
-        self._writer = Writer(bootstrap, INPUT, KEYS, options.rate, options.seed)
-        self._reader = Reader(bootstrap, OUTPUT, PARTITIONS)
+        app = Counting("counting", "words", "counts", folder, options.timeout_ms)
+        create_topics(bootstrap, {app.source: PARTITIONS, app.target: PARTITIONS})
+        self._app = app
+        self._writer = app.writer(bootstrap, options.rate, options.seed)
+        self._reader = app.reader(bootstrap)
         self._driver = Driver(world, folder / "logs" / "driver.log")
-        self._instances = [self._instance(each) for each in range(INSTANCES)]
-
-    def _instance(self, number: int, *more: str) -> Client[AppLife]:
-        logs = self._folder / "logs"
-        words = [self._world.bootstrap, APPLICATION, INPUT, OUTPUT, self._files(number)]
-        command = java(
-            install.counting_app(), logs, "CountingApp", *words, self._options.timeout_ms, *more
-        )
-        name = "-".join(["app", str(number), *more])
-        return Client(name, command, logs / f"{name}.log", AppLife)
-
-    def _files(self, number: int) -> Path:
-        return self._folder / f"state-{number}"
+        self._instances = [app.instance(bootstrap, each) for each in range(INSTANCES)]
 
     def run(self) -> Figures:
         """Do all of it."""
@@ -122,8 +100,9 @@ class StreamsRun:
             self._reader.finish()
             for each in self._instances:
                 each.close()
-        self._judge_topics()
-        self._restore_all()
+        bootstrap = self._world.bootstrap
+        inputs = self._app.judge(bootstrap, self._figures, self._writer, self._reader)
+        self._add_restores(self._app.restored(bootstrap, inputs, self._figures))
         self._driver.check()
         self._driver.stop()
         log = self._world.gateways[1].texts["metadata.log"]
@@ -169,7 +148,7 @@ class StreamsRun:
             stop.wait(self._options.timeout_ms / 1000 + PAUSE_MORE_SECONDS)
             instance.signal(signal.SIGCONT)
         elif blow.how == "wipe":
-            instance.kill(lambda: shutil.rmtree(self._files(blow.who), ignore_errors=True))
+            instance.kill(lambda: shutil.rmtree(self._app.files(blow.who), ignore_errors=True))
         else:
             instance.kill()
 
@@ -193,7 +172,6 @@ class StreamsRun:
             time.sleep(0.2)
 
     def _wait_for_output(self) -> None:
-        self._figures.problems += self._writer.failed[:3]
         self._wait(
             lambda: (
                 self._reader.total >= self._writer.written
@@ -227,56 +205,6 @@ class StreamsRun:
         figures.restored_records += sum(restored)
         longest = max(each.longest_restore_ms for each in lives)
         figures.longest_restore_ms = max(figures.longest_restore_ms, longest)
-
-    def _judge_topics(self) -> None:
-        bootstrap, figures = self._world.bootstrap, self._figures
-        for topic in (OUTPUT, REPARTITION, CHANGELOG):
-            if not wait_until_settled(bootstrap, topic, PARTITIONS, SETTLE_SECONDS):
-                figures.problems.append(f"a transaction stays open in {topic}")
-        inputs: Counter[str] = Counter()
-        read(
-            bootstrap,
-            INPUT,
-            PARTITIONS,
-            lambda _where, _key, value: inputs.update([(value or b"").decode().split()[0]]),
-        )
-        outputs: defaultdict[str, list[int]] = defaultdict(list)
-        read(
-            bootstrap,
-            OUTPUT,
-            PARTITIONS,
-            lambda _where, key, value: outputs[(key or b"").decode()].append(int(value or 0)),
-        )
-        figures.inputs = sum(inputs.values())
-        figures.outputs = sum(map(len, outputs.values()))
-        figures.uncommitted_outputs = read(
-            bootstrap, OUTPUT, PARTITIONS, lambda *_: None, isolation="read_uncommitted"
-        )
-        figures.verdict = judge_counts(inputs, outputs)
-        if figures.inputs != self._writer.written:
-            figures.problems.append(f"{self._writer.written} inputs were acknowledged")
-        if outputs != self._reader.counts:
-            figures.problems.append("a reader that went along read something else")
-        self._inputs = inputs
-
-    def _restore_all(self) -> None:
-        """Start all instances without files: their stores must be what was counted."""
-        for number in range(INSTANCES):
-            shutil.rmtree(self._files(number), ignore_errors=True)
-        instances = [self._instance(each, "dump") for each in range(INSTANCES)]
-        for each in instances:
-            each.start()
-        try:
-            is_whole = wait_until(
-                lambda: together(each.lives[-1] for each in instances) == self._inputs,
-                RESTORE_SECONDS,
-            )
-        finally:
-            for each in instances:
-                each.close()
-        if not is_whole:
-            self._figures.problems.append("the stores did not come back without their files")
-        self._add_restores([life for each in instances for life in each.lives])
 
     def _note(self, text: str) -> None:
         self._say(f"{clock()} {text}")

@@ -39,6 +39,7 @@ from .links.forwards import Forwards
 from .links.group_fence_watch import GroupFenceWatch
 from .links.group_forwards import GroupForwards
 from .links.links import Links
+from .links.source_ends import SourceEnds
 from .links.transaction_forwards import TransactionForwards
 from .network.arenas import ArenaPool
 from .network.call import ANONYMOUS, Peer
@@ -247,6 +248,7 @@ class Gateway:
         self.forwards = Forwards(
             self.coordinator, self.links, settings.int("link.forward.bytes.max")
         )
+        self.source_ends = SourceEnds(self.coordinator.state, self.links.running)
         self.group_forwards = GroupForwards(self.coordinator, self.links.running)
         self.transaction_forwards = TransactionForwards(self.coordinator, self.links.running)
         self.group_fences = GroupFenceWatch(
@@ -362,6 +364,7 @@ class Gateway:
             cluster=self.cluster_settings,
             view=self.cluster_view,
             steering=self.steering,
+            source_ends=self.source_ends,
             rng=environment.rng,
             now_ms=environment.now_ms,
             blocking=environment.blocking,

@@ -19,6 +19,7 @@ from .fetch.read_ahead import ReadAhead
 from .groups.group_manager import GroupManager
 from .links.group_forwards import GroupForwards
 from .links.linked_names import LinkedNames
+from .links.source_ends import SourceEnds
 from .links.transaction_forwards import TransactionForwards
 from .network.call import Handler
 from .network.reply_memory import ReplyMemory
@@ -103,6 +104,7 @@ def make_handlers(
     cluster: ClusterSettings,
     view: ClusterView,
     steering: ReadSteering,
+    source_ends: SourceEnds,
     rng: Random,
     now_ms: Callable[[], int],
     blocking: Blocking,
@@ -121,6 +123,7 @@ def make_handlers(
             reply_memory,
             settings,
             steering=steering,
+            source_ends=source_ends,
             rng=rng,
             blocking=blocking,
             min_file_bytes=min_file_bytes,
@@ -144,6 +147,7 @@ def _data_handlers(
     settings: BrokerSettings,
     *,
     steering: ReadSteering,
+    source_ends: SourceEnds,
     rng: Random,
     blocking: Blocking,
     min_file_bytes: int,
@@ -169,7 +173,7 @@ def _data_handlers(
     coordinator.listen(fetch.on_change)
     return [
         fetch,
-        ListOffsets(coordinator, reader, fetch_settings, blocking),
+        ListOffsets(coordinator, source_ends, reader, fetch_settings, blocking),
         OffsetForLeaderEpoch(coordinator),
     ]
 

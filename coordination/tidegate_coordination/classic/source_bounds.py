@@ -98,6 +98,17 @@ async def stable_offsets(
     }
 
 
+async def ends_for_consumers(
+    cluster: ClassicCluster, places: Iterable[Place], *, is_committed: bool
+) -> Mapping[Place, SourceEnd | str]:
+    """Return where consumers may read to, or why the source does not say.
+
+    is_committed: the last stable offset.  The metadata must know the topics.
+    """
+    isolation = _COMMITTED if is_committed else _UNCOMMITTED
+    return await _asked(cluster, places, LATEST, _CONSUMER, isolation=isolation)
+
+
 async def source_ends(
     cluster: ClassicCluster, places: Iterable[Place]
 ) -> Mapping[Place, SourceEnd | str]:

@@ -10,6 +10,7 @@ from tests.worlds.fetch_world import World, batch, fetch_world
 from tidegate_coordination.log_contract.faulty import LogFaults
 from tidegate_coordination.state.records.objects import WalName
 from tidegate_gateway.blocking import Inline
+from tidegate_gateway.links.source_ends import SourceEnds
 from tidegate_gateway.network.call import Call, Peer
 from tidegate_gateway.requests.records.list_offsets import ListOffsets
 from tidegate_gateway.requests.records.offset_for_leader_epoch import OffsetForLeaderEpoch
@@ -34,7 +35,8 @@ PEER = Peer("localhost", 1, "PLAINTEXT")
 async def ask(
     world: World, *partitions: ListOffsetsPartition, version: int = 11, topic: str = "a"
 ) -> list[ListOffsetsPartitionResponse]:
-    handler = ListOffsets(world.coordinator, world.reader, world.settings, Inline())
+    ends = SourceEnds(world.coordinator.state, {})
+    handler = ListOffsets(world.coordinator, ends, world.reader, world.settings, Inline())
     request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(topic, list(partitions))])
     response = await handler.handle(Call(version, "test", PEER), request)
     raw = codec.encode_response(response, version)

@@ -93,6 +93,7 @@ async def test_the_apis_that_are_served_are_listed() -> None:
             cluster=gateway.cluster_settings,
             view=gateway.cluster_view,
             steering=gateway.steering,
+            source_ends=gateway.source_ends,
             rng=Random(1),
             now_ms=lambda: 0,
             blocking=Inline(),

@@ -26,6 +26,7 @@ from tidegate_protocol.messages import api_versions as av
 from tidegate_protocol.messages import describe_transactions as dt
 from tidegate_protocol.messages import list_transactions as lt
 from tidegate_protocol.messages import txn_offset_commit as tc
+from tidegate_protocol.messages import write_txn_markers as wm
 from tidegate_runtime.settings_texts import BadSource
 from tidegate_simulation.classic import rights
 from tidegate_simulation.classic.model_transaction import ModelTransaction
@@ -127,6 +128,19 @@ async def test_steps_of_version_1_are_the_sources(
         await world.copied()
         assert await fetch(world, at=1) == 1
         assert await committed_end(world, at=1) == 3
+
+
+async def test_markers_of_a_tool_are_refused_and_nothing_ends(autojump_clock: MockClock) -> None:
+    async with mirroring() as world:
+        await linked(world)
+        producer = await init(world)
+        assert await write(world, producer, 0) == E.NONE
+        topics = [wm.WritableTxnMarkerTopic("t", [0])]
+        marker = wm.WritableTxnMarker(*producer, False, topics, 0)
+        answer = await call(world, "WriteTxnMarkers", 1, wm.WriteTxnMarkersRequest([marker]))
+        [row] = answer.markers[0].topics[0].partitions
+        assert row.error_code == E.POLICY_VIOLATION
+        assert (await end(world, producer)).error_code == E.NONE
 
 
 async def test_steps_of_version_2_are_the_sources(autojump_clock: MockClock) -> None:

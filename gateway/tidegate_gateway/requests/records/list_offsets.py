@@ -3,6 +3,9 @@
 The answer waits until the replica is proven to be at the log's end: it covers all records that any
 gateway acknowledged before the request.  A search by time is exact to the record (time_search.py).
 
+The end of a copy whose link forwards writes is the source's: the copy is a moment behind, and a
+reader of all that was acknowledged waits for it at that end.
+
 Differs from Kafka: nothing is tiered, so earliest local (-4) is earliest, and latest tiered (-5)
 and earliest pending upload (-6) are -1, as in Kafka without remote storage.
 """
@@ -18,9 +21,11 @@ from typing import ClassVar, Final
 import structlog
 import trio
 
+from tidegate_coordination.classic.source_bounds import Place, SourceEnd
 from tidegate_coordination.coordinator.coordinator import Coordinator, CoordinatorUnavailable
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.records.partitions import Partition
+from tidegate_coordination.state.topics import Topic
 from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import list_offsets as codec
@@ -39,6 +44,7 @@ from ...fetch.fetch_plan import FetchSettings
 from ...fetch.log_reader import LogReader
 from ...fetch.prepared_runs import CorruptRun
 from ...fetch.time_search import Found, find_first, find_largest
+from ...links.source_ends import SourceEnds
 from ...network.call import Call
 from ...network.turns import Turns
 from .fetch_answer import epoch_error
@@ -81,10 +87,25 @@ class _Search:
 
 
 @dataclass(frozen=True, slots=True)
+class _Copy:
+    """A partition whose source says where it ends."""
+
+    answer: ListOffsetsPartitionResponse
+    topic: Topic
+    partition: Partition
+
+    @property
+    def place(self) -> Place:
+        """Its topic's name and its index."""
+        return self.topic.name, self.answer.partition_index
+
+
+@dataclass(frozen=True, slots=True)
 class ListOffsets:
     """See the module's head."""
 
     coordinator: Coordinator
+    sources: SourceEnds
     reader: LogReader
     settings: FetchSettings
     blocking: Blocking
@@ -94,7 +115,9 @@ class ListOffsets:
     async def handle(self, call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse:
         """Answer every partition in the order asked."""
         is_proven = await self._catch_up()
-        answers = _Answers(self.coordinator.state, request, call.version, is_proven=is_proven)
+        answers = _Answers(
+            self.coordinator.state, self.sources, request, call.version, is_proven=is_proven
+        )
         turns = Turns()
         topics: list[ListOffsetsTopicResponse] = []
         for asked in request.topics:
@@ -103,6 +126,7 @@ class ListOffsets:
             for partition in asked.partitions:
                 answered.partitions.append(answers.answer(asked.name, partition))
                 await turns.count()
+        await self._ask_sources(answers.copies, request.isolation_level)
         await self._search_all(answers.searches)
         if call.version < _EPOCHS_FROM:
             for topic in topics:
@@ -116,6 +140,25 @@ class ListOffsets:
         except CoordinatorUnavailable:
             return False
         return True
+
+    async def _ask_sources(self, copies: Sequence[_Copy], isolation_level: int) -> None:
+        """Fill in the ends that sources tell; clients ask again for the others.
+
+        The copy may have been switched meanwhile.  Then the source told where it was switched: the
+        end at a moment since the request came.
+        """
+        if not copies:
+            return
+        is_committed = isolation_level == READ_COMMITTED
+        asked = {each.place: each.topic for each in copies}
+        ends = await self.sources.ends(asked, is_committed=is_committed)
+        for each in copies:
+            end = ends.get(each.place)
+            if end is not None:
+                each.answer.error_code = ErrorCode.NONE
+                each.answer.offset, each.answer.leader_epoch = _later(
+                    end, each.partition, is_committed=is_committed
+                )
 
     async def _search_all(self, searches: Sequence[_Search]) -> None:
         """Search several partitions at a time; at the deadline the other searches get a retriable
@@ -153,13 +196,33 @@ class ListOffsets:
         )
 
 
+def _later(end: SourceEnd, partition: Partition, *, is_committed: bool) -> tuple[int, int]:
+    """Return the end at the source or here, whichever is later, and its epoch.
+
+    While a topic goes back to its source, the end here is.  No epoch is shown that is newer than
+    that of Metadata here: clients would take Metadata for old, and wait for the other.
+    """
+    here = partition.last_stable_offset if is_committed else partition.next_offset
+    if end.offset < here:
+        return here, partition.leader_epoch
+    is_known = end.leader_epoch <= partition.leader_epoch
+    return end.offset, end.leader_epoch if is_known else _NO_EPOCH
+
+
 class _Answers:
-    """Answers from the state alone where it can; other partitions become searches."""
+    """Answers from the state alone where it can; other partitions become searches or copies."""
 
     def __init__(
-        self, state: ClusterState, request: ListOffsetsRequest, version: int, *, is_proven: bool
+        self,
+        state: ClusterState,
+        sources: SourceEnds,
+        request: ListOffsetsRequest,
+        version: int,
+        *,
+        is_proven: bool,
     ) -> None:
         self._state = state
+        self._sources = sources
         self._version = version
         self._is_proven = is_proven
         self._is_committed_only = request.isolation_level == READ_COMMITTED
@@ -169,9 +232,10 @@ class _Answers:
             for each in topic.partitions
         )
         self.searches: list[_Search] = []
+        self.copies: list[_Copy] = []
 
     def answer(self, name: str, asked: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
-        """Return the answer of one partition; a search fills it in later."""
+        """Return the answer of one partition; a search or its source fills it in later."""
         answer = ListOffsetsPartitionResponse(asked.partition_index)
         partition = self._partition(name, asked.partition_index)
         code = self._check(name, asked, partition)
@@ -181,6 +245,10 @@ class _Answers:
             # Until the search is done, the client may ask again.
             answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
             self.searches.append(_Search(answer, partition, asked.timestamp, self._end(partition)))
+        elif asked.timestamp == LATEST and self._sources.knows(topic := self._topic(name)):
+            # Until the source has answered, the client may ask again.
+            answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            self.copies.append(_Copy(answer, topic, partition))
         elif asked.timestamp == LATEST:
             answer.offset, answer.leader_epoch = self._end(partition), partition.leader_epoch
         elif asked.timestamp in (EARLIEST, EARLIEST_LOCAL):
@@ -200,6 +268,9 @@ class _Answers:
         if partition is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return epoch_error(asked.current_leader_epoch, partition)
+
+    def _topic(self, name: str) -> Topic:
+        return self._state.topics.by_name[name]
 
     def _partition(self, name: str, index: int) -> Partition | None:
         topic = self._state.topics.by_name.get(name)

@@ -4,15 +4,20 @@ The answer is the largest epoch up to the requested one, and its end offset: the
 at the high watermark, another where the next one began.  With it a consumer detects that a restored
 log gave offsets again (KIP-320); see state/epochs.py.  An unknown epoch is answered with -1, -1, as
 in Kafka.
+
+A copy of another cluster's topic is a moment behind, and a consumer may have read further at the
+source.  So the present epoch of a copy has no end here, as for a fetch, and a later epoch is one to
+wait for: either end of the copy would have the consumer read records again.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from types import ModuleType
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from tidegate_coordination.coordinator.coordinator import Coordinator, CoordinatorUnavailable
+from tidegate_coordination.state.records.epochs import EpochStart
 from tidegate_coordination.state.records.partitions import Partition
 from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.error_codes import ErrorCode
@@ -28,6 +33,8 @@ from tidegate_protocol.messages.offset_for_leader_epoch import (
 from ...network.call import Call
 from ...network.turns import Turns
 from .fetch_answer import epoch_error
+
+NO_END: Final = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +62,14 @@ class OffsetForLeaderEpoch:
             response.topics.append(result)
             for each in topic.partitions:
                 partition = self._partition(topic.topic, each.partition)
-                result.partitions.append(_answer(each, partition, unproven))
+                is_copy = self._is_copy(topic.topic)
+                result.partitions.append(_answer(each, partition, unproven, is_copy=is_copy))
                 await turns.count()
         return response
+
+    def _is_copy(self, name: str) -> bool:
+        topic = self.coordinator.state.topics.by_name.get(name)
+        return topic is not None and bool(topic.link)
 
     def _partition(self, name: str, index: int) -> Partition | None:
         state = self.coordinator.state
@@ -68,14 +80,23 @@ class OffsetForLeaderEpoch:
 
 
 def _answer(
-    asked: OffsetForLeaderPartition, partition: Partition | None, unproven: ErrorCode
+    asked: OffsetForLeaderPartition,
+    partition: Partition | None,
+    unproven: ErrorCode,
+    *,
+    is_copy: bool,
 ) -> EpochEndOffset:
     if unproven:
         return EpochEndOffset(unproven, asked.partition)
     if partition is None:
         return EpochEndOffset(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, asked.partition)
     code = epoch_error(asked.current_leader_epoch, partition)
+    present = partition.leader_epoch
+    if not code and is_copy and asked.leader_epoch > present:
+        code = ErrorCode.UNKNOWN_LEADER_EPOCH
     end = partition.epoch_end(asked.leader_epoch)
+    if is_copy and asked.leader_epoch == present:
+        end = EpochStart(present, NO_END)
     if code or end is None:
         return EpochEndOffset(code, asked.partition)
     return EpochEndOffset(ErrorCode.NONE, asked.partition, *end)

@@ -76,7 +76,9 @@ class WriteTxnMarkers:
     def _unopened(self, topic_name: str, index: int) -> ErrorCode:
         if self._number(topic_name, index) is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return ErrorCode.NONE
+        topic = self.steps.coordinator.state.topics.by_name.get(topic_name)
+        is_copy = topic is not None and bool(topic.link)
+        return ErrorCode.POLICY_VIOLATION if is_copy else ErrorCode.NONE
 
     def _number(self, topic_name: str, index: int) -> int | None:
         topic = self.steps.coordinator.state.topics.by_name.get(topic_name)

@@ -1,0 +1,57 @@
+"""A Kafka Streams application moves from a real Apache Kafka; more: migration/moving_streams.py."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from exactly_once.restores import AppLife
+from harness import install
+from migration.moving_streams import parser, streams_moves
+from migration.streams_judges import failures, rebalances, wrong_at_source
+
+
+def life_of(*lines: tuple[int, str]) -> AppLife:
+    life = AppLife(0)
+    for now_ms, line in lines:
+        life.take(now_ms, line)
+    return life
+
+
+def test_a_rebalance_counts_in_the_stretch_alone() -> None:
+    life = life_of((10, "STATE REBALANCING"), (20, "STATE RUNNING"), (30, "STATE REBALANCING"))
+    assert rebalances([life], 0, 40) == 2
+    assert rebalances([life], 15, 30) == 1
+    assert rebalances([life], 11, 29) == 0
+
+
+def test_a_thread_that_ended_is_a_failure_and_a_kill_is_not() -> None:
+    life = life_of((10, "ERROR ProducerFencedException old epoch"))
+    life.code = 1
+    assert failures([life]) == ["an instance ended by itself: ['ProducerFencedException']"]
+    life.was_ended = True
+    assert failures([life]) == []
+
+
+def test_records_that_came_to_the_source_later_are_seen() -> None:
+    ends = {"counts": {0: 5, 1: 7}, "changelog": {0: 3}}
+    assert wrong_at_source(ends, ends, 12, 20) == []
+    grown = ends | {"changelog": {0: 4}}
+    told = "the source got records of changelog after the switch"
+    assert wrong_at_source(ends, grown, 12, 20) == [told]
+
+
+@pytest.mark.parametrize("there", [0, 20])
+def test_a_switch_before_or_after_all_counts_shows_nothing(there: int) -> None:
+    assert wrong_at_source({}, {}, there, 20) == [f"{there} of 20 counts are at the source"]
+
+
+def test_counts_are_exact_while_the_application_moves(tmp_path: Path) -> None:
+    try:
+        install.counting_app()
+        install.kafka_jars()
+    except install.MissingTool as error:
+        pytest.skip(f"needs Apache Kafka: {error}")
+    moves = streams_moves(parser().parse_args(["--rounds", "1", "--rate", "50"]), tmp_path, print)
+    assert moves.problems == []
+    assert moves.moved == 1
