@@ -3,8 +3,8 @@
     PYTHONPATH=compat-tests .venv/bin/python compat-tests/acls/run.py
 
 Nearly 500 users ask the same 230 requests on both brokers.  The answers are compared by names,
-codes and bit sets.  Where both brokers answer a user as they answer a super user, they agree that it
-may, whatever else they say.
+codes and bit sets.  Where both brokers answer a user as they answer a super user, they agree that
+it may, whatever else they say.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ NO_MEANING = "Kept for tools: it changes nothing here."
 
 _MEANINGS = {
     "advertised.listeners": "The addresses that clients connect to, one for each listener.",
-    "authorizer.class.name": "Kafka's StandardAuthorizer, or empty: then clients may do everything.",
+    "authorizer.class.name": "Kafka's StandardAuthorizer; empty: clients may do everything.",
     "auto.create.topics.enable": "Create a topic when a client asks for its metadata.",
     "broker.rack": "The availability zone of this gateway.",
     "compression.gzip.level": "Default of the topic config.",
