@@ -106,10 +106,11 @@ def make_handlers(
     now_ms: Callable[[], int],
     blocking: Blocking,
     min_file_bytes: int = MIN_FILE_BYTES,
+    has_authorizer: bool = False,
 ) -> list[Handler]:
     """Return the handlers of all APIs except Produce, which answers in two stages (dispatch.py).
 
-    now_ms: wall clock.
+    now_ms: wall clock.  has_authorizer: whether ACLs decide about requests; else there are none.
     """
     handlers = [
         *_data_handlers(
@@ -123,7 +124,9 @@ def make_handlers(
             blocking=blocking,
             min_file_bytes=min_file_bytes,
         ),
-        *_admin_handlers(coordinator, settings, cluster, view, rng=rng),
+        *_admin_handlers(
+            coordinator, settings, cluster, view, rng=rng, has_authorizer=has_authorizer
+        ),
         *_group_handlers(coordinator, groups, forwards, settings, view, rng=rng),
         *_transaction_handlers(
             coordinator, groups, forwards, transactions, steps, cluster, blocking, now_ms
@@ -194,6 +197,7 @@ def _admin_handlers(
     view: ClusterView,
     *,
     rng: Random,
+    has_authorizer: bool,
 ) -> list[Handler]:
     def new_topic_id() -> bytes:
         return rng.randbytes(16)
@@ -222,9 +226,9 @@ def _admin_handlers(
         DescribeProducersHandler(coordinator),
         LateSaslHandshake(),
         LateSaslAuthenticate(),
-        DescribeAclsHandler(),
-        CreateAclsHandler(),
-        DeleteAclsHandler(),
+        DescribeAclsHandler(coordinator, has_authorizer),
+        CreateAclsHandler(coordinator, has_authorizer),
+        DeleteAclsHandler(coordinator, has_authorizer),
     ]
 
 
