@@ -80,13 +80,8 @@ def report(matrix: Matrix, seconds: float) -> None:
     kinds: Counter[tuple[str, str, tuple[str, ...], tuple[str, ...]]] = Counter()
     examples: dict[object, Difference] = {}
     for each in matrix.differences:
-        kafka, gateway = set(each.kafka), set(each.gateway)
-        kind = (
-            each.api,
-            each.label,
-            tuple(sorted(kafka - gateway)),
-            tuple(sorted(gateway - kafka)),
-        )
+        theirs, ours = set(each.kafka), set(each.gateway)
+        kind = each.api, each.label, tuple(sorted(theirs - ours)), tuple(sorted(ours - theirs))
         kinds[kind] += 1
         examples.setdefault(kind, each)
     for kind, count in kinds.most_common(SHOWN):

@@ -165,6 +165,18 @@ def go_clients() -> Path:
     return _once("go-clients", _text_of(source), build)
 
 
+def java_authorizations() -> Path:
+    """The folder with the compiled program of java/security."""
+    need("javac")
+    jars = kafka_jars()
+    source = HERE / "java" / "security"
+
+    def build(folder: Path) -> None:
+        _run(["javac", "-cp", f"{jars}/*", "-d", folder, *source.glob("*.java")], cwd=WORK)
+
+    return _once("java-authorizations", _text_of(source), build)
+
+
 def java_transactions() -> Path:
     """The folder with the compiled program of java/transactions."""
     need("javac")

@@ -129,7 +129,9 @@ def make_handlers(
             min_file_bytes=min_file_bytes,
             authority=authority,
         ),
-        *_admin_handlers(coordinator, settings, cluster, view, rng=rng),
+        *_admin_handlers(
+            coordinator, settings, cluster, view, rng=rng, has_authorizer=authority is not None
+        ),
         *_group_handlers(coordinator, groups, forwards, settings, view, rng=rng),
         *_transaction_handlers(
             coordinator, groups, forwards, transactions, steps, cluster, blocking, now_ms
@@ -210,6 +212,7 @@ def _admin_handlers(
     view: ClusterView,
     *,
     rng: Random,
+    has_authorizer: bool,
 ) -> list[Handler]:
     def new_topic_id() -> bytes:
         return rng.randbytes(16)
@@ -238,9 +241,9 @@ def _admin_handlers(
         DescribeProducersHandler(coordinator),
         LateSaslHandshake(),
         LateSaslAuthenticate(),
-        DescribeAclsHandler(),
-        CreateAclsHandler(),
-        DeleteAclsHandler(),
+        DescribeAclsHandler(coordinator, has_authorizer),
+        CreateAclsHandler(coordinator, has_authorizer),
+        DeleteAclsHandler(coordinator, has_authorizer),
     ]
 
 

@@ -9,8 +9,10 @@ from tidegate_coordination.events import groups as gev
 from tidegate_coordination.events import links as kev
 from tidegate_coordination.events import log_moves as lev
 from tidegate_coordination.events import restores as rev
+from tidegate_coordination.events import security as sev
 from tidegate_coordination.events import transactions as tev
 from tidegate_coordination.events.metadata_versions import NEWEST
+from tidegate_coordination.security.acls import Acl
 
 from .record_targets import NOW_MS
 
@@ -37,6 +39,7 @@ def some_events() -> list[ev.Event]:
         *_of_segments(),
         *_of_groups(),
         *_of_links(),
+        *_of_security(),
         ev.TopicDeleted(TOPIC_ID),
         ev.GatewayDraining(1),
         ev.GatewayDrained(1),
@@ -186,6 +189,18 @@ def _of_links() -> list[ev.Event]:
         tev.TransactionalIdInitialised("app-1", _FOREIGN + 1, 3, -1, -1, 60_000, state=4),
         ev.TopicDeleted(_MIRRORED_ID),
         kev.LinkRemoved("old"),
+    ]
+
+
+def _of_security() -> list[ev.Event]:
+    acl = Acl(2, 4, "orders", "User:a", "*", 3, 3)
+    denied = Acl(3, 3, "*", "User:*", "10.0.0.1", 2, 2)
+    return [
+        sev.AclsChanged((acl, denied), ()),
+        sev.AclsChanged((), (denied,)),
+        sev.ScramCredentialSet("a", 1, b"salt", b"\1" * 32, b"\2" * 32, 4_096),
+        sev.ScramCredentialSet("b", 2, b"salt", b"\1" * 64, b"\2" * 64, 4_096),
+        sev.ScramCredentialRemoved("b", 2),
     ]
 
 

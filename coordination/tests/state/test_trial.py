@@ -23,6 +23,7 @@ from tidegate_coordination.events import cluster as ev
 from tidegate_coordination.events import groups as gev
 from tidegate_coordination.events import log_moves as lev
 from tidegate_coordination.events import restores as rev
+from tidegate_coordination.events import security as sev
 from tidegate_coordination.events import transactions as tev
 from tidegate_coordination.events.entries import (
     AnyEvent,
@@ -36,6 +37,7 @@ from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.rules.gateways import Register
 from tidegate_coordination.rules.proposal import NOTHING, Decided, View
 from tidegate_coordination.rules.topics import CreateTopics, NewTopic
+from tidegate_coordination.security.acls import Acl
 from tidegate_coordination.state.broken import StateBroken
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.trial.events import Trial
@@ -70,6 +72,8 @@ def busy() -> bytes:
         tev.TransactionalIdInitialised("y", 5, 0, -1, -1, 60_000),
         tev.TransactionWritten(4, ((1, 2),)),
         tev.OffsetsStaged(4, "g", 1, (gev.CommittedOffset(TOPIC, 0, 6, -1, "", 9),)),
+        sev.AclsChanged((Acl(2, 3, "t", "User:g", "g", 4, 3),), ()),
+        sev.ScramCredentialSet("g", 1, b"", b"", b"", 1),
     )
     return world.state.encode()
 
@@ -104,6 +108,11 @@ def numbers(name: str) -> st.SearchStrategy[int]:
         "markers": (1, 3),
         "first_offsets": (0, 2),
         "partitions": (0, 1, 2),
+        "pattern_type": (3,),
+        "operation": (3, 4),
+        "permission": (3,),
+        "mechanism": (1, 2),
+        "tenant": (0,),
     }.get(name, SMALL)
     return st.sampled_from(likely * 12 + LIMITS)
 
@@ -113,6 +122,8 @@ def values(name: str, hint: Any) -> st.SearchStrategy[Any]:
         return numbers(name)
     if hint is bool:
         return st.booleans()
+    if name == "principal":
+        return st.just("User:g")
     if hint is str:
         return st.sampled_from(("g", "h", "t", "s", "x", "y", "new", "move", "group/g"))
     if hint is bytes:

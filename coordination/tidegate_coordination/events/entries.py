@@ -22,6 +22,7 @@ from . import groups as gev
 from . import links as kev
 from . import log_moves as lev
 from . import restores as rev
+from . import security as sev
 from . import transactions as tev
 
 ENTRY_FORMAT: Final = 1
@@ -97,6 +98,9 @@ AnyEvent = Union[  # noqa: UP007 - msgspec reads the union at run time
     kev.GroupFenceReached,
     kev.GroupsUnfenced,
     kev.GroupsMoved,
+    sev.AclsChanged,
+    sev.ScramCredentialSet,
+    sev.ScramCredentialRemoved,
 ]
 
 

@@ -20,6 +20,7 @@ import msgspec
 from . import cluster as ev
 from . import groups as gev
 from . import links as kev
+from . import security as sev
 from . import transactions as tev
 from .cluster import Event, MetadataVersionSet, StaticSettingsTold
 from .level_gates import LevelGates
@@ -55,6 +56,7 @@ LEVELS: Final = {
     4: Level(2, 7, "transactions"),
     5: Level(2, 8, "links to a classic Kafka cluster"),
     6: Level(2, 9, "mirrored topics can be switched from their source to this cluster"),
+    7: Level(2, 10, "security: ACLs and SCRAM credentials"),
 }
 FIRST: Final = 1
 NEWEST: Final = max(LEVELS)
@@ -85,6 +87,9 @@ WITH_TENANT: Final[tuple[type[Event], ...]] = (
     kev.TopicsReversing,
     kev.ReturnFenced,
     kev.GroupsFenced,
+    sev.AclsChanged,
+    sev.ScramCredentialSet,
+    sev.ScramCredentialRemoved,
 )
 TRANSACTIONS: Final = 4
 """From here on the cluster has transactions, and gateways tell clients transaction.version 2."""
@@ -92,6 +97,8 @@ LINKS: Final = 5
 """From here on the cluster can mirror topics of another one."""
 SWITCHES: Final = 6
 """From here on topics can be switched from their source to this cluster."""
+SECURITY: Final = 7
+"""From here on the cluster keeps ACLs and SCRAM credentials."""
 DUPLICATES_TOLD: Final = 2
 """From here on an old repeat is answered as one; see decision 17."""
 SETTINGS_TOLD: Final = 3
@@ -124,6 +131,9 @@ EVENT_LEVELS: Final[dict[type[Event], int]] = {
     kev.GroupFenceReached: SWITCHES,
     kev.GroupsUnfenced: SWITCHES,
     kev.GroupsMoved: SWITCHES,
+    sev.AclsChanged: SECURITY,
+    sev.ScramCredentialSet: SECURITY,
+    sev.ScramCredentialRemoved: SECURITY,
 }
 """Types of events that need more than FIRST; a rule must check the level before it decides one."""
 FIELD_LEVELS: Final[dict[tuple[type[msgspec.Struct], str], int]] = {

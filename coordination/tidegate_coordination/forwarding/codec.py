@@ -14,6 +14,7 @@ from typing import Any, Final, cast, get_args, get_type_hints
 import msgspec
 
 from ..rules import (
+    acls,
     configs,
     draining,
     gateways,
@@ -24,6 +25,7 @@ from ..rules import (
     mirrors,
     pipeline_reports,
     returns,
+    scram,
     switches,
     topics,
 )
@@ -97,6 +99,9 @@ KINDS: Final[tuple[type[Any], ...]] = (
     ending.AbortTimedOut,
     ending.AbortTransaction,
     expiring.ExpireTransactionalIds,
+    acls.CreateAcls,
+    acls.DeleteAcls,
+    scram.AlterScramCredentials,
 )
 
 _INT32 = 2**31 - 1

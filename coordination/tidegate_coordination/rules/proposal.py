@@ -29,6 +29,8 @@ GATEWAYS = "gateways"
 OBJECTS = "objects"
 PRODUCER_IDS = "producer ids"
 STAGED = "staged offsets"
+ACLS = "ACLs"
+SCRAM = "SCRAM credentials"
 NOTHING: frozenset[str] = frozenset()
 
 

@@ -19,6 +19,7 @@ from ..events import cluster as ev
 from ..events import groups as gev
 from ..events import log_moves as lev
 from ..events import restores as rev
+from ..events import security as sev
 from ..events import transactions as tev
 from ..events.entries import Entry
 from ..events.metadata_versions import EPOCHS, FIRST, NEWEST, SWITCHES, entry_formats, too_old
@@ -139,6 +140,9 @@ class ClusterState(StateTables):
             tev.TransactionEnded: transactions.fold_ended,
             tev.TransactionalIdsExpired: transactions.fold_expired,
             **mirrors.by_type(),
+            sev.AclsChanged: self.acls.fold_changed,
+            sev.ScramCredentialSet: self.scram.fold_set,
+            sev.ScramCredentialRemoved: self.scram.fold_removed,
         }
 
     def _fold_version_set(self, event: ev.MetadataVersionSet) -> None:
@@ -332,7 +336,13 @@ class ClusterState(StateTables):
         head = encode_head(self, as_copy=as_copy)
         partitions = self.partitions.frozen(is_wide=is_wide(self))
         frozen = FrozenState(
-            self.position, head, partitions, self.groups.frozen(), self.transactions.frozen()
+            self.position,
+            head,
+            partitions,
+            self.groups.frozen(),
+            self.transactions.frozen(),
+            self.acls.frozen(),
+            self.scram.frozen(),
         )
         self.frozen_states.append(frozen)
         try:
@@ -364,6 +374,8 @@ class ClusterState(StateTables):
             "partitions": state.partitions.decode,
             "groups": state.groups.decode,
             "transactions": state.transactions.decode,
+            "acls": state.acls.decode,
+            "scram": state.scram.decode,
         }
         for name, rows in pieces:
             expect(name in tables, f"a snapshot with a table {name}")

@@ -78,7 +78,10 @@ class FrozenRows(Generic[Key]):
 
 
 class FrozenState:
-    """The result of ClusterState.frozen(); `position`: of the last entry that it includes."""
+    """The result of ClusterState.frozen(); `position`: of the last entry that it includes.
+
+    others: tables whose frozen rows do not change with the live ones.
+    """
 
     def __init__(
         self,
@@ -87,11 +90,13 @@ class FrozenState:
         partitions: FrozenRows[int],
         groups: FrozenRows[str],
         transactions: FrozenRows[str],
+        *others: FrozenRows[Any],
     ) -> None:
         self.position = position
         self.partitions = partitions
         self.groups = groups
         self.transactions = transactions
+        self._others = others
         self._head = piece(head)
 
     def pieces(self) -> Iterator[bytes]:
@@ -100,6 +105,8 @@ class FrozenState:
         yield from self.partitions.pieces()
         yield from self.groups.pieces()
         yield from self.transactions.pieces()
+        for each in self._others:
+            yield from each.pieces()
 
 
 def piece(value: object) -> bytes:

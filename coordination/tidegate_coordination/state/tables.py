@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from ..events.metadata_versions import FIRST, NEWEST
+from .acls import AclTable
 from .claims import ClaimTable
 from .configs import ConfigTable
 from .frozen import FrozenState
@@ -25,6 +26,7 @@ from .records.objects import ObjectTable
 from .records.partitions import PartitionTable
 from .records.producer_ids import ProducerIdTable
 from .records.runs import RunRow
+from .scram import ScramTable
 from .static_settings import StaticSettingsTable
 from .switches import SwitchTable
 from .timelines import TimelineTable
@@ -66,6 +68,8 @@ class StateTables:
         self.proposals: Final = ProposalTable()
         self.log_moves: Final = LogMoveTable()
         self.static_settings: Final = StaticSettingsTable()
+        self.acls: Final = AclTable()
+        self.scram: Final = ScramTable()
         self.touched: Final[set[int]] = set()
         self.frozen_states: Final[list[FrozenState]] = []
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tidegate_coordination.security.acls import Operation
 
 from tidegate_coordination.events.cluster import TopicCreated
+from tidegate_coordination.security.acls import Operation
 from tidegate_coordination.state.topics import TopicTable
 from tidegate_gateway.security.guards import (
     cluster,
@@ -62,8 +62,8 @@ OPEN_ID, SECRET_ID, UNKNOWN_ID = b"o" * 16, b"s" * 16, b"u" * 16
 def two_topics() -> TopicTable:
     """Return a table with the topics `open` and `secret`."""
     table = TopicTable()
-    for topic_id, name in ((OPEN_ID, "open"), (SECRET_ID, "secret")):
-        table.fold_created(TopicCreated(topic_id, name, 1, 1, {}), 0)
+    for number, (topic_id, name) in enumerate(((OPEN_ID, "open"), (SECRET_ID, "secret"))):
+        table.fold_created(TopicCreated(topic_id, name, 1, 1, {}), [number])
     return table
 
 

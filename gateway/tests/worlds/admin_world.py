@@ -82,6 +82,7 @@ class AdminGateway:
     ) -> None:
         self.coordinator = coordinator
         self.line = line
+        has_authorizer = settings.text("authorizer.class.name") != ""
         self.state = coordinator.state
         view = ClusterView(
             coordinator.state, ZoneFinder(zone_maps(settings), coordinator.state.gateways)
@@ -111,9 +112,9 @@ class AdminGateway:
             ApiVersions((ApiKey.API_VERSIONS, ApiKey.UPDATE_FEATURES), coordinator.state),
             UpdateFeaturesHandler(coordinator),
             DescribeProducersHandler(coordinator),
-            DescribeAclsHandler(),
-            CreateAclsHandler(),
-            DeleteAclsHandler(),
+            DescribeAclsHandler(coordinator, has_authorizer),
+            CreateAclsHandler(coordinator, has_authorizer),
+            DeleteAclsHandler(coordinator, has_authorizer),
         ]
         self._by_request = {_request_class(each): each for each in handlers}
 

@@ -10,6 +10,7 @@ from collections import OrderedDict
 from typing import Final, TypeAlias
 
 import structlog
+
 from tidegate_coordination.security.acls import Operation, ResourceType
 from tidegate_coordination.security.authorizer import Authorizer
 from tidegate_coordination.state.acls import AclTable

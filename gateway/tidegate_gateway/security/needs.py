@@ -29,6 +29,8 @@ NEEDS: Final[dict[int, Guard]] = {
     ApiKey.SYNC_GROUP: groups.guard_sync_group,
     ApiKey.DESCRIBE_GROUPS: groups.guard_describe_groups,
     ApiKey.LIST_GROUPS: groups.guard_list_groups,
+    ApiKey.SASL_HANDSHAKE: open_to_all,
+    ApiKey.SASL_AUTHENTICATE: open_to_all,
     ApiKey.API_VERSIONS: open_to_all,
     ApiKey.CREATE_TOPICS: topics.guard_create_topics,
     ApiKey.DELETE_TOPICS: topics.guard_delete_topics,

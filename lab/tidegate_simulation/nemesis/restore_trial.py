@@ -68,13 +68,14 @@ class _RestoredMachine:
     def __init__(self, gateway: Gateway, nursery: trio.Nursery, zone: str) -> None:
         self.name = "restored"
         self.zone = zone
-        self._gateway = gateway
+        self.gateway: Gateway | None = gateway
+        self._serve = gateway.serve
         self._nursery = nursery
 
     def connect(self, process: str) -> MemoryTransport:
         """See Machine."""
         ours, theirs = memory_transport_pair((process, 1))
-        self._nursery.start_soon(self._gateway.serve, theirs, LISTENER)
+        self._nursery.start_soon(self._serve, theirs, LISTENER)
         return ours
 
     def drop(self, process: str) -> None:

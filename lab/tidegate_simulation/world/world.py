@@ -19,6 +19,7 @@ from tidegate_coordination.classic.properties import ClientProperties
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.forwarding.service import ProposalService
 from tidegate_coordination.state.records.partitions import Partition
+from tidegate_gateway.gateway import Gateway
 from tidegate_gateway.network.memory_transport import MemoryTransport
 from tidegate_runtime.http.values import HttpAnswer, HttpRequest
 from tidegate_storage.stores.memory_store import MemoryObjectStore
@@ -91,6 +92,11 @@ class Machine(Protocol):
 
     name: str
     zone: str
+
+    @property
+    def gateway(self) -> Gateway | None:
+        """Return the gateway while it serves, else None."""
+        ...
 
     def connect(self, process: str) -> MemoryTransport:
         """Open a connection; return the client's end.

@@ -23,6 +23,7 @@ from ...events import groups as gev
 from ...events import links as kev
 from ...events import log_moves as lev
 from ...events import restores as rev
+from ...events import security as sev
 from ...events import transactions as tev
 from ..broken import StateBroken, expect, expect_left
 from ..cluster import ClusterState
@@ -32,6 +33,7 @@ from ..switches import Fence, Switched
 from ..topics import Topic, collision_key
 from .link_groups import LinkGroupTrial
 from .runs import RunTrial
+from .security import SecurityTrial
 from .transactions import TransactionTrial
 
 _TOPIC_RESOURCE: Final = 2
@@ -48,6 +50,7 @@ class Trial:
         self._transactions: Final = TransactionTrial(state, self._runs)
         self._once: Final[set[tuple[str, object]]] = set()
         self._link_groups: Final = LinkGroupTrial(state, self._once)
+        self._security: Final = SecurityTrial(state)
         self._registered = 0
         self._partitions = 0
         self._acknowledged: Final[dict[int, int]] = {}
@@ -78,6 +81,7 @@ class Trial:
     def checks(self) -> Mapping[type[ev.Event], Callable[[Any], None] | None]:
         """Return the check of each type of event."""
         runs, transactions, groups = self._runs, self._transactions, self._link_groups
+        security = self._security
         return {
             ev.ClusterCreated: self._cluster_created,
             ev.GatewayRegistered: self._registered_one,
@@ -143,6 +147,9 @@ class Trial:
             kev.GroupFenceReached: groups.reached,
             kev.GroupsUnfenced: groups.ended,
             kev.GroupsMoved: groups.ended,
+            sev.AclsChanged: security.acls_changed,
+            sev.ScramCredentialSet: security.scram_set,
+            sev.ScramCredentialRemoved: security.scram_removed,
         }
 
     def _only_once(self, what: str, key: object) -> None:

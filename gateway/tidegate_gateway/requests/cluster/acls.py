@@ -1,16 +1,34 @@
-"""DescribeAcls, CreateAcls, DeleteAcls: versions 1-3, without an authorizer.
+"""DescribeAcls, CreateAcls, DeleteAcls: versions 1-3.
 
-Tidegate has no authorizer yet, so all requests get SECURITY_DISABLED, whatever they ask for, as in
-Kafka without one.  Tools know that answer: MirrorMaker 2 continues without ACLs, but logs an error
-at every round if the API is missing.
+Without an authorizer all requests get SECURITY_DISABLED, whatever they ask for, as in Kafka.  Tools
+know that answer: MirrorMaker 2 continues without ACLs, but logs an error at every round if the API
+is missing.  Callers who may not ask are refused before, by dispatch.
+
+Differs from Kafka: a request with a number 0 (UNKNOWN), for which Kafka closes the connection, gets
+INVALID_REQUEST.  A long request changes ACLs in several entries of the log; if it fails in between,
+a part has changed, and it can be repeated.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import ClassVar, Final
 
+import trio
+
+from tidegate_coordination.coordinator.coordinator import Coordinator, ProposalFailed
+from tidegate_coordination.events.metadata_versions import SECURITY
+from tidegate_coordination.rules.acls import (
+    MAX_REMOVED,
+    AclRefusal,
+    CreateAcls,
+    DeleteAcls,
+    RemovedAcls,
+)
+from tidegate_coordination.rules.parts import parts
+from tidegate_coordination.security.acls import Acl, AclFilter
 from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import create_acls, delete_acls, describe_acls
@@ -27,45 +45,169 @@ from tidegate_protocol.messages.delete_acls import (
 from tidegate_protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 
 from ...network.call import Call
+from .acl_rows import (
+    Resources,
+    acl_of,
+    error_of,
+    filter_of,
+    has_zero,
+    misfit,
+    removed_row,
+    unknown_part,
+)
 
-_CODE: Final = ErrorCode.SECURITY_DISABLED
-_TEXT: Final = "This cluster has no authorizer, so it has no ACLs."
+MAX_ADDED: Final = 10_000
+"""New ACLs in one request; Kafka has the same bound."""
+_DISABLED: Final = ErrorCode.SECURITY_DISABLED
+_NO_AUTHORIZER: Final = "This cluster has no authorizer, so it has no ACLs."
+_ROWS_A_TURN: Final = 500
+# Each step removes as many ACLs as an entry holds.  More steps than this mean that others add as
+# many as are removed.
+_MAX_STEPS: Final = MAX_REMOVED
 
 
 @dataclass(frozen=True, slots=True)
 class DescribeAclsHandler:
-    """See the module's head."""
+    """has_authorizer: see the module's head."""
 
+    coordinator: Coordinator
+    has_authorizer: bool
     api_key: ClassVar[int] = ApiKey.DESCRIBE_ACLS
     messages: ClassVar[ModuleType] = describe_acls
 
     async def handle(self, call: Call, request: DescribeAclsRequest) -> DescribeAclsResponse:
-        """Refuse."""
-        return DescribeAclsResponse(error_code=_CODE, error_message=_TEXT)
+        """List the ACLs that the filter matches, by resource."""
+        wanted = filter_of(request)
+        if not self.has_authorizer:
+            return DescribeAclsResponse(error_code=_DISABLED, error_message=_NO_AUTHORIZER)
+        if has_zero(wanted):
+            code, text = ErrorCode.INVALID_REQUEST, unknown_part(wanted)
+            return DescribeAclsResponse(error_code=code, error_message=text)
+        await self.coordinator.catch_up()
+        if self.coordinator.state.metadata_version < SECURITY:
+            code, text = error_of(AclRefusal.NOT_YET)
+            return DescribeAclsResponse(error_code=code, error_message=text)
+        return DescribeAclsResponse(resources=(await self._matching(wanted)).rows)
+
+    async def _matching(self, wanted: AclFilter) -> Resources:
+        """Return those of this moment, in turns: there may be very many."""
+        candidates = list(self.coordinator.state.acls.candidates(wanted))
+        resources = Resources()
+        for first in range(0, len(candidates), _ROWS_A_TURN):
+            some = candidates[first : first + _ROWS_A_TURN]
+            resources.add(each for each in some if wanted.matches(each))
+            await trio.lowlevel.checkpoint()
+        return resources
 
 
 @dataclass(frozen=True, slots=True)
 class CreateAclsHandler:
-    """See the module's head."""
+    """has_authorizer: see the module's head."""
 
+    coordinator: Coordinator
+    has_authorizer: bool
     api_key: ClassVar[int] = ApiKey.CREATE_ACLS
     messages: ClassVar[ModuleType] = create_acls
 
     async def handle(self, call: Call, request: CreateAclsRequest) -> CreateAclsResponse:
-        """Refuse each."""
+        """Answer ACL by ACL; one that is there already is no error."""
+        if not self.has_authorizer:
+            refused = AclCreationResult(_DISABLED, _NO_AUTHORIZER)
+            return CreateAclsResponse(results=[refused] * len(request.creations))
+        acls = [acl_of(each) for each in request.creations]
+        texts = [misfit(each) for each in acls]
+        valid = [each for each, text in zip(acls, texts, strict=True) if not text]
+        added = await self._add(list(dict.fromkeys(valid)))
         return CreateAclsResponse(
-            results=[AclCreationResult(_CODE, _TEXT)] * len(request.creations)
+            results=[
+                AclCreationResult(ErrorCode.INVALID_REQUEST, text) if text else added[each]
+                for each, text in zip(acls, texts, strict=True)
+            ]
         )
+
+    async def _add(self, acls: Sequence[Acl]) -> dict[Acl, AclCreationResult]:
+        present = self.coordinator.state.acls
+        if sum(each not in present for each in acls) > MAX_ADDED:
+            refused = AclCreationResult(*error_of(AclRefusal.TOO_LARGE))
+            return dict.fromkeys(acls, refused)
+        results: dict[Acl, AclCreationResult] = {}
+        for part in parts(acls, lambda each: each.size_bytes):
+            results |= dict.fromkeys(part, await self._add_part(part))
+        return results
+
+    async def _add_part(self, acls: Sequence[Acl]) -> AclCreationResult:
+        try:
+            refusal = await self.coordinator.propose(CreateAcls(acls))
+        except ProposalFailed as failure:
+            text = f"It was not added: {failure}"
+            return AclCreationResult(ErrorCode.UNKNOWN_SERVER_ERROR, text)
+        return AclCreationResult(*error_of(refusal)) if refusal else AclCreationResult()
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteAclsHandler:
-    """See the module's head."""
+    """has_authorizer: see the module's head."""
 
+    coordinator: Coordinator
+    has_authorizer: bool
     api_key: ClassVar[int] = ApiKey.DELETE_ACLS
     messages: ClassVar[ModuleType] = delete_acls
 
     async def handle(self, call: Call, request: DeleteAclsRequest) -> DeleteAclsResponse:
-        """Refuse each."""
-        refused = DeleteAclsFilterResult(_CODE, _TEXT)
-        return DeleteAclsResponse(filter_results=[refused] * len(request.filters))
+        """Answer filter by filter, with what was removed."""
+        if not self.has_authorizer:
+            refused = DeleteAclsFilterResult(_DISABLED, _NO_AUTHORIZER)
+            return DeleteAclsResponse(filter_results=[refused] * len(request.filters))
+        filters = [filter_of(each) for each in request.filters]
+        results = [_begun(each) for each in filters]
+        valid = [
+            (wanted, result)
+            for wanted, result in zip(filters, results, strict=True)
+            if not result.error_code
+        ]
+        for part in parts(valid, lambda each: _filter_bytes(each[0])):
+            await self._remove(part)
+        return DeleteAclsResponse(filter_results=results)
+
+    async def _remove(self, wanted: Sequence[tuple[AclFilter, DeleteAclsFilterResult]]) -> None:
+        """Remove all, and write it into the results.
+
+        Where filters come in several parts, one that matches an ACL of an earlier part has it not.
+        """
+        filters = [each for each, _ in wanted]
+        results = [result for _, result in wanted]
+        for _ in range(_MAX_STEPS):
+            try:
+                answer = await self.coordinator.propose(DeleteAcls(filters))
+            except ProposalFailed as failure:
+                text = f"Not all were removed: {failure}"
+                return _fail(results, ErrorCode.UNKNOWN_SERVER_ERROR, text)
+            if isinstance(answer, AclRefusal):
+                return _fail(results, *error_of(answer))
+            _note(answer, results)
+            if answer.is_all:
+                return None
+        text = "Others add ACLs that the filters match."
+        return _fail(results, ErrorCode.REQUEST_TIMED_OUT, text)
+
+
+def _begun(wanted: AclFilter) -> DeleteAclsFilterResult:
+    if text := unknown_part(wanted):
+        return DeleteAclsFilterResult(ErrorCode.INVALID_REQUEST, text)
+    return DeleteAclsFilterResult(ErrorCode.NONE, None)
+
+
+def _note(answer: RemovedAcls, results: Sequence[DeleteAclsFilterResult]) -> None:
+    rows = [removed_row(each) for each in answer.acls]
+    for result, places in zip(results, answer.matched, strict=True):
+        result.matching_acls += [rows[place] for place in places]
+
+
+def _fail(results: Sequence[DeleteAclsFilterResult], code: ErrorCode, text: str) -> None:
+    for each in results:
+        each.error_code, each.error_message = code, text
+
+
+def _filter_bytes(wanted: AclFilter) -> int:
+    texts = (wanted.name, wanted.principal, wanted.host)
+    return 16 + sum(len(each.encode()) for each in texts if each is not None)

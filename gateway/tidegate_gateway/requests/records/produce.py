@@ -20,11 +20,11 @@ from typing import Final, cast
 
 import structlog
 import trio
-from tidegate_coordination.security.acls import Operation, ResourceType
 
 from tidegate_coordination.configs.topic_settings import TopicSettings
 from tidegate_coordination.coordinator.coordinator import Coordinator, CoordinatorUnavailable
 from tidegate_coordination.rules.records.transactional_batches import MAY_ADD, with_began
+from tidegate_coordination.security.acls import Operation, ResourceType
 from tidegate_coordination.state.topics import Topic
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.headers import RequestHeader

@@ -1,0 +1,1 @@
+"""The authorizer beside Kafka's own, with the same ACLs and questions."""

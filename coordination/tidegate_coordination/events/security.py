@@ -1,0 +1,43 @@
+"""Events of ACLs and of SCRAM credentials (tags 90 to 99).  tenant: see cluster.py."""
+
+from __future__ import annotations
+
+from ..security.acls import Acl
+from .cluster import Event
+
+
+class AclsChanged(Event, frozen=True, tag=90):
+    """ACLs are removed, and then others are added.
+
+    removed: each of them is there.  added: none of them is.
+    """
+
+    added: tuple[Acl, ...]
+    removed: tuple[Acl, ...]
+    tenant: int = 0
+
+
+class ScramCredentialSet(Event, frozen=True, tag=91):
+    """A user has a password, for one mechanism; KIP-554.
+
+    mechanism: see state/scram.py.  stored_key, server_key: see RFC 5802; both are secrets.
+    """
+
+    user: str
+    mechanism: int
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+    iterations: int
+    tenant: int = 0
+
+    def __repr__(self) -> str:
+        return f"ScramCredentialSet(user={self.user!r}, mechanism={self.mechanism}, [hidden])"
+
+
+class ScramCredentialRemoved(Event, frozen=True, tag=92):
+    """A user has no password for a mechanism any more."""
+
+    user: str
+    mechanism: int
+    tenant: int = 0

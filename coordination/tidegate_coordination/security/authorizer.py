@@ -1,0 +1,229 @@
+"""Decides whether a principal may do something, as StandardAuthorizer of Kafka 4.3.1 does.
+
+The ACLs of a principal and a host are joined: per pattern one number, whose bits say which
+operations are allowed and which are denied.  A decision looks at up to four groups of patterns:
+those of the principal and of everyone, for its host and for any.  In each it looks for the literal
+name, for all names, and for a prefix of each length that occurs.  So it takes as long with a
+hundred thousand ACLs as with a hundred.
+
+Denied is what one ACL denies; else allowed is what one allows.  To allow READ, WRITE, DELETE or
+ALTER allows DESCRIBE, and to allow ALTER_CONFIGS allows DESCRIBE_CONFIGS; to deny denies no more
+than it says.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Iterator
+from typing import Final, TypeAlias
+
+from .acls import ANY_NAME, EVERYONE, Acl, Operation, PatternType, Permission
+
+_DENIED_FROM: Final = 16
+_HARDCODE: Final = "hardcode"
+
+_IMPLIED_BY: Final = {
+    Operation.DESCRIBE: (Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER),
+    Operation.DESCRIBE_CONFIGS: (Operation.ALTER_CONFIGS,),
+}
+
+
+def _bits(*operations: int) -> int:
+    return sum(1 << each for each in {*operations, Operation.ALL})
+
+
+_OPERATIONS: Final = range(max(Operation) + 1)
+_SAID: Final = tuple(_bits(each) for each in _OPERATIONS)
+_DENYING: Final = tuple(each << _DENIED_FROM for each in _SAID)
+_ALLOWING: Final = tuple(_bits(each, *_IMPLIED_BY.get(each, ())) for each in Operation)
+
+_Key: TypeAlias = tuple[int, str, str]
+
+
+def _bit(acl: Acl) -> int:
+    is_denied = acl.permission == Permission.DENY
+    return 1 << (acl.operation + _DENIED_FROM if is_denied else acl.operation)
+
+
+class _Patterns:
+    """Numbers by pattern.  A pattern whose number is 0 is not there."""
+
+    __slots__ = ("_counts", "lengths", "literals", "prefixes")
+
+    def __init__(self) -> None:
+        self.literals: dict[str, int] = {}
+        self.prefixes: dict[str, int] = {}
+        self.lengths: list[int] = []  # of the prefixes, rising
+        self._counts: dict[int, int] = {}  # of prefixes, by length
+
+    def change(self, acl: Acl, by: int) -> bool:
+        """Add to the number of the ACL's pattern.  Return whether any pattern is left."""
+        is_prefix = acl.pattern_type == PatternType.PREFIXED
+        table = self.prefixes if is_prefix else self.literals
+        before = table.get(acl.name, 0)
+        if before + by:
+            table[acl.name] = before + by
+        else:
+            del table[acl.name]
+        if is_prefix and not before:
+            self._count(len(acl.name), 1)
+        elif is_prefix and not before + by:
+            self._count(len(acl.name), -1)
+        return bool(self.literals or self.prefixes)
+
+    def _count(self, length: int, by: int) -> None:
+        before = self._counts.get(length, 0)
+        self._counts[length] = before + by
+        if not before:
+            insort(self.lengths, length)
+        elif not before + by:
+            self.lengths.remove(length)
+            del self._counts[length]
+
+    def of(self, name: str) -> int:
+        """Return the numbers of the patterns that stand for a name, joined by "or".
+
+        Kafka's scan passes over the literal pattern of all names for a name that begins with it.
+        """
+        literals = self.literals
+        found = literals.get(name, 0)
+        if name[:1] != ANY_NAME:
+            found |= literals.get(ANY_NAME, 0)
+        return found | self.of_prefixes(name)
+
+    def of_prefixes(self, name: str) -> int:
+        """Return the numbers of the prefixes of a name, joined by "or"."""
+        found, prefixes, size = 0, self.prefixes, len(name)
+        for length in self.lengths:
+            if length > size:
+                break
+            found |= prefixes.get(name[:length], 0)
+        return found
+
+
+class AclIndex:
+    """All ACLs, for decisions.  Its owner must not add one twice, nor remove one that is not there.
+
+    Hosts are compared as texts, as in Kafka 4.3.1.
+    """
+
+    def __init__(self) -> None:
+        self._granted: Final[dict[_Key, _Patterns]] = {}
+        self._anybodys: Final[dict[int, _Patterns]] = {}  # how many ACLs there are, by type
+
+    def add(self, acl: Acl) -> None:
+        """Take in an ACL that is not there."""
+        key = acl.resource_type, acl.principal, acl.host
+        granted = self._granted.get(key)
+        if granted is None:
+            granted = self._granted[key] = _Patterns()
+        granted.change(acl, _bit(acl))
+        anybodys = self._anybodys.get(acl.resource_type)
+        if anybodys is None:
+            anybodys = self._anybodys[acl.resource_type] = _Patterns()
+        anybodys.change(acl, 1)
+
+    def remove(self, acl: Acl) -> None:
+        """Forget an ACL that is there."""
+        key = acl.resource_type, acl.principal, acl.host
+        if not self._granted[key].change(acl, -_bit(acl)):
+            del self._granted[key]
+        if not self._anybodys[acl.resource_type].change(acl, -1):
+            del self._anybodys[acl.resource_type]
+
+    def may(
+        self, principal: str, host: str, operation: int, resource_type: int, name: str
+    ) -> bool | None:
+        """Return whether the ACLs allow it; None if none is about the resource, whosever.
+
+        principal: `type:name`.
+        """
+        found = 0
+        for patterns in self._groups(principal, host, resource_type):
+            found |= patterns.of(name)
+        if found & _DENYING[operation]:
+            return False
+        if found & _ALLOWING[operation]:
+            return True
+        anybodys = self._anybodys.get(resource_type)
+        return False if anybodys is not None and anybodys.of(name) else None
+
+    def may_any(self, principal: str, host: str, operation: int, resource_type: int) -> bool:
+        """Return whether the ACLs allow it for a resource that may exist (KIP-679).
+
+        No operation is implied here.  A denied name takes away that literal name only, a denied
+        prefix all that begins with it, and if all names are denied, nothing is left.
+        """
+        groups = list(self._groups(principal, host, resource_type))
+        said, denied = _SAID[operation], _DENYING[operation]
+        of_all = [each.literals.get(ANY_NAME, 0) for each in groups]
+        if any(each & denied for each in of_all):
+            return False
+        if any(each & said for each in of_all):
+            return True
+        return any(
+            not _is_denied(groups, name, denied, is_literal=is_literal)
+            for each in groups
+            for is_literal, table in ((True, each.literals), (False, each.prefixes))
+            for name, bits in table.items()
+            if bits & said
+        )
+
+    def _groups(self, principal: str, host: str, resource_type: int) -> Iterator[_Patterns]:
+        for whose in (principal, EVERYONE):
+            for where in (ANY_NAME, host):
+                patterns = self._granted.get((resource_type, whose, where))
+                if patterns is not None:
+                    yield patterns
+
+
+def _is_denied(groups: list[_Patterns], name: str, denied: int, *, is_literal: bool) -> bool:
+    return any(
+        each.of_prefixes(name) & denied or (is_literal and each.literals.get(name, 0) & denied)
+        for each in groups
+    )
+
+
+class Authorizer:
+    """The decisions of a cluster.
+
+    super_users: `type:name`; nothing is denied to them.  allows_everyone: resources that no ACL is
+      about, of any principal, are open to all (`allow.everyone.if.no.acl.found`).
+    """
+
+    def __init__(
+        self, index: AclIndex, super_users: frozenset[str], *, allows_everyone: bool = False
+    ) -> None:
+        self._index: Final = index
+        self._super_users: Final = super_users
+        self._allows_everyone: Final = allows_everyone
+
+    def may(self, principal: str, host: str, operation: int, resource_type: int, name: str) -> bool:
+        """Return whether the principal may do it to the resource, from that host."""
+        if principal in self._super_users:
+            return True
+        found = self._index.may(principal, host, operation, resource_type, name)
+        return self._allows_everyone if found is None else found
+
+    def may_any(self, principal: str, host: str, operation: int, resource_type: int) -> bool:
+        """Return whether the principal may do it to some resource of the type, from that host.
+
+        As Kafka, it tries a name first, which super users may use whatever is denied.  There,
+        operations are implied.
+        """
+        if self.may(principal, host, operation, resource_type, _HARDCODE):
+            return True
+        return self._index.may_any(principal, host, operation, resource_type)
+
+
+def super_users_of(text: str) -> frozenset[str]:
+    """Return the principals of the setting `super.users`, which stand between semicolons.
+
+    Raises:
+      ValueError: one is not `type:name`.
+    """
+    found = [each.strip() for each in text.split(";")]
+    for each in found:
+        if each and ":" not in each:
+            raise ValueError(f"super.users: {each} is not a principal; write User:{each}")
+    return frozenset(found) - {""}
