@@ -1,4 +1,4 @@
-"""The metrics of listeners with TLS; a gateway without them has none."""
+"""The metrics of listeners with TLS; a gateway without them has no values."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ _LABELS = ["listener"]
 
 def tls_metrics(tls: TlsListeners) -> Iterator[Metric]:
     """Yield the values of all listeners with TLS."""
-    if not len(tls):
-        return
     expiry = GaugeMetricFamily(
         "tidegate_tls_expiry_seconds",
         "Seconds until a certificate of a listener expires; negative after that",
