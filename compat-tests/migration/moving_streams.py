@@ -44,7 +44,7 @@ from harness import install, kafka_cluster
 from harness.places import KAFKA_VERSION, ROOT, WORK
 
 from migration.streams_judges import Ends, failures, rebalances, wrong_at_source
-from migration.switch import COMMAND_SECONDS, SETTINGS
+from migration.switch import COMMAND_SECONDS
 
 TRIES: Final = 20
 AGAIN_SECONDS: Final = 3.0
@@ -306,7 +306,7 @@ def streams_moves(given: argparse.Namespace, folder: Path, say: Say) -> Moves:
     moves = Moves()
     with (
         kafka_cluster.running(given.brokers, version=given.kafka) as kafka,
-        running_world(folder, more=SETTINGS) as world,
+        running_world(folder) as world,
     ):
         for number in range(given.rounds):
             StreamsRound(world, kafka, given, number, folder, say).run(moves)

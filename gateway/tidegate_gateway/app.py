@@ -108,6 +108,8 @@ class Process:
             if self._parts.admin is not None:
                 self._parts.admin.listen()
                 nursery.start_soon(self._serve_admin, self._parts.admin)
+            if len(self._parts.tls):
+                nursery.start_soon(self._heed_hangups)
             gateway = await self._listening(nursery)
             if gateway is not None:
                 await self._serve_until_stopped(gateway)
@@ -126,6 +128,12 @@ class Process:
                 return
             _log.info("stopping", signal=signal.Signals(number).name)
             self._stop.set()
+
+    async def _heed_hangups(self) -> None:
+        """Look for new certificates at once; without TLS, SIGHUP ends the process."""
+        with trio.open_signal_receiver(signal.SIGHUP) as hangups:
+            async for _ in hangups:
+                await self._parts.tls.look()
 
     async def _heed_operators(self, gateway: Gateway) -> None:
         await gateway.draining.stop_asked.wait()

@@ -10,7 +10,7 @@ import socket
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -55,7 +55,7 @@ from .security.sasl.gates import check_sasl
 from .settings.broker_settings import BrokerSettings
 from .settings.listener_settings import advertised_endpoints, listen_addresses
 from .startup import open_patiently
-from .tls.tls_listeners import open_tls_listeners
+from .tls.tls_listeners import TlsListeners, open_tls_listeners
 
 _log = structlog.get_logger("tidegate.app")
 
@@ -78,6 +78,7 @@ class Parts:
     admin: Listener | None
     peer: Listener | None
     data: Path | None
+    tls: TlsListeners = field(default_factory=TlsListeners)
 
 
 @asynccontextmanager
@@ -138,7 +139,7 @@ async def opened(
         )
         identity = _identity(settings, listeners, peer, folder)
         builder = GatewayBuilder(identity, settings, environment)
-        yield Parts(builder, log, listeners, admin, peer, data)
+        yield Parts(builder, log, listeners, admin, peer, data, tls)
 
 
 async def serve_peers(gateway: Gateway, listener: Listener) -> None:

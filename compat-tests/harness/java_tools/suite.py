@@ -11,7 +11,7 @@ import re
 import shlex
 import tempfile
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,12 +39,12 @@ SCRIPT: list[Step] = [
 UNTIL_SECONDS = 30.0
 # Kafka's admin client asks for a missing partition's leader until its time-out, 60 s by default.
 HASTY = "default.api.timeout.ms=4000\nrequest.timeout.ms=3000\n"
-_Normal = dict[str, Any]
+Normal = dict[str, Any]
 
 
 @dataclass(slots=True)
-class _Stage:
-    """What the script runs on: a JVM for the tools, producers and members beside it, a folder for
+class Stage:
+    """What a script runs on: a JVM for the tools, producers and members beside it, a folder for
     files.
     """
 
@@ -54,7 +54,7 @@ class _Stage:
     folder: Path
     members: list[Process] = field(default_factory=list[Process])
 
-    def call(self, call: Call) -> _Normal:
+    def call(self, call: Call) -> Normal:
         """Run the call, again and again if it waits for something, and return what it printed."""
         deadline = time.monotonic() + UNTIL_SECONDS
         while True:
@@ -92,8 +92,8 @@ class _Stage:
 
 def record(bootstrap: str) -> list[Outcome]:
     """Write down what the broker's answers are; the broker must be Apache Kafka."""
-    with _stage(bootstrap) as stage:
-        answers = {call.name: answer for call, answer in _play(stage)}
+    with on_stage(bootstrap) as stage:
+        answers = {call.name: answer for call, answer in play(stage, SCRIPT)}
         outcomes = list(verifiable.check(stage.box, bootstrap))
     EXPECTED.parent.mkdir(exist_ok=True)
     EXPECTED.write_text(json.dumps(answers, indent=1, ensure_ascii=False) + "\n")
@@ -102,21 +102,24 @@ def record(bootstrap: str) -> list[Outcome]:
 
 def check(bootstrap: str) -> list[Outcome]:
     """Compare the broker's answers with the record."""
-    expected: dict[str, _Normal] = json.loads(EXPECTED.read_text())
+    expected: dict[str, Normal] = json.loads(EXPECTED.read_text())
     outcomes: list[Outcome] = []
-    with _stage(bootstrap) as stage:
-        for call, answer in _play(stage):
-            judge = _judge_apis if call.view == "apis" else _judge
-            outcomes += judge(call.name, expected.get(call.name), answer)
+    with on_stage(bootstrap) as stage:
+        for call, answer in play(stage, SCRIPT):
+            if call.view == "apis":
+                outcomes += _judge_apis(call.name, expected.get(call.name), answer)
+            else:
+                outcomes.append(judge(call.name, expected.get(call.name), answer, CALLS))
         outcomes += verifiable.check(stage.box, bootstrap)
     return outcomes
 
 
 @contextmanager
-def _stage(bootstrap: str) -> Generator[_Stage]:
+def on_stage(bootstrap: str) -> Generator[Stage]:
+    """Prepare it, and end all that was started on it."""
     WORK.mkdir(exist_ok=True)
     with Toolbox() as box, tempfile.TemporaryDirectory(dir=WORK) as folder:
-        stage = _Stage(box, Transactor(bootstrap), bootstrap, Path(folder))
+        stage = Stage(box, Transactor(bootstrap), bootstrap, Path(folder))
         try:
             yield stage
         finally:
@@ -124,8 +127,9 @@ def _stage(bootstrap: str) -> Generator[_Stage]:
             stage.transactor.close()
 
 
-def _play(stage: _Stage) -> Iterator[tuple[Call, _Normal]]:
-    for step in SCRIPT:
+def play(stage: Stage, script: Iterable[Step]) -> Iterator[tuple[Call, Normal]]:
+    """Do the steps; yield each call with what it printed."""
+    for step in script:
         match step:
             case Call():
                 yield step, stage.call(step)
@@ -135,15 +139,18 @@ def _play(stage: _Stage) -> Iterator[tuple[Call, _Normal]]:
                 stage.leave()
 
 
-def _judge(name: str, expected: _Normal | None, answer: _Normal) -> list[Outcome]:
+def judge(
+    name: str, expected: Normal | None, answer: Normal, permitted: Mapping[str, str]
+) -> Outcome:
+    """Compare what a call printed.  permitted: reasons why it may differ, by name."""
     if expected == answer:
-        return [Outcome(name, "passed")]
-    if name in CALLS:
-        return [Outcome(name, "excluded", CALLS[name])]
-    return [Outcome(name, "failed", difference(expected, answer))]
+        return Outcome(name, "passed")
+    if name in permitted:
+        return Outcome(name, "excluded", permitted[name])
+    return Outcome(name, "failed", difference(expected, answer))
 
 
-def _judge_apis(name: str, expected: _Normal | None, answer: _Normal) -> list[Outcome]:
+def _judge_apis(name: str, expected: Normal | None, answer: Normal) -> list[Outcome]:
     wanted = _by_api(expected or {"stdout": []})
     offered = _by_api(answer)
     return [
@@ -152,7 +159,7 @@ def _judge_apis(name: str, expected: _Normal | None, answer: _Normal) -> list[Ou
     ]
 
 
-def _by_api(answer: _Normal) -> dict[str, str]:
+def _by_api(answer: Normal) -> dict[str, str]:
     return dict(line.split(": ", 1) for line in answer["stdout"])
 
 
@@ -165,7 +172,7 @@ def _judge_api(name: str, wanted: str | None, offered: str | None) -> Outcome:
     return Outcome(name, "failed", f"Kafka: {wanted or 'absent'}, here: {offered or 'absent'}")
 
 
-def difference(expected: _Normal | None, answer: _Normal) -> str:
+def difference(expected: Normal | None, answer: Normal) -> str:
     """Lines of Kafka's answer (-) and of this broker's (+) that are not in the other."""
     if expected is None:
         return "not in the record: record it anew"
@@ -173,6 +180,6 @@ def difference(expected: _Normal | None, answer: _Normal) -> str:
     return "\n" + "\n".join(line for line in lines if not line.startswith(("---", "+++", "@@")))
 
 
-def _flat(answer: _Normal) -> list[str]:
+def _flat(answer: Normal) -> list[str]:
     errors = [f"stderr: {line}" for line in answer["stderr"]]
     return [f"exit status {answer['status']}", *answer["stdout"], *errors]

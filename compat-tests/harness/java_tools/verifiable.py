@@ -10,15 +10,22 @@ from harness.java_tools.script import TOOLS
 from harness.report import Outcome
 from harness.toolbox import Printed, Toolbox, call_alone
 
+TOPIC = "jt-verify"
 RECORDS = 5000
 PARTITIONS = 3
 _Event = dict[str, Any]
 
 
 def check(box: Toolbox, bootstrap: str) -> Iterator[Outcome]:
-    """Produce RECORDS, consume them in two groups, and judge the events the tools print."""
-    server = ["--bootstrap-server", bootstrap, "--topic", "jt-verify"]
+    """Create the topic, and look."""
+    server = ["--bootstrap-server", bootstrap, "--topic", TOPIC]
     box.call(TOOLS["topics"], [*server, "--create", "--partitions", str(PARTITIONS)])
+    yield from look(bootstrap)
+
+
+def look(bootstrap: str) -> Iterator[Outcome]:
+    """Produce RECORDS, consume them in two groups, and judge the events the tools print."""
+    server = ["--bootstrap-server", bootstrap, "--topic", TOPIC]
     produced = _run("verifiable-producer", [*server, "--max-messages", str(RECORDS)])
     yield _outcome("verifiable-producer", produced, producer_faults(events(produced.stdout)))
     # One after the other: the second reads with offsets committed by hand, the first by timer.

@@ -109,6 +109,7 @@ class TlsClientTransport:
         self.tls = context.wrap_bio(self._incoming, self.outgoing, server_hostname="gateway.test")
         self._buffer = memoryview(bytearray(piece_bytes))
         self._unsent = b""
+        self._held_bytes = 0  # of plaintext, whose ciphertext has not left
         self._has_ended = False
 
     @property
@@ -173,10 +174,13 @@ class TlsClientTransport:
     def send_nowait(self, parts: Sequence[Part]) -> int:
         if not self._push():
             return 0
-        [part] = parts
-        assert not isinstance(part, FilePart)
-        size = self.tls.write(part[:CHUNK_BYTES])
-        self._push()
+        if not self._held_bytes:
+            [part] = parts
+            assert not isinstance(part, FilePart)
+            self._held_bytes = self.tls.write(part[:CHUNK_BYTES])
+            if not self._push():
+                return 0
+        size, self._held_bytes = self._held_bytes, 0
         return size
 
     async def wait_sendable(self) -> None:

@@ -86,13 +86,12 @@ class PrincipalRules:
 
 
 def read_principal_rules(text: str) -> PrincipalRules:
-    """Read the value of the setting; "" is DEFAULT.
+    """Read the value of the setting; "" has no rule, so that none matches.
 
     Raises:
       SettingsError: a rule is wrong, or its pattern is none of RE2's.
     """
-    rules = tuple(_rules(text.strip() or _DEFAULT))
-    return PrincipalRules(rules)
+    return PrincipalRules(tuple(_rules(text.strip())))
 
 
 def _rules(text: str) -> Iterator[_Rule | None]:

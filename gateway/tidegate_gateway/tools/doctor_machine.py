@@ -7,12 +7,15 @@ that gateway's.
 from __future__ import annotations
 
 import tempfile
+import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from tidegate_runtime.addresses import ListenerAddress, host_port
 from tidegate_runtime.listening import CannotListen, PortInUse, bind_listener
 from tidegate_runtime.settings_texts import SettingsError
 
+from ..blocking import Inline
 from ..instance import LOCK_FILE, is_held, runs_on
 from ..peers.peer_listener import open_to_anyone, peer_address
 from ..settings.broker_settings import BrokerSettings
@@ -21,6 +24,8 @@ from ..settings.listener_settings import (
     controller_listeners,
     listen_addresses,
 )
+from ..tls.tls_listener import day_of
+from ..tls.tls_listeners import open_tls_listeners
 from .findings import Checked, Report
 
 
@@ -47,12 +52,26 @@ def _check_listeners(settings: BrokerSettings, note: Report, *, runs: bool) -> N
     except SettingsError as error:
         note(Checked("listeners", "can be read", False, str(error)))
         return
+    _check_tls(settings, [each.name for each in addresses], note)
     for name in controller_listeners(settings):
         what = f"{name} is not served: a gateway has no controller (controller.listener.names)"
         note(Checked("listeners", what, True))
     for each in addresses:
         _check_port(each, note, runs=runs)
     _check_peers(settings, note, runs=runs)
+
+
+def _check_tls(settings: BrokerSettings, names: Sequence[str], note: Report) -> None:
+    """Read the stores of listeners with TLS, as a start does."""
+    try:
+        opened = open_tls_listeners(settings, names, time.time, Inline())
+    except SettingsError as error:
+        note(Checked("TLS", "keys and certificates can be used", False, str(error)))
+        return
+    for each in opened:
+        problem = next(iter(each.problems(time.time())), "")
+        what = f"{each.name} has certificates until {day_of(each.current.expires_at)}"
+        note(Checked("TLS", what, not problem, problem))
 
 
 def _check_peers(settings: BrokerSettings, note: Report, *, runs: bool) -> None:

@@ -24,8 +24,8 @@ _KEYWORDS: Final = {
     "0.9.2342.19200300.100.1.1": "UID",
     "0.9.2342.19200300.100.1.25": "DC",
 }
-# UTF8String, PrintableString, T61String, IA5String, GeneralString, UniversalString, BMPString.
-_STRINGS: Final = frozenset({0x0C, 0x13, 0x14, 0x16, 0x1B, 0x1C, 0x1E})
+# UTF8String, PrintableString, T61String, IA5String, GeneralString, BMPString.
+_STRINGS: Final = frozenset({0x0C, 0x13, 0x14, 0x16, 0x1B, 0x1E})
 _SPECIAL: Final = frozenset(',=+<>#;"\\')
 _BLANKS: Final = " \r"
 

@@ -34,7 +34,7 @@ class KeyEntry:
 
 
 def read_key_entry(data: bytes, password: str | None, key_password: str | None) -> KeyEntry:
-    """Read a keystore; of several keys, take the first.
+    """Read a keystore; of several keys, take the one whose alias is the first.
 
     Args:
       password: of the store; PEM has none.
@@ -116,11 +116,12 @@ def _jks_entry(store: JksStore, password: str | None) -> tuple[bytes, tuple[byte
         raise BadStore("it holds no private key")
     if password is None:
         raise BadStore("its key needs a password")
+    first = min(store.keys, key=lambda each: each.alias)  # the file has them in no order
     try:
-        key = private_key(store.keys[0], password)
+        key = private_key(first, password)
     except BadJks as error:
         raise BadStore(str(error)) from None
-    return pem_of(key, "PRIVATE KEY"), store.keys[0].chain
+    return pem_of(key, "PRIVATE KEY"), first.chain
 
 
 def _pkcs12(data: bytes, password: str | None) -> Pkcs12Store:
