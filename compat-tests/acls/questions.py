@@ -66,11 +66,12 @@ MISSING: Final = "acl-missing"
 
 
 class World(NamedTuple):
-    """What differs from broker to broker: the ids of its topics, by name, and its node id."""
+    """Parts of requests; the ids of topics, by name, and the node id are a broker's own."""
 
     topic_ids: dict[str, bytes]
     node: int
     batch: bytes
+    transactional_batch: bytes
 
 
 class Question(NamedTuple):
@@ -117,17 +118,21 @@ def _with_bits(request: md.MetadataRequest, version: int) -> md.MetadataRequest:
 
 
 def _produce(version: int, world: World) -> list[tuple[str, Any]]:
-    data = [
-        pr.TopicProduceData(
-            name if version < 13 else "",
-            world.topic_ids[name] if version >= 13 else ZERO_UUID,
-            [pr.PartitionProduceData(0, world.batch)],
-        )
-        for name in (TOPIC, HIDDEN_TOPIC)
-    ]
+    def request(name: str | None, batch: bytes) -> pr.ProduceRequest:
+        data = [
+            pr.TopicProduceData(
+                each if version < 13 else "",
+                world.topic_ids[each] if version >= 13 else ZERO_UUID,
+                [pr.PartitionProduceData(0, batch)],
+            )
+            for each in (TOPIC, HIDDEN_TOPIC)
+        ]
+        return pr.ProduceRequest(name, -1, 5000, data)
+
     return [
-        ("plain", pr.ProduceRequest(None, 1, 5000, data)),
-        ("with an id", pr.ProduceRequest(TRANSACTIONAL_ID, 1, 5000, data)),
+        ("plain", request(None, world.batch)),
+        ("with an id", request(TRANSACTIONAL_ID, world.batch)),
+        ("transactional", request(TRANSACTIONAL_ID, world.transactional_batch)),
     ]
 
 
@@ -196,9 +201,9 @@ def _create_topics(version: int, _: World) -> list[tuple[str, Any]]:
 
 def _delete_topics(version: int, world: World) -> list[tuple[str, Any]]:
     if version < 6:
-        return [("names", dt.DeleteTopicsRequest(topic_names=[MISSING, "elsewhere"]))]
+        return [("names", dt.DeleteTopicsRequest([], [MISSING, "elsewhere"], 5000))]
     states = [dt.DeleteTopicState(MISSING), dt.DeleteTopicState(None, b"\2" * 16)]
-    return [("states", dt.DeleteTopicsRequest(states))]
+    return [("states", dt.DeleteTopicsRequest(states, [], 5000))]
 
 
 def _add_partitions(version: int, _: World) -> list[tuple[str, Any]]:
@@ -391,9 +396,14 @@ _MAKERS: Final[dict[ApiKey, _Make]] = {
             ]
         )
     ),
-    ApiKey.UPDATE_FEATURES: _one(
-        lambda: uf.UpdateFeaturesRequest(5000, [uf.FeatureUpdateKey("no.such.feature", 1)], True)
-    ),
+    ApiKey.UPDATE_FEATURES: lambda version, _: [
+        (
+            "check",
+            uf.UpdateFeaturesRequest(
+                5000, [uf.FeatureUpdateKey("no.such.feature", 1)], validate_only=version >= 1
+            ),
+        )
+    ],
     ApiKey.DESCRIBE_CLUSTER: _one(lambda: dc.DescribeClusterRequest(True)),
     ApiKey.LIST_CONFIG_RESOURCES: _one(lcr.ListConfigResourcesRequest),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: lambda _version, _world: [

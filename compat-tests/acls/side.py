@@ -6,24 +6,29 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 import trio
-from tidegate_coordination.security.acls import Acl
 from transactions.differential.wire import Connection, ConnectionLost, Request, connect
 
+from tidegate_coordination.security.acls import Acl
+from tidegate_protocol.batches import TRANSACTIONAL
 from tidegate_protocol.messages import create_acls as ca
 from tidegate_protocol.messages import create_topics as ct
+from tidegate_protocol.messages import find_coordinator as fc
 from tidegate_protocol.messages import metadata as md
+from tidegate_protocol.messages import offset_commit as oc
 from tidegate_protocol.messages import sasl_authenticate as sau
 from tidegate_protocol.messages import sasl_handshake as sha
+from tidegate_protocol.primitives import ZERO_UUID
 from tidegate_protocol.records import Record, build_batch
 
 from .answers import Shown, shown
 from .questions import Question, World, questions
-from .rights import ADMIN, HIDDEN_TOPIC, TOPIC, Principal
+from .rights import ADMIN, GROUP, HIDDEN_TOPIC, TOPIC, TRANSACTIONAL_ID, Principal
 
 LISTENER: Final = "SASL_PLAINTEXT"
 ACLS_A_REQUEST: Final = 500
 AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 _CLOSED: Final = ("closed",)
+_PATIENCE_SECONDS: Final = 60.0
 _SETTLE_SECONDS: Final = 2.0
 """Kafka's broker learns ACLs from its controller a moment after they are acknowledged."""
 
@@ -86,8 +91,15 @@ class Side:
         found = await admin.call(Request("Metadata", 12, md.MetadataRequest(asked)))
         names = {each.name: each.topic_id for each in found.topics}
         self._ids = {topic_id: name for name, topic_id in names.items()}
-        batch = bytes(build_batch([Record(0, 1, None, b"acl")]))
-        self._questions = list(questions(World(names, found.brokers[0].node_id, batch)))
+        records = [Record(0, 1, None, b"acl")]
+        batch = build_batch(records)
+        # No such producer writes, so it is refused, and adds nothing to any transaction.
+        transactional = build_batch(
+            records, attributes=TRANSACTIONAL, producer_id=5, producer_epoch=0, base_sequence=0
+        )
+        await _make_group(admin)
+        world = World(names, found.brokers[0].node_id, batch, transactional)
+        self._questions = list(questions(world))
 
     async def answers(self, user: str) -> Answers:
         """Ask everything as one user."""
@@ -102,6 +114,21 @@ class Side:
             found[request.api, request.version, label] = answer
         await connection.close()
         return found
+
+
+async def _make_group(admin: Connection) -> None:
+    """Commit an offset, as soon as the broker has its topic of offsets."""
+    place = oc.OffsetCommitRequestTopic(TOPIC, ZERO_UUID, [oc.OffsetCommitRequestPartition(0, 1)])
+    request = Request("OffsetCommit", 8, oc.OffsetCommitRequest(GROUP, topics=[place]))
+    find = Request("FindCoordinator", 3, fc.FindCoordinatorRequest(GROUP, 0))
+    find_id = Request("FindCoordinator", 3, fc.FindCoordinatorRequest(TRANSACTIONAL_ID, 1))
+    with trio.fail_after(_PATIENCE_SECONDS):
+        while True:
+            answers = [await admin.call(each) for each in (find, find_id, request)]
+            codes = [answers[0].error_code, answers[1].error_code]
+            if not any((*codes, answers[2].topics[0].partitions[0].error_code)):
+                return
+            await trio.sleep(0.5)
 
 
 async def _create(admin: Connection, acls: Sequence[Acl]) -> None:

@@ -272,7 +272,10 @@ ROWS: dict[str, Answered] = {
         "Heartbeat", 4, hb.HeartbeatRequest("g", 1, "nobody"), E.UNKNOWN_MEMBER_ID, _code
     ),
     "sync of an unknown member": Answered(
-        "SyncGroup", 5, sy.SyncGroupRequest("g", 1, "nobody"), E.UNKNOWN_MEMBER_ID, _code
+        "SyncGroup", 4, sy.SyncGroupRequest("g", 1, "nobody"), E.UNKNOWN_MEMBER_ID, _code
+    ),
+    "sync without a protocol": Answered(
+        "SyncGroup", 5, sy.SyncGroupRequest("g", 1, "m"), E.INCONSISTENT_GROUP_PROTOCOL, _code
     ),
     "leave of an unknown member": Answered(
         "LeaveGroup",

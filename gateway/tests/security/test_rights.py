@@ -25,6 +25,7 @@ from tidegate_coordination.security.acls import (
     ResourceType,
 )
 from tidegate_gateway.security.authorizer_settings import STANDARD
+from tidegate_protocol.batches import TRANSACTIONAL
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import fetch as fe
 from tidegate_protocol.messages import metadata as md
@@ -141,7 +142,11 @@ async def test_a_transactional_id_needs_write(autojump_clock: MockClock) -> None
     async with wire_world(SETTINGS) as world:
         await allow(world, acl(Operation.WRITE, "t"))
         code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-        assert await produce_code(world.connect(), transactional_id="x") == code
+        header = {"producer_id": 5, "producer_epoch": 0, "base_sequence": 0}
+        batch = records_batch(b"v", attributes=TRANSACTIONAL, **header)
+        for _ in range(3):
+            answer = await world.connect().produce("t", 0, batch, transactional_id="x")
+            assert answer.error_code == code
 
 
 async def test_topic_ids_are_checked_by_name(autojump_clock: MockClock) -> None:

@@ -191,6 +191,7 @@ class Gateway:
         ]
         defaults: dict[str, Any] = {"group_id": "g"}
         defaults |= {"member_id": member_id, "generation_id": generation}
+        defaults |= {"protocol_type": "consumer", "protocol_name": "range"}
         request = sy.SyncGroupRequest(assignments=parts, **(defaults | fields))
         return await self.ask(sy, request, 5)
 

@@ -1,6 +1,7 @@
 """SyncGroup: versions 0-5.
 
-The leader's assignment is in the metadata log before any member gets its part.
+The leader's assignment is in the metadata log before any member gets its part.  From version 5 on a
+request must name its protocol and the protocol's type (KIP-559).
 """
 
 from __future__ import annotations
@@ -11,13 +12,14 @@ from typing import ClassVar
 
 from tidegate_coordination.groups.values import SyncRequest
 from tidegate_protocol.apis import ApiKey
+from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import sync_group as messages
 from tidegate_protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 from ...groups.group_manager import GroupManager
+from ...groups.sync_rules import lacks_protocol
 from ...network.call import Call
 from .group_errors import refusal_code
-
 
 @dataclass(frozen=True, slots=True)
 class SyncGroup:
@@ -29,6 +31,8 @@ class SyncGroup:
 
     async def handle(self, call: Call, request: SyncGroupRequest) -> SyncGroupResponse:
         """Store or return the assignment, and wait."""
+        if lacks_protocol(request, call.version):
+            return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         wanted = SyncRequest(
             member_id=request.member_id,
             instance_id=request.group_instance_id,

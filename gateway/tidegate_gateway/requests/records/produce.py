@@ -256,13 +256,13 @@ class Produce:
     def _denied_id(
         self, rights: Rights | None, request: ProduceRequest
     ) -> tuple[ErrorCode, str] | None:
-        """Return why the whole request is refused: its client may not write with its
-        transactional id.
+        """Return why the whole request is refused: it has transactional batches, and its client may
+        not write with its transactional id.
         """
         name = request.transactional_id
         if rights is None or name is None or may_write_with(rights, name):
             return None
-        return DENIED_ID
+        return DENIED_ID if transactional_producers(request) else None
 
     async def _writable(
         self, rights: Rights | None, data: TopicProduceData, version: int

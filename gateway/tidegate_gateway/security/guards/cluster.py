@@ -28,6 +28,7 @@ from .metadata import cluster_bits
 
 _DENIED: Final = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 _TEXT: Final = error_text(_DENIED)
+_ELECTION_ERROR_SINCE: Final = 1
 
 
 def guard_describe_cluster(
@@ -81,10 +82,10 @@ def _no_dirs_shown(_request: object, _version: int) -> describe_log_dirs.Describ
 
 
 def _no_election(
-    request: elect_leaders.ElectLeadersRequest, _version: int
+    request: elect_leaders.ElectLeadersRequest, version: int
 ) -> elect_leaders.ElectLeadersResponse:
     return elect_leaders.ElectLeadersResponse(
-        error_code=_DENIED,
+        error_code=_DENIED if version >= _ELECTION_ERROR_SINCE else ErrorCode.NONE,
         replica_election_results=[
             elect_leaders.ReplicaElectionResult(
                 topic.topic,

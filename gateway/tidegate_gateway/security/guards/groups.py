@@ -21,6 +21,7 @@ from tidegate_protocol.messages import (
     sync_group,
 )
 
+from ...groups.sync_rules import lacks_protocol
 from ..guard import Ask, Caller, Guard, Guarding, parted
 from ..operations import NOT_ASKED, OF_GROUP
 
@@ -54,9 +55,16 @@ def _no_join(version: int) -> join_group.JoinGroupResponse:
 
 
 guard_join_group: Final = _reading(_no_join)
-guard_sync_group: Final = _reading(lambda _: sync_group.SyncGroupResponse(error_code=_GROUP))
+_reading_to_sync: Final = _reading(lambda _: sync_group.SyncGroupResponse(error_code=_GROUP))
 guard_heartbeat: Final = _reading(lambda _: heartbeat.HeartbeatResponse(error_code=_GROUP))
 guard_leave_group: Final = _reading(lambda _: leave_group.LeaveGroupResponse(error_code=_GROUP))
+
+
+def guard_sync_group(caller: Caller, request: sync_group.SyncGroupRequest) -> Guarding:
+    """READ of the group; a request without a protocol is refused before, as in Kafka."""
+    if lacks_protocol(request, caller.version):
+        return (yield request)
+    return (yield from _reading_to_sync(caller, request))
 
 
 def guard_find_coordinator(
