@@ -56,6 +56,8 @@ GROUP_DENIED = ErrorCode.GROUP_AUTHORIZATION_FAILED
 CLUSTER_DENIED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 ID_DENIED = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
+SEES_OPEN = topic(Operation.DESCRIBE, "open")
+
 OPEN_ID, SECRET_ID, UNKNOWN_ID = b"o" * 16, b"s" * 16, b"u" * 16
 
 
@@ -462,15 +464,36 @@ def deleted(asked: delete_wire.DeleteTopicsRequest) -> delete_wire.DeleteTopicsR
 
 def test_deleting_by_name_needs_describe_and_delete() -> None:
     def ask(*allowed: Any) -> list[tuple[str | None, int]]:
-        request = delete_wire.DeleteTopicsRequest(topic_names=["t"])
-        done = run(topics.guard_delete_topics, request, *allowed, answer=deleted, version=5)
+        done = run(
+            topics.guard_delete_topics,
+            delete_wire.DeleteTopicsRequest(topic_names=["open"]),
+            *allowed,
+            answer=deleted,
+            version=5,
+            topics=two_topics(),
+        )
         return [(each.name, each.error_code) for each in done.response.responses]
 
-    may_describe, may_delete = topic(Operation.DESCRIBE, "t"), topic(Operation.DELETE, "t")
-    assert ask(may_describe) == [("t", TOPIC_DENIED)]
-    assert ask(may_delete) == [("t", TOPIC_DENIED)]
-    assert ask(may_describe, may_delete) == [("t", 0)]
-    assert ask(on_cluster(Operation.DELETE)) == [("t", 0)]
+    may_describe, may_delete = SEES_OPEN, topic(Operation.DELETE, "open")
+    assert ask(may_describe) == [("open", TOPIC_DENIED)]
+    assert ask(may_delete) == [("open", TOPIC_DENIED)]
+    assert ask(may_describe, may_delete) == [("open", 0)]
+    assert ask(on_cluster(Operation.DELETE)) == [("open", 0)]
+
+
+def test_a_missing_topic_is_missing_only_to_those_that_may_describe_it() -> None:
+    def ask(*allowed: Any) -> Any:
+        request = delete_wire.DeleteTopicsRequest(topic_names=["missing"])
+        return run(topics.guard_delete_topics, request, *allowed, answer=deleted, version=5)
+
+    for allowed, code in (
+        ([], TOPIC_DENIED),
+        ([topic(Operation.DESCRIBE, "missing")], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    ):
+        done = ask(*allowed)
+        assert done.catch_ups == len(allowed)
+        assert done.passed.topic_names == []
+        assert [each.error_code for each in done.response.responses] == [code]
 
 
 def test_deleting_by_id_names_only_what_the_client_may_describe() -> None:
@@ -550,9 +573,6 @@ def ask_metadata(*allowed: Any, version: int = 12, **fields: Any) -> Any:
         version=version,
         topics=two_topics(),
     )
-
-
-SEES_OPEN = topic(Operation.DESCRIBE, "open")
 
 
 def test_metadata_of_all_topics_leaves_out_what_the_client_may_not_see() -> None:

@@ -206,7 +206,13 @@ class Gateway:
         joined = await self.join(asked.member_id, group_id=group, **fields)
         assert joined.error_code == NONE
         member, generation = joined.member_id, joined.generation_id
-        answer = await self.sync(member, generation, group_id=group, assignments={member: b"A"})
+        answer = await self.sync(
+            member,
+            generation,
+            group_id=group,
+            assignments={member: b"A"},
+            protocol_type=fields.get("protocol_type", "consumer"),
+        )
         assert (answer.error_code, answer.assignment) == (NONE, b"A")
         return member, generation
 

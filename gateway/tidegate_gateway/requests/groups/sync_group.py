@@ -21,6 +21,7 @@ from ...groups.sync_rules import lacks_protocol
 from ...network.call import Call
 from .group_errors import refusal_code
 
+
 @dataclass(frozen=True, slots=True)
 class SyncGroup:
     """See the module's head."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 from tidegate_coordination.security.acls import Operation
-
 from tidegate_protocol.error_codes import ErrorCode, error_text
 from tidegate_protocol.messages import (
     alter_partition_reassignments,

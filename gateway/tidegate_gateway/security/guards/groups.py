@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from tidegate_coordination.security.acls import Operation, ResourceType
-
 from tidegate_protocol.error_codes import ErrorCode, error_text
 from tidegate_protocol.messages import (
     delete_groups,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from tidegate_coordination.security.acls import Operation, ResourceType
-
 from tidegate_protocol.error_codes import ErrorCode, error_text
 from tidegate_protocol.messages import (
     create_partitions,
@@ -73,62 +73,66 @@ def guard_create_partitions(
 def guard_delete_topics(caller: Caller, request: delete_topics.DeleteTopicsRequest) -> Guarding:
     """DELETE on the cluster, or DESCRIBE and DELETE of each topic.
 
-    Answers are in the order of their names and ids, so that their places do not show that a topic
-    exists.
+    A client that may only describe a topic learns that it is not there.  Answers are in the order
+    of their names and ids, so that their places do not show that a topic exists.
     """
-    by_id = [each.topic_id for each in request.topics if each.topic_id != ZERO_UUID]
-    if any(caller.name_of(each) is None for each in by_id):
+    asked = [*request.topics, *(delete_topics.DeleteTopicState(e) for e in request.topic_names)]
+    if any(map(partial(_is_unknown, caller), asked)):
         yield Ask.CATCH_UP
     denied: list[delete_topics.DeletableTopicResult] = []
     if not caller.sees_cluster(Operation.DELETE):
-        names = Counter(request.topic_names)
-        names.update(each.name for each in request.topics if each.name is not None)
-        request.topic_names, out = yield from parted(
-            request.topic_names, lambda name: names[name] > 1 or _may_delete(caller, name)
-        )
-        denied = [_not_deleted(name, ZERO_UUID) for name in out]
-        request.topics, others = yield from parted(
-            request.topics, lambda each: _may_delete_state(caller, each, names)
-        )
-        denied += [_not_deleted_state(caller, each) for each in others]
+        names = Counter(each.name for each in asked if each.name is not None)
+        allowed, out = yield from parted(asked, lambda each: _may_delete(caller, each, names))
+        denied = [_not_deleted(caller, each) for each in out]
+        by_name = request.topic_names
+        request.topics = [each for each in allowed if each.name not in by_name]
+        request.topic_names = [e.name for e in allowed if e.name is not None and e.name in by_name]
     response: delete_topics.DeleteTopicsResponse = yield request
     response.responses += denied
     response.responses.sort(key=lambda each: (each.name or "", each.topic_id))
     return response
 
 
-def _may_delete(caller: Caller, name: str) -> bool:
-    may = caller.may_topic
-    return may(Operation.DESCRIBE, name) and may(Operation.DELETE, name)
+def _is_unknown(caller: Caller, asked: delete_topics.DeleteTopicState) -> bool:
+    """Return whether the log must be read to its end: it may have an id, or a name that the client
+    may see.
+    """
+    if asked.name is None:
+        return asked.topic_id != ZERO_UUID and caller.name_of(asked.topic_id) is None
+    return asked.name not in caller.topics.by_name and caller.sees_topic(asked.name)
 
 
-def _may_delete_state(
-    caller: Caller, asked: delete_topics.DeleteTopicState, names: Counter[str]
-) -> bool:
+def _may_delete(caller: Caller, asked: delete_topics.DeleteTopicState, names: Counter[str]) -> bool:
     """Return whether the handler may have it: it answers what is wrong without a right, too."""
-    if asked.name is not None:
-        has_both = asked.topic_id != ZERO_UUID
-        return has_both or names[asked.name] > 1 or _may_delete(caller, asked.name)
+    name = asked.name
+    if name is not None:
+        if asked.topic_id != ZERO_UUID or names[name] > 1:
+            return True
+        may = caller.may_topic
+        return may(Operation.DESCRIBE, name) and may(Operation.DELETE, name)
     if asked.topic_id == ZERO_UUID:
         return True
-    name = caller.name_of(asked.topic_id)
-    return name is not None and caller.may_topic(Operation.DELETE, name)
+    known = caller.name_of(asked.topic_id)
+    return known is not None and caller.may_topic(Operation.DELETE, known)
 
 
-def _not_deleted_state(
+def _not_deleted(
     caller: Caller, asked: delete_topics.DeleteTopicState
 ) -> delete_topics.DeletableTopicResult:
     if asked.name is not None:
-        return _not_deleted(asked.name, ZERO_UUID)
+        is_missing = asked.name not in caller.topics.by_name and caller.sees_topic(asked.name)
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_missing else _DENIED
+        return _refused(asked.name, ZERO_UUID, code)
     name = caller.name_of(asked.topic_id)
     if name is None:
-        code = ErrorCode.UNKNOWN_TOPIC_ID
-        return delete_topics.DeletableTopicResult(None, asked.topic_id, code, error_text(code))
-    return _not_deleted(name if caller.sees_topic(name) else None, asked.topic_id)
+        return _refused(None, asked.topic_id, ErrorCode.UNKNOWN_TOPIC_ID)
+    return _refused(name if caller.sees_topic(name) else None, asked.topic_id, _DENIED)
 
 
-def _not_deleted(name: str | None, topic_id: bytes) -> delete_topics.DeletableTopicResult:
-    return delete_topics.DeletableTopicResult(name, topic_id, _DENIED, error_text(_DENIED))
+def _refused(
+    name: str | None, topic_id: bytes, code: ErrorCode
+) -> delete_topics.DeletableTopicResult:
+    return delete_topics.DeletableTopicResult(name, topic_id, code, error_text(code))
 
 
 def guard_describe_topic_partitions(
