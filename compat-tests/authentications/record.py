@@ -1,6 +1,6 @@
 """Records what Apache Kafka answers to every case: compat-tests/expected/authentications.json.
 
-    python compat-tests/authentications/record.py
+python compat-tests/authentications/record.py
 """
 
 from __future__ import annotations
@@ -16,6 +16,17 @@ from typing import Any, Final
 
 sys.path.append(str(Path(__file__).parents[1]))
 
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._scram import (
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialAlteration,
+    UserScramCredentialUpsertion,
+)
+from harness.broker import running
+from harness.places import KAFKA_VERSION
+from harness.process import free_ports
+
 from authentications.cases import (
     AGAIN,
     DELAY_MS,
@@ -29,15 +40,6 @@ from authentications.cases import (
     settings,
 )
 from authentications.seen import CLOSED, seen
-from confluent_kafka.admin import (
-    AdminClient,
-    ScramCredentialInfo,
-    ScramMechanism,
-    UserScramCredentialUpsertion,
-)
-from harness.broker import running
-from harness.places import KAFKA_VERSION
-from harness.process import free_ports
 
 GOLDEN: Final = Path(__file__).parents[1] / "expected" / "authentications.json"
 PATIENCE_SECONDS: Final = 10.0
@@ -70,7 +72,7 @@ def add_users(bootstrap: str) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
         info = ScramCredentialInfo(mechanism, ITERATIONS)
-        changes = [
+        changes: list[UserScramCredentialAlteration] = [
             UserScramCredentialUpsertion(name, info, password.encode(), SALT)
             for name, password in USERS.items()
         ]

@@ -50,6 +50,10 @@ class ScramTable:
         """Return a user's credential."""
         return self._by_user.get(user, {}).get(mechanism)
 
+    def by_sasl_name(self, mechanism: str, user: str) -> ScramCredential | None:
+        """Return a user's credential for `SCRAM-SHA-256` or `SCRAM-SHA-512`."""
+        return self.get(user, ScramMechanism[mechanism.replace("-", "_")])
+
     def of_user(self, user: str) -> list[ScramCredential]:
         """Return a user's credentials, by the number of the mechanism."""
         return [each for _, each in sorted(self._by_user.get(user, {}).items())]
