@@ -11,12 +11,20 @@ from typing import Any, Final
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._scram import (
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialAlteration,
+    UserScramCredentialUpsertion,
+)
 from drivers.aio import Loop
 from drivers.kafka_python import kafka
 from harness.broker import running
 from harness.process import free_ports
 
 MODULE: Final = "org.apache.kafka.common.security.plain.PlainLoginModule"
+MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 PATIENCE_SECONDS: Final = 30
 PASSWORDS: Final = {"alice": 'pass word;=,"1"', "bob": "x"}
 VALUES: Final = [b"%d" % number for number in range(200)]
@@ -74,11 +82,25 @@ def servers() -> Iterator[str]:
     users = " ".join(f'user_{name}="{text}"' for name, text in quoted.items())
     settings = {
         "listeners": f"SASL_PLAINTEXT://127.0.0.1:{port}",
-        "listener.name.sasl_plaintext.sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.sasl_plaintext.sasl.enabled.mechanisms": ",".join(MECHANISMS),
         "listener.name.sasl_plaintext.plain.sasl.jaas.config": f"{MODULE} required {users};",
     }
-    with running("tidegate", settings):
+    with running("tidegate", settings) as broker:
+        add_users(broker.bootstrap)
         yield f"127.0.0.1:{port}"
+
+
+def add_users(bootstrap: str) -> None:
+    """Give every user its SCRAM credentials."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
+        info = ScramCredentialInfo(mechanism, 8192)
+        changes: list[UserScramCredentialAlteration] = [
+            UserScramCredentialUpsertion(name, info, password.encode())
+            for name, password in PASSWORDS.items()
+        ]
+        for done in admin.alter_user_scram_credentials(changes).values():
+            done.result(PATIENCE_SECONDS)
 
 
 def through_librdkafka(user: User, topic: str) -> list[bytes]:
@@ -145,7 +167,7 @@ CLIENTS = [through_librdkafka, through_kafka_python, through_aiokafka]
 
 
 @pytest.mark.parametrize("through", CLIENTS)
-@pytest.mark.parametrize("mechanism", ["PLAIN"])
+@pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_a_client_writes_and_reads(
     servers: str, mechanism: str, through: Callable[[User, str], list[bytes]]
 ) -> None:

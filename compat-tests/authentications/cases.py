@@ -242,7 +242,10 @@ def _orders() -> Iterator[Case]:
             yield Case(f"after versions {name}", (versions(), send))
     yield Case("after versions authenticate", (versions(), good))
     yield Case("versions twice", (versions(), versions()))
-    yield Case("versions 99 twice", (headed(18, 99), headed(18, 99), versions(), shake("PLAIN")))
+    yield Case(
+        "versions 99 twice",
+        (headed(18, 99, flexible=True), headed(18, 99, flexible=True), versions(), shake("PLAIN")),
+    )
     yield Case("versions of a bad name", (versions(3, "a b"), versions(), shake("PLAIN"), good))
     yield Case("versions of no release", (versions(3, "a", ""), versions(3, "", "1")))
     for version in range(5):
@@ -252,7 +255,7 @@ def _orders() -> Iterator[Case]:
         "metadata of a topic": request("Metadata", 12, named),
         "versions": versions(),
         "versions 0": versions(0),
-        "versions 99": headed(18, 99),
+        "versions 99": headed(18, 99, flexible=True),
         "handshake": shake("PLAIN"),
         "handshake 0": shake("PLAIN", 0),
         "unknown-api": headed(999, 0),
@@ -271,12 +274,24 @@ def _orders() -> Iterator[Case]:
 
 
 def _handshakes() -> Iterator[Case]:
-    for name in ("", "GSSAPI", "plain", "PLAIN ", "SCRAM-SHA-1", "SCRAM-SHA-256-PLUS", "OAUTHBEARER",
-                 "EXTERNAL", "ANONYMOUS", "x" * 300):  # fmt: skip
+    for name in _NOT_OFFERED:
         for version in (0, 1):
-            yield Case(
-                f"mechanism {name[:20]!r} v{version}", (shake(name, version), shake("PLAIN"))
-            )
+            steps = shake(name, version), shake("PLAIN")
+            yield Case(f"mechanism {name[:20]!r} v{version}", steps)
+
+
+_NOT_OFFERED: Final = (
+    "",
+    "GSSAPI",
+    "plain",
+    "PLAIN ",
+    "SCRAM-SHA-1",
+    "SCRAM-SHA-256-PLUS",
+    "OAUTHBEARER",
+    "EXTERNAL",
+    "ANONYMOUS",
+    "x" * 300,
+)
 
 
 def _plain() -> Iterator[Case]:

@@ -16,10 +16,11 @@ from typing import Any, Final
 
 sys.path.append(str(Path(__file__).parents[1]))
 
-from confluent_kafka.admin import (
-    AdminClient,
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._scram import (
     ScramCredentialInfo,
     ScramMechanism,
+    UserScramCredentialAlteration,
     UserScramCredentialUpsertion,
 )
 from harness.broker import running
@@ -71,7 +72,7 @@ def add_users(bootstrap: str) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
         info = ScramCredentialInfo(mechanism, ITERATIONS)
-        changes = [
+        changes: list[UserScramCredentialAlteration] = [
             UserScramCredentialUpsertion(name, info, password.encode(), SALT)
             for name, password in USERS.items()
         ]

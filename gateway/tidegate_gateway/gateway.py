@@ -416,7 +416,7 @@ class Gateway:
         return SaslGates(
             self.settings,
             [each.listener for each in self.identity.endpoints],
-            Credentials(lambda _mechanism, _user: None, environment.random_bytes, secret),
+            Credentials(state.scram.by_sasl_name, environment.random_bytes, secret),
             self._dispatcher,
             self._limits,
             self.counters.count,

@@ -29,6 +29,7 @@ from .requests.cluster.describe_cluster import DescribeClusterHandler
 from .requests.cluster.describe_quorum import DescribeQuorumHandler
 from .requests.cluster.metadata import MetadataHandler
 from .requests.cluster.sasl import LateSaslAuthenticate, LateSaslHandshake
+from .requests.cluster.scram import AlterUserScramCredentials, DescribeUserScramCredentials
 from .requests.cluster.update_features import UpdateFeaturesHandler
 from .requests.configs.alter_configs import AlterConfigsHandler
 from .requests.configs.describe_configs import DescribeConfigsHandler
@@ -239,6 +240,8 @@ def _admin_handlers(
         DescribeQuorumHandler(coordinator, view),
         UpdateFeaturesHandler(coordinator),
         DescribeProducersHandler(coordinator),
+        DescribeUserScramCredentials(coordinator),
+        AlterUserScramCredentials(coordinator),
         LateSaslHandshake(),
         LateSaslAuthenticate(),
         DescribeAclsHandler(coordinator, has_authorizer),

@@ -24,7 +24,8 @@ ANNOUNCED = """
     ListPartitionReassignments 0-0 DescribeQuorum 0-2 UpdateFeatures 0-2 DescribeAcls 1-3
     CreateAcls 1-3 DeleteAcls 1-3 DescribeProducers 0-0 AddPartitionsToTxn 0-5 AddOffsetsToTxn 0-4
     EndTxn 0-5 TxnOffsetCommit 0-5 WriteTxnMarkers 1-2 DescribeTransactions 0-0 ListTransactions 0-2
-    SaslHandshake 0-1 SaslAuthenticate 0-2
+    SaslHandshake 0-1 SaslAuthenticate 0-2 DescribeUserScramCredentials 0-0
+    AlterUserScramCredentials 0-0
 """
 
 

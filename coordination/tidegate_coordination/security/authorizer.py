@@ -14,7 +14,7 @@ than it says.
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, TypeAlias
 
 from .acls import ANY_NAME, EVERYONE, Acl, Operation, PatternType, Permission
@@ -80,25 +80,39 @@ class _Patterns:
             self.lengths.remove(length)
             del self._counts[length]
 
-    def of(self, name: str) -> int:
-        """Return the numbers of the patterns that stand for a name, joined by "or".
+    def of_literals(self, name: str) -> int:
+        """Return the numbers of the literal patterns that stand for a name, joined by "or".
 
-        Kafka's scan passes over the literal pattern of all names for a name that begins with it.
+        Kafka's scan passes over the pattern of all names for a name that begins with it.
         """
         literals = self.literals
         found = literals.get(name, 0)
         if name[:1] != ANY_NAME:
             found |= literals.get(ANY_NAME, 0)
-        return found | self.of_prefixes(name)
+        return found
 
-    def of_prefixes(self, name: str) -> int:
-        """Return the numbers of the prefixes of a name, joined by "or"."""
-        found, prefixes, size = 0, self.prefixes, len(name)
+    def prefixes_of(self, name: str) -> list[str]:
+        """Return the prefixes that the name begins with."""
+        found: list[str] = []
+        prefixes, size = self.prefixes, len(name)
         for length in self.lengths:
             if length > size:
                 break
-            found |= prefixes.get(name[:length], 0)
+            prefix = name[:length]
+            if prefix in prefixes:
+                found.append(prefix)
         return found
+
+    def of_prefixes(self, names: Iterable[str]) -> int:
+        """Return the numbers of these prefixes, joined by "or"."""
+        found, prefixes = 0, self.prefixes
+        for each in names:
+            found |= prefixes.get(each, 0)
+        return found
+
+    def of(self, name: str) -> int:
+        """Return the numbers of all patterns that stand for a name, joined by "or"."""
+        return self.of_literals(name) | self.of_prefixes(self.prefixes_of(name))
 
 
 class AclIndex:
@@ -138,15 +152,16 @@ class AclIndex:
 
         principal: `type:name`.
         """
-        found = 0
-        for patterns in self._groups(principal, host, resource_type):
-            found |= patterns.of(name)
+        anybodys = self._anybodys.get(resource_type)
+        if anybodys is None:
+            return None
+        groups = list(self._groups(principal, host, resource_type))
+        found = _joined(groups, anybodys, name)
         if found & _DENYING[operation]:
             return False
         if found & _ALLOWING[operation]:
             return True
-        anybodys = self._anybodys.get(resource_type)
-        return False if anybodys is not None and anybodys.of(name) else None
+        return False if found or anybodys.of(name) else None
 
     def may_any(self, principal: str, host: str, operation: int, resource_type: int) -> bool:
         """Return whether the ACLs allow it for a resource that may exist (KIP-679).
@@ -177,9 +192,23 @@ class AclIndex:
                     yield patterns
 
 
+def _joined(groups: list[_Patterns], anybodys: _Patterns, name: str) -> int:
+    """Return the numbers of all patterns of the groups that stand for a name, joined by "or"."""
+    found = 0
+    if sum(len(each.lengths) for each in groups) <= len(anybodys.lengths):
+        for each in groups:
+            found |= each.of(name)
+        return found
+    prefixes = anybodys.prefixes_of(name)  # once instead of in each group
+    for each in groups:
+        found |= each.of_literals(name) | each.of_prefixes(prefixes)
+    return found
+
+
 def _is_denied(groups: list[_Patterns], name: str, denied: int, *, is_literal: bool) -> bool:
     return any(
-        each.of_prefixes(name) & denied or (is_literal and each.literals.get(name, 0) & denied)
+        each.of_prefixes(each.prefixes_of(name)) & denied
+        or (is_literal and each.literals.get(name, 0) & denied)
         for each in groups
     )
 

@@ -11,7 +11,7 @@ from ..events.security import AclsChanged
 from ..security.acls import ANY_NAME, Acl, AclFilter, PatternType
 from ..security.authorizer import AclIndex
 from .broken import expect
-from .frozen import FrozenRows
+from .frozen import FrozenRows, frozen_values
 
 
 class AclTable:
@@ -78,19 +78,10 @@ class AclTable:
         self.index.remove(acl)
 
     def frozen(self) -> FrozenRows[Acl]:
-        """Return the present rows, to be encoded later.  An ACL never changes."""
-        return FrozenRows("acls", list(self._rows), _encoded, was_here=_never)
+        """Return the present rows, to be encoded later."""
+        return frozen_values("acls", self._rows)
 
     def decode(self, rows: Iterable[Any]) -> None:
         """Add the rows of a piece of a snapshot."""
         for acl in msgspec.convert(rows, list[Acl]):
             self._add(acl)
-
-
-def _encoded(acl: Acl) -> Acl:
-    return acl
-
-
-def _never(_: Acl) -> bool:
-    """Say that no row has to be kept before it changes: the copied list holds it."""
-    return False

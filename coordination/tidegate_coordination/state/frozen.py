@@ -77,6 +77,20 @@ class FrozenRows(Generic[Key]):
         return kept if kept is not None else _encode(self._live_row(key))
 
 
+def frozen_values(name: str, values: Iterable[Key]) -> FrozenRows[Key]:
+    """Return the rows of a table whose rows are values: another row replaces one that changes."""
+    return FrozenRows(name, list(values), _itself, was_here=_never)
+
+
+def _itself(value: object) -> object:
+    return value
+
+
+def _never(_: object) -> bool:
+    """Say that no row has to be kept before it changes: the copied list holds it."""
+    return False
+
+
 class FrozenState:
     """The result of ClusterState.frozen(); `position`: of the last entry that it includes.
 

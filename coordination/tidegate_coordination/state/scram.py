@@ -10,7 +10,7 @@ import msgspec
 
 from ..events.security import ScramCredentialRemoved, ScramCredentialSet
 from .broken import expect
-from .frozen import FrozenRows
+from .frozen import FrozenRows, frozen_values
 
 
 class ScramMechanism(IntEnum):
@@ -49,6 +49,10 @@ class ScramTable:
     def get(self, user: str, mechanism: int) -> ScramCredential | None:
         """Return a user's credential."""
         return self._by_user.get(user, {}).get(mechanism)
+
+    def by_sasl_name(self, mechanism: str, user: str) -> ScramCredential | None:
+        """Return a user's credential for `SCRAM-SHA-256` or `SCRAM-SHA-512`."""
+        return self.get(user, ScramMechanism[mechanism.replace("-", "_")])
 
     def of_user(self, user: str) -> list[ScramCredential]:
         """Return a user's credentials, by the number of the mechanism."""
@@ -91,19 +95,10 @@ class ScramTable:
             yield from self.of_user(user)
 
     def frozen(self) -> FrozenRows[ScramCredential]:
-        """Return the present rows, to be encoded later.  A replaced one is another value."""
-        return FrozenRows("scram", list(self._rows()), _encoded, was_here=_never)
+        """Return the present rows, to be encoded later."""
+        return frozen_values("scram", self._rows())
 
     def decode(self, rows: Iterable[Any]) -> None:
         """Add the rows of a piece of a snapshot."""
         for each in msgspec.convert(rows, list[ScramCredential]):
             self._set(each)
-
-
-def _encoded(credential: ScramCredential) -> ScramCredential:
-    return credential
-
-
-def _never(_: ScramCredential) -> bool:
-    """Say that no row has to be kept before it changes: the copied list holds it."""
-    return False

@@ -5,14 +5,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from functools import reduce
-from operator import or_
-
 import pytest
 
 from tidegate_coordination.security import authorizer as module
-from tidegate_coordination.security.acls import Operation
+from tidegate_coordination.security.acls import Acl, Operation
 from tidegate_fuzz.authorizer import naive
 from tidegate_fuzz.authorizer.checking import QUESTIONS, answers, differences
 from tidegate_fuzz.authorizer.drawing import draw
@@ -60,37 +56,42 @@ def test_planted_mistakes_are_found(
     assert any(differences(SEEDS))
 
 
-def _joined(bits: Iterable[int]) -> int:
-    return reduce(or_, bits, 0)
-
-
-def _any_length(patterns: module._Patterns, name: str) -> int:
+def _any_length(patterns: module._Patterns, name: str) -> list[str]:
     """Takes a prefix that is longer than the name for one of the name."""
-    found = patterns.prefixes.items()
-    return _joined(bits for each, bits in found if name.startswith(each[: len(name)]))
+    return [each for each in patterns.prefixes if name.startswith(each[: len(name)])]
 
 
-def _whole_names(patterns: module._Patterns, name: str) -> int:
+def _whole_names(patterns: module._Patterns, name: str) -> list[str]:
     """Looks at no prefix that is the whole name."""
-    found = patterns.prefixes.items()
-    return _joined(bits for each, bits in found if name.startswith(each) and each != name)
+    return [each for each in patterns.prefixes if name.startswith(each) and each != name]
 
 
 @pytest.mark.parametrize("mistake", [_any_length, _whole_names])
 def test_planted_mistakes_with_prefixes_are_found(
     monkeypatch: pytest.MonkeyPatch, mistake: object
 ) -> None:
-    monkeypatch.setattr(module._Patterns, "of_prefixes", mistake)
+    monkeypatch.setattr(module._Patterns, "prefixes_of", mistake)
     assert any(differences(SEEDS))
 
 
 def test_a_planted_wildcard_for_every_name_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Kafka passes over it for names that begin with `*`."""
 
-    def of(patterns: module._Patterns, name: str) -> int:
-        literals = patterns.literals
-        found = literals.get(name, 0) | literals.get("*", 0)
-        return found | patterns.of_prefixes(name)
+    def of_literals(patterns: module._Patterns, name: str) -> int:
+        return patterns.literals.get(name, 0) | patterns.literals.get("*", 0)
 
-    monkeypatch.setattr(module._Patterns, "of", of)
+    monkeypatch.setattr(module._Patterns, "of_literals", of_literals)
+    assert any(differences(SEEDS))
+
+
+def test_a_planted_prefix_that_stays_after_its_acl_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The bits of a removed ACL are not taken away."""
+    change = module._Patterns.change
+
+    def only_adds(patterns: module._Patterns, acl: Acl, by: int) -> bool:
+        return change(patterns, acl, by) if by > 0 else True
+
+    monkeypatch.setattr(module._Patterns, "change", only_adds)
     assert any(differences(SEEDS))

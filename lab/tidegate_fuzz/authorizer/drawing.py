@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 from typing import Final, NamedTuple
 
@@ -70,7 +71,7 @@ def draw(seed: int, questions: int) -> Case:
 
 
 def _acl(
-    rng: Random, types: list[ResourceType], operations: tuple[Operation, ...], denied: float
+    rng: Random, types: Sequence[ResourceType], operations: Sequence[Operation], denied: float
 ) -> Acl:
     return Acl(
         rng.choice(types),
@@ -84,7 +85,7 @@ def _acl(
 
 
 def _question(
-    rng: Random, types: list[ResourceType], operations: tuple[Operation, ...]
+    rng: Random, types: Sequence[ResourceType], operations: Sequence[Operation]
 ) -> Question:
     name = None if rng.random() < 0.3 else rng.choice(_NAMES)
     return Question(

@@ -5,8 +5,9 @@ know that answer: MirrorMaker 2 continues without ACLs, but logs an error at eve
 is missing.  Callers who may not ask are refused before, by dispatch.
 
 Differs from Kafka: a request with a number 0 (UNKNOWN), for which Kafka closes the connection, gets
-INVALID_REQUEST.  A long request changes ACLs in several entries of the log; if it fails in between,
-a part has changed, and it can be repeated.
+INVALID_REQUEST.  So does an ACL with a number of ANY or MATCH, for which Kafka answers
+UNKNOWN_SERVER_ERROR to all of its request.  A long request changes ACLs in several entries of the
+log; if it fails in between, a part has changed, and it can be repeated.
 """
 
 from __future__ import annotations
@@ -115,15 +116,9 @@ class CreateAclsHandler:
             refused = AclCreationResult(_DISABLED, _NO_AUTHORIZER)
             return CreateAclsResponse(results=[refused] * len(request.creations))
         acls = [acl_of(each) for each in request.creations]
-        texts = [misfit(each) for each in acls]
-        valid = [each for each, text in zip(acls, texts, strict=True) if not text]
-        added = await self._add(list(dict.fromkeys(valid)))
-        return CreateAclsResponse(
-            results=[
-                AclCreationResult(ErrorCode.INVALID_REQUEST, text) if text else added[each]
-                for each, text in zip(acls, texts, strict=True)
-            ]
-        )
+        results = await _misfits(acls)
+        results |= await self._add([each for each in dict.fromkeys(acls) if each not in results])
+        return CreateAclsResponse(results=[results[each] for each in acls])
 
     async def _add(self, acls: Sequence[Acl]) -> dict[Acl, AclCreationResult]:
         present = self.coordinator.state.acls
@@ -142,6 +137,17 @@ class CreateAclsHandler:
             text = f"It was not added: {failure}"
             return AclCreationResult(ErrorCode.UNKNOWN_SERVER_ERROR, text)
         return AclCreationResult(*error_of(refusal)) if refusal else AclCreationResult()
+
+
+async def _misfits(acls: Sequence[Acl]) -> dict[Acl, AclCreationResult]:
+    """Return the results of those that cannot be, in turns."""
+    results: dict[Acl, AclCreationResult] = {}
+    for number, each in enumerate(acls):
+        if text := misfit(each):
+            results[each] = AclCreationResult(ErrorCode.INVALID_REQUEST, text)
+        if number % _ROWS_A_TURN == 0:
+            await trio.lowlevel.checkpoint()
+    return results
 
 
 @dataclass(frozen=True, slots=True)

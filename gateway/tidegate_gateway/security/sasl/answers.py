@@ -38,7 +38,10 @@ def too_early_answer(header: RequestHeader, body: memoryview) -> bytes | None:
     """
     code, version = ErrorCode.ILLEGAL_SASL_STATE, header.api_version
     facts = APIS.get(header.api_key)
-    if facts is None or not facts.min_version <= version <= facts.max_version:
+    is_served = facts is not None and facts.min_version <= version <= facts.max_version
+    if header.api_key == ApiKey.API_VERSIONS and not is_served:
+        header = header._replace(api_version=0)
+    elif not is_served:
         return None
     match header.api_key:
         case ApiKey.API_VERSIONS:

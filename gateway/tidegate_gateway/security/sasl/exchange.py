@@ -146,9 +146,7 @@ class Exchange:
             case ApiKey.SASL_HANDSHAKE:
                 return self._handshake(header, body)
             case key:
-                if key not in KAFKAS_KEYS:
-                    raise RemoteProtocolError(f"unknown API key {key}")
-                return Verdict(end=End.LATE, why=f"{_name(key)} before authentication")
+                return Verdict(end=End.NOW, why=f"{_name(key)} before authentication")
 
     def _versions(self, version: int, body: memoryview) -> Verdict:
         if self._state is not _State.VERSIONS_OR_HANDSHAKE:
@@ -162,9 +160,11 @@ class Exchange:
 
     def _handshake(self, header: RequestHeader, body: memoryview) -> Verdict:
         wanted = sasl_handshake.decode_request(body, header.api_version).mechanism
-        self._has_headers = self._has_headers or header.api_version > 0
+        self._has_headers = header.api_version > 0
         offered = list(self._mechanisms)
         mechanism = self._mechanisms.get(wanted)
+        if mechanism is None and self.is_again:
+            return Verdict(end=End.NOW, why=f"it comes back with mechanism {wanted[:50]!r}")
         if mechanism is None:
             code = ErrorCode.UNSUPPORTED_SASL_MECHANISM
             answer = handshake_answer(header, code, offered)

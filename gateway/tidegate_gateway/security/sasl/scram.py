@@ -16,8 +16,8 @@ import hmac
 import re
 from base64 import b64decode, b64encode
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, Protocol
 
 from .mechanism import InvalidCredentials, Refused
 
@@ -32,7 +32,7 @@ _BASE64: Final = r"(?:[a-zA-Z0-9/+]{4})*(?:[a-zA-Z0-9/+]{3}=|[a-zA-Z0-9/+]{2}==)
 _EXTENSIONS: Final = rf"(?:,[A-Za-z]+={_VALUE})*"
 _FIRST: Final = re.compile(
     rf"n,(?:a=(?P<authzid>{_NAME}))?,"
-    rf"(?P<bare>(?:m={_VALUE},)?n=(?P<name>{_NAME}),r=(?P<nonce>{_PRINTABLE})"
+    rf"(?:m={_VALUE},)?(?P<bare>n=(?P<name>{_NAME}),r=(?P<nonce>{_PRINTABLE})"
     rf"(?P<extensions>{_EXTENSIONS}))",
     re.DOTALL,
 )
@@ -47,36 +47,40 @@ _SALT_BITS: Final = 130
 _DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
-@dataclass(frozen=True, slots=True)
-class ScramCredential:
+class Credential(Protocol):
     """What the cluster keeps of a user's password for one mechanism."""
+
+    @property
+    def salt(self) -> bytes: ...
+    @property
+    def iterations(self) -> int: ...
+    @property
+    def stored_key(self) -> bytes: ...
+    @property
+    def server_key(self) -> bytes: ...
+
+
+@dataclass(frozen=True, slots=True)
+class MadeUp:
+    """The credential of a user that does not exist."""
 
     salt: bytes
     iterations: int
-    stored_key: bytes = field(repr=False)
-    server_key: bytes = field(repr=False)
+    stored_key: bytes
+    server_key: bytes
 
 
-Lookup = Callable[[str, str], ScramCredential | None]
+Lookup = Callable[[str, str], Credential | None]
 """(mechanism, user) -> the credential; None if there is none."""
 
 
-def credential_of(mechanism: str, password: str, salt: bytes, iterations: int) -> ScramCredential:
-    """Compute the credential of a password.  It takes milliseconds: not for an event loop."""
-    name = HASHES[mechanism]
-    salted = hashlib.pbkdf2_hmac(name, password.encode(), salt, iterations)
-    client_key = hmac.digest(salted, b"Client Key", name)
-    stored_key = hashlib.new(name, client_key).digest()
-    return ScramCredential(salt, iterations, stored_key, hmac.digest(salted, b"Server Key", name))
-
-
-def made_up(mechanism: str, user: str, secret: bytes) -> ScramCredential:
+def made_up(mechanism: str, user: str, secret: bytes) -> MadeUp:
     """Return what a client gets for a user that does not exist: no password fits it."""
     name = HASHES[mechanism]
     seed = hmac.digest(secret, f"{mechanism}\0{user}".encode(), "sha512")
     number = int.from_bytes(seed, "big") & ((1 << _SALT_BITS) - 1)
     size = hashlib.new(name).digest_size
-    return ScramCredential(_base36(number).encode(), MIN_ITERATIONS, bytes(size), bytes(size))
+    return MadeUp(_base36(number).encode(), MIN_ITERATIONS, bytes(size), bytes(size))
 
 
 def _base36(number: int) -> str:
@@ -104,7 +108,7 @@ class ScramConversation:
         self._secret = secret
         self._name = ""
         self._first_bare = self._server_first = self._nonce = ""
-        self._credential: ScramCredential | None = None
+        self._credential: Credential | None = None
         self._is_known = False
 
     def step(self, token: bytes) -> bytes:

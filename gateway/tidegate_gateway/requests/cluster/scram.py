@@ -1,0 +1,184 @@
+"""DescribeUserScramCredentials and AlterUserScramCredentials: version 0 (KIP-554).
+
+The client computes the salted password; here come two HMACs of it, and only their results are kept.
+A request names a user once; its texts are Kafka's (ScramControlManager, ScramImage).
+
+Differs from Kafka: a user cannot be called `*`, since User:* stands for all users in ACLs; keys and
+salts have a greatest length.  A long request changes credentials in several entries of the log; if
+it fails in between, a part has changed, and it can be repeated.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import ClassVar, Final, NamedTuple
+
+from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_coordination.rules.parts import parts
+from tidegate_coordination.rules.scram import (
+    AlterScramCredentials,
+    ScramDeletion,
+    ScramRefusal,
+    size_bytes,
+)
+from tidegate_coordination.state.scram import ScramCredential, ScramMechanism
+from tidegate_protocol.apis import ApiKey
+from tidegate_protocol.error_codes import ErrorCode
+from tidegate_protocol.messages import alter_user_scram_credentials as alter
+from tidegate_protocol.messages import describe_user_scram_credentials as describe
+
+from ...network.call import Call
+from ...security.sasl.exchange import ILLEGAL_USERS
+from ...security.sasl.scram import HASHES, MIN_ITERATIONS
+
+MAX_ITERATIONS: Final = 16384
+_KNOWN: Final = frozenset(ScramMechanism)
+
+Change = ScramCredential | ScramDeletion
+Row = alter.ScramCredentialDeletion | alter.ScramCredentialUpsertion
+
+
+class Problem(NamedTuple):
+    """Why nothing changes for a user."""
+
+    code: ErrorCode
+    text: str
+
+
+_TWICE: Final = Problem(
+    ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request"
+)
+_NO_NAME: Final = Problem(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
+_ALL_USERS: Final = Problem(ErrorCode.UNACCEPTABLE_CREDENTIAL, "A user cannot be called *")
+_NO_MECHANISM: Final = Problem(ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism")
+_TOO_FEW: Final = Problem(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
+_TOO_MANY: Final = Problem(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations")
+_OF_REFUSALS: Final = {
+    ScramRefusal.NOT_YET: Problem(
+        ErrorCode.UNSUPPORTED_VERSION, "The current metadata.version does not support SCRAM"
+    ),
+    ScramRefusal.NOT_FOUND: Problem(
+        ErrorCode.RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist"
+    ),
+    ScramRefusal.IMPOSSIBLE: Problem(
+        ErrorCode.UNACCEPTABLE_CREDENTIAL, "The salt or the salted password is too long"
+    ),
+    ScramRefusal.TOO_LARGE: Problem(ErrorCode.POLICY_VIOLATION, "Too many changes at once"),
+}
+
+
+def credential_from(row: alter.ScramCredentialUpsertion) -> ScramCredential:
+    """Return what is kept of an upsertion of a known mechanism."""
+    hash_name = HASHES[ScramMechanism(row.mechanism).sasl_name]
+    client_key = hmac.digest(row.salted_password, b"Client Key", hash_name)
+    stored_key = hashlib.new(hash_name, client_key).digest()
+    server_key = hmac.digest(row.salted_password, b"Server Key", hash_name)
+    keys = row.salt, stored_key, server_key
+    return ScramCredential(row.name, row.mechanism, *keys, row.iterations)
+
+
+def _problem_of(row: Row) -> Problem | None:
+    if not row.name:
+        return _NO_NAME
+    if row.mechanism not in _KNOWN:
+        return _NO_MECHANISM
+    if isinstance(row, alter.ScramCredentialDeletion):
+        return None
+    if row.name in ILLEGAL_USERS:
+        return _ALL_USERS
+    if row.iterations < MIN_ITERATIONS:
+        return _TOO_FEW
+    return _TOO_MANY if row.iterations > MAX_ITERATIONS else None
+
+
+@dataclass(frozen=True, slots=True)
+class AlterUserScramCredentials:
+    """See the module's head."""
+
+    coordinator: Coordinator
+    api_key: ClassVar[int] = ApiKey.ALTER_USER_SCRAM_CREDENTIALS
+    messages: ClassVar[ModuleType] = alter
+
+    async def handle(
+        self, call: Call, request: alter.AlterUserScramCredentialsRequest
+    ) -> alter.AlterUserScramCredentialsResponse:
+        """Answer user by user."""
+        problems: dict[str, Problem | None] = {}
+        wanted: dict[str, Change] = {}
+        rows: list[Row] = [*request.deletions, *request.upsertions]
+        for row in rows:
+            is_again = row.name in problems
+            if is_again and problems[row.name] is not None:
+                continue
+            problems[row.name] = found = _TWICE if is_again else _problem_of(row)
+            if found is not None:
+                wanted.pop(row.name, None)
+            elif isinstance(row, alter.ScramCredentialUpsertion):
+                wanted[row.name] = credential_from(row)
+            else:
+                wanted[row.name] = ScramDeletion(row.name, row.mechanism)
+        for part in parts(list(wanted.values()), size_bytes):
+            problems |= await self._propose(part)
+        return alter.AlterUserScramCredentialsResponse(
+            results=[_result(user, each) for user, each in problems.items()]
+        )
+
+    async def _propose(self, part: Sequence[Change]) -> dict[str, Problem | None]:
+        new = [each for each in part if isinstance(each, ScramCredential)]
+        old = [each for each in part if isinstance(each, ScramDeletion)]
+        refusals = await self.coordinator.propose(AlterScramCredentials(new, old))
+        users = [each.user for each in old] + [each.user for each in new]
+        return {
+            user: None if refusal is None else _OF_REFUSALS[refusal]
+            for user, refusal in zip(users, refusals, strict=True)
+        }
+
+
+def _result(user: str, problem: Problem | None) -> alter.AlterUserScramCredentialsResult:
+    if problem is None:
+        return alter.AlterUserScramCredentialsResult(user, ErrorCode.NONE, None)
+    return alter.AlterUserScramCredentialsResult(user, problem.code, problem.text)
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeUserScramCredentials:
+    """Shows mechanisms and iterations; neither salts nor keys."""
+
+    coordinator: Coordinator
+    api_key: ClassVar[int] = ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS
+    messages: ClassVar[ModuleType] = describe
+
+    async def handle(
+        self, call: Call, request: describe.DescribeUserScramCredentialsRequest
+    ) -> describe.DescribeUserScramCredentialsResponse:
+        """Answer user by user; without names, all users."""
+        await self.coordinator.catch_up()
+        asked = [each.name for each in request.users or ()]
+        names = asked or self.coordinator.state.scram.users
+        counts = dict.fromkeys(names, 0)
+        for name in names:
+            counts[name] += 1
+        return describe.DescribeUserScramCredentialsResponse(
+            error_message=None,
+            results=[self._result(name, count) for name, count in counts.items()],
+        )
+
+    def _result(self, user: str, count: int) -> describe.DescribeUserScramCredentialsResult:
+        found = self.coordinator.state.scram.of_user(user)
+        if count > 1:
+            code = ErrorCode.DUPLICATE_RESOURCE
+            text = (
+                "Cannot describe SCRAM credentials for the same user twice in a single request:"
+                f" {user}"
+            )
+        elif not found:
+            code = ErrorCode.RESOURCE_NOT_FOUND
+            text = f"Attempt to describe a user credential that does not exist: {user}"
+        else:
+            infos = [describe.CredentialInfo(each.mechanism, each.iterations) for each in found]
+            return describe.DescribeUserScramCredentialsResult(user, ErrorCode.NONE, None, infos)
+        return describe.DescribeUserScramCredentialsResult(user, code, text[:1000])
