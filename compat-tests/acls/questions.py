@@ -16,6 +16,7 @@ from tidegate_protocol.messages import add_partitions_to_txn as apt
 from tidegate_protocol.messages import alter_configs as ac
 from tidegate_protocol.messages import alter_partition_reassignments as apr
 from tidegate_protocol.messages import alter_replica_log_dirs as ald
+from tidegate_protocol.messages import alter_user_scram_credentials as aus
 from tidegate_protocol.messages import create_acls as ca
 from tidegate_protocol.messages import create_partitions as cp
 from tidegate_protocol.messages import create_topics as ct
@@ -32,6 +33,7 @@ from tidegate_protocol.messages import describe_producers as sp
 from tidegate_protocol.messages import describe_quorum as sq
 from tidegate_protocol.messages import describe_topic_partitions as stp
 from tidegate_protocol.messages import describe_transactions as st
+from tidegate_protocol.messages import describe_user_scram_credentials as sus
 from tidegate_protocol.messages import elect_leaders as el
 from tidegate_protocol.messages import end_txn as et
 from tidegate_protocol.messages import fetch as fe
@@ -395,6 +397,12 @@ _MAKERS: Final[dict[ApiKey, _Make]] = {
                 )
             ]
         )
+    ),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _one(
+        lambda: sus.DescribeUserScramCredentialsRequest([sus.UserName("nobody")])
+    ),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _one(
+        lambda: aus.AlterUserScramCredentialsRequest([aus.ScramCredentialDeletion("nobody", 1)])
     ),
     ApiKey.UPDATE_FEATURES: lambda version, _: [
         (

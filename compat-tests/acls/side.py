@@ -52,6 +52,7 @@ def settings(port: int, users: Iterable[Principal]) -> dict[str, str]:
         "super.users": f"User:{ADMIN};User:ANONYMOUS",
         "allow.everyone.if.no.acl.found": "false",
         "auto.create.topics.enable": "false",
+        "log.retention.ms": "-1",  # the records' time stamps are old
         "offsets.topic.num.partitions": "8",
         "transaction.state.log.num.partitions": "8",
     }

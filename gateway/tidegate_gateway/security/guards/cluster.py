@@ -9,12 +9,14 @@ from tidegate_protocol.error_codes import ErrorCode, error_text
 from tidegate_protocol.messages import (
     alter_partition_reassignments,
     alter_replica_log_dirs,
+    alter_user_scram_credentials,
     create_acls,
     delete_acls,
     describe_acls,
     describe_cluster,
     describe_log_dirs,
     describe_quorum,
+    describe_user_scram_credentials,
     elect_leaders,
     list_config_resources,
     list_partition_reassignments,
@@ -138,6 +140,27 @@ def _no_resources(
     return list_config_resources.ListConfigResourcesResponse(error_code=_DENIED)
 
 
+def _no_credentials_shown(
+    request: describe_user_scram_credentials.DescribeUserScramCredentialsRequest, _version: int
+) -> describe_user_scram_credentials.DescribeUserScramCredentialsResponse:
+    answer_of = describe_user_scram_credentials.DescribeUserScramCredentialsResult
+    return describe_user_scram_credentials.DescribeUserScramCredentialsResponse(
+        error_code=_DENIED,
+        error_message=_TEXT,
+        results=[answer_of("", _DENIED, _TEXT) for _ in request.users or ()],
+    )
+
+
+def _no_credentials_altered(
+    request: alter_user_scram_credentials.AlterUserScramCredentialsRequest, _version: int
+) -> alter_user_scram_credentials.AlterUserScramCredentialsResponse:
+    users = dict.fromkeys(each.name for each in (*request.deletions, *request.upsertions))
+    answer_of = alter_user_scram_credentials.AlterUserScramCredentialsResult
+    return alter_user_scram_credentials.AlterUserScramCredentialsResponse(
+        results=[answer_of(each, _DENIED, _TEXT) for each in users]
+    )
+
+
 guard_describe_acls: Final = whole(Operation.DESCRIBE, _no_acls_shown)
 guard_create_acls: Final = whole(Operation.ALTER, _no_acls_created)
 guard_delete_acls: Final = whole(Operation.ALTER, _no_acls_deleted)
@@ -149,3 +172,5 @@ guard_list_partition_reassignments: Final = whole(Operation.DESCRIBE, _no_reassi
 guard_describe_quorum: Final = whole(Operation.DESCRIBE, _no_quorum)
 guard_update_features: Final = whole(Operation.ALTER, _no_features)
 guard_list_config_resources: Final = whole(Operation.DESCRIBE_CONFIGS, _no_resources)
+guard_describe_user_scram_credentials: Final = whole(Operation.DESCRIBE, _no_credentials_shown)
+guard_alter_user_scram_credentials: Final = whole(Operation.ALTER, _no_credentials_altered)
