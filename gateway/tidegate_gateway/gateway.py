@@ -130,7 +130,7 @@ class Gateway:
         self._build_keepers()
         self._build_view()
         self._dispatcher = self._make_dispatcher()
-        self._gates = self._make_gates()
+        self.gates = self._make_gates()
         self.peer_service = PeerService(
             coordinator, environment.log, settings.text("peer.token"), self.lender
         )
@@ -417,7 +417,7 @@ class Gateway:
                 return
             source = named
         peer = Peer(*source, listener, origin=self.zones.origin_of(listener, source[0]))
-        handler, limits, ready_seconds = self._gates.of(listener)
+        handler, limits, ready_seconds = self.gates.of(listener)
         connection = Connection(
             transport,
             peer,

@@ -24,6 +24,7 @@ from tests.worlds.wire_client import (
     request_frame,
     wire_world,
 )
+from tidegate_gateway.admin.metrics import gateway_metrics
 from tidegate_protocol.messages import api_versions as av
 from tidegate_protocol.messages import create_topics as ct
 from tidegate_protocol.messages import fetch as fe
@@ -185,3 +186,51 @@ async def test_whoever_does_not_authenticate_in_time_is_closed(
         with pytest.raises(Closed):
             await client.receive()
         assert trio.current_time() - begun == pytest.approx(10, abs=1.1)
+
+
+async def test_what_happened_is_counted_by_listener(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with sasl_world(connections_max_reauth_ms="5000") as world:
+        client, other = world.connect(), world.connect()
+        await log_in(client)
+        await log_in(client)
+        await handshake(other)
+        await authenticate(other, plain_token("alice", "guess"))
+        await trio.sleep(6)
+        with pytest.raises(Closed):
+            await client.call("Metadata", 12, METADATA)
+        tally = world.gateway.gates.tally
+        assert (tally.succeeded, tally.failed, tally.expired) == (
+            {LISTENER: 2},
+            {LISTENER: 1},
+            {LISTENER: 1},
+        )
+        page = gateway_metrics(world.gateway)
+        found = {each.name: each.samples for each in page}
+        [failed] = found["kafka_server_socket_server_metrics_failed_authentication"]
+        assert (failed.labels, failed.value) == ({"listener": LISTENER}, 1)
+
+
+async def test_requests_that_came_before_the_end_are_answered_after_it(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with sasl_world(connections_max_reauth_ms="5000") as world:
+        client = world.connect()
+        await log_in(client)
+        topic = ct.CreatableTopic("t", 1, 1)
+        await client.call("CreateTopics", 7, ct.CreateTopicsRequest([topic], 1000))
+        asked = [fe.FetchTopic(topic="t", partitions=[fe.FetchPartition(0)])]
+        request = fe.FetchRequest(max_wait_ms=60_000, min_bytes=1, max_bytes=1000, topics=asked)
+        waiting = request_frame("Fetch", 12, request, 7)
+        await client.send(waiting + request_frame("Metadata", 12, METADATA, 8))
+        assert (await client.receive())[:4] == bytes([0, 0, 0, 7])
+        assert (await client.receive())[:4] == bytes([0, 0, 0, 8])
+
+
+async def test_a_large_request_before_authentication_takes_no_memory() -> None:
+    async with sasl_world() as world:
+        client = world.connect()
+        await client.send((100_000).to_bytes(4, "big") + bytes(2) + bytes(70_000))
+        with pytest.raises(Closed):
+            await client.receive()
