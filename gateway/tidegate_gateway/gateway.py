@@ -135,7 +135,7 @@ class Gateway:
         self._build_view()
         self.authority = authority_of(settings, coordinator.state.acls)
         self._dispatcher = self._make_dispatcher()
-        self._gates = self._make_gates()
+        self.gates = self._make_gates()
         self.peer_service = PeerService(
             coordinator, environment.log, settings.text("peer.token"), self.lender
         )
@@ -442,7 +442,7 @@ class Gateway:
             transport, principal = secured
         origin = self.zones.origin_of(listener, source[0])
         peer = Peer(*source, listener, origin=origin, principal=principal)
-        handler, limits, ready_seconds = self._gates.of(listener)
+        handler, limits, ready_seconds = self.gates.of(listener)
         connection = Connection(
             transport,
             peer,

@@ -9,7 +9,7 @@ from trio.testing import MockClock
 from tests.worlds.backup_world import CLUSTER, back_up, batch_of, memory_store, restored, writers
 from tidegate_coordination.backup.recovery import NothingToRestore, recover_from_copies
 from tidegate_coordination.backup.shelf import Shelf
-from tidegate_coordination.events.metadata_versions import ReleaseTooOld
+from tidegate_coordination.events.metadata_versions import LEVELS, NEWEST, ReleaseTooOld
 from tidegate_coordination.log.metadata_log import Snapshot
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.state.cluster import ClusterState
@@ -17,6 +17,8 @@ from tidegate_storage.objects.ownership import Owner
 from tidegate_storage.stores.memory_store import MemoryObjectStore
 
 OWNER = Owner(CLUSTER, 1, "0")
+NEWER_FORMAT = LEVELS[NEWEST].snapshot_format + 1
+NEWER: dict[str, object] = {"format": NEWER_FORMAT, "metadata_version": NEWEST + 1}
 
 
 async def restored_once(store: MemoryObjectStore) -> MemoryLog:
@@ -46,7 +48,7 @@ def changed(snapshot: bytes, **fields: object) -> bytes:
     return len(head).to_bytes(4) + head + snapshot[4 + length :]
 
 
-@pytest.mark.parametrize("fields", [{"format": 10}, {"format": 10, "metadata_version": 7}])
+@pytest.mark.parametrize("fields", [{"format": NEWER_FORMAT}, NEWER])
 def test_a_snapshot_of_a_newer_release_is_not_taken_for_damage(fields: dict[str, object]) -> None:
     with pytest.raises(ReleaseTooOld, match="a newer one"):
         ClusterState.decode(changed(ClusterState().encode(), **fields))
@@ -57,7 +59,7 @@ async def test_a_release_that_is_too_old_restores_nothing(autojump_clock: MockCl
     log = await restored_once(store)
     snapshot = await log.load_snapshot()
     assert snapshot is not None
-    newer = changed(b"".join(snapshot.chunks), format=9, metadata_version=7)
+    newer = changed(b"".join(snapshot.chunks), **NEWER)
     await store.delete_many(await keys(store, ""))
     await Shelf(store, CLUSTER, 2).put_snapshot(Snapshot(snapshot.position, [newer]))
     with pytest.raises(ReleaseTooOld):

@@ -30,6 +30,13 @@ def test_a_user_with_its_password_is_taken(token: bytes, user: str) -> None:
     assert plain.user == user
 
 
+def test_no_password_is_that_of_an_unknown_user() -> None:
+    check = is_password_in({"alice": "secret"})
+    assert not check("carol", "")
+    assert not check("carol", "secret")
+    assert not check("alice", "")
+
+
 @pytest.mark.parametrize(
     ("token", "text"),
     [

@@ -18,12 +18,14 @@ from tests.worlds.sasl_client import (
 )
 from tests.worlds.wire_client import (
     Closed,
+    WireClient,
     WireWorld,
     produce_request,
     records_batch,
     request_frame,
     wire_world,
 )
+from tidegate_gateway.admin.metrics import gateway_metrics
 from tidegate_protocol.messages import api_versions as av
 from tidegate_protocol.messages import create_topics as ct
 from tidegate_protocol.messages import fetch as fe
@@ -93,12 +95,31 @@ async def test_a_produce_request_before_authentication_stores_nothing() -> None:
     async with sasl_world(connection_failed_authentication_delay_ms="0") as world:
         friend = world.connect()
         await log_in(friend)
+        await new_topic(friend)
+        # Once the path of plain requests knows the bytes, it needs no look at the header.
+        assert (await friend.produce("t", 0, records_batch(b"x"))).error_code == 0
         client = world.connect()
         await client.call("ApiVersions", 3, VERSIONS)
-        request = produce_request([("t", 0, records_batch(b"x"))])
+        request = produce_request([("t", 0, records_batch(b"y"))])
         await client.send(request_frame("Produce", 9, request))
         with pytest.raises(Closed):
             await client.receive()
+        assert await friend.fetch_values("t", 0, 0) == [b"x"]
+
+
+@pytest.mark.parametrize("session_ms", ["0", "5000"])
+async def test_large_requests_are_served_after_authentication(session_ms: str) -> None:
+    async with sasl_world(connections_max_reauth_ms=session_ms) as world:
+        client = world.connect()
+        await log_in(client)
+        await new_topic(client)
+        assert (await client.produce("t", 0, records_batch(bytes(900_000)))).error_code == 0
+
+
+async def new_topic(client: WireClient) -> None:
+    topic = ct.CreatableTopic("t", 1, 1)
+    answer = await client.call("CreateTopics", 7, ct.CreateTopicsRequest([topic], 1000))
+    assert answer.topics[0].error_code == 0
 
 
 async def test_a_session_ends_when_its_time_is_over(
@@ -166,8 +187,7 @@ async def test_a_waiting_fetch_does_not_outlive_its_session(
     async with sasl_world(connections_max_reauth_ms="5000") as world:
         client = world.connect()
         await log_in(client)
-        topic = ct.CreatableTopic("t", 1, 1)
-        await client.call("CreateTopics", 7, ct.CreateTopicsRequest([topic], 1000))
+        await new_topic(client)
         begun = trio.current_time()
         asked = [fe.FetchTopic(topic="t", partitions=[fe.FetchPartition(0)])]
         request = fe.FetchRequest(max_wait_ms=60_000, min_bytes=1, max_bytes=1000, topics=asked)
@@ -185,3 +205,55 @@ async def test_whoever_does_not_authenticate_in_time_is_closed(
         with pytest.raises(Closed):
             await client.receive()
         assert trio.current_time() - begun == pytest.approx(10, abs=1.1)
+
+
+async def test_what_happened_is_counted_by_listener(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with sasl_world(connections_max_reauth_ms="5000") as world:
+        client, other = world.connect(), world.connect()
+        await log_in(client)
+        await log_in(client)
+        await handshake(other)
+        await authenticate(other, plain_token("alice", "guess"))
+        await trio.sleep(6)
+        with pytest.raises(Closed):
+            await client.call("Metadata", 12, METADATA)
+        tally = world.gateway.gates.tally
+        assert (tally.succeeded, tally.failed, tally.expired) == (
+            {LISTENER: 2},
+            {LISTENER: 1},
+            {LISTENER: 1},
+        )
+        page = gateway_metrics(world.gateway)
+        found = {each.name: each.samples for each in page}
+        [failed] = found["kafka_server_socket_server_metrics_failed_authentication"]
+        assert (failed.labels, failed.value) == ({"listener": LISTENER}, 1)
+
+
+async def test_requests_that_came_before_the_end_are_answered_after_it(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with sasl_world(connections_max_reauth_ms="5000") as world:
+        client = world.connect()
+        await log_in(client)
+        await new_topic(client)
+        asked = [fe.FetchTopic(topic="t", partitions=[fe.FetchPartition(0)])]
+        request = fe.FetchRequest(max_wait_ms=60_000, min_bytes=1, max_bytes=1000, topics=asked)
+        waiting = request_frame("Fetch", 12, request, 7)
+        await client.send(waiting + request_frame("Metadata", 12, METADATA, 8))
+        assert (await client.receive())[:4] == bytes([0, 0, 0, 7])
+        assert (await client.receive())[:4] == bytes([0, 0, 0, 8])
+
+
+@pytest.mark.parametrize("key", [0, 3, 17])
+async def test_a_large_request_before_authentication_takes_no_memory(
+    autojump_clock: trio.testing.MockClock, key: int
+) -> None:
+    async with sasl_world() as world:
+        client = world.connect()
+        begun = trio.current_time()
+        await client.send((100_000).to_bytes(4, "big") + key.to_bytes(2, "big") + bytes(70_000))
+        with pytest.raises(Closed):
+            await client.receive()
+        assert trio.current_time() == begun

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import hmac
 from base64 import b64encode
 from typing import Any
 
@@ -67,6 +68,26 @@ def test_the_other_hash_needs_its_own_credential() -> None:
     server._mechanism, server._hash = "SCRAM-SHA-512", "sha512"
     with pytest.raises(InvalidCredentials, match="there is no such user"):
         log_in(server, ScramClient(["SCRAM-SHA-512"], "alice", "secret"))
+
+
+@pytest.mark.parametrize("change", ["x{}", "{}x", "{}"])
+def test_the_whole_nonce_must_come_back_even_if_the_proof_fits(change: str) -> None:
+    mechanism = "SCRAM-SHA-256"
+    server = conversation(mechanism)
+    first = server.step(b"n,,n=alice,r=abc").decode()
+    nonce = change.format("abcSERVER")
+    unproved = f"c=biws,r={nonce}"
+    signed = f"n=alice,r=abc,{first},{unproved}".encode()
+    salted = hashlib.pbkdf2_hmac("sha256", b"secret", SALT, 4096)
+    client_key = hmac.digest(salted, b"Client Key", "sha256")
+    signature = hmac.digest(hashlib.sha256(client_key).digest(), signed, "sha256")
+    proof = bytes(one ^ other for one, other in zip(client_key, signature, strict=True))
+    final = f"{unproved},p={b64encode(proof).decode()}".encode()
+    if change == "{}":
+        assert server.step(final).startswith(b"v=")
+        return
+    with pytest.raises(InvalidCredentials, match="another nonce"):
+        server.step(final)
 
 
 def test_too_few_iterations_are_refused() -> None:

@@ -29,6 +29,7 @@ from ..gateway import Gateway
 from ..gateway_counters import GatewayCounters
 from ..network.connection import Connection
 from ..produce.wal_counters import WalCounters
+from ..security.sasl.gates import SaslGates
 from .families import counter, gauge
 from .link_metrics import link_metrics
 from .tls_metrics import tls_metrics
@@ -52,6 +53,7 @@ def gateway_metrics(gateway: Gateway) -> Iterator[Metric]:
     )
     yield from _requests(gateway.counters)
     yield _connections(gateway.identity, gateway.connections)
+    yield from _authentications(gateway.gates)
     yield _upkeep(gateway)
     yield from _writer(gateway)
     yield from _reader(gateway)
@@ -130,6 +132,20 @@ def _connections(me: Identity, connections: Collection[Connection]) -> Metric:
     for endpoint in me.endpoints:
         family.add_metric([endpoint.listener], counts[endpoint.listener])
     return family
+
+
+def _authentications(gates: SaslGates) -> Iterator[Metric]:
+    tally = gates.tally
+    for name, text, counts in (
+        ("successful_authentication", "Authentications, also repeated ones", tally.succeeded),
+        ("failed_authentication", "Failed authentications", tally.failed),
+        ("expired_connections_killed", "Connections closed after their session", tally.expired),
+    ):
+        name = f"kafka_server_socket_server_metrics_{name}"
+        family = CounterMetricFamily(name, text, labels=["listener"])
+        for listener in gates.listeners:
+            family.add_metric([listener], counts[listener])
+        yield family
 
 
 def _reader(gateway: Gateway) -> Iterator[Metric]:

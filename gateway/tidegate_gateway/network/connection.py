@@ -161,7 +161,7 @@ class Connection:
         self.receiver.take_limits(limits)
 
     def allow_seconds(self, seconds: float) -> None:
-        """Close after so long, unless called again before; inf: do not."""
+        """Close a client that then waits for no answer, unless called again before; inf: do not."""
         self._ready_by = trio.current_time() + seconds
 
     def let_go(self, arena: Arena) -> None:
@@ -173,7 +173,7 @@ class Connection:
 
         idle_seconds: how long the client may be idle, if less than limits.idle_seconds.
         """
-        if now >= self._ready_by:
+        if now >= self._ready_by and self._is_idle:
             return self.abort("it did not authenticate in time")
         idle_seconds = min(idle_seconds, self._limits.idle_seconds)
         # A client with replies to read is not idle; SEND_TIMEOUT_SECONDS bounds how long it reads.

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from math import inf
 from typing import Final
 
-import structlog
 import trio
 
 from tidegate_protocol.apis import ApiKey
@@ -20,11 +19,9 @@ from tidegate_protocol.apis import ApiKey
 from ...network.arenas import Arena
 from ...network.connection import Connection, FrameHandler
 from ...network.receiver import CloseConnection, ConnectionLimits
+from .authentications import Authentications
 from .exchange import End, Exchange, Verdict
-from .failures import FailureLog
 from .listeners import SaslListener
-
-_log = structlog.get_logger("tidegate.security")
 
 AUTHENTICATION_SECONDS: Final = 10.0
 _KEY_BYTES: Final = 2
@@ -44,13 +41,13 @@ class SaslGate:
         offer: SaslListener,
         dispatcher: FrameHandler,
         limits: ConnectionLimits,
-        failures: FailureLog,
+        tally: Authentications,
         count: Callable[[int], None],
     ) -> None:
         self._offer = offer
         self._dispatcher = dispatcher
         self._limits = limits
-        self._failures = failures
+        self._tally = tally
         self._count = count
         self._exchange = Exchange(offer.mechanisms)
 
@@ -58,7 +55,7 @@ class SaslGate:
         """See connection.FrameHandler."""
         if not self._exchange.is_done or self._has_ended(connection):
             return False
-        if frame[:_KEY_BYTES] == _HANDSHAKE:
+        if _is_handshake(frame):
             return False
         return self._dispatcher.handle_nowait(connection, frame, arena)
 
@@ -66,9 +63,9 @@ class SaslGate:
         """See connection.FrameHandler."""
         exchange = self._exchange
         if exchange.is_done:
-            begins = frame[:_KEY_BYTES] == _HANDSHAKE and exchange.begin_again(trio.current_time())
-            if not begins:
+            if not (_is_handshake(frame) and exchange.begin_again(trio.current_time())):
                 if self._has_ended(connection):
+                    self._tally.expired[connection.peer.listener] += 1
                     raise CloseConnection()
                 return await self._dispatcher.handle(connection, frame, arena)
             connection.allow_seconds(AUTHENTICATION_SECONDS)
@@ -97,7 +94,7 @@ class SaslGate:
             connection.flush()
 
     async def _fail(self, connection: Connection, arena: Arena, verdict: Verdict) -> None:
-        self._failures.note(connection.peer, self._exchange.mechanism, verdict.why)
+        self._tally.note_failure(connection.peer, self._exchange.mechanism, verdict.why)
         connection.allow_seconds(inf)
         if verdict.end is End.LATE:
             connection.let_go(arena)
@@ -109,8 +106,13 @@ class SaslGate:
     def _let_through(self, connection: Connection) -> None:
         exchange = self._exchange
         assert exchange.principal is not None
+        self._tally.succeeded[connection.peer.listener] += 1
         connection.peer.principal = exchange.principal
         connection.peer.session_ends_at = exchange.ends_at
         connection.allow_seconds(inf)
         has_end = exchange.ends_at < inf
         connection.hand_over(self if has_end else self._dispatcher, self._limits)
+
+
+def _is_handshake(frame: memoryview) -> bool:
+    return bytes(frame[:_KEY_BYTES]) == _HANDSHAKE

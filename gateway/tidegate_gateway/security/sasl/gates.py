@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from math import inf
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from ...network.connection import FrameHandler
 from ...network.receiver import ConnectionLimits
 from ...settings.broker_settings import BrokerSettings
 from ...settings.listener_settings import uses_sasl
-from .failures import FailureLog
+from .authentications import Authentications
 from .gate import AUTHENTICATION_SECONDS, SaslGate
 from .listeners import Credentials, SaslListener, sasl_listener
 
@@ -27,7 +27,7 @@ class Entrance(NamedTuple):
 
 
 class SaslGates:
-    """failures: of all listeners.
+    """tally: of all listeners.
 
     Args:
       listeners: names of all listeners for clients.
@@ -47,18 +47,23 @@ class SaslGates:
         limits: ConnectionLimits,
         count: Callable[[int], None],
     ) -> None:
-        self.failures = FailureLog(trio.current_time)
+        self.tally = Authentications(trio.current_time)
         self._dispatcher = dispatcher
         self._limits = limits
         self._count = count
         self._offers = _offers(settings, listeners, credentials)
+
+    @property
+    def listeners(self) -> Collection[str]:
+        """The names of the SASL listeners."""
+        return self._offers.keys()
 
     def of(self, listener: str) -> Entrance:
         """Return the entrance of a new connection."""
         offer = self._offers.get(listener)
         if offer is None:
             return Entrance(self._dispatcher, self._limits)
-        gate = SaslGate(offer, self._dispatcher, self._limits, self.failures, self._count)
+        gate = SaslGate(offer, self._dispatcher, self._limits, self.tally, self._count)
         size = offer.max_token_bytes
         strange = replace(
             self._limits, max_frame_bytes=size, max_control_frame_bytes=size, is_strange=True

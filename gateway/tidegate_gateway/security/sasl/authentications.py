@@ -1,7 +1,11 @@
-"""Warnings about failed authentications, bounded: a client that guesses must not fill the log."""
+"""Counts of authentications, and warnings about those that failed.
+
+The warnings are bounded: a client that guesses must not fill the log.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from math import inf
 from typing import Final
@@ -16,22 +20,26 @@ MAX_LINES: Final = 100
 WINDOW_SECONDS: Final = 60.0
 
 
-class FailureLog:
-    """total: how many failed.  At most MAX_LINES warnings in WINDOW_SECONDS; the rest is counted.
+class Authentications:
+    """succeeded, failed, expired: by listener; expired sessions closed a connection.
+
+    At most MAX_LINES warnings come in WINDOW_SECONDS; the next ones tell how many did not.
 
     Args:
       now: seconds of a monotonic clock.
     """
 
     def __init__(self, now: Callable[[], float]) -> None:
-        self.total = 0
+        self.succeeded: Counter[str] = Counter()
+        self.failed: Counter[str] = Counter()
+        self.expired: Counter[str] = Counter()
         self._now = now
         self._since = -inf
         self._lines = self._untold = 0
 
-    def note(self, peer: Peer, mechanism: str, why: str) -> None:
-        """Log or count one; why: holds no secret of the client."""
-        self.total += 1
+    def note_failure(self, peer: Peer, mechanism: str, why: str) -> None:
+        """Count one, and log it; why: holds no secret of the client."""
+        self.failed[peer.listener] += 1
         now = self._now()
         if now - self._since >= WINDOW_SECONDS:
             self._since, self._lines = now, 0
