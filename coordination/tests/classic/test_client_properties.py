@@ -122,10 +122,13 @@ BAD = {
         f"sasl.jaas.config={PLAIN} required username=a password={SECRET};\n",
         "another login module",
     ),
-    "JKS": (TLS + "ssl.truststore.location=a.jks\n", "ssl.truststore.type=PEM"),
-    "PKCS12": (
-        TLS + "ssl.keystore.type=PKCS12\nssl.keystore.location=a\n",
-        "ssl.keystore.type=PEM",
+    "BCFKS": (
+        TLS + "ssl.keystore.type=BCFKS\nssl.keystore.location=a\n",
+        "ssl.keystore.type=BCFKS is not supported: use PEM, PKCS12 or JKS",
+    ),
+    "text that is no PEM": (
+        TLS + "ssl.truststore.certificates=a\n",
+        "ssl.truststore.type=PEM",
     ),
     "store password": (
         TLS

@@ -27,6 +27,7 @@ from tidegate_protocol.errors import RemoteProtocolError
 from tidegate_protocol.frames import LENGTH_BYTES
 from tidegate_protocol.headers import encode_request_header
 from tidegate_protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from tidegate_runtime.tls.contexts import tls_reason
 
 from .answer_reader import AnswerReader
 from .authentication import authenticate
@@ -41,7 +42,6 @@ from .errors import (
 )
 from .properties import Address, ClientProperties
 from .slots import Slot, Slots
-from .tls import tls_reason
 from .versions import (
     ANY_VERSION,
     BrokerVersions,

@@ -12,10 +12,11 @@ from typing import TypeAlias
 import trio
 
 from tidegate_runtime.name_lookups import NameLookups
+from tidegate_runtime.tls.contexts import tls_reason
 
 from .errors import AuthenticationFailed, BrokerUnreachable
 from .properties import Address, ClientProperties
-from .tls import make_tls_context, tls_reason
+from .tls import make_tls_context
 
 Dial: TypeAlias = Callable[[str, int], Awaitable[trio.abc.Stream]]
 """Host and port -> an open stream.

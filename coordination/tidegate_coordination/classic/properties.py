@@ -9,7 +9,7 @@ one than the operator described.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from tidegate_runtime.addresses import host_port, url_host
@@ -22,9 +22,7 @@ SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 DEFAULT_CLIENT_ID: Final = "tidegate-link"
 _INT_MAX: Final = (1 << 31) - 1
 
-_JKS: Final = (
-    "is not supported: export the store to PEM (keytool -exportcert -rfc, openssl pkcs12) and set"
-)
+_STORE_TYPES: Final = ("PEM", "PKCS12", "JKS")
 # Properties that would change how connections are made, and that this client cannot obey.
 _CANNOT: Final = {
     "config.providers": "write the values into the file",
@@ -50,14 +48,16 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Pem:
-    """Certificates or keys: a path, or the text itself.
+    """Certificates or keys: the path of a store, or the text itself in PEM.
 
     key and text may be secret.  key: "" if the certificates' text or file holds the key, too.
+    password: of a store that is not in PEM.
     """
 
     path: str = ""
     text: str = field(default="", repr=False)
     key: str = field(default="", repr=False)
+    password: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +209,7 @@ class _Reading:
 
     def _truststore(self) -> Pem | None:
         pem = Pem(self._take("ssl.truststore.location"), self._take("ssl.truststore.certificates"))
-        self._check_store("ssl.truststore", pem, "certificates")
+        pem = self._checked("ssl.truststore", pem, "certificates")
         return pem if pem.path or pem.text else None
 
     def _keystore(self) -> Pem | None:
@@ -218,7 +218,7 @@ class _Reading:
             self._take("ssl.keystore.certificate.chain"),
             self._take("ssl.keystore.key"),
         )
-        self._check_store("ssl.keystore", pem, "key")
+        pem = self._checked("ssl.keystore", pem, "key")
         if bool(pem.text) != bool(pem.key):
             raise self._bad(
                 "ssl.keystore.key and ssl.keystore.certificate.chain belong together: set both, or"
@@ -226,17 +226,21 @@ class _Reading:
             )
         return pem if pem.path or pem.text else None
 
-    def _check_store(self, store: str, pem: Pem, inline: str) -> None:
+    def _checked(self, store: str, pem: Pem, inline: str) -> Pem:
+        """Return the store with its password; its content tells the type, as at listeners."""
         kind, password = self._take(f"{store}.type"), self._take(f"{store}.password")
-        if (pem.path or pem.text or pem.key) and kind != "PEM":
-            raise self._bad(f"{store}.type={kind or 'JKS'} {_JKS} {store}.type=PEM.")
+        if pem.path and kind not in ("", *_STORE_TYPES):
+            raise self._bad(f"{store}.type={kind} is not supported: use {_one_of(_STORE_TYPES)}.")
+        if (pem.text or pem.key) and kind != "PEM":
+            raise self._bad(f"{store}.{inline} is text in PEM: set {store}.type=PEM.")
         if pem.path and (pem.text or pem.key):
             raise self._bad(f"{store}.location excludes {store}.{inline}: set one of them.")
-        if password:
+        if password and kind == "PEM":
             raise self._bad(
                 f"{store}.password has no meaning for PEM: remove it; the password of a key is"
                 " ssl.key.password."
             )
+        return replace(pem, password=password)
 
 
 def _one_of(names: tuple[str, ...]) -> str:

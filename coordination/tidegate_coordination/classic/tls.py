@@ -1,14 +1,23 @@
-"""The TLS context of a link's connections, out of PEM files and texts."""
+"""The TLS context of a link's connections, out of key stores and texts in PEM."""
 
 from __future__ import annotations
 
 import ssl
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from tempfile import NamedTemporaryFile
+from typing import Final
+
+from tidegate_runtime.tls.bad_store import BadStore
+from tidegate_runtime.tls.contexts import present, trust
+from tidegate_runtime.tls.jks import MAGIC as JKS_MAGIC
+from tidegate_runtime.tls.pem import pem_of
+from tidegate_runtime.tls.stores import KeyEntry, read_key_entry, read_trusted
 
 from .errors import BadProperties
 from .properties import ClientProperties, Pem, TlsProperties
+
+_DER_SEQUENCE: Final = b"\x30"  # how a PKCS12 store begins
 
 
 def make_tls_context(properties: TlsProperties) -> ssl.SSLContext:
@@ -32,69 +41,47 @@ def make_tls_context(properties: TlsProperties) -> ssl.SSLContext:
 
 def _trust(context: ssl.SSLContext, store: Pem) -> None:
     try:
-        text = store.text or Path(store.path).read_text(encoding="ascii", errors="replace")
-        context.load_verify_locations(cadata=_certificates(text))
-    except (OSError, ValueError) as error:
+        trust(context, read_trusted(_content(store), store.password or None))
+    except (OSError, BadStore) as error:
         raise BadProperties(
             f"ssl.truststore{_place(store)} cannot be used ({_reason(error)}): it must hold"
-            " certificates in PEM."
+            " certificates in PEM, PKCS12 or JKS, and ssl.truststore.password must fit."
         ) from None
 
 
-def _certificates(text: str) -> str:
-    """Return the certificates of a PEM text without what stands between them, as Java reads it.
-
-    Raises:
-      ValueError: there is none.
-    """
-    begin, end = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
-    pieces = [each.partition(end) for each in text.split(begin)[1:]]
-    found = [f"{begin}{body}{closed}\n" for body, closed, _ in pieces if closed]
-    if not found:
-        raise ValueError("no certificate")
-    return "".join(found)
-
-
-def _present(context: ssl.SSLContext, store: Pem, password: str) -> None:
+def _present(context: ssl.SSLContext, store: Pem, key_password: str) -> None:
     try:
-        if store.path:
-            context.load_cert_chain(store.path, password=lambda: password)
-        else:
-            _load_texts(context, store, password)
-    except (OSError, ValueError) as error:
+        present(context, _key_entry(_content(store), store, key_password))
+    except (OSError, BadStore) as error:
         raise BadProperties(
             f"ssl.keystore{_place(store)} cannot be used ({_reason(error)}): it must hold a"
-            " certificate and its key in PEM, and ssl.key.password must fit."
+            " certificate and its key in PEM, PKCS12 or JKS, and ssl.keystore.password and"
+            " ssl.key.password must fit."
         ) from None
 
 
-def _load_texts(context: ssl.SSLContext, store: Pem, password: str) -> None:
-    """Python loads a key from a file only; a temporary file is readable by its owner alone."""
-    with NamedTemporaryFile("w", encoding="ascii", suffix=".pem") as file:
-        file.write(f"{store.key}\n{store.text}\n")
-        file.flush()
-        context.load_cert_chain(file.name, password=lambda: password)
+def _key_entry(data: bytes, store: Pem, key_password: str) -> KeyEntry:
+    return read_key_entry(data, store.password or None, key_password or None)
+
+
+def _content(store: Pem) -> bytes:
+    if store.path:
+        return Path(store.path).read_bytes()
+    return f"{store.key}\n{store.text}\n".encode()
 
 
 def _place(store: Pem) -> str:
     return f".location={store.path}" if store.path else ""
 
 
-def _reason(error: Exception) -> str:
-    if isinstance(error, ssl.SSLError):
-        return tls_reason(error)
+def _reason(error: OSError | BadStore) -> str:
     if isinstance(error, OSError):
         return error.strerror or type(error).__name__
-    return "not PEM"
-
-
-def tls_reason(error: ssl.SSLError) -> str:
-    """Return OpenSSL's reason in words."""
-    return (error.reason or "TLS error").replace("_", " ").lower()
+    return str(error)
 
 
 def with_texts(properties: ClientProperties) -> ClientProperties:
-    """Return properties that hold the texts of their PEM files, for a process that has no such
+    """Return properties that hold the texts of their stores in PEM, for a process that has no such
     files.  Reads files, so it blocks.
 
     Raises:
@@ -103,14 +90,31 @@ def with_texts(properties: ClientProperties) -> ClientProperties:
     tls = properties.tls
     if tls is None:
         return properties
-    truststore, keystore = _with_text(tls.truststore), _with_text(tls.keystore)
+    truststore, keystore = _with_text(tls.truststore, _trusted_text), tls.keystore
+    keystore = _with_text(
+        keystore, lambda data, store: _key_text(_key_entry(data, store, tls.key_password))
+    )
     return replace(properties, tls=replace(tls, truststore=truststore, keystore=keystore))
 
 
-def _with_text(store: Pem | None) -> Pem | None:
+def _with_text(store: Pem | None, converted: Callable[[bytes, Pem], str]) -> Pem | None:
     if store is None or not store.path:
         return store
     try:
-        return Pem(text=Path(store.path).read_text(encoding="ascii", errors="replace"))
+        data = _content(store)
+        is_text = not data.startswith((JKS_MAGIC, _DER_SEQUENCE))
+        return Pem(text=data.decode("ascii", "replace") if is_text else converted(data, store))
     except OSError as error:
         raise BadProperties(f"{store.path} cannot be read ({_reason(error)}).") from None
+    except BadStore as error:
+        raise BadProperties(f"{store.path} cannot be used ({_reason(error)}).") from None
+
+
+def _trusted_text(data: bytes, store: Pem) -> str:
+    trusted = read_trusted(data, store.password or None)
+    return "".join(pem_of(each, "CERTIFICATE").decode() for each in trusted)
+
+
+def _key_text(entry: KeyEntry) -> str:
+    chain = (pem_of(each.der, "CERTIFICATE").decode() for each in entry.chain)
+    return entry.key.decode() + "".join(chain)
