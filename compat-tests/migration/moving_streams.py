@@ -230,7 +230,9 @@ class StreamsRound:
         if not figures.verdict.is_clean:
             verdict = figures.verdict
             moves.problems.append(f"{self._name}: {verdict}: {verdict.examples}")
-        self._note(f"{figures.outputs} counted, {figures.inputs} given")
+        self._note(
+            f"{figures.outputs} counted, {figures.inputs} given; {moves.problems or 'right'}"
+        )
 
     def _lives(self) -> list[AppLife]:
         return [life for each in self._all for life in each.lives]
