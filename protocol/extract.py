@@ -28,7 +28,7 @@ APIS = """
     AlterPartitionReassignments ListPartitionReassignments DescribeQuorum UpdateFeatures
     DescribeAcls CreateAcls DeleteAcls DescribeProducers AddPartitionsToTxn AddOffsetsToTxn EndTxn
     TxnOffsetCommit WriteTxnMarkers DescribeTransactions ListTransactions SaslHandshake
-    SaslAuthenticate
+    SaslAuthenticate DescribeClientQuotas AlterClientQuotas
 """
 PLAIN = "RequestHeader ResponseHeader ConsumerProtocolSubscription ConsumerProtocolAssignment"
 

@@ -54,6 +54,7 @@ from .part_settings import (
     group_settings,
     housekeeper_settings,
     link_settings,
+    quota_windows,
     transaction_intervals,
     wal_settings,
 )
@@ -62,6 +63,8 @@ from .peers.peer_service import PeerService
 from .produce.produce_deadlines import ProduceDeadlines
 from .produce.record_checks import RecordChecks
 from .produce.wal_writer import WalWriter
+from .quotas.client_quotas import ClientQuotas
+from .quotas.throttling import Throttling
 from .requests.records.produce import Produce
 from .requests.records.produce_fast_path import PlainProducePath
 from .requests.records.produce_forwarding import ProduceForwarding
@@ -127,6 +130,7 @@ class Gateway:
         self._build_writer()
         self._build_keepers()
         self._build_view()
+        self._build_quotas()
         self._dispatcher = self._make_dispatcher()
         self.peer_service = PeerService(
             coordinator, environment.log, settings.text("peer.token"), self.lender
@@ -271,6 +275,21 @@ class Gateway:
         self.steering = ReadSteering(self.cluster_view, self.identity.zone)
         self.traffic = ZoneTraffic(self.zones, self.identity.zone)
 
+    def _build_quotas(self) -> None:
+        """Make the parts that hold clients to their quotas."""
+        self.quotas = ClientQuotas(
+            self.coordinator.state.quotas,
+            quota_windows(self.settings),
+            quota_windows(self.settings, "controller."),
+        )
+        self.throttling = Throttling(
+            self.quotas,
+            self._environment.step_time,
+            lambda: self.is_draining,
+            lambda: self.connections,
+        )
+        self.coordinator.listen(self.throttling.on_change)
+
     def _make_neighbours(self) -> Neighbours | None:
         if self._environment.dial is None:
             return None
@@ -386,6 +405,7 @@ class Gateway:
             self.flusher,
             self.counters,
             refused,
+            self.throttling,
             self.large_requests,
         )
 
@@ -426,6 +446,7 @@ class Gateway:
             # After a pause of this process, the connections first receive the bytes that arrived.
             await trio.lowlevel.checkpoint()
             now = trio.current_time()
+            self.throttling.end_if_draining()
             for connection in tuple(self.connections):
                 connection.check_patience(now, self.draining.idle_seconds)
             if self.draining.hurries:
@@ -446,6 +467,7 @@ class Gateway:
         caller has a deadline (drain.timeout.ms).
         """
         self.is_stopping = True
+        self.throttling.end_if_draining()
         await propose_patiently(self.draining.begin)
         stop_listening()
         await propose_patiently(self.groups.hand_over)

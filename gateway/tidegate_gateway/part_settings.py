@@ -13,6 +13,7 @@ from tidegate_runtime.settings_texts import SettingsError
 from .links.links import LinkSettings
 from .network.receiver import ConnectionLimits
 from .produce.wal_writer import WalSettings
+from .quotas.rates import Windows
 from .settings.broker_settings import BrokerSettings
 from .upkeep.housekeeper import HousekeeperSettings
 
@@ -112,3 +113,11 @@ def with_advertised(settings: BrokerSettings, endpoints: tuple[Endpoint, ...]) -
 def _in_url(endpoint: Endpoint) -> str:
     host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
     return f"{host}:{endpoint.port}"
+
+
+def quota_windows(settings: BrokerSettings, prefix: str = "") -> Windows:
+    """Return the windows in which quotas are counted; prefix: `controller.` for mutations."""
+    return Windows(
+        settings.int(f"{prefix}quota.window.num"),
+        settings.int(f"{prefix}quota.window.size.seconds") * 1_000,
+    )

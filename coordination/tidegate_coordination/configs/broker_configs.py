@@ -31,6 +31,9 @@ _MEANINGS = {
     "compression.lz4.level": "Default of the topic config.",
     "compression.type": "Default of the topic config.",
     "compression.zstd.level": "Default of the topic config.",
+    "controller.quota.window.num": "How many windows' worth of created and deleted partitions a"
+    " client may save up.",
+    "controller.quota.window.size.seconds": "The length of such a window.",
     "connections.max.idle.ms": "Close a connection that sent nothing for so long.",
     "controller.listener.names": "Listeners that are left out: those of Kafka's controllers.",
     "default.replication.factor": "Label of topics created without one of their own.",
@@ -77,6 +80,8 @@ _MEANINGS = {
     "transaction.state.log.replication.factor": "Label of __transaction_state.",
     "transaction.state.log.segment.bytes": "The segment.bytes of __transaction_state.",
     "producer.id.expiration.ms": "How long the state of an idle idempotent producer is kept.",
+    "quota.window.num": "In how many windows the use of quotas is counted.",
+    "quota.window.size.seconds": "The length of such a window.",
     "socket.request.max.bytes": "The largest request.",
 }
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, ClassVar, Protocol
 
+from ..quotas.request_cost import RequestCost
 from ..unserved import Refusal
 from .client_zone import NOWHERE, ClientZone
 from .forward_line import ForwardLine
@@ -28,6 +29,8 @@ class Peer:
     was_refused: whether a batch was refused that the client may send again, after later ones that
       it has already sent: produce.py looks at these.
     forward_line: of the batches that were forwarded to other clusters; None before the first.
+    principal: as whom the client has logged in.
+    is_limited: whether produce requests of it use up a quota: produce.py looks at these.
     """
 
     host: str
@@ -42,6 +45,8 @@ class Peer:
     was_sent_away: bool = False
     was_refused: bool = False
     forward_line: ForwardLine | None = None
+    principal: str = "User:ANONYMOUS"
+    is_limited: bool = False
 
 
 def _tell_nobody(refusal: Refusal) -> None:
@@ -59,6 +64,7 @@ class Call:
     note_refused: called with each feature that the request asks for and the gateway refuses; see
       refused_features.py.
     is_gone: returns whether the client has closed its connection, as far as is known.
+    cost: what the request uses of its client's quotas; None if none holds.
     """
 
     version: int
@@ -66,6 +72,7 @@ class Call:
     peer: Peer
     note_refused: Callable[[Refusal], None] = _tell_nobody
     is_gone: Callable[[], bool] = _is_here
+    cost: RequestCost | None = None
 
 
 class Handler(Protocol):
