@@ -7,10 +7,34 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, ClassVar, Protocol
 
-from ..quotas.request_cost import RequestCost
 from ..unserved import Refusal
 from .client_zone import NOWHERE, ClientZone
 from .forward_line import ForwardLine
+
+
+class Mutations(Protocol):
+    """The quota of partitions that a request creates or deletes (KIP-599)."""
+
+    def take(self, partitions: int) -> bool:
+        """Count the partitions of a topic; return False if the topic is refused."""
+        ...
+
+
+class Cost(Protocol):
+    """What a request uses of its client's quotas; see quotas/request_cost.py."""
+
+    @property
+    def fetch_bytes(self) -> int | None:
+        """How many bytes a fetch may bring at most; None for any number."""
+        ...
+
+    def fetch(self, size_bytes: int, now_ms: int) -> bool:
+        """Count the bytes of an answer; return False if it must be sent without records."""
+        ...
+
+    def mutations(self, *, is_strict: bool) -> Mutations | None:
+        """Return the quota of partitions that are created or deleted; None without one."""
+        ...
 
 
 @dataclass(slots=True)
@@ -72,7 +96,7 @@ class Call:
     peer: Peer
     note_refused: Callable[[Refusal], None] = _tell_nobody
     is_gone: Callable[[], bool] = _is_here
-    cost: RequestCost | None = None
+    cost: Cost | None = None
 
 
 class Handler(Protocol):
