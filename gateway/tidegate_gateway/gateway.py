@@ -64,6 +64,7 @@ from .produce.produce_deadlines import ProduceDeadlines
 from .produce.record_checks import RecordChecks
 from .produce.wal_writer import WalWriter
 from .quotas.client_quotas import ClientQuotas
+from .quotas.connection_rates import ConnectionRates
 from .quotas.throttling import Throttling
 from .requests.records.produce import Produce
 from .requests.records.produce_fast_path import PlainProducePath
@@ -289,6 +290,11 @@ class Gateway:
             lambda: self.connections,
         )
         self.coordinator.listen(self.throttling.on_change)
+        self.connection_rates = ConnectionRates(
+            self.coordinator.state.quotas,
+            self.quotas.windows,
+            self.settings.int("max.connection.creation.rate"),
+        )
 
     def _make_neighbours(self) -> Neighbours | None:
         if self._environment.dial is None:
@@ -421,6 +427,9 @@ class Gateway:
                 transport.close()
                 return
             source = named
+        if await self.connection_rates.holds(source[0]):
+            transport.close()
+            return
         peer = Peer(*source, listener, origin=self.zones.origin_of(listener, source[0]))
         connection = Connection(
             transport,

@@ -8,6 +8,7 @@ from typing import Final
 
 from tidegate_coordination.events.cluster import Endpoint
 from tidegate_coordination.groups.settings import GroupSettings
+from tidegate_coordination.security.quotas import normal_address
 from tidegate_runtime.settings_texts import SettingsError
 
 from .links.links import LinkSettings
@@ -102,6 +103,23 @@ def max_connections(settings: BrokerSettings, most: int) -> int:
       most: how many the process can have open.
     """
     return min(settings.int("max.connections"), most)
+
+
+def connection_overrides(settings: BrokerSettings) -> dict[str, int]:
+    """Return how many connections some addresses may have: ADDRESS:COUNT,...
+
+    Raises:
+      SettingsError: max.connections.per.ip.overrides is something else.
+    """
+    name = "max.connections.per.ip.overrides"
+    found: dict[str, int] = {}
+    for item in filter(None, map(str.strip, settings.text(name).split(","))):
+        host, _, count = item.rpartition(":")
+        address = normal_address(host.strip().strip("[]"))
+        if address is None or not count.strip().isdecimal():
+            raise SettingsError(f"{name}: {item!r} is not ADDRESS:COUNT")
+        found[address] = int(count)
+    return found
 
 
 def with_advertised(settings: BrokerSettings, endpoints: tuple[Endpoint, ...]) -> BrokerSettings:

@@ -58,8 +58,11 @@ _MEANINGS = {
     "log.retention.minutes": "Default of retention.ms, where log.retention.ms is not set.",
     "log.retention.ms": "Default of retention.ms.",
     "log.segment.bytes": "Default of segment.bytes.",
+    "max.connection.creation.rate": "The most connections that are accepted in a second.",
     "max.connections": "The most connections of this gateway.",
     "max.connections.per.ip": "The most connections of one address.",
+    "max.connections.per.ip.overrides": "The most connections of some addresses:"
+    " `ADDRESS:COUNT,...`.",
     "max.request.partition.size.limit": "The most partitions of a DescribeTopicPartitions answer.",
     "message.max.bytes": "Default of max.message.bytes.",
     "node.id": "The number clients know this gateway by; each gateway has its own.",
@@ -92,8 +95,10 @@ _FIXED_AT_START = frozenset(
     {
         "listener.security.protocol.map",
         "listeners",
+        "max.connection.creation.rate",
         "max.connections",
         "max.connections.per.ip",
+        "max.connections.per.ip.overrides",
     }
 )
 """Kafka changes these while it runs; a gateway reads them once."""

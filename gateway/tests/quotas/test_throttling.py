@@ -7,6 +7,7 @@ from trio.testing import MockClock
 
 from tests.worlds.quota_world import connect_as, fetch_request, produce_frame, set_quota
 from tests.worlds.wire_client import WireClient, produce_request, records_batch, wire_world
+from tidegate_gateway.admin.quota_metrics import quota_metrics
 
 BATCH = records_batch(bytes(10_000))
 SIZE = len(produce_frame(BATCH, client_id="slow")) - 4
@@ -208,3 +209,20 @@ async def test_the_time_of_requests_is_a_quota_of_at_most_one_window(
         assert empty.throttle_time_ms == 1_000
         assert not empty.responses
         assert await produce(client) == 1_000
+
+
+async def test_metrics_show_who_is_throttled(autojump_clock: MockClock) -> None:
+    async with wire_world() as world:
+        await world.create_topic("t", 1)
+        await set_quota(world.connect(), {"client-id": None}, producer_byte_rate=500)
+        throttle_ms = await produce(connect_as(world, "slow"))
+        await produce(connect_as(world, "free"))
+        values = {
+            (family.name, *sample.labels.values()): sample.value
+            for family in quota_metrics(world.gateway)
+            for sample in family.samples
+        }
+        key = "Produce", "", "slow"
+        assert values["kafka_server_quota_byte_rate", *key] == SIZE / 10
+        assert values["kafka_server_quota_throttle_time", *key] == throttle_ms
+        assert ("kafka_server_quota_byte_rate", "Produce", "", "free") in values

@@ -31,6 +31,7 @@ from ..network.connection import Connection
 from ..produce.wal_counters import WalCounters
 from .families import counter, gauge
 from .link_metrics import link_metrics
+from .quota_metrics import quota_metrics
 from .transaction_metrics import transaction_metrics
 
 # 1000 partitions are 3000 series: a few ms in the loop, and about 40 ms in the thread.
@@ -58,6 +59,7 @@ def gateway_metrics(gateway: Gateway) -> Iterator[Metric]:
     yield from _cluster(gateway)
     yield from transaction_metrics(gateway)
     yield from link_metrics(gateway)
+    yield from quota_metrics(gateway)
     yield from _forwarding(gateway)
     yield from _zone_reads(gateway)
     yield from _partitions(gateway)

@@ -1,6 +1,6 @@
 """Throttles the connections of clients that are above a quota; see request_cost.py.
 
-A draining gateway throttles nobody: its clients shall go.
+A draining gateway throttles no client, since all shall go.
 """
 
 from __future__ import annotations
