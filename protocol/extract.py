@@ -28,7 +28,8 @@ APIS = """
     AlterPartitionReassignments ListPartitionReassignments DescribeQuorum UpdateFeatures
     DescribeAcls CreateAcls DeleteAcls DescribeProducers AddPartitionsToTxn AddOffsetsToTxn EndTxn
     TxnOffsetCommit WriteTxnMarkers DescribeTransactions ListTransactions SaslHandshake
-    SaslAuthenticate DescribeUserScramCredentials AlterUserScramCredentials
+    SaslAuthenticate DescribeUserScramCredentials AlterUserScramCredentials DescribeClientQuotas
+    AlterClientQuotas
 """
 PLAIN = "RequestHeader ResponseHeader ConsumerProtocolSubscription ConsumerProtocolAssignment"
 

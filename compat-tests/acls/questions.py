@@ -13,6 +13,7 @@ from transactions.differential.wire import Request
 from tidegate_protocol.apis import APIS, ApiKey
 from tidegate_protocol.messages import add_offsets_to_txn as aot
 from tidegate_protocol.messages import add_partitions_to_txn as apt
+from tidegate_protocol.messages import alter_client_quotas as acq
 from tidegate_protocol.messages import alter_configs as ac
 from tidegate_protocol.messages import alter_partition_reassignments as apr
 from tidegate_protocol.messages import alter_replica_log_dirs as ald
@@ -25,6 +26,7 @@ from tidegate_protocol.messages import delete_groups as dg
 from tidegate_protocol.messages import delete_records as dr
 from tidegate_protocol.messages import delete_topics as dt
 from tidegate_protocol.messages import describe_acls as sa
+from tidegate_protocol.messages import describe_client_quotas as scq
 from tidegate_protocol.messages import describe_cluster as dc
 from tidegate_protocol.messages import describe_configs as sc
 from tidegate_protocol.messages import describe_groups as sg
@@ -396,6 +398,20 @@ _MAKERS: Final[dict[ApiKey, _Make]] = {
                     "__cluster_metadata", [sq.DescribeQuorumRequestPartitionData(0)]
                 )
             ]
+        )
+    ),
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: _one(
+        lambda: scq.DescribeClientQuotasRequest([scq.ComponentData("user", 0, "nobody")])
+    ),
+    ApiKey.ALTER_CLIENT_QUOTAS: _one(
+        lambda: acq.AlterClientQuotasRequest(
+            [
+                acq.AlterClientQuotasRequestEntryData(
+                    [acq.AlterClientQuotasRequestEntityData("user", "nobody")],
+                    [acq.OpData("producer_byte_rate", 1000.0)],
+                )
+            ],
+            validate_only=True,
         )
     ),
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _one(

@@ -34,7 +34,7 @@ from .admin.admin_pages import AdminPages
 from .gateway import Gateway
 from .network.transport import SocketTransport
 from .opening import Parts, max_open_files, opened, serve_peers
-from .part_settings import max_connections
+from .part_settings import connection_overrides, max_connections
 from .settings.broker_settings import BrokerSettings
 from .settings.listener_settings import controller_listeners
 from .startup import see_compare_and_set
@@ -206,6 +206,7 @@ class Process:
         return ConnectionSlots(
             max_connections(self._settings, self._most_connections(gateway)),
             self._settings.int("max.connections.per.ip"),
+            connection_overrides(self._settings),
         )
 
     def _most_connections(self, gateway: Gateway) -> int:
@@ -225,7 +226,7 @@ class Process:
                 return  # the client has already disconnected
             await gateway.serve(transport, name)
 
-        await accept_forever(listener, serve, slots)
+        await accept_forever(listener, serve, slots, gateway.connection_rates.pause)
 
     async def _serve_admin(self, listener: Listener) -> None:
         builder = self._builder

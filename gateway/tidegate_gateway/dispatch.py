@@ -8,7 +8,7 @@ so that the client can try again with a lower one (KIP-511).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -25,6 +25,7 @@ from .network.call import Call, Handler
 from .network.connection import Connection, ReplyFlusher, fill
 from .network.large_requests import LARGE_BODY_BYTES, LargeRequests
 from .network.receiver import CloseConnection
+from .quotas.throttling import Throttling
 from .requests.records.produce import Produce
 from .requests.records.produce_fast_path import PlainProducePath
 from .requests.refused_features import RefusedFeatures
@@ -89,6 +90,7 @@ class Dispatcher:
         flusher: ReplyFlusher,
         counter: GatewayCounters,
         refused: RefusedFeatures,
+        throttling: Throttling,
         large: LargeRequests | None = None,
         guards: Guards | None = None,
     ) -> None:
@@ -101,10 +103,12 @@ class Dispatcher:
         self._flusher = flusher
         self._counter = counter
         self._refused = refused
+        self._throttling = throttling
 
     def handle_nowait(self, connection: Connection, frame: memoryview, arena: Arena) -> bool:
         """See connection.FrameHandler."""
-        if bytes(frame[:KEY_BYTES]) != _PRODUCE_BYTES or connection.peer.client_id is None:
+        peer = connection.peer
+        if bytes(frame[:KEY_BYTES]) != _PRODUCE_BYTES or peer.client_id is None or peer.is_limited:
             return False
         if not self._plain_produce.start(connection, frame, arena):
             return False
@@ -122,13 +126,23 @@ class Dispatcher:
         body = frame[header.body_position :]
         try:
             if facts.key == _PRODUCE:
-                await self._produce.start(connection, header, body, arena)
-                connection.receiver.produce_received()
+                await self._start_produce(connection, header, frame, arena)
             else:
                 await self._answer(connection, header, body, arena)
         except RemoteProtocolError as error:
             raise CloseConnection(f"{facts.name} v{header.api_version}: {error}") from error
+        self._throttling.look(connection.peer)  # it may have logged in just now
         self._flusher.flush()
+
+    async def _start_produce(
+        self, connection: Connection, header: RequestHeader, frame: memoryview, arena: Arena
+    ) -> None:
+        throttle = self._throttling.produce(connection, header, len(frame))
+        start = self._produce.start(
+            connection, header, frame[header.body_position :], arena, throttle
+        )
+        await (start if throttle is None else throttle.timed(start))
+        connection.receiver.produce_received()
 
     async def _answer(
         self, connection: Connection, header: RequestHeader, body: memoryview, arena: Arena
@@ -187,21 +201,23 @@ class Dispatcher:
     ) -> None:
         slot = connection.open_slot()
         note_refused = partial(self._refused.note, connection.peer)
+        throttle = self._throttling.of(connection, header)
         call = Call(
             header.api_version,
             header.client_id or "",
             connection.peer,
             note_refused,
             connection.is_gone,
+            throttle.cost if throttle is not None else None,
         )
         if header.api_key in STEPS and connection.is_gone():
             raise CloseConnection()
         work = None if is_brief else _in_turns(handler, "encode_response_in_turns")
         try:
-            if self._guards is None or request is None:
-                response = await handler.handle(call, request)
-            else:
-                response = await self._guards.handle(handler, call, request)
+            handling = self._handling(handler, call, request)
+            response = await (handling if throttle is None else throttle.timed(handling))
+            if throttle is not None:
+                throttle.apply(response)
             note_acts(handler.api_key, call, request, response)
             if work is None:
                 encoded = handler.messages.encode_response(response, version)
@@ -217,6 +233,12 @@ class Dispatcher:
             raise CloseConnection("internal error") from error
         fill(slot, response_header(header.correlation_id, header.api_key, version), encoded)
         self._flusher.add(connection)
+
+    def _handling(self, handler: Handler, call: Call, request: Any) -> Coroutine[Any, Any, Any]:
+        """Return the handler's work, under the API's guard if there is an authorizer."""
+        if self._guards is None or request is None:
+            return handler.handle(call, request)
+        return self._guards.handle(handler, call, request)
 
     def _facts(self, connection: Connection, header: RequestHeader) -> ApiFacts:
         facts = APIS.get(header.api_key)

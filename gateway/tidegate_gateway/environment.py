@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
+from time import perf_counter
 
 from tidegate_coordination.classic.dialling import Dial as SourceDial
 from tidegate_coordination.classic.dialling import dial_of
@@ -51,7 +52,8 @@ class Environment:
     wall_clock: seconds since 1970.  peers: asks other gateways; None for a gateway that asks none.
     dial: probes whether other gateways accept clients; None for no probes.  cache_disk: keeps parts
     of segments, at most max_open_files of them open; None for no disk cache.  min_file_bytes: the
-    smallest part that the kernel sends from its file.  after_lost_races: after so many lost appends
+    smallest part that the kernel sends from its file.  step_time: seconds of a monotonic clock that
+    runs while the event loop is busy.  after_lost_races: after so many lost appends
     in a row another gateway appends for this one.  source_dial: see links.py.
     random_bytes: unpredictable; for nonces.  tls: of the listeners that speak it.
     """
@@ -66,6 +68,7 @@ class Environment:
     cache_disk: Disk | None = None
     max_open_files: int = MAX_OPEN_FILES
     min_file_bytes: int = MIN_FILE_BYTES
+    step_time: Callable[[], float] = perf_counter
     after_lost_races: int = ENOUGH
     leadership_hooks: Sequence[Hook] = ()
     source_dial: Callable[[ClientProperties], SourceDial] = dial_of

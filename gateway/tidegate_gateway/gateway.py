@@ -55,6 +55,7 @@ from .part_settings import (
     group_settings,
     housekeeper_settings,
     link_settings,
+    quota_windows,
     transaction_intervals,
     wal_settings,
 )
@@ -63,6 +64,9 @@ from .peers.peer_service import PeerService
 from .produce.produce_deadlines import ProduceDeadlines
 from .produce.record_checks import RecordChecks
 from .produce.wal_writer import WalWriter
+from .quotas.client_quotas import ClientQuotas
+from .quotas.connection_rates import ConnectionRates
+from .quotas.throttling import Throttling
 from .requests.records.produce import Produce
 from .requests.records.produce_fast_path import PlainProducePath
 from .requests.records.produce_forwarding import ProduceForwarding
@@ -134,6 +138,7 @@ class Gateway:
         self._build_keepers()
         self._build_view()
         self.authority = authority_of(settings, coordinator.state.acls)
+        self._build_quotas()
         self._dispatcher = self._make_dispatcher()
         self.gates = self._make_gates()
         self.peer_service = PeerService(
@@ -282,6 +287,26 @@ class Gateway:
         self.steering = ReadSteering(self.cluster_view, self.identity.zone)
         self.traffic = ZoneTraffic(self.zones, self.identity.zone)
 
+    def _build_quotas(self) -> None:
+        """Make the parts that hold clients to their quotas."""
+        self.quotas = ClientQuotas(
+            self.coordinator.state.quotas,
+            quota_windows(self.settings),
+            quota_windows(self.settings, "controller."),
+        )
+        self.throttling = Throttling(
+            self.quotas,
+            self._environment.step_time,
+            lambda: self.is_draining,
+            lambda: self.connections,
+        )
+        self.coordinator.listen(self.throttling.on_change)
+        self.connection_rates = ConnectionRates(
+            self.coordinator.state.quotas,
+            self.quotas.windows,
+            self.settings.int("max.connection.creation.rate"),
+        )
+
     def _make_neighbours(self) -> Neighbours | None:
         if self._environment.dial is None:
             return None
@@ -400,6 +425,7 @@ class Gateway:
             self.flusher,
             self.counters,
             refused,
+            self.throttling,
             self.large_requests,
             self._make_guards(),
         )
@@ -434,6 +460,9 @@ class Gateway:
                 transport.close()
                 return
             source = named
+        if await self.connection_rates.holds(source[0]):
+            transport.close()
+            return
         if listener in self.tls:
             secured = await self.tls.secure(transport, source, listener)
             if secured is None:
@@ -468,6 +497,7 @@ class Gateway:
             # After a pause of this process, the connections first receive the bytes that arrived.
             await trio.lowlevel.checkpoint()
             now = trio.current_time()
+            self.throttling.end_if_draining()
             for connection in tuple(self.connections):
                 connection.check_patience(now, self.draining.idle_seconds)
             if self.draining.hurries:
@@ -488,6 +518,7 @@ class Gateway:
         caller has a deadline (drain.timeout.ms).
         """
         self.is_stopping = True
+        self.throttling.end_if_draining()
         await propose_patiently(self.draining.begin)
         stop_listening()
         await propose_patiently(self.groups.hand_over)

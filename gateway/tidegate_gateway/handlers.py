@@ -25,6 +25,7 @@ from .network.call import Handler
 from .network.reply_memory import ReplyMemory
 from .requests.cluster.acls import CreateAclsHandler, DeleteAclsHandler, DescribeAclsHandler
 from .requests.cluster.api_versions import ApiVersions
+from .requests.cluster.client_quotas import AlterClientQuotasHandler, DescribeClientQuotasHandler
 from .requests.cluster.describe_cluster import DescribeClusterHandler
 from .requests.cluster.describe_quorum import DescribeQuorumHandler
 from .requests.cluster.metadata import MetadataHandler
@@ -247,6 +248,8 @@ def _admin_handlers(
         DescribeAclsHandler(coordinator, has_authorizer),
         CreateAclsHandler(coordinator, has_authorizer),
         DeleteAclsHandler(coordinator, has_authorizer),
+        DescribeClientQuotasHandler(coordinator),
+        AlterClientQuotasHandler(coordinator),
     ]
 
 

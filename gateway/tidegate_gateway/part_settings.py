@@ -8,11 +8,13 @@ from typing import Final
 
 from tidegate_coordination.events.cluster import Endpoint
 from tidegate_coordination.groups.settings import GroupSettings
+from tidegate_coordination.security.quotas import normal_address
 from tidegate_runtime.settings_texts import SettingsError
 
 from .links.links import LinkSettings
 from .network.receiver import ConnectionLimits
 from .produce.wal_writer import WalSettings
+from .quotas.rates import Windows
 from .settings.broker_settings import BrokerSettings
 from .upkeep.housekeeper import HousekeeperSettings
 
@@ -103,6 +105,23 @@ def max_connections(settings: BrokerSettings, most: int) -> int:
     return min(settings.int("max.connections"), most)
 
 
+def connection_overrides(settings: BrokerSettings) -> dict[str, int]:
+    """Return how many connections some addresses may have: ADDRESS:COUNT,...
+
+    Raises:
+      SettingsError: max.connections.per.ip.overrides is something else.
+    """
+    name = "max.connections.per.ip.overrides"
+    found: dict[str, int] = {}
+    for item in filter(None, map(str.strip, settings.text(name).split(","))):
+        host, _, count = item.rpartition(":")
+        address = normal_address(host.strip().strip("[]"))
+        if address is None or not count.strip().isdecimal():
+            raise SettingsError(f"{name}: {item!r} is not ADDRESS:COUNT")
+        found[address] = int(count)
+    return found
+
+
 def with_advertised(settings: BrokerSettings, endpoints: tuple[Endpoint, ...]) -> BrokerSettings:
     """Return the settings with the endpoints that Metadata names as advertised.listeners."""
     advertised = ",".join(f"{each.listener}://{_in_url(each)}" for each in endpoints)
@@ -112,3 +131,11 @@ def with_advertised(settings: BrokerSettings, endpoints: tuple[Endpoint, ...]) -
 def _in_url(endpoint: Endpoint) -> str:
     host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
     return f"{host}:{endpoint.port}"
+
+
+def quota_windows(settings: BrokerSettings, prefix: str = "") -> Windows:
+    """Return the windows in which quotas are counted; prefix: `controller.` for mutations."""
+    return Windows(
+        settings.int(f"{prefix}quota.window.num"),
+        settings.int(f"{prefix}quota.window.size.seconds") * 1_000,
+    )

@@ -13,6 +13,7 @@ from tidegate_coordination.events import security as sev
 from tidegate_coordination.events import transactions as tev
 from tidegate_coordination.events.metadata_versions import NEWEST
 from tidegate_coordination.security.acls import Acl
+from tidegate_coordination.security.quotas import DEFAULT, QuotaChange, QuotaEntity
 
 from .record_targets import NOW_MS
 
@@ -193,6 +194,8 @@ def _of_links() -> list[ev.Event]:
 
 
 def _of_security() -> list[ev.Event]:
+    entity = QuotaEntity("a", DEFAULT)
+    of_address = QuotaChange(QuotaEntity(ip="10.0.0.1"), "connection_creation_rate", 5.0)
     acl = Acl(2, 4, "orders", "User:a", "*", 3, 3)
     denied = Acl(3, 3, "*", "User:*", "10.0.0.1", 2, 2)
     return [
@@ -201,6 +204,8 @@ def _of_security() -> list[ev.Event]:
         sev.ScramCredentialSet("a", 1, b"salt", b"\1" * 32, b"\2" * 32, 4_096),
         sev.ScramCredentialSet("b", 2, b"salt", b"\1" * 64, b"\2" * 64, 4_096),
         sev.ScramCredentialRemoved("b", 2),
+        sev.ClientQuotasSet((QuotaChange(entity, "producer_byte_rate", 1_024.0), of_address)),
+        sev.ClientQuotasSet((QuotaChange(entity, "producer_byte_rate", None),)),
     ]
 
 

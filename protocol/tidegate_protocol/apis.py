@@ -52,6 +52,8 @@ class ApiKey(IntEnum):
     ALTER_PARTITION_REASSIGNMENTS = 45
     LIST_PARTITION_REASSIGNMENTS = 46
     OFFSET_DELETE = 47
+    DESCRIBE_CLIENT_QUOTAS = 48
+    ALTER_CLIENT_QUOTAS = 49
     DESCRIBE_USER_SCRAM_CREDENTIALS = 50
     ALTER_USER_SCRAM_CREDENTIALS = 51
     DESCRIBE_QUORUM = 55
@@ -120,6 +122,8 @@ APIS: dict[int, ApiFacts] = {
     45: ApiFacts(45, "AlterPartitionReassignments", 0, 1, 0, 0),
     46: ApiFacts(46, "ListPartitionReassignments", 0, 0, 0, 0),
     47: ApiFacts(47, "OffsetDelete", 0, 0, NEVER_FLEXIBLE, 0),
+    48: ApiFacts(48, "DescribeClientQuotas", 0, 1, 1, 0),
+    49: ApiFacts(49, "AlterClientQuotas", 0, 1, 1, 0),
     50: ApiFacts(50, "DescribeUserScramCredentials", 0, 0, 0, 0),
     51: ApiFacts(51, "AlterUserScramCredentials", 0, 0, 0, 0),
     55: ApiFacts(55, "DescribeQuorum", 0, 2, 0, 0),

@@ -7,7 +7,8 @@ client turns to another gateway, but a connected client without an answer waits 
 The loop survives the errors of a listening socket: a peer that has already gone (ECONNABORTED and
 the network errors that Linux passes on through accept), and a process or machine without free file
 descriptors or memory, where it pauses.  At max.connections it stops accepting, and clients wait in
-the kernel's backlog, as they do at Kafka's.
+the kernel's backlog, as they do at Kafka's.  So they do while connections come faster than the
+caller's `pause` admits.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from __future__ import annotations
 import errno
 import socket
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
 import structlog
@@ -33,6 +35,10 @@ OUT_OF_RESOURCES_SECONDS: Final = 0.1
 _OUT_OF_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _NOT_OURS = frozenset({errno.EBADF, errno.EINVAL, errno.ENOTSOCK, errno.EOPNOTSUPP, errno.EFAULT})
 
+_MAPPED: Final = "::ffff:"
+
+Pause = Callable[[], float]
+"""Called once for each accepted connection; returns after how many seconds the next is accepted."""
 Serve = Callable[[socket.socket], Awaitable[None]]
 """Serves an accepted socket, and closes it in any case."""
 
@@ -76,11 +82,20 @@ class Listener:
 
 
 class ConnectionSlots:
-    """Bounds on connections: of all listeners together, and of one address."""
+    """Bounds on connections: of all listeners together, and of one address.
 
-    def __init__(self, maximum: int, maximum_per_address: int) -> None:
+    overrides: the bounds of some addresses, in their usual form.
+    """
+
+    def __init__(
+        self,
+        maximum: int,
+        maximum_per_address: int,
+        overrides: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
         self._maximum = maximum
         self._maximum_per_address = maximum_per_address
+        self._overrides = overrides
         self._used: Counter[str] = Counter()
         self._freed = trio.Event()
         self.used = 0
@@ -99,7 +114,10 @@ class ConnectionSlots:
 
     def take(self, host: str) -> bool:
         """Take a slot for a connection from host; return False if that address has too many."""
-        if self._used[host] >= self._maximum_per_address:
+        maximum = self._maximum_per_address
+        if self._overrides:
+            maximum = self._overrides.get(_plain(host), maximum)
+        if self._used[host] >= maximum:
             return False
         self._used[host] += 1
         self.used += 1
@@ -204,7 +222,18 @@ def _cannot_listen(address: ListenerAddress, error: OSError | UnicodeError) -> C
     return CannotListen(f"cannot listen at {where}: {reason or error}")
 
 
-async def accept_forever(listener: Listener, serve: Serve, slots: ConnectionSlots) -> None:
+def _no_pause() -> float:
+    return 0.0
+
+
+def _plain(host: str) -> str:
+    """Return an IPv4 address as such if it is mapped into IPv6, as dual-stack sockets show it."""
+    return host.removeprefix(_MAPPED) if "." in host else host
+
+
+async def accept_forever(
+    listener: Listener, serve: Serve, slots: ConnectionSlots, pause: Pause = _no_pause
+) -> None:
     """Serve connections, each in a task, until cancelled.
 
     Connections live in a nursery of this call, so cancelling it ends them too; `Listener.close`
@@ -212,17 +241,22 @@ async def accept_forever(listener: Listener, serve: Serve, slots: ConnectionSlot
     """
     async with trio.open_nursery() as nursery:
         for each in listener.sockets:
-            nursery.start_soon(_accept_from, each, serve, slots, nursery)
+            nursery.start_soon(_accept_from, each, serve, slots, pause, nursery)
 
 
 async def _accept_from(
-    listening: socket.socket, serve: Serve, slots: ConnectionSlots, nursery: trio.Nursery
+    listening: socket.socket,
+    serve: Serve,
+    slots: ConnectionSlots,
+    pause: Pause,
+    nursery: trio.Nursery,
 ) -> None:
     while listening.fileno() >= 0:
         try:
             await slots.wait_free()
             await trio.lowlevel.wait_readable(listening)
-            _accept_some(listening, serve, slots, nursery)
+            if seconds := _accept_some(listening, serve, slots, pause, nursery):
+                await trio.sleep(seconds)
         except trio.ClosedResourceError:
             return
         except OSError as error:
@@ -230,22 +264,33 @@ async def _accept_from(
 
 
 def _accept_some(
-    listening: socket.socket, serve: Serve, slots: ConnectionSlots, nursery: trio.Nursery
-) -> None:
-    """Accept the waiting connections; raises the OSError of accept()."""
+    listening: socket.socket,
+    serve: Serve,
+    slots: ConnectionSlots,
+    pause: Pause,
+    nursery: trio.Nursery,
+) -> float:
+    """Accept the waiting connections, up to a pause; return its seconds.
+
+    Raises:
+      OSError: of accept().
+    """
     for _ in range(ACCEPTS_A_TURN):
         if slots.is_full:
-            return
+            return 0.0
         try:
             accepted, name = listening.accept()
         except BlockingIOError:
-            return
+            return 0.0
         host = str(name[0])
         if slots.take(host):
             nursery.start_soon(_serve_one, accepted, host, serve, slots)
         else:
             _log.warning("refused a connection: max.connections.per.ip is reached", peer=host)
             accepted.close()
+        if seconds := pause():
+            return seconds
+    return 0.0
 
 
 async def _serve_one(

@@ -38,6 +38,7 @@ from tidegate_coordination.rules.gateways import Register
 from tidegate_coordination.rules.proposal import NOTHING, Decided, View
 from tidegate_coordination.rules.topics import CreateTopics, NewTopic
 from tidegate_coordination.security.acls import Acl
+from tidegate_coordination.security.quotas import QuotaChange, QuotaEntity
 from tidegate_coordination.state.broken import StateBroken
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.trial.events import Trial
@@ -74,6 +75,7 @@ def busy() -> bytes:
         tev.OffsetsStaged(4, "g", 1, (gev.CommittedOffset(TOPIC, 0, 6, -1, "", 9),)),
         sev.AclsChanged((Acl(2, 3, "t", "User:g", "g", 4, 3),), ()),
         sev.ScramCredentialSet("g", 1, b"", b"", b"", 1),
+        sev.ClientQuotasSet((QuotaChange(QuotaEntity("g", "g"), "producer_byte_rate", 1.0),)),
     )
     return world.state.encode()
 
@@ -122,6 +124,10 @@ def values(name: str, hint: Any) -> st.SearchStrategy[Any]:
         return numbers(name)
     if hint is bool:
         return st.booleans()
+    if hint is float:
+        return st.sampled_from((1.0, 1.0, 1.0, 0.5, 0.0))
+    if name == "key":
+        return st.sampled_from(("producer_byte_rate", "request_percentage", "x"))
     if name == "principal":
         return st.just("User:g")
     if hint is str:

@@ -36,6 +36,9 @@ _MEANINGS = {
     " answer, so that guessing passwords takes time.",
     "connections.max.reauth.ms": "After so long a client of SASL has to authenticate again, on the"
     " same connection; 0: never.  Also for one listener, or one mechanism of it.",
+    "controller.quota.window.num": "How many windows' worth of created and deleted partitions a"
+    " client may save up.",
+    "controller.quota.window.size.seconds": "The length of such a window.",
     "connections.max.idle.ms": "Close a connection that sent nothing for so long.",
     "controller.listener.names": "Listeners that are left out: those of Kafka's controllers.",
     "default.replication.factor": "Label of topics created without one of their own.",
@@ -60,8 +63,11 @@ _MEANINGS = {
     "log.retention.minutes": "Default of retention.ms, where log.retention.ms is not set.",
     "log.retention.ms": "Default of retention.ms.",
     "log.segment.bytes": "Default of segment.bytes.",
+    "max.connection.creation.rate": "The most connections that are accepted in a second.",
     "max.connections": "The most connections of this gateway.",
     "max.connections.per.ip": "The most connections of one address.",
+    "max.connections.per.ip.overrides": "The most connections of some addresses:"
+    " `ADDRESS:COUNT,...`.",
     "max.request.partition.size.limit": "The most partitions of a DescribeTopicPartitions answer.",
     "message.max.bytes": "Default of max.message.bytes.",
     "node.id": "The number clients know this gateway by; each gateway has its own.",
@@ -88,6 +94,8 @@ _MEANINGS = {
     " listener.name.<listener>.plain.sasl.jaas.config.",
     "sasl.server.max.receive.size": "The largest token of a client that authenticates.  Also for"
     " one listener.",
+    "quota.window.num": "In how many windows the use of quotas is counted.",
+    "quota.window.size.seconds": "The length of such a window.",
     "socket.request.max.bytes": "The largest request.",
     "ssl.allow.dn.changes": "Whether a new certificate may have another subject.",
     "ssl.allow.san.changes": "Whether a new certificate may lack alternative names of the old one.",
@@ -121,10 +129,12 @@ _FIXED_AT_START = frozenset(
     {
         "listener.security.protocol.map",
         "listeners",
+        "max.connection.creation.rate",
         "max.connections",
         "max.connections.per.ip",
         "sasl.enabled.mechanisms",
         "sasl.jaas.config",
+        "max.connections.per.ip.overrides",
     }
 )
 """Kafka changes these while it runs; a gateway reads them once."""

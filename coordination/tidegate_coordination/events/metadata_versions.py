@@ -56,7 +56,7 @@ LEVELS: Final = {
     4: Level(2, 7, "transactions"),
     5: Level(2, 8, "links to a classic Kafka cluster"),
     6: Level(2, 9, "mirrored topics can be switched from their source to this cluster"),
-    7: Level(2, 10, "security: ACLs and SCRAM credentials"),
+    7: Level(2, 10, "security: ACLs, SCRAM credentials and client quotas"),
 }
 FIRST: Final = 1
 NEWEST: Final = max(LEVELS)
@@ -90,6 +90,7 @@ WITH_TENANT: Final[tuple[type[Event], ...]] = (
     sev.AclsChanged,
     sev.ScramCredentialSet,
     sev.ScramCredentialRemoved,
+    sev.ClientQuotasSet,
 )
 TRANSACTIONS: Final = 4
 """From here on the cluster has transactions, and gateways tell clients transaction.version 2."""
@@ -98,7 +99,7 @@ LINKS: Final = 5
 SWITCHES: Final = 6
 """From here on topics can be switched from their source to this cluster."""
 SECURITY: Final = 7
-"""From here on the cluster keeps ACLs and SCRAM credentials."""
+"""From here on the cluster keeps ACLs, SCRAM credentials and client quotas."""
 DUPLICATES_TOLD: Final = 2
 """From here on an old repeat is answered as one; see decision 17."""
 SETTINGS_TOLD: Final = 3
@@ -134,6 +135,7 @@ EVENT_LEVELS: Final[dict[type[Event], int]] = {
     sev.AclsChanged: SECURITY,
     sev.ScramCredentialSet: SECURITY,
     sev.ScramCredentialRemoved: SECURITY,
+    sev.ClientQuotasSet: SECURITY,
 }
 """Types of events that need more than FIRST; a rule must check the level before it decides one."""
 FIELD_LEVELS: Final[dict[tuple[type[msgspec.Struct], str], int]] = {

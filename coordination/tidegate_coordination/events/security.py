@@ -1,8 +1,9 @@
-"""Events of ACLs and of SCRAM credentials (tags 90 to 99).  tenant: see cluster.py."""
+"""Events of ACLs, SCRAM credentials and client quotas (tags 90 to 99).  tenant: see cluster.py."""
 
 from __future__ import annotations
 
 from ..security.acls import Acl
+from ..security.quotas import QuotaChange
 from .cluster import Event
 
 
@@ -40,4 +41,14 @@ class ScramCredentialRemoved(Event, frozen=True, tag=92):
 
     user: str
     mechanism: int
+    tenant: int = 0
+
+
+class ClientQuotasSet(Event, frozen=True, tag=93):
+    """Client quotas are set, or removed; KIP-546.
+
+    changes: each quota of an entity at most once.  A removed one is there.
+    """
+
+    changes: tuple[QuotaChange, ...]
     tenant: int = 0

@@ -24,6 +24,7 @@ from ..rules import (
     metadata_versions,
     mirrors,
     pipeline_reports,
+    quotas,
     returns,
     scram,
     switches,
@@ -102,6 +103,7 @@ KINDS: Final[tuple[type[Any], ...]] = (
     acls.CreateAcls,
     acls.DeleteAcls,
     scram.AlterScramCredentials,
+    quotas.AlterClientQuotas,
 )
 
 _INT32 = 2**31 - 1

@@ -31,6 +31,7 @@ PRODUCER_IDS = "producer ids"
 STAGED = "staged offsets"
 ACLS = "ACLs"
 SCRAM = "SCRAM credentials"
+QUOTAS = "client quotas"
 NOTHING: frozenset[str] = frozenset()
 
 

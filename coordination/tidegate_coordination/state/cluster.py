@@ -143,6 +143,7 @@ class ClusterState(StateTables):
             sev.AclsChanged: self.acls.fold_changed,
             sev.ScramCredentialSet: self.scram.fold_set,
             sev.ScramCredentialRemoved: self.scram.fold_removed,
+            sev.ClientQuotasSet: self.quotas.fold_set,
         }
 
     def _fold_version_set(self, event: ev.MetadataVersionSet) -> None:
@@ -343,6 +344,7 @@ class ClusterState(StateTables):
             self.transactions.frozen(),
             self.acls.frozen(),
             self.scram.frozen(),
+            self.quotas.frozen(),
         )
         self.frozen_states.append(frozen)
         try:
@@ -376,6 +378,7 @@ class ClusterState(StateTables):
             "transactions": state.transactions.decode,
             "acls": state.acls.decode,
             "scram": state.scram.decode,
+            "quotas": state.quotas.decode,
         }
         for name, rows in pieces:
             expect(name in tables, f"a snapshot with a table {name}")

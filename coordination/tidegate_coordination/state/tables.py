@@ -22,6 +22,7 @@ from .log_moves import LogMoveTable
 from .name_changes import NameChanges
 from .pipeline_reports import ReportTable
 from .proposals import ProposalTable
+from .quotas import ClientQuotaTable
 from .records.objects import ObjectTable
 from .records.partitions import PartitionTable
 from .records.producer_ids import ProducerIdTable
@@ -70,6 +71,7 @@ class StateTables:
         self.static_settings: Final = StaticSettingsTable()
         self.acls: Final = AclTable()
         self.scram: Final = ScramTable()
+        self.quotas: Final = ClientQuotaTable()
         self.touched: Final[set[int]] = set()
         self.frozen_states: Final[list[FrozenState]] = []
 

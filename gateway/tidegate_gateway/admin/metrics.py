@@ -32,6 +32,7 @@ from ..produce.wal_counters import WalCounters
 from ..security.sasl.gates import SaslGates
 from .families import counter, gauge
 from .link_metrics import link_metrics
+from .quota_metrics import quota_metrics
 from .tls_metrics import tls_metrics
 from .transaction_metrics import transaction_metrics
 
@@ -61,6 +62,7 @@ def gateway_metrics(gateway: Gateway) -> Iterator[Metric]:
     yield from _cluster(gateway)
     yield from transaction_metrics(gateway)
     yield from link_metrics(gateway)
+    yield from quota_metrics(gateway)
     yield from _forwarding(gateway)
     yield from _zone_reads(gateway)
     yield from tls_metrics(gateway.tls)

@@ -157,6 +157,16 @@ class FetchSessions:
         self._partition_count += len(session.partitions)
         return session.session_id, pairs
 
+    def unchanged(self, context: FetchContext) -> int | SessionProblem:
+        """Return the session id of an answer without partitions, which tells its client nothing
+        new; a session that was asked for is not opened.
+        """
+        if context.session is None:
+            return NO_SESSION
+        if context.session.epoch != context.epoch:
+            return SessionProblem.WRONG_EPOCH
+        return context.session.session_id
+
     def _continue(
         self, request: FetchRequest, version: int, now: float
     ) -> FetchContext | SessionProblem:

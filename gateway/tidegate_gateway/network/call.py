@@ -39,6 +39,31 @@ class Rights(Protocol):
         ...
 
 
+class Mutations(Protocol):
+    """The quota of partitions that a request creates or deletes (KIP-599)."""
+
+    def take(self, partitions: int) -> bool:
+        """Count the partitions of a topic; return False if the topic is refused."""
+        ...
+
+
+class Cost(Protocol):
+    """What a request uses of its client's quotas; see quotas/request_cost.py."""
+
+    @property
+    def fetch_bytes(self) -> int | None:
+        """How many bytes a fetch may bring at most; None for any number."""
+        ...
+
+    def fetch(self, size_bytes: int, now_ms: int) -> bool:
+        """Count the bytes of an answer; return False if it must be sent without records."""
+        ...
+
+    def mutations(self, *, is_strict: bool) -> Mutations | None:
+        """Return the quota of partitions that are created or deleted; None without one."""
+        ...
+
+
 @dataclass(slots=True)
 class Peer:
     """The client at the other end of a connection.
@@ -58,6 +83,7 @@ class Peer:
     session_ends_at: when the authenticated session ends, seconds on Trio's clock.
     forward_line: of the batches that were forwarded to other clusters; None before the first.
     rights: its own; None before they are asked for, and without an authorizer.
+    is_limited: whether produce requests of it use up a quota: produce.py looks at these.
     """
 
     host: str
@@ -75,6 +101,7 @@ class Peer:
     principal: str = ANONYMOUS
     rights: Rights | None = None
     session_ends_at: float = inf
+    is_limited: bool = False
 
 
 def _tell_nobody(refusal: Refusal) -> None:
@@ -92,6 +119,7 @@ class Call:
     note_refused: called with each feature that the request asks for and the gateway refuses; see
       refused_features.py.
     is_gone: returns whether the client has closed its connection, as far as is known.
+    cost: what the request uses of its client's quotas; None if none holds.
     """
 
     version: int
@@ -99,6 +127,7 @@ class Call:
     peer: Peer
     note_refused: Callable[[Refusal], None] = _tell_nobody
     is_gone: Callable[[], bool] = _is_here
+    cost: Cost | None = None
 
 
 class Handler(Protocol):

@@ -9,6 +9,9 @@ Replies leave in the order of requests.  The code that fills a slot calls flush(
 much as the socket takes without waiting.  _drain_in_background(), in the connection's own nursery,
 sends the rest.  A reply that cannot be sent for SEND_TIMEOUT_SECONDS closes the connection.  Bytes
 that are left to send count in the memory of all replies; bytes that leave at once never count.
+
+A client that is above a quota is muted: what was received is handled and answered, and nothing more
+is received for a while (KIP-219).
 """
 
 from __future__ import annotations
@@ -82,6 +85,8 @@ class Connection:
         self._booked_bytes = 0
         self._draining = False
         self._sent = trio.Event()
+        self._muted_until = 0.0
+        self._unmuted = trio.Event()
         self._nursery: trio.Nursery | None = None
         self._scope = trio.CancelScope()
 
@@ -110,6 +115,8 @@ class Connection:
     async def _serve_requests(self) -> None:
         while arena := await self.receiver.receive():
             await self._handle_frames(arena)
+            if self._muted_until:
+                await self._stay_mute()
         await self.send_rest()
 
     def is_gone(self) -> bool:
@@ -164,6 +171,26 @@ class Connection:
         """Close a client that then waits for no answer, unless called again before; inf: do not."""
         self._ready_by = trio.current_time() + seconds
 
+    def mute(self, seconds: float) -> None:
+        """Receive nothing more for so long; a longer time stays."""
+        self._muted_until = max(self._muted_until, trio.current_time() + seconds)
+
+    def unmute(self) -> None:
+        """Go on receiving at once."""
+        self._muted_until = 0.0
+        self._unmuted.set()
+        self._unmuted = trio.Event()
+
+    async def _stay_mute(self) -> None:
+        if trio.current_time() >= self._muted_until:
+            self._muted_until = 0.0
+            return
+        if self.receiver.only_end_frame():
+            return  # and then this is called again
+        with trio.move_on_at(self._muted_until):
+            await self._unmuted.wait()
+        self._muted_until = 0.0
+
     def let_go(self, arena: Arena) -> None:
         """Release the arena of a decoded request: others use the memory while it waits."""
         self.receiver.let_go(arena, self._frame_end)
@@ -180,7 +207,8 @@ class Connection:
         reason = self.receiver.lost_patience(now, idle_seconds, is_idle=self._is_idle)
         if reason is not None:
             self.abort(reason)
-        return None
+        elif self._muted_until and self._is_idle and self.is_gone():
+            self.abort()
 
     @property
     def _is_idle(self) -> bool:

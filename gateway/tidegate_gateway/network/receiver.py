@@ -73,6 +73,9 @@ class Receiver:
         self._is_produce_partial = False
         self._is_waiting = False
         self._is_flowing = False
+        # Of the frame under way: its size, and where in the arena the next receive must end.
+        self._frame_bytes = 0
+        self._receive_upto: int | None = None
         self._received_in_a_row = 0
         # A new connection has as much time as one that has just sent bytes.
         self._has_received = True
@@ -91,7 +94,7 @@ class Receiver:
                 await self._transport.wait_receivable()
                 self._is_waiting = False
             arena = self._arena or self._take_arena()
-            size = self._transport.receive_nowait(arena.data[arena.end :])
+            size = self._transport.receive_nowait(arena.data[arena.end : self._receive_upto])
             if size is not None:
                 break
             self._is_flowing = False
@@ -167,6 +170,7 @@ class Receiver:
 
     def drop_arena(self) -> None:
         """See arenas.Holder."""
+        self._receive_upto = None
         if self._arena is not None:
             arena, self._arena = self._arena, None
             arena.release()
@@ -190,6 +194,20 @@ class Receiver:
         """Replace the limits."""
         self._limits = limits
 
+    def only_end_frame(self) -> bool:
+        """Receive no more than the frame under way with the next receive; return False if there is
+        none, and no receive may follow.
+
+        Call it after make_room().  A frame under way holds memory, so it is received to its end
+        even if the connection receives nothing else.
+        """
+        arena = self._arena
+        if self._partial_since is None or arena is None:
+            self.drop_arena()
+            return False
+        self._receive_upto = arena.start + self._frame_bytes
+        return True
+
     def holds(self, arena: Arena) -> bool:
         """Return whether this receiver still receives into the arena."""
         return self._arena is arena
@@ -202,6 +220,7 @@ class Receiver:
     async def make_room(self, arena: Arena, frames: Frames) -> None:
         """Make space for the rest of the incomplete frame before the next receive."""
         arena.start = frames.rest_position
+        self._frame_bytes, self._receive_upto = frames.missing_bytes, None
         if arena.start == arena.end:
             self._partial_since = None
             self._emptied(arena)

@@ -56,6 +56,8 @@ NEEDS: Final[dict[int, Guard]] = {
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: cluster.guard_alter_partition_reassignments,
     ApiKey.LIST_PARTITION_REASSIGNMENTS: cluster.guard_list_partition_reassignments,
     ApiKey.OFFSET_DELETE: groups.guard_offset_delete,
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: cluster.guard_describe_client_quotas,
+    ApiKey.ALTER_CLIENT_QUOTAS: cluster.guard_alter_client_quotas,
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: cluster.guard_describe_user_scram_credentials,
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: cluster.guard_alter_user_scram_credentials,
     ApiKey.DESCRIBE_QUORUM: cluster.guard_describe_quorum,

@@ -8,6 +8,7 @@ not hold up clients for long.  But a topic is always created whole, in one propo
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.rules.topics import (
@@ -20,12 +21,20 @@ from tidegate_coordination.rules.topics import (
     TopicRefusal,
 )
 
+from ..network.call import Mutations
 from ..settings.broker_settings import BrokerSettings
 from .looks import Look, is_changed
 
 ENTRY_SHARE = 4
 """A proposal takes at most this part of an entry, since one entry holds several proposals."""
 PARTITIONS_PER_PROPOSAL = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class OverQuota:
+    """The answer about a topic that the client's quota of mutations does not admit (KIP-599)."""
+
+
 _TOO_MUCH = Refused(TopicRefusal.TOO_MUCH, TOO_MANY_PARTITIONS)
 
 
@@ -70,6 +79,37 @@ async def create_topics(
         if len(fitting) < len(part):
             room = 0  # refuse all later topics, too, however small
         answers += [*made, *[_TOO_MUCH] * (len(part) - len(fitting))]
+    return answers
+
+
+async def create_within(
+    quota: Mutations | None,
+    coordinator: Coordinator,
+    settings: BrokerSettings,
+    topics: Sequence[NewTopic],
+    *,
+    validate_only: bool = False,
+) -> list[Created | Refused | OverQuota]:
+    """Do what create_topics() does, but refuse what the client's quota of mutations does not admit.
+
+    Only topics that can be created use it up, also if they are only validated, as in Kafka.
+
+    Raises:
+      CoordinatorUnavailable, ProposalFailed: see create_topics().
+    """
+    if quota is None:
+        return [*await create_topics(coordinator, settings, topics, validate_only=validate_only)]
+    checked = await create_topics(coordinator, settings, topics, validate_only=True)
+    answers = [
+        OverQuota() if isinstance(each, Created) and not quota.take(each.partition_count) else each
+        for each in checked
+    ]
+    if validate_only:
+        return answers
+    admitted = [at for at, each in enumerate(answers) if isinstance(each, Created)]
+    made = await create_topics(coordinator, settings, [topics[at] for at in admitted])
+    for at, answer in zip(admitted, made, strict=True):
+        answers[at] = answer
     return answers
 
 

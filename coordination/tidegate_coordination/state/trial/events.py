@@ -150,6 +150,7 @@ class Trial:
             sev.AclsChanged: security.acls_changed,
             sev.ScramCredentialSet: security.scram_set,
             sev.ScramCredentialRemoved: security.scram_removed,
+            sev.ClientQuotasSet: security.quotas_set,
         }
 
     def _only_once(self, what: str, key: object) -> None:

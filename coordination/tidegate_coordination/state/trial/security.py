@@ -1,11 +1,18 @@
-"""The part of a trial for ACLs and SCRAM credentials; see events.py."""
+"""The part of a trial for ACLs, SCRAM credentials and client quotas; see events.py."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from ...events.security import AclsChanged, ScramCredentialRemoved, ScramCredentialSet
+from ...events.security import (
+    AclsChanged,
+    ClientQuotasSet,
+    ScramCredentialRemoved,
+    ScramCredentialSet,
+)
 from ...security.acls import Acl
+from ...security.quota_checks import is_possible
+from ...security.quotas import QuotaEntity
 from ..broken import expect
 from ..cluster import ClusterState
 from ..columns import MAX_UINT32
@@ -21,6 +28,7 @@ class SecurityTrial:
         self._state: Final = state
         self._acls: Final[dict[Acl, bool]] = {}
         self._credentials: Final[dict[tuple[str, int], bool]] = {}
+        self._quotas: Final[dict[tuple[QuotaEntity, str], bool]] = {}
 
     def acls_changed(self, event: AclsChanged) -> None:
         """Check that removed ACLs are there, and that added ones are not, and are possible."""
@@ -49,3 +57,15 @@ class SecurityTrial:
         found = self._credentials.get(key, self._state.scram.get(*key) is not None)
         expect(found, f"user {event.user} has no credential {event.mechanism}")
         self._credentials[key] = False
+
+    def quotas_set(self, event: ClientQuotasSet) -> None:
+        """Check that removed quotas are there, and that the entities can have those that are
+        set.
+        """
+        for each in event.changes:
+            key = each.entity, each.key
+            expect(is_possible(each), f"a quota that cannot be: {each}")
+            if each.value is None:
+                found = self._quotas.get(key, self._state.quotas.get(*key) is not None)
+                expect(found, f"{each.entity} has no quota {each.key}")
+            self._quotas[key] = each.value is not None

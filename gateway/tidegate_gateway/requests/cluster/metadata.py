@@ -55,7 +55,7 @@ from ...security.operations import ALL_ON_CLUSTER, ALL_ON_TOPIC
 from ...settings.broker_settings import BrokerSettings
 from ...topics.client_acts import tell_act, topics_created
 from ...topics.internal_topics import INTERNAL_TOPICS, OFFSETS_TOPIC, offsets_topic
-from ...topics.topic_creation import create_topics
+from ...topics.topic_creation import create_within
 from ...zones.cluster_view import ClusterView, ListenerView
 from ...zones.placement import NO_LEADER
 
@@ -215,7 +215,9 @@ class MetadataHandler:
                 elif each.name not in topics:
                     topics[each.name] = self._new_topic(each.name)
             await turns.count()
-        made = await create_topics(self.coordinator, self.settings, list(topics.values()))
+        # Names beyond the client's quota of mutations stay unknown; clients ask again.
+        quota = call.cost.mutations(is_strict=True) if call.cost is not None else None
+        made = await create_within(quota, self.coordinator, self.settings, list(topics.values()))
         answers = list(zip(topics, made, strict=True))
         created = [name for name, answer in answers if isinstance(answer, Created)]
         if created:

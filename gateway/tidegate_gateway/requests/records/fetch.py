@@ -13,6 +13,9 @@ Differs from Kafka: an answer never ends in a cut batch; an OFFSET_OUT_OF_RANGE 
 and log start; a fetch with a replica id is refused and changes nothing (CVE-2018-1288), since
 gateways do not follow each other.
 
+A fetch that brings its client above a quota is answered without records, and with throttle_time_ms;
+its session goes on as it was (KIP-219).  The client asks again for the same.
+
 If a client names the epoch of its last record, and that record lies beyond the epoch's end, the
 answer holds the end (KIP-595).  Consumers ask OffsetForLeaderEpoch for it, once a new epoch fences
 them (KIP-320).
@@ -60,6 +63,9 @@ READ_COMMITTED: Final = 1
 # One round may load only the index of a segment.
 _LOAD_ROUNDS: Final = 4
 LOOKED_AT_ONCE: Final = 2_000
+# Of an answer and of a partition in it, without records.
+_HEAD_BYTES: Final = 20
+_PARTITION_BYTES: Final = 56
 
 _SESSION_CODES: Final = {
     SessionProblem.NOT_FOUND: ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
@@ -111,7 +117,11 @@ class Fetch:
         elsewhere = self.steering.of(call, request.rack_id)
         deadline = self._deadline(call, request, now)
         rights = self.authority.of(call.peer) if self.authority is not None else None
-        look = await self._read(request, version, context, deadline, elsewhere, rights)
+        max_bytes = self._max_bytes(call, request)
+        look = await self._read(request, version, context, deadline, elsewhere, rights, max_bytes)
+        if call.cost is not None and not call.cost.fetch(_answer_bytes(look), _now_ms()):
+            look.let_go()
+            return self._throttled(context)
         if version < STORAGE_ERRORS_FROM:
             look.without_storage_errors()
         self.steering.moved += look.moves
@@ -131,6 +141,18 @@ class Fetch:
         max_wait_ms = min(request.max_wait_ms, self.settings.max_wait_ms)
         return min(now + max_wait_ms / 1000, call.peer.session_ends_at)
 
+    def _max_bytes(self, call: Call, request: FetchRequest) -> int:
+        """Return how many bytes the client, its quota and the settings admit in one answer."""
+        max_bytes = min(request.max_bytes, self.settings.max_bytes)
+        most_bytes = call.cost.fetch_bytes if call.cost is not None else None
+        return max_bytes if most_bytes is None else min(max_bytes, most_bytes)
+
+    def _throttled(self, context: FetchContext) -> FetchResponse:
+        session_id = self.sessions.unchanged(context)
+        if isinstance(session_id, SessionProblem):
+            return FetchResponse(0, _SESSION_CODES[session_id])
+        return FetchResponse(0, ErrorCode.NONE, session_id, [])
+
     async def _read(
         self,
         request: FetchRequest,
@@ -139,11 +161,11 @@ class Fetch:
         deadline: float,
         elsewhere: Elsewhere | None,
         rights: Rights | None,
+        max_bytes: int,
     ) -> Look:
         """Look until the fetch has min_bytes or an error, or its time is over."""
-        min_bytes = min(request.min_bytes, request.max_bytes, self.settings.max_bytes)
         wanted = context.wanted
-        reading = _Reading(self, request, version, wanted, min_bytes, elsewhere, rights)
+        reading = _Reading(self, request, version, wanted, max_bytes, elsewhere, rights)
         while True:
             look = await reading.read()
             # A fetch must not wait for records that exist and are only not loaded yet.
@@ -170,8 +192,8 @@ class Fetch:
 class _Reading:
     """One fetch, over all its looks.
 
-    min_bytes: with so many bytes the fetch is answered, as of the last look.  _room_bytes: the
-      largest reply.
+    min_bytes: with so many bytes the fetch is answered, as of the last look.  _max_bytes: that the
+      client and the gateway's settings admit.  _room_bytes: the largest reply.
     _proof: whether the replica was at the log's end; False if the log could not be read.
     _rights_as_of: the version of the ACLs by which the last look was taken.
     """
@@ -180,6 +202,7 @@ class _Reading:
         "_elsewhere",
         "_fetch",
         "_last",
+        "_max_bytes",
         "_min_bytes",
         "_proof",
         "_request",
@@ -197,7 +220,7 @@ class _Reading:
         request: FetchRequest,
         version: int,
         wanted: Sequence[Wanted],
-        min_bytes: int,
+        max_bytes: int,
         elsewhere: Elsewhere | None,
         rights: Rights | None,
     ) -> None:
@@ -208,11 +231,12 @@ class _Reading:
         self._request = request
         self._version = version
         self._wanted = wanted
-        self._min_bytes = min_bytes
+        self._max_bytes = max_bytes
+        self._min_bytes = min(request.min_bytes, max_bytes)
         self._proof: bool | None = None
         self._last: Look | None = None
         self._room_bytes = 0
-        self.min_bytes = min_bytes
+        self.min_bytes = self._min_bytes
 
     async def read(self) -> Look:
         """Look, load what is missing, and look again."""
@@ -261,13 +285,12 @@ class _Reading:
         return look
 
     def _look(self, known: Known) -> Look:
-        fetch, request = self._fetch, self._request
-        settings = fetch.settings
+        fetch, settings = self._fetch, self._fetch.settings
         plan = ReadPass(
             fetch.reader.ready,
             fetch.reader.index_of,
             known,
-            min(request.max_bytes, settings.max_bytes, self._room_bytes),
+            min(self._max_bytes, self._room_bytes),
             min(settings.max_load_bytes, self._room_bytes),
             settings.max_load_runs,
         )
@@ -318,6 +341,16 @@ def _by_topic(
             last = key
         topics[-1].partitions.append(data)
     return topics
+
+
+def _answer_bytes(look: Look) -> int:
+    """Return about how many bytes an answer takes."""
+    full = sum(1 for each in look.answers if each.records)
+    return _HEAD_BYTES + full * _PARTITION_BYTES + look.bytes_read
+
+
+def _now_ms() -> int:
+    return int(trio.current_time() * 1_000)
 
 
 def _size_bytes(misses: Iterable[Miss]) -> int:

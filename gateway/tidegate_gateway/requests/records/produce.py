@@ -51,6 +51,7 @@ from ...produce.produce_deadlines import ProduceDeadlines
 from ...produce.record_checks import RecordChecks
 from ...produce.refusals import BatchRefused
 from ...produce.wal_writer import WalWriter
+from ...quotas.throttling import Throttle
 from ...security.authority import Authority
 from ...transactions.arrivals import began_at, is_known
 from ...unserved import TRANSACTIONS
@@ -133,7 +134,12 @@ class Produce:
         return coordinator.state.gateways.sends_away(coordinator.incarnation)
 
     async def start(
-        self, connection: Connection, header: RequestHeader, body: memoryview, arena: Arena
+        self,
+        connection: Connection,
+        header: RequestHeader,
+        body: memoryview,
+        arena: Arena,
+        throttle: Throttle | None = None,
     ) -> None:
         """Stage one: fix the request's place in the log; its reply slot is filled later."""
         if len(body) > LARGE_BODY_BYTES:
@@ -169,6 +175,8 @@ class Produce:
                 await turns.count(ROWS_A_BATCH)
         for each in received.forwarding:
             await self.mirrored.forward(each, request.acks, request.timeout_ms)
+        if throttle is not None:
+            pending.response.throttle_time_ms = throttle.begin(is_answered=slot is not None)
         pending.stage_one_done(request.timeout_ms)
 
     def _error_here(self, peer: Peer) -> tuple[ErrorCode, str] | None:

@@ -1,7 +1,9 @@
 """CreatePartitions: versions 0-3.
 
 One row per topic, always.  A topic grows as a whole or not at all, so a retry finds it grown.  The
-partitions that one request adds are bounded over all its topics and proposals.
+partitions that one request adds are bounded over all its topics and proposals.  Topics beyond the
+client's quota of mutations get THROTTLING_QUOTA_EXCEEDED; below version 3 they grow, and the client
+is throttled (KIP-599).
 """
 
 from __future__ import annotations
@@ -32,11 +34,13 @@ from tidegate_protocol.messages.create_partitions import (
     CreatePartitionsTopicResult,
 )
 
-from ...network.call import Call
+from ...network.call import Call, Mutations
 from ...topics.looks import Look, is_changed
-from .topic_errors import topic_error
+from .topic_errors import OVER_QUOTA, mutation_quota, topic_error
 
 TOPICS_PER_PROPOSAL = 500
+STRICT_SINCE = 3
+"""Versions from here on know THROTTLING_QUOTA_EXCEEDED."""
 _TOO_MUCH = Refused(TopicRefusal.TOO_MUCH, TOO_MANY_PARTITIONS)
 
 
@@ -60,6 +64,10 @@ class CreatePartitionsHandler:
         wanted = [_growth(topic) for topic in request.topics if topic.name not in twice]
         look = Look(self.coordinator)
         await look.take(each.name for each in wanted)
+        quota = mutation_quota(call, STRICT_SINCE)
+        over = [each for each in wanted if not self._takes(quota, each)]
+        results += [CreatePartitionsTopicResult(each.name, *OVER_QUOTA) for each in over]
+        wanted = [each for each in wanted if each not in over]
 
         def proposal(part: Sequence[Growth], seen: int) -> CreatePartitions:
             topic_ids = look.topic_ids(each.name for each in part)
@@ -78,6 +86,10 @@ class CreatePartitionsHandler:
             refused = [*answers, *[_TOO_MUCH] * (len(part) - len(fitting))]
             results += [_result(each, answer) for each, answer in zip(part, refused, strict=True)]
         return CreatePartitionsResponse(results=results)
+
+    def _takes(self, quota: Mutations | None, growth: Growth) -> bool:
+        added = self._added(growth)
+        return quota is None or not added or quota.take(added)
 
     def _added(self, growth: Growth) -> int:
         """Return how many partitions would be new; 0 if the rule refuses the request for another

@@ -2,6 +2,9 @@
 
 Differs from Kafka: any replication factor from 1 on is accepted, as a label; timeout_ms is ignored,
 since every gateway serves a topic once it is answered.
+
+Topics beyond the client's quota of mutations get THROTTLING_QUOTA_EXCEEDED; below version 6 they
+are created, and the client is throttled (KIP-599).
 """
 
 from __future__ import annotations
@@ -9,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from tidegate_coordination.configs.topic_configs import TOPIC_CONFIGS
 from tidegate_coordination.coordinator.coordinator import Coordinator, ProposalFailed
@@ -26,11 +29,14 @@ from tidegate_protocol.messages.create_topics import (
     CreateTopicsResponse,
 )
 
-from ...network.call import Call
+from ...network.call import Call, Mutations
 from ...network.turns import Turns
 from ...settings.broker_settings import BrokerSettings
-from ...topics.topic_creation import create_topics
-from .topic_errors import failure_text, topic_error
+from ...topics.topic_creation import OverQuota, create_within
+from .topic_errors import OVER_QUOTA, failure_text, mutation_quota, topic_error
+
+STRICT_SINCE: Final = 6
+"""Versions from here on know THROTTLING_QUOTA_EXCEEDED."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +58,12 @@ class CreateTopicsHandler:
             _refused(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             for name in sorted(twice)
         ]
-        results += await self._create(wanted, validate_only=request.validate_only)
+        quota = mutation_quota(call, STRICT_SINCE)
+        results += await self._create(wanted, quota, validate_only=request.validate_only)
         return CreateTopicsResponse(topics=results)
 
     async def _create(
-        self, wanted: list[CreatableTopic], *, validate_only: bool
+        self, wanted: list[CreatableTopic], quota: Mutations | None, *, validate_only: bool
     ) -> list[CreatableTopicResult]:
         turns = Turns()
         results: list[CreatableTopicResult] = []
@@ -69,8 +76,8 @@ class CreateTopicsHandler:
                 results.append(_refused(each.name, ErrorCode.INVALID_REQUEST, text))
             await turns.count()
         try:
-            answers = await create_topics(
-                self.coordinator, self.settings, sound, validate_only=validate_only
+            answers = await create_within(
+                quota, self.coordinator, self.settings, sound, validate_only=validate_only
             )
         except ProposalFailed as failure:
             code, text = ErrorCode.UNKNOWN_SERVER_ERROR, failure_text(failure)
@@ -100,7 +107,11 @@ def _contradiction(topic: CreatableTopic) -> str | None:
     return None
 
 
-def _result(name: str, answer: Created | Refused, cluster: ClusterSettings) -> CreatableTopicResult:
+def _result(
+    name: str, answer: Created | Refused | OverQuota, cluster: ClusterSettings
+) -> CreatableTopicResult:
+    if isinstance(answer, OverQuota):
+        return _refused(name, *OVER_QUOTA)
     if isinstance(answer, Refused):
         return _refused(name, *topic_error(answer))
     return CreatableTopicResult(

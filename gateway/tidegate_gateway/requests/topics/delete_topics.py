@@ -1,6 +1,8 @@
 """DeleteTopics: versions 1-6, by name or, from version 6, by id.
 
-The objects of the records are collected later; no client can read them any more.
+The objects of the records are collected later; no client can read them any more.  Topics beyond the
+client's quota of mutations get THROTTLING_QUOTA_EXCEEDED; below version 5 they are deleted, and the
+client is throttled (KIP-599).
 """
 
 from __future__ import annotations
@@ -29,13 +31,15 @@ from tidegate_protocol.messages.delete_topics import (
 )
 from tidegate_protocol.primitives import ZERO_UUID
 
-from ...network.call import Call
+from ...network.call import Call, Mutations
 from ...settings.broker_settings import BrokerSettings
 from ...topics.looks import Look, is_changed
-from .topic_errors import topic_error
+from .topic_errors import OVER_QUOTA, mutation_quota, topic_error
 
 TOPICS_PER_PROPOSAL = 1_500
 FIRST_VERSION_WITH_DISABLED = 3
+STRICT_SINCE = 5
+"""Versions from here on know THROTTLING_QUOTA_EXCEEDED."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +65,12 @@ class DeleteTopicsHandler:
                 wanted.append(TopicKey(name, topic_id))
             else:
                 results.append(_refused(name, topic_id, ErrorCode.INVALID_REQUEST, text))
-        results += await self._delete(wanted)
+        results += await self._delete(wanted, mutation_quota(call, STRICT_SINCE))
         return DeleteTopicsResponse(responses=results)
 
-    async def _delete(self, wanted: list[TopicKey]) -> list[DeletableTopicResult]:
+    async def _delete(
+        self, wanted: list[TopicKey], quota: Mutations | None
+    ) -> list[DeletableTopicResult]:
         """Delete by the ids that the names have now: a late proposal must not delete a later topic
         of that name.
         """
@@ -72,12 +78,26 @@ class DeleteTopicsHandler:
         await look.take(each.name for each in wanted if each.name is not None)
         known = [(each, key) for each in wanted if (key := _known(look, each)) is not None]
         answers: dict[TopicKey, Deleted | Refused] = {}
+        over = frozenset(each for each, key in known if not self._takes(quota, key))
+        known = [(each, key) for each, key in known if each not in over]
         for first in range(0, len(known), TOPICS_PER_PROPOSAL):
             part = known[first : first + TOPICS_PER_PROPOSAL]
             told = await look.propose([key for _, key in part], DeleteTopics, is_changed)
             answers.update(zip((each for each, _ in part), told, strict=True))
         unknown = Refused(TopicRefusal.UNKNOWN_NAME, "")
-        return [_result(each, answers.get(each, unknown)) for each in wanted]
+        return [
+            _refused(each.name, each.topic_id or ZERO_UUID, *OVER_QUOTA)
+            if each in over
+            else _result(each, answers.get(each, unknown))
+            for each in wanted
+        ]
+
+    def _takes(self, quota: Mutations | None, key: TopicKey) -> bool:
+        """Count the partitions of a topic that is to be deleted; return False if the quota refuses
+        it.
+        """
+        topic = self.coordinator.state.topics.by_id.get(key.topic_id)
+        return quota is None or topic is None or quota.take(len(topic.partition_numbers))
 
 
 def _known(look: Look, wanted: TopicKey) -> TopicKey | None:

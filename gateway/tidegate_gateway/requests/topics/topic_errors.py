@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from tidegate_coordination.coordinator.coordinator import ProposalFailed
 from tidegate_coordination.rules.configs import ConfigRefusal, ConfigRefused
 from tidegate_coordination.rules.topics import Refused, TopicRefusal
 from tidegate_protocol.error_codes import ErrorCode, error_text
+
+from ...network.call import Call, Mutations
+
+OVER_QUOTA: Final = (
+    ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+    error_text(ErrorCode.THROTTLING_QUOTA_EXCEEDED),
+)
 
 _TOPIC_CODES = {
     TopicRefusal.EXISTS: ErrorCode.TOPIC_ALREADY_EXISTS,
@@ -29,6 +38,16 @@ _CONFIG_CODES = {
     ConfigRefusal.CHANGED: ErrorCode.REQUEST_TIMED_OUT,
     ConfigRefusal.MIRRORED: ErrorCode.POLICY_VIOLATION,
 }
+
+
+def mutation_quota(call: Call, strict_since: int) -> Mutations | None:
+    """Return the client's quota of partitions that are created or deleted; None without one.
+
+    strict_since: the API's version from which on topics are refused.
+    """
+    if call.cost is None:
+        return None
+    return call.cost.mutations(is_strict=call.version >= strict_since)
 
 
 def topic_error(refused: Refused) -> tuple[ErrorCode, str]:

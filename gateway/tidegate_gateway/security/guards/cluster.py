@@ -7,12 +7,14 @@ from typing import Final
 from tidegate_coordination.security.acls import Operation
 from tidegate_protocol.error_codes import ErrorCode, error_text
 from tidegate_protocol.messages import (
+    alter_client_quotas,
     alter_partition_reassignments,
     alter_replica_log_dirs,
     alter_user_scram_credentials,
     create_acls,
     delete_acls,
     describe_acls,
+    describe_client_quotas,
     describe_cluster,
     describe_log_dirs,
     describe_quorum,
@@ -161,6 +163,30 @@ def _no_credentials_altered(
     )
 
 
+def _no_quotas_shown(
+    _request: object, _version: int
+) -> describe_client_quotas.DescribeClientQuotasResponse:
+    return describe_client_quotas.DescribeClientQuotasResponse(
+        error_code=_DENIED, error_message=_TEXT, entries=None
+    )
+
+
+def _no_quotas_altered(
+    request: alter_client_quotas.AlterClientQuotasRequest, _version: int
+) -> alter_client_quotas.AlterClientQuotasResponse:
+    entity_of = alter_client_quotas.AlterClientQuotasResponseEntityData
+    return alter_client_quotas.AlterClientQuotasResponse(
+        entries=[
+            alter_client_quotas.AlterClientQuotasResponseEntryData(
+                _DENIED,
+                _TEXT,
+                [entity_of(part.entity_type, part.entity_name) for part in each.entity],
+            )
+            for each in request.entries
+        ]
+    )
+
+
 guard_describe_acls: Final = whole(Operation.DESCRIBE, _no_acls_shown)
 guard_create_acls: Final = whole(Operation.ALTER, _no_acls_created)
 guard_delete_acls: Final = whole(Operation.ALTER, _no_acls_deleted)
@@ -174,3 +200,5 @@ guard_update_features: Final = whole(Operation.ALTER, _no_features)
 guard_list_config_resources: Final = whole(Operation.DESCRIBE_CONFIGS, _no_resources)
 guard_describe_user_scram_credentials: Final = whole(Operation.DESCRIBE, _no_credentials_shown)
 guard_alter_user_scram_credentials: Final = whole(Operation.ALTER, _no_credentials_altered)
+guard_describe_client_quotas: Final = whole(Operation.DESCRIBE_CONFIGS, _no_quotas_shown)
+guard_alter_client_quotas: Final = whole(Operation.ALTER_CONFIGS, _no_quotas_altered)

@@ -12,7 +12,6 @@ from tidegate_coordination.rules.consumer_groups import offset_expiry
 from tidegate_coordination.rules.topics import TopicKey
 from tidegate_gateway.requests.groups.offset_commit import OffsetCommit
 from tidegate_gateway.requests.records.delete_records import DeleteRecordsHandler
-from tidegate_gateway.requests.topics import create_topics
 from tidegate_gateway.requests.topics.delete_topics import DeleteTopicsHandler
 from tidegate_gateway.topics import topic_creation
 from tidegate_protocol.error_codes import ErrorCode
@@ -28,9 +27,9 @@ def parts_are_small(patch: pytest.MonkeyPatch) -> None:
 def deletes_the_first_topics(patch: pytest.MonkeyPatch) -> None:
     real = DeleteTopicsHandler._delete
 
-    async def wrong(self: DeleteTopicsHandler, wanted: list[TopicKey]) -> Any:
+    async def wrong(self: DeleteTopicsHandler, wanted: list[TopicKey], quota: Any) -> Any:
         told = [DeletableTopicResult(name=each.name) for each in wanted[1:]]
-        return [*await real(self, wanted[:1]), *told]
+        return [*await real(self, wanted[:1], quota), *told]
 
     patch.setattr(DeleteTopicsHandler, "_delete", wrong)
 
@@ -42,7 +41,7 @@ def creates_the_first_topics(patch: pytest.MonkeyPatch) -> None:
         made = await real(coordinator, settings, topics[:1], **more)
         return made * len(topics)
 
-    patch.setattr(create_topics, "create_topics", wrong)
+    patch.setattr(topic_creation, "create_topics", wrong)
 
 
 def empties_the_first_partitions(patch: pytest.MonkeyPatch) -> None:
