@@ -35,7 +35,7 @@ async def describe(client: WireClient, users: Sequence[str] | None = None) -> di
     names = None if users is None else [dsc.UserName(each) for each in users]
     request = dsc.DescribeUserScramCredentialsRequest(names)
     answer = await client.call("DescribeUserScramCredentials", 0, request)
-    assert (answer.error_code, answer.error_message) == (0, None)
+    assert (answer.error_code, answer.error_message) == (0, "")
     return {
         each.user: (
             each.error_code,
@@ -55,11 +55,11 @@ async def test_credentials_are_set_replaced_and_removed() -> None:
         }
         assert await alter(client, set_("alice", 2, 8192)) == {"alice": (0, None)}
         assert await alter(client, set_("alice", 1, 5000)) == {"alice": (0, None)}
-        both = {"alice": (0, None, [(1, 5000), (2, 8192)]), "bob": (0, None, [(2, 16384)])}
+        both = {"alice": (0, "", [(1, 5000), (2, 8192)]), "bob": (0, "", [(2, 16384)])}
         assert await describe(client) == both
         assert await describe(client, []) == both
         assert await alter(client, drop("alice")) == {"alice": (0, None)}
-        assert await describe(client, ["alice"]) == {"alice": (0, None, [(2, 8192)])}
+        assert await describe(client, ["alice"]) == {"alice": (0, "", [(2, 8192)])}
 
 
 async def test_refusals_have_kafkas_codes_and_texts() -> None:
@@ -103,7 +103,7 @@ async def test_a_user_that_is_named_twice_stays_as_it_is() -> None:
                 "alice": (92, TWICE),
                 "bob": (0, None),
             }
-        assert (await describe(client, ["alice"]))["alice"] == (0, None, [(1, 4096)])
+        assert (await describe(client, ["alice"]))["alice"] == (0, "", [(1, 4096)])
 
 
 async def test_descriptions_of_nobody_and_of_the_same_user_twice() -> None:

@@ -163,7 +163,7 @@ class DescribeUserScramCredentials:
         for name in names:
             counts[name] += 1
         return describe.DescribeUserScramCredentialsResponse(
-            error_message=None,
+            error_message="",
             results=[self._result(name, count) for name, count in counts.items()],
         )
 
@@ -180,5 +180,5 @@ class DescribeUserScramCredentials:
             text = f"Attempt to describe a user credential that does not exist: {user}"
         else:
             infos = [describe.CredentialInfo(each.mechanism, each.iterations) for each in found]
-            return describe.DescribeUserScramCredentialsResult(user, ErrorCode.NONE, None, infos)
+            return describe.DescribeUserScramCredentialsResult(user, ErrorCode.NONE, "", infos)
         return describe.DescribeUserScramCredentialsResult(user, code, text[:1000])
