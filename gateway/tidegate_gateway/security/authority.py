@@ -16,6 +16,7 @@ from tidegate_coordination.security.authorizer import Authorizer
 from tidegate_coordination.state.acls import AclTable
 
 from ..network.call import Peer, Rights
+from .hosts import host_of
 
 _log = structlog.get_logger("tidegate.authorizer")
 
@@ -50,7 +51,7 @@ class Authority:
         key = principal, host
         rights = self._clients.get(key)
         if rights is None:
-            rights = self._clients[key] = ClientRights(self, principal, host)
+            rights = self._clients[key] = ClientRights(self, principal, host_of(host))
             if len(self._clients) > MAX_CLIENTS:
                 self._clients.popitem(last=False)
         self._clients.move_to_end(key)

@@ -156,7 +156,8 @@ def _no_credentials_shown(
 def _no_credentials_altered(
     request: alter_user_scram_credentials.AlterUserScramCredentialsRequest, _version: int
 ) -> alter_user_scram_credentials.AlterUserScramCredentialsResponse:
-    users = dict.fromkeys(each.name for each in (*request.deletions, *request.upsertions))
+    users = dict.fromkeys(each.name for each in request.deletions)
+    users |= dict.fromkeys(each.name for each in request.upsertions)
     answer_of = alter_user_scram_credentials.AlterUserScramCredentialsResult
     return alter_user_scram_credentials.AlterUserScramCredentialsResponse(
         results=[answer_of(each, _DENIED, _TEXT) for each in users]
