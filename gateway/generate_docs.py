@@ -20,6 +20,7 @@ from typing import Final
 from tidegate_coordination.configs.broker_configs import (
     BROKER_CONFIGS,
     KAFKA_BROKER_CONFIGS,
+    OF_AUTHORIZER,
     OF_LISTENERS_ONLY,
 )
 from tidegate_coordination.configs.cluster_wide import CLUSTER_WIDE
@@ -135,7 +136,8 @@ def own_settings() -> str:
 
 def kafka_settings() -> str:
     """Return Kafka's broker configs that do something here."""
-    return _settings(each for each in KAFKA_BROKER_CONFIGS.values() if each.meaningful)
+    known = [*KAFKA_BROKER_CONFIGS.values(), *OF_AUTHORIZER]
+    return _settings(each for each in known if each.meaningful)
 
 
 def topic_configs() -> str:

@@ -19,6 +19,7 @@ from tidegate_protocol.apis import APIS, ApiFacts, ApiKey
 from tidegate_protocol.errors import RemoteProtocolError
 from tidegate_protocol.headers import RequestHeader, decode_request_header, response_header
 
+from .audit import Audit
 from .gateway_counters import GatewayCounters
 from .network.arenas import Arena
 from .network.call import Call, Handler
@@ -76,7 +77,8 @@ STEPS: Final = frozenset(
 class Dispatcher:
     """Handles the frames of all connections.
 
-    guards: hold requests to the rights of their clients; None without an authorizer.
+    guards: hold requests to the rights of their clients; None without an authorizer.  audit: None
+    without an audit log.
 
     Raises:
       LookupError: an API has no row in the table of needs.
@@ -93,7 +95,9 @@ class Dispatcher:
         throttling: Throttling,
         large: LargeRequests | None = None,
         guards: Guards | None = None,
+        audit: Audit | None = None,
     ) -> None:
+        self._audit = audit
         check_rows(each.api_key for each in handlers)
         self._guards = guards
         self._large = large or LargeRequests()
@@ -209,6 +213,7 @@ class Dispatcher:
             note_refused,
             connection.is_gone,
             throttle.cost if throttle is not None else None,
+            self._audit,
         )
         if header.api_key in STEPS and connection.is_gone():
             raise CloseConnection()

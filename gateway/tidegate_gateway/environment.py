@@ -23,6 +23,7 @@ from .blocking import Blocking
 from .fetch.fetch_plan import MIN_FILE_BYTES
 from .fetch.segment_disk import MAX_OPEN_FILES
 from .peers.peers import Dial, GatewayPeers
+from .security.audit_log import AuditLog
 from .tls.tls_listeners import TlsListeners
 
 
@@ -56,6 +57,7 @@ class Environment:
     runs while the event loop is busy.  after_lost_races: after so many lost appends
     in a row another gateway appends for this one.  source_dial: see links.py.
     random_bytes: unpredictable; for nonces.  tls: of the listeners that speak it.
+    audit: None without an audit log.
     """
 
     store: ObjectStore
@@ -72,6 +74,7 @@ class Environment:
     after_lost_races: int = ENOUGH
     leadership_hooks: Sequence[Hook] = ()
     source_dial: Callable[[ClientProperties], SourceDial] = dial_of
+    audit: AuditLog | None = None
     random_bytes: Callable[[int], bytes] = os.urandom
     tls: TlsListeners = field(default_factory=TlsListeners)
 

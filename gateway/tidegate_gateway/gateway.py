@@ -137,7 +137,9 @@ class Gateway:
         self._build_writer()
         self._build_keepers()
         self._build_view()
-        self.authority = authority_of(settings, coordinator.state.acls)
+        self.authority = authority_of(
+            settings, coordinator.state.acls, trio.current_time, environment.audit
+        )
         self._build_quotas()
         self._dispatcher = self._make_dispatcher()
         self.gates = self._make_gates()
@@ -172,6 +174,8 @@ class Gateway:
         if self.neighbours is not None:
             yield "look whether gateways answer", self.neighbours.run
         yield "back the metadata log up", self.backup.run
+        if self._environment.audit is not None:
+            yield "write the audit log", self._environment.audit.run
 
     def _build_readers(self) -> None:
         """Make the parts that read objects, and those that bound the memory of reads."""
@@ -428,6 +432,7 @@ class Gateway:
             self.throttling,
             self.large_requests,
             self._make_guards(),
+            environment.audit,
         )
 
     def _make_guards(self) -> Guards | None:
@@ -446,6 +451,7 @@ class Gateway:
             self._dispatcher,
             self._limits,
             self.counters.count,
+            environment.audit,
         )
 
     def _wal_key(self, identity: WalIdentity) -> str:

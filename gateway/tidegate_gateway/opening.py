@@ -8,7 +8,7 @@ import resource
 import signal
 import socket
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -36,7 +36,7 @@ from tidegate_storage.stores.files.real_disk import RealDisk, RealDiskSteps
 from tidegate_storage.stores.files.steps import Disk
 from tidegate_storage.stores.load import open_store
 
-from .blocking import InThread
+from .blocking import Blocking, InThread
 from .builder import GatewayBuilder
 from .environment import Environment, Identity
 from .fetch.segment_disk import MAX_OPEN_FILES
@@ -51,6 +51,7 @@ from .instance import (
 )
 from .peers.peer_listener import open_to_anyone, peer_address, peer_endpoint, refuse_own_address
 from .peers.peers import HttpPeers
+from .security.audit_log import AuditLog, open_audit_log
 from .security.sasl.gates import check_sasl
 from .settings.broker_settings import BrokerSettings
 from .settings.listener_settings import advertised_endpoints, listen_addresses
@@ -63,6 +64,7 @@ _log = structlog.get_logger("tidegate.app")
 NO_ZONE: Final = "default"
 MAX_PEER_CONNECTIONS: Final = 256
 CACHE_THREADS: Final = 4
+LAST_AUDIT_SECONDS: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +109,7 @@ async def opened(
         blocking = InThread()
         names = [each.address.name for each in listeners]
         tls = open_tls_listeners(settings, names, time.time, blocking)
+        audit = await _opened_audit_log(settings, blocking, stack)
         folder = hold_data_folder(data) if data is not None else None
         if folder is not None:
             stack.callback(folder.close)
@@ -136,6 +139,7 @@ async def opened(
             max_open_files=max_open_files(),
             leadership_hooks=load_hooks(),
             tls=tls,
+            audit=audit,
         )
         identity = _identity(settings, listeners, peer, folder)
         builder = GatewayBuilder(identity, settings, environment)
@@ -151,6 +155,31 @@ async def serve_peers(gateway: Gateway, listener: Listener) -> None:
 
     slots = ConnectionSlots(MAX_PEER_CONNECTIONS, MAX_PEER_CONNECTIONS)
     await accept_forever(listener, serve, slots)
+
+
+async def _opened_audit_log(
+    settings: BrokerSettings, blocking: Blocking, stack: AsyncExitStack
+) -> AuditLog | None:
+    """Open the audit log, which ends with what the gateway did last; None without one."""
+    path = settings.text("audit.log.file")
+    if not path:
+        return None
+    now_ms = partial(_now_ms, time.time)
+    audit = await blocking.run(partial(open_audit_log, path, blocking, now_ms))
+    audit.note("started", node_id=settings.int("node.id"), version=version("tidegate"))
+    await audit.flush()
+
+    async def end() -> None:
+        audit.note("stopped")
+        with trio.CancelScope(shield=True, deadline=trio.current_time() + LAST_AUDIT_SECONDS):
+            await audit.flush()
+
+    stack.push_async_callback(end)
+    return audit
+
+
+def _now_ms(wall_clock: Callable[[], float]) -> int:
+    return int(wall_clock() * 1000)
 
 
 def _next_log_opener(settings: BrokerSettings) -> OpenLog:

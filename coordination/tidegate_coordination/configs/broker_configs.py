@@ -32,6 +32,8 @@ _MEANINGS = {
     "compression.lz4.level": "Default of the topic config.",
     "compression.type": "Default of the topic config.",
     "compression.zstd.level": "Default of the topic config.",
+    "config.providers": "Names of providers of values, such as env,file,dir; each has a"
+    " config.providers.NAME.class of Kafka.  Values look like ${env:NAME}, ${file:PATH:KEY}.",
     "connection.failed.authentication.delay.ms": "How long a failed authentication stays without an"
     " answer, so that guessing passwords takes time.",
     "connections.max.reauth.ms": "After so long a client of SASL has to authenticate again, on the"
@@ -127,6 +129,7 @@ _DEFAULTS_HERE = {"max.connections": "10000", "node.id": "1"}
 
 _FIXED_AT_START = frozenset(
     {
+        "config.providers",
         "listener.security.protocol.map",
         "listeners",
         "max.connection.creation.rate",
@@ -192,7 +195,7 @@ KAFKA_BROKER_CONFIGS: dict[str, Definition] = {
     each.name: each for each in map(_definition, BROKER_ROWS.splitlines())
 }
 
-_OF_AUTHORIZER = (
+OF_AUTHORIZER = (
     Definition(
         "allow.everyone.if.no.acl.found",
         ConfigType.BOOLEAN,
@@ -211,5 +214,5 @@ _OF_AUTHORIZER = (
 """Kafka's authorizer reads these; its brokers do not list them."""
 
 BROKER_CONFIGS: dict[str, Definition] = KAFKA_BROKER_CONFIGS | {
-    each.name: each for each in (*_OF_AUTHORIZER, *OWN_SETTINGS)
+    each.name: each for each in (*OF_AUTHORIZER, *OWN_SETTINGS)
 }

@@ -92,8 +92,8 @@ def test_a_controllers_file_is_refused() -> None:
         (settings("PLAINTEXT://a:1", "OTHER://b:2"), "names OTHER"),
         (settings("PLAINTEXT://a:1,PLAINTEXT://b:2"), "names PLAINTEXT twice"),
         (
-            settings("SASL_SSL://a:1"),
-            "asks for SASL_SSL; this release serves PLAINTEXT and SSL only",
+            settings("MINE://a:1", protocols="MINE:KERBEROS"),
+            "asks for KERBEROS; this release serves PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL",
         ),
         (settings("INNER://a:1"), "asks for no known protocol"),
         (settings("a:1"), "'a:1' is not NAME://host:port"),

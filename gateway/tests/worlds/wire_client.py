@@ -26,6 +26,7 @@ from tidegate_gateway.network.memory_transport import (
     memory_transport_pair,
 )
 from tidegate_gateway.network.transport import Transport, TransportBroken
+from tidegate_gateway.security.audit_log import AuditLog
 from tidegate_gateway.settings.broker_settings import BrokerSettings
 from tidegate_gateway.tls.tls_listeners import TlsListeners
 from tidegate_protocol.apis import APIS
@@ -214,6 +215,7 @@ async def wire_world(
     source_dial: Callable[[ClientProperties], Dial] = dial_of,
     listeners: Sequence[str] = ("PLAINTEXT",),
     tls: TlsListeners | None = None,
+    audit: AuditLog | None = None,
 ) -> AsyncIterator[WireWorld]:
     """A started gateway, by default with an empty store and log; its wall clock follows trio's.
 
@@ -241,6 +243,7 @@ async def wire_world(
             blocking=Inline(),
             source_dial=source_dial,
             tls=tls or TlsListeners(),
+            audit=audit,
         ),
     )
     with trio.fail_after(WORLD_SECONDS):

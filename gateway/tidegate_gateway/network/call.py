@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Final, Protocol
 
 from tidegate_coordination.security.acls import Operation, ResourceType
 
+from ..audit import Audit
 from ..unserved import Refusal
 from .client_zone import NOWHERE, ClientZone
 from .forward_line import ForwardLine
@@ -120,6 +121,7 @@ class Call:
       refused_features.py.
     is_gone: returns whether the client has closed its connection, as far as is known.
     cost: what the request uses of its client's quotas; None if none holds.
+    audit: takes note of what the request changes; None without an audit log.
     """
 
     version: int
@@ -128,6 +130,7 @@ class Call:
     note_refused: Callable[[Refusal], None] = _tell_nobody
     is_gone: Callable[[], bool] = _is_here
     cost: Cost | None = None
+    audit: Audit | None = None
 
 
 class Handler(Protocol):

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 import structlog
 import trio
@@ -27,14 +27,6 @@ MAX_BYTES: Final = 4 << 20
 EVERY_SECONDS: Final = 0.2
 AGAIN_SECONDS: Final = 5.0
 _TAIL_BYTES: Final = 1 << 20
-
-
-class Audit(Protocol):
-    """Takes note of events."""
-
-    def note(self, event: str, **facts: object) -> None:
-        """Take note of one; facts: values of JSON."""
-        ...
 
 
 class AuditLog:
@@ -60,7 +52,7 @@ class AuditLog:
         self._has_failed = False
 
     def note(self, event: str, **facts: object) -> None:
-        """See Audit."""
+        """See audit.py."""
         if len(self._unwritten) >= MAX_BYTES:
             self.lost += 1
             self._untold += 1

@@ -7,6 +7,8 @@ into a table each.  A denial is logged once while it is kept, as Kafka's authori
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
+from math import inf
 from typing import Final, TypeAlias
 
 import structlog
@@ -15,6 +17,7 @@ from tidegate_coordination.security.acls import Operation, ResourceType
 from tidegate_coordination.security.authorizer import Authorizer
 from tidegate_coordination.state.acls import AclTable
 
+from ..audit import Audit
 from ..network.call import Peer, Rights
 from .hosts import host_of
 
@@ -25,16 +28,34 @@ MAX_KEPT: Final = 2_000
 MAX_CLIENTS: Final = 10_000
 """Pairs of principal and host whose decisions are kept."""
 
+MAX_LINES: Final = 1_000
+WINDOW_SECONDS: Final = 60.0
+
 _Question: TypeAlias = tuple[Operation, ResourceType, str]
 
 
 class Authority:
     """Decides by the cluster's ACLs; one for all clients of a gateway.
 
-    denials: how many were logged.
+    denials: how many decisions were no.  Of those, MAX_LINES a minute are logged: a client that
+    asks for many names must not fill the log.
+
+    Args:
+      now: seconds of a monotonic clock.
+      audit: takes note of denials, too; None without an audit log.
     """
 
-    def __init__(self, acls: AclTable, authorizer: Authorizer) -> None:
+    def __init__(
+        self,
+        acls: AclTable,
+        authorizer: Authorizer,
+        now: Callable[[], float],
+        audit: Audit | None = None,
+    ) -> None:
+        self._now = now
+        self._since = -inf
+        self._lines = self._untold = 0
+        self._audit = audit
         self.acls = acls
         self.authorizer = authorizer
         self.denials = 0
@@ -58,16 +79,28 @@ class Authority:
         return rights
 
     def note_denied(self, rights: ClientRights, question: _Question) -> None:
-        """Log a denial."""
+        """Count and log a denial."""
         self.denials += 1
+        now = self._now()
+        if now - self._since >= WINDOW_SECONDS:
+            self._since, self._lines = now, 0
+        if self._lines >= MAX_LINES:
+            self._untold += 1
+            return
+        self._lines += 1
+        untold, self._untold = self._untold, 0
         operation, kind, name = question
-        _log.info(
-            "denied",
-            principal=rights.principal,
-            host=rights.host,
-            operation=operation.name,
-            resource=f"{kind.name}:{name}",
-        )
+        facts: dict[str, object] = {
+            "principal": rights.principal,
+            "host": rights.host,
+            "operation": operation.name,
+            "resource": f"{kind.name}:{name}",
+        }
+        if untold:
+            facts["untold_before"] = untold
+        _log.info("denied", **facts)
+        if self._audit is not None:
+            self._audit.note("denied", **facts)
 
 
 class ClientRights:

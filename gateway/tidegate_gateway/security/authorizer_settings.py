@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from tidegate_coordination.security.authorizer import Authorizer, super_users_of
 from tidegate_coordination.state.acls import AclTable
-
 from tidegate_runtime.settings_texts import SettingsError
 
+from ..audit import Audit
 from ..settings.broker_settings import BrokerSettings
 from .authority import Authority
 
 STANDARD: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 
-def authority_of(settings: BrokerSettings, acls: AclTable) -> Authority | None:
+def authority_of(
+    settings: BrokerSettings, acls: AclTable, now: Callable[[], float], audit: Audit | None
+) -> Authority | None:
     """Return the authority that the settings ask for; None if they name no authorizer.
+
+    now, audit: see Authority.
 
     Raises:
       SettingsError: says what to set instead.
@@ -34,4 +39,5 @@ def authority_of(settings: BrokerSettings, acls: AclTable) -> Authority | None:
             f"authorizer.class.name={name} is a Java class, which gateways cannot run; they have"
             f" Kafka's own: {STANDARD}"
         )
-    return Authority(acls, Authorizer(acls.index, super_users, allows_everyone=allows_everyone))
+    authorizer = Authorizer(acls.index, super_users, allows_everyone=allows_everyone)
+    return Authority(acls, authorizer, now, audit)

@@ -74,7 +74,7 @@ def security_protocol(settings: BrokerSettings, listener: str) -> str:
     if protocol not in PROTOCOLS:
         raise SettingsError(
             f"listener {listener} asks for {protocol or 'no known protocol'}; this release serves"
-            f" {' and '.join(PROTOCOLS)} only (see listener.security.protocol.map)"
+            f" {', '.join(PROTOCOLS)} (see listener.security.protocol.map)"
         )
     return protocol
 

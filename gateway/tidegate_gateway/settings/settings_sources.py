@@ -23,6 +23,7 @@ from tidegate_runtime.settings_texts import (
 )
 
 from .broker_settings import BrokerSettings
+from .config_providers import is_of_provider, with_provided
 from .service_links import is_service_link
 
 PREFIX: Final = "TIDEGATE_"
@@ -58,6 +59,7 @@ def gather(
         texts |= _known(read_properties(content, str(properties_file)), str(properties_file))
     texts |= from_environment(environ)
     texts |= _known(read_assignments(assignments), "--set")
+    texts = with_provided(texts, environ)
     try:
         return BrokerSettings(texts)
     except SettingsError as error:
@@ -86,7 +88,8 @@ def _known(texts: Texts, source: str) -> Texts:
 
 
 def _is_accepted(name: str) -> bool:
-    return name in REMOVED_SETTINGS or static_definition(name) is not None
+    is_known = name in REMOVED_SETTINGS or static_definition(name) is not None
+    return is_known or is_of_provider(name)
 
 
 def _nearest(name: str) -> str:

@@ -8,11 +8,14 @@ validate_only.  If a request has many names, the line has the first ones and the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
 import structlog
 
 from tidegate_coordination.rules.configs import ResourceType
+from tidegate_coordination.security.acls import Operation, PatternType, Permission, known
+from tidegate_coordination.security.acls import ResourceType as AclResource
 from tidegate_protocol.apis import ApiKey
 
 from ..network.call import Call
@@ -20,6 +23,7 @@ from ..network.call import Call
 _log = structlog.get_logger("tidegate.clients")
 
 MAX_NAMES: Final = 20
+MAX_AUDITED: Final = 1000
 
 
 class Act(NamedTuple):
@@ -39,15 +43,21 @@ def note_acts(api_key: int, call: Call, request: Any, response: Any) -> None:
     act_of = _ACTS.get(api_key)
     if act_of is None or (act := act_of(request, response)) is None or not act.names:
         return
-    tell_act(call, act)
+    tell_act(call, act, is_audited=api_key not in _MEMBERSHIP)
 
 
-def tell_act(call: Call, act: Act) -> None:
-    """Write the log line of an act."""
+def tell_act(call: Call, act: Act, *, is_audited: bool = True) -> None:
+    """Write the log line of an act, and that of the audit log."""
     more = {"count": len(act.names)} if len(act.names) > MAX_NAMES else {}
     peer = f"{call.peer.host}:{call.peer.port}"
     names = act.names[:MAX_NAMES]
     _log.info(act.what, names=names, client_id=call.client_id, peer=peer, **act.fields, **more)
+    if call.audit is not None and is_audited:
+        facts: dict[str, object] = {"names": act.names[:MAX_AUDITED], **act.fields}
+        if len(act.names) > MAX_AUDITED:
+            facts["count"] = len(act.names)
+        principal = call.peer.principal
+        call.audit.note(act.what, principal=principal, peer=peer, client_id=call.client_id, **facts)
 
 
 def topics_created(names: list[str]) -> Act:
@@ -148,6 +158,53 @@ def _features_changed(request: Any, response: Any) -> Act | None:
     )
 
 
+def _acls_created(request: Any, response: Any) -> Act:
+    done = zip(request.creations, response.results, strict=False)
+    names = [
+        f"{_named(Permission, each.permission_type)} {each.principal} from {each.host}"
+        f" {_named(Operation, each.operation)} on {_named(AclResource, each.resource_type)}"
+        f" {each.resource_name} ({_named(PatternType, each.resource_pattern_type)})"
+        for each, result in done
+        if not result.error_code
+    ]
+    return Act("ACLs created", names, {})
+
+
+def _acls_deleted(request: Any, response: Any) -> Act:
+    names = [
+        f"{_named(Permission, each.permission_type)} {each.principal} from {each.host}"
+        f" {_named(Operation, each.operation)} on {_named(AclResource, each.resource_type)}"
+        f" {each.resource_name} ({_named(PatternType, each.pattern_type)})"
+        for result in response.filter_results
+        for each in result.matching_acls
+    ]
+    return Act("ACLs deleted", names, {})
+
+
+def _named(kind: type[IntEnum], number: int) -> str:
+    return known(kind, number).name
+
+
+def _credentials_altered(request: Any, response: Any) -> Act:
+    done = [each.user for each in response.results if not each.error_code]
+    return Act("SCRAM credentials altered", done, {})
+
+
+def _quotas_altered(request: Any, response: Any) -> Act | None:
+    if request.validate_only:
+        return None
+    done = zip(request.entries, response.entries, strict=False)
+    names = [
+        ", ".join(f"{part.entity_type} {part.entity_name or '(default)'}" for part in each.entity)
+        + ": "
+        + ", ".join(f"{op.key} {'removed' if op.remove else f'= {op.value:g}'}" for op in each.ops)
+        for each, result in done
+        if not result.error_code
+    ]
+    return Act("client quotas altered", names, {})
+
+
+_MEMBERSHIP: Final = frozenset({ApiKey.JOIN_GROUP, ApiKey.LEAVE_GROUP})
 _ACTS: Final[Mapping[int, Callable[[Any, Any], Act | None]]] = {
     ApiKey.JOIN_GROUP: _joined,
     ApiKey.LEAVE_GROUP: _left,
@@ -160,5 +217,9 @@ _ACTS: Final[Mapping[int, Callable[[Any, Any], Act | None]]] = {
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _configured,
     ApiKey.OFFSET_DELETE: _offsets_deleted,
     ApiKey.UPDATE_FEATURES: _features_changed,
+    ApiKey.CREATE_ACLS: _acls_created,
+    ApiKey.DELETE_ACLS: _acls_deleted,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _credentials_altered,
+    ApiKey.ALTER_CLIENT_QUOTAS: _quotas_altered,
 }
 """By API key."""

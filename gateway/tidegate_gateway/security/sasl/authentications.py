@@ -12,6 +12,7 @@ from typing import Final
 
 import structlog
 
+from ...audit import Audit
 from ...network.call import Peer
 
 _log = structlog.get_logger("tidegate.security")
@@ -27,15 +28,29 @@ class Authentications:
 
     Args:
       now: seconds of a monotonic clock.
+      audit: takes note of them, too; None without an audit log.
     """
 
-    def __init__(self, now: Callable[[], float]) -> None:
+    def __init__(self, now: Callable[[], float], audit: Audit | None = None) -> None:
+        self._audit = audit
         self.succeeded: Counter[str] = Counter()
         self.failed: Counter[str] = Counter()
         self.expired: Counter[str] = Counter()
         self._now = now
         self._since = -inf
         self._lines = self._untold = 0
+
+    def note_success(self, peer: Peer, mechanism: str) -> None:
+        """Count one."""
+        self.succeeded[peer.listener] += 1
+        if self._audit is not None:
+            self._audit.note(
+                "logged in",
+                principal=peer.principal,
+                peer=f"{peer.host}:{peer.port}",
+                listener=peer.listener,
+                mechanism=mechanism,
+            )
 
     def note_failure(self, peer: Peer, mechanism: str, why: str) -> None:
         """Count one, and log it; why: holds no secret of the client."""
@@ -49,12 +64,14 @@ class Authentications:
         self._lines += 1
         untold, self._untold = self._untold, 0
         more = {"untold_before": untold} if untold else {}
-        _log.warning(
-            "a client was not authenticated",
-            peer=f"{peer.host}:{peer.port}",
-            listener=peer.listener,
-            client_id=(peer.client_id or "")[:128],
-            mechanism=mechanism,
-            reason=why,
+        facts: dict[str, object] = {
+            "peer": f"{peer.host}:{peer.port}",
+            "listener": peer.listener,
+            "client_id": (peer.client_id or "")[:128],
+            "mechanism": mechanism,
+            "reason": why,
             **more,
-        )
+        }
+        _log.warning("a client was not authenticated", **facts)
+        if self._audit is not None:
+            self._audit.note("login failed", **facts)

@@ -106,8 +106,8 @@ class SaslGate:
     def _let_through(self, connection: Connection) -> None:
         exchange = self._exchange
         assert exchange.principal is not None
-        self._tally.succeeded[connection.peer.listener] += 1
         connection.peer.principal = exchange.principal
+        self._tally.note_success(connection.peer, exchange.mechanism)
         connection.peer.session_ends_at = exchange.ends_at
         connection.allow_seconds(inf)
         has_end = exchange.ends_at < inf

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import trio
 
+from ...audit import Audit
 from ...network.connection import FrameHandler
 from ...network.receiver import ConnectionLimits
 from ...settings.broker_settings import BrokerSettings
@@ -33,6 +34,7 @@ class SaslGates:
       listeners: names of all listeners for clients.
       dispatcher, limits: of clients that are authenticated, or need not be.
       count: called with the API key of each request that a gate answers.
+      audit: takes note of logins; None without an audit log.
 
     Raises:
       SettingsError: the settings of a SASL listener are missing or wrong.
@@ -46,8 +48,9 @@ class SaslGates:
         dispatcher: FrameHandler,
         limits: ConnectionLimits,
         count: Callable[[int], None],
+        audit: Audit | None = None,
     ) -> None:
-        self.tally = Authentications(trio.current_time)
+        self.tally = Authentications(trio.current_time, audit)
         self._dispatcher = dispatcher
         self._limits = limits
         self._count = count
