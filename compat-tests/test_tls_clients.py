@@ -39,7 +39,9 @@ def read_all(settings: dict[str, str], topic: str, count: int) -> int:
     consumer = Consumer({**settings, **options})
     consumer.subscribe([topic])
     found = 0
-    while found < count and (batch := consumer.consume(10_000, PATIENCE_SECONDS)):
+    while found < count and (
+        batch := consumer.consume(min(count - found, 10_000), PATIENCE_SECONDS)
+    ):
         found += sum(1 for each in batch if not each.error())
     consumer.close()
     return found

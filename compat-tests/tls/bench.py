@@ -68,7 +68,7 @@ def consume(settings: dict[str, str], topic: str, mib: int) -> None:
     consumer.assign([TopicPartition(topic, 0, 0)])
     wanted = mib * MIB // RECORD_BYTES
     while wanted > 0:
-        found = consumer.consume(10_000, PATIENCE_SECONDS)
+        found = consumer.consume(min(wanted, 10_000), PATIENCE_SECONDS)
         assert found
         wanted -= sum(1 for each in found if not each.error())
     consumer.close()

@@ -76,6 +76,7 @@ from .security.guarded import Guards
 from .security.sasl.gates import SaslGates
 from .security.sasl.listeners import Credentials, secret_of
 from .settings.broker_settings import BrokerSettings
+from .settings.listener_settings import tls_listeners
 from .transactions.producer_ids import ProducerIds, hold_seconds
 from .transactions.steps import TransactionSteps
 from .upkeep.backup_schedule import BackupSchedule
@@ -132,6 +133,7 @@ class Gateway:
         self._zone_maps = zone_maps
         self._proxied = proxied_listeners(settings)
         self.tls = environment.tls
+        assert all(each in self.tls for each in tls_listeners(settings)), "else it is plaintext"
         self._limits = connection_limits(settings)
         self._build_readers()
         self._build_writer()

@@ -12,8 +12,17 @@ from structlog.testing import capture_logs
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tests.worlds.tls_world import ANN, TlsClientTransport, authority, client_context, opened
-from tests.worlds.wire_client import Closed, WireClient, WireWorld, records_batch, wire_world
+from tests.worlds.wire_client import (
+    Closed,
+    WireClient,
+    WireWorld,
+    records_batch,
+    request_frame,
+    wire_world,
+)
+from tidegate_gateway.network.tls_transport import PLAINTEXT_REFUSED
 from tidegate_gateway.network.transport import TransportBroken
+from tidegate_gateway.peers.answering import PROBE
 from tidegate_protocol.messages.api_versions import ApiVersionsRequest
 
 REQUIRED = {"ssl.client.auth": "required"}
@@ -114,3 +123,16 @@ async def test_a_port_scan_gets_no_line_in_the_log() -> None:
             world.open(listener="SSL").close()
             await wait_all_tasks_blocked()
         assert not [each for each in logs if each["event"] == "closed a connection"]
+
+
+async def test_another_gateways_question_is_answered_without_a_line_in_the_log() -> None:
+    async with wire_world(tls=opened()) as world:
+        plain = world.open(listener="SSL")
+        with capture_logs() as logs:
+            question = request_frame("ApiVersions", 0, ApiVersionsRequest(), 1, PROBE.decode())
+            plain.send_nowait([question])
+            await plain.wait_receivable()
+        answer = memoryview(bytearray(100))
+        size = plain.receive_nowait(answer)
+        assert bytes(answer[:size]) == PLAINTEXT_REFUSED
+        assert logs == []

@@ -13,6 +13,7 @@ from trio.testing import MockClock
 from tidegate_coordination.events.cluster import Endpoint
 from tidegate_coordination.forwarding.leaders import ONLY_FORWARDS_LISTENER, PEER_LISTENER
 from tidegate_coordination.state.gateways import Gateway
+from tidegate_gateway.network.tls_transport import PLAINTEXT_REFUSED
 from tidegate_gateway.peers.answering import ANSWER_SECONDS, those_that_answer
 
 
@@ -24,10 +25,14 @@ def gateway(number: int, *ports: int, peer: int = 0, peer_listener: str = PEER_L
 
 
 class Street:
-    """answering: ports; any other takes the connection and is silent."""
+    """answering: ports; any other takes the connection and is silent.
 
-    def __init__(self, *answering: int) -> None:
+    refusing: those that answer as a listener with TLS does.
+    """
+
+    def __init__(self, *answering: int, refusing: tuple[int, ...] = ()) -> None:
         self.answering = answering
+        self.refusing = refusing
         self.asked: list[int] = []
         self._open: list[trio.abc.Stream] = []  # else they would hang up
 
@@ -38,6 +43,9 @@ class Street:
             ours, theirs = trio.testing.memory_stream_pair()
             if port in self.answering:
                 await theirs.send_all(struct.pack(">iihi", 10, 1, 0, 0))
+            if port in self.refusing:
+                await theirs.send_all(PLAINTEXT_REFUSED)
+                await theirs.send_eof()
             self._open.append(theirs)
             return ours
 
@@ -54,6 +62,13 @@ async def test_each_is_named_once_by_the_first_address_that_answers(
     street = Street(11, 20, 21)
     asked = gateway(1, 10, 11), gateway(2, 20, 21), gateway(3, 30), gateway(4)
     assert await street.found(*asked) == [(1, 11), (2, 20)]
+
+
+async def test_a_listener_with_tls_that_refuses_the_question_answers_it(
+    autojump_clock: MockClock,
+) -> None:
+    street = Street(refusing=(11,))
+    assert await street.found(gateway(1, 10, 11)) == [(1, 11)]
 
 
 async def test_all_are_asked_together(autojump_clock: MockClock) -> None:

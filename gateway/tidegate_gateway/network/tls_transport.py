@@ -15,7 +15,7 @@ A part that lies in a file is read, not sent by the kernel; a thread brings it i
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final, cast
 
@@ -272,7 +272,7 @@ class TlsTransport:
 
 
 @contextmanager
-def _broken() -> Iterator[None]:
+def _broken() -> Generator[None]:
     try:
         yield
     except (ssl.SSLError, FileChanged) as error:

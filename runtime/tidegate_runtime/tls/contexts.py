@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import ssl
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from tempfile import NamedTemporaryFile
 
@@ -55,7 +55,7 @@ def tls_reason(error: ssl.SSLError) -> str:
 
 
 @contextmanager
-def _secret_file(data: bytes) -> Iterator[str]:
+def _secret_file(data: bytes) -> Generator[str]:
     """Yield a path, which Python needs; on Linux it leads to memory."""
     if sys.platform != "linux":
         with NamedTemporaryFile("wb") as file:  # readable by its owner alone

@@ -1,0 +1,1 @@
+"""What clients get through under quotas, beside Apache Kafka."""

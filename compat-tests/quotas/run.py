@@ -1,0 +1,105 @@
+"""Clients at full speed under quotas, at Apache Kafka and at a gateway: what gets through.
+
+    PYTHONPATH=compat-tests .venv/bin/python compat-tests/quotas/run.py [--seconds 60]
+
+kafka-configs.sh sets the quotas and shows them.  The exit code is 1 if a rate differs from Kafka's
+by more than 5 %, or what the tool shows differs.  The rate of requests depends on what a request
+costs, so it is only shown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Final
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+from harness.broker import running
+from harness.toolbox import call_alone
+
+from quotas.scripts import ELSEWHERE, FETCHED, PRODUCED, SCRIPTS, fill
+
+CONFIG_TOOL: Final = "kafka.admin.ConfigCommand"
+SETTINGS: Final = (
+    (("--entity-type", "clients", "--entity-name", "producing"), "producer_byte_rate=1000000"),
+    (("--entity-type", "clients", "--entity-name", "fetching"), "consumer_byte_rate=1000000"),
+    (("--entity-type", "clients", "--entity-name", "creating"), "controller_mutation_rate=2"),
+    (("--entity-type", "ips", "--entity-name", ELSEWHERE), "connection_creation_rate=5"),
+    (
+        (
+            *("--entity-type", "users", "--entity-default"),
+            *("--entity-type", "clients", "--entity-name", "asking"),
+        ),
+        "request_percentage=1",
+    ),
+    (("--entity-type", "users", "--entity-default"), "producer_byte_rate=900000000"),
+    (("--entity-type", "clients", "--entity-default"), "consumer_byte_rate=900000000"),
+)
+SHOWN: Final = (
+    ("--entity-type", "clients"),
+    ("--entity-type", "users"),
+    ("--entity-type", "ips"),
+    ("--entity-type", "users", "--entity-default"),
+    ("--entity-type", "clients", "--entity-default"),
+    ("--entity-type", "users", "--entity-type", "clients"),
+    ("--entity-type", "clients", "--entity-name", "producing"),
+)
+ALLOWED: Final = 0.05
+
+
+def measure(against: str, seconds: float) -> tuple[dict[str, float], list[str]]:
+    """Return the rates, and what the tool shows."""
+    with running(against) as broker:
+        bootstrap = broker.bootstrap
+        admin = AdminClient({"bootstrap.servers": bootstrap})
+        for future in admin.create_topics([NewTopic(PRODUCED, 1), NewTopic(FETCHED, 1)]).values():
+            future.result(30)
+        fill(bootstrap, int((seconds + 30) * 1_000_000))
+        for entity, quota in SETTINGS:
+            tool(bootstrap, "--alter", *entity, "--add-config", quota)
+        shown = [tool(bootstrap, "--describe", *entity) for entity in SHOWN]
+        # The last two are there for the tool: a quota of the user would hold for the producer.
+        for entity, quota in SETTINGS[-2:]:
+            name, _, _ = quota.partition("=")
+            tool(bootstrap, "--alter", *entity, "--delete-config", name)
+        with ThreadPoolExecutor() as threads:
+            started = {
+                name: threads.submit(script, bootstrap, seconds) for name, script in SCRIPTS.items()
+            }
+            return {name: future.result() for name, future in started.items()}, shown
+
+
+def tool(bootstrap: str, *arguments: str) -> str:
+    """Run kafka-configs.sh; return its lines, sorted."""
+    printed = call_alone(CONFIG_TOOL, ["--bootstrap-server", bootstrap, *arguments])
+    assert printed.status == 0, printed
+    return "\n".join(sorted(printed.stdout.splitlines()))
+
+
+def main() -> int:
+    """Run the command; see the module's head."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=60.0)
+    seconds = parser.parse_args().seconds
+    kafka, kafka_shown = measure("kafka", seconds)
+    ours, shown = measure("tidegate", seconds)
+    worst = 0.0
+    print(f"{'quota':28} {'Kafka':>12} {'Tidegate':>12}  ratio")
+    for name, rate in kafka.items():
+        ratio = ours[name] / rate
+        print(f"{name:28} {rate:12.2f} {ours[name]:12.2f}  {ratio:.3f}")
+        if name != "request_percentage":
+            worst = max(worst, abs(ratio - 1))
+    for entity, theirs, own in zip(SHOWN, kafka_shown, shown, strict=True):
+        if theirs != own:
+            print(f"--describe {' '.join(entity)} differs:\n{theirs}\n-- and --\n{own}")
+    return int(worst > ALLOWED or shown != kafka_shown)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
