@@ -106,23 +106,23 @@ class Authority:
 class ClientRights:
     """See network/call.py, Rights."""
 
-    __slots__ = ("_as_of", "_authority", "_kept", "host", "principal")
+    __slots__ = ("_as_of", "_authority", "_kept", "_told", "host", "principal")
 
     def __init__(self, authority: Authority, principal: str, host: str) -> None:
         self.principal = principal
         self.host = host
         self._authority = authority
         self._kept: dict[_Question, bool] = {}
+        self._told: set[_Question] = set()  # the denials that are logged
         self._as_of = -1
 
     def may(self, operation: Operation, kind: ResourceType, name: str) -> bool:
         """See Rights."""
         question = operation, kind, name
         kept = self._kept_now().get(question)
-        if kept is not None:
-            return kept
-        found = self._decide(question)
-        if not found:
+        found = self._decide(question) if kept is None else kept
+        if not found and question not in self._told:
+            self._told.add(question)
             self._authority.note_denied(self, question)
         return found
 
@@ -140,6 +140,7 @@ class ClientRights:
         version = self._authority.acls.version
         if self._as_of != version or len(self._kept) >= MAX_KEPT:
             self._kept.clear()
+            self._told.clear()
             self._as_of = version
         return self._kept
 

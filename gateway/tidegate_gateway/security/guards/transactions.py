@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 from tidegate_coordination.security.acls import Operation, ResourceType
-
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import (
     add_offsets_to_txn,
@@ -39,8 +38,8 @@ def guard_init_producer_id(
         if not caller.may_id(Operation.WRITE, request.transactional_id):
             code = _TRANSACTIONAL_ID
     elif not (
-        caller.sees_cluster(Operation.IDEMPOTENT_WRITE)
-        or caller.rights.may_any(Operation.WRITE, ResourceType.TOPIC)
+        caller.rights.may_any(Operation.WRITE, ResourceType.TOPIC)
+        or caller.may_cluster(Operation.IDEMPOTENT_WRITE)
     ):
         code = _CLUSTER
     if code:
