@@ -32,6 +32,9 @@ TABLES = {
     "client_metrics": CLIENT_METRICS_CONFIGS,
 }
 FIXED_HERE = {
+    "config.providers",
+    "max.connection.creation.rate",
+    "max.connections.per.ip.overrides",
     "listeners",
     "listener.security.protocol.map",
     "max.connections",

@@ -46,7 +46,7 @@ class Ban:
     """The standing of one client over time."""
 
     def __init__(self) -> None:
-        self._changes: list[tuple[float, Standing]] = [(0.0, Standing.ALLOWED)]
+        self._changes: list[tuple[float, Standing]] = [(0.0, Standing.CHANGING)]
 
     def become(self, standing: Standing) -> None:
         """Note a change."""
@@ -76,6 +76,8 @@ class Guardian:
             # With an ACL about the topic, nothing else of it is allowed to anybody.
             await self._create(host, operation, _ALLOW, _LITERAL, TOPIC)
         await self._create("*", 8, _ALLOW, _LITERAL, TOPIC)
+        for ban in self._bans.values():
+            ban.become(Standing.ALLOWED)
         while self._workload.take():
             key = rng.choice(sorted(self._bans))
             await self._deny(*key)
@@ -174,8 +176,7 @@ class GuardedReader:
         self._ban = ban
 
     async def run(self) -> None:
-        """Read until no operation is left."""
-        await create_topic(self.client, TOPIC, 1)
+        """Read until no operation is left; the writer creates the topic."""
         while self._workload.take():
             await self._read(self.client.rng.choice(sorted(self.client.world.nodes)))
             await self.client.pause(2.0)
