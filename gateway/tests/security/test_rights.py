@@ -180,6 +180,22 @@ async def test_a_session_of_fetches_is_checked_at_each(autojump_clock: MockClock
         assert not topic.partitions[0].records
 
 
+async def test_a_session_of_fetches_is_its_principals(autojump_clock: MockClock) -> None:
+    async with wire_world() as world:
+        await world.create_topic("t", 1)
+        owner, thief = world.connect(), world.connect()
+        before = set(world.gateway.connections)
+        assert await produce_code(thief) == 0
+        [connection] = world.gateway.connections - before
+        connection.peer.principal = "User:thief"
+        first = await owner.call("Fetch", 12, fetch_request("t", session_epoch=0))
+        stolen = fe.FetchRequest(session_id=first.session_id, session_epoch=1, max_bytes=1000)
+        answer = await thief.call("Fetch", 12, stolen)
+        assert answer.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+        await thief.call("Fetch", 12, fetch_request(session_id=first.session_id, session_epoch=-1))
+        assert (await owner.call("Fetch", 12, stolen)).error_code == 0
+
+
 async def test_a_fetch_that_waits_is_checked_again(autojump_clock: MockClock) -> None:
     async with wire_world(OPEN) as world:
         await world.create_topic("t", 1)

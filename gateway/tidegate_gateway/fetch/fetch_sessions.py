@@ -70,7 +70,7 @@ class Wanted:
 
 @dataclass(slots=True, eq=False)
 class FetchSession:
-    """Partitions in the order of service."""
+    """Partitions in the order of service.  owner: the principal that opened it."""
 
     session_id: int
     uses_topic_ids: bool
@@ -79,6 +79,7 @@ class FetchSession:
     partitions: OrderedDict[WantedKey, Wanted] = field(
         default_factory=OrderedDict[WantedKey, Wanted]
     )
+    owner: str = ""
 
 
 @dataclass(slots=True)
@@ -86,13 +87,14 @@ class FetchContext:
     """The partitions of a fetch, including those that its session remembers.
 
     session: None for a full fetch. opens: the client would like a session. epoch: of the session
-    when the fetch began.
+    when the fetch began. owner: the principal of the client.
     """
 
     wanted: Sequence[Wanted]
     session: FetchSession | None = None
     opens: bool = False
     epoch: int = 0
+    owner: str = ""
 
 
 class FetchSessions:
@@ -122,17 +124,21 @@ class FetchSessions:
         return len(self._sessions)
 
     def begin(
-        self, request: FetchRequest, version: int, now: float
+        self, request: FetchRequest, version: int, now: float, owner: str = ""
     ) -> FetchContext | SessionProblem:
-        """Return the partitions that a request asks for.  now: in seconds, of any monotonic
-        clock.
+        """Return the partitions that a request asks for.
+
+        now: in seconds, of any monotonic clock.  owner: the principal of the client; to another one
+          a session is not there, since its partitions have names.
         """
         if request.session_epoch not in (_INITIAL_EPOCH, _FINAL_EPOCH):
-            return self._continue(request, version, now)
-        if request.session_id != NO_SESSION:
+            return self._continue(request, version, now, owner)
+        known = self._sessions.get(request.session_id)
+        if known is not None and known.owner == owner:
             self._end(request.session_id)
         opens = request.session_epoch == _INITIAL_EPOCH
-        return FetchContext([wanted for _, wanted in _asked(request, version)], opens=opens)
+        wanted = [each for _, each in _asked(request, version)]
+        return FetchContext(wanted, opens=opens, owner=owner)
 
     def finish(
         self,
@@ -151,6 +157,7 @@ class FetchSessions:
         session = self._open(version, len(pairs), now)
         if session is None:
             return NO_SESSION, pairs
+        session.owner = context.owner
         for wanted, data in pairs:
             wanted.note(data)
             session.partitions[_key(wanted, version)] = wanted
@@ -168,10 +175,10 @@ class FetchSessions:
         return context.session.session_id
 
     def _continue(
-        self, request: FetchRequest, version: int, now: float
+        self, request: FetchRequest, version: int, now: float, owner: str
     ) -> FetchContext | SessionProblem:
         session = self._sessions.get(request.session_id)
-        if session is None:
+        if session is None or session.owner != owner:
             return SessionProblem.NOT_FOUND
         if session.epoch != request.session_epoch:
             return SessionProblem.WRONG_EPOCH

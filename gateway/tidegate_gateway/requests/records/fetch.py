@@ -111,7 +111,7 @@ class Fetch:
         if _replica_id(request) >= 0:
             return _refuse_replica(request)
         now = trio.current_time()
-        context = self.sessions.begin(request, version, now)
+        context = self.sessions.begin(request, version, now, call.peer.principal)
         if isinstance(context, SessionProblem):
             return FetchResponse(0, _SESSION_CODES[context])
         elsewhere = self.steering.of(call, request.rack_id)
