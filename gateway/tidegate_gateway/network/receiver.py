@@ -220,13 +220,14 @@ class Receiver:
     async def make_room(self, arena: Arena, frames: Frames) -> None:
         """Make space for the rest of the incomplete frame before the next receive."""
         arena.start = frames.rest_position
-        self._frame_bytes, self._receive_upto = frames.missing_bytes, None
+        self._receive_upto = None
         if arena.start == arena.end:
             self._partial_since = None
             self._emptied(arena)
             if self._is_produce_partial:
                 self._tell_of_partial(NOTHING)
             return
+        self._frame_bytes = frames.missing_bytes
         if frames.whole or self._partial_since is None:
             self._partial_since = trio.current_time()
         self._tell_of_partial(arena.data[arena.start : arena.end])
