@@ -183,8 +183,10 @@ async def test_a_session_of_fetches_is_checked_at_each(autojump_clock: MockClock
 async def test_a_session_of_fetches_is_its_principals(autojump_clock: MockClock) -> None:
     async with wire_world() as world:
         await world.create_topic("t", 1)
-        owner, thief = world.connect(), world.connect()
+        owner = world.connect()
+        assert await produce_code(owner) == 0
         before = set(world.gateway.connections)
+        thief = world.connect()
         assert await produce_code(thief) == 0
         [connection] = world.gateway.connections - before
         connection.peer.principal = "User:thief"
