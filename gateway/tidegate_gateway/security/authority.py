@@ -31,6 +31,7 @@ MAX_CLIENTS: Final = 10_000
 MAX_LINES: Final = 1_000
 WINDOW_SECONDS: Final = 60.0
 
+_OPERATION_BITS: Final = 5
 _Question: TypeAlias = tuple[Operation, ResourceType, str]
 
 
@@ -106,45 +107,49 @@ class Authority:
 class ClientRights:
     """See network/call.py, Rights."""
 
-    __slots__ = ("_as_of", "_authority", "_kept", "_told", "host", "principal")
+    __slots__ = ("_as_of", "_authority", "_count", "_kept", "_told", "host", "principal")
 
     def __init__(self, authority: Authority, principal: str, host: str) -> None:
         self.principal = principal
         self.host = host
         self._authority = authority
-        self._kept: dict[_Question, bool] = {}
+        # By operation and type, then by name: members of an enum are slow keys.
+        self._kept: dict[int, dict[str, bool]] = {}
+        self._count = 0
         self._told: set[_Question] = set()  # the denials that are logged
         self._as_of = -1
 
     def may(self, operation: Operation, kind: ResourceType, name: str) -> bool:
         """See Rights."""
+        if self.sees(operation, kind, name):
+            return True
         question = operation, kind, name
-        kept = self._kept_now().get(question)
-        found = self._decide(question) if kept is None else kept
-        if not found and question not in self._told:
+        if question not in self._told:
             self._told.add(question)
             self._authority.note_denied(self, question)
-        return found
+        return False
 
     def sees(self, operation: Operation, kind: ResourceType, name: str) -> bool:
         """See Rights."""
-        question = operation, kind, name
-        kept = self._kept_now().get(question)
-        return self._decide(question) if kept is None else kept
+        if self._as_of != self._authority.acls.version or self._count >= MAX_KEPT:
+            self._forget()
+        names = self._kept.get(kind << _OPERATION_BITS | operation)
+        kept = names.get(name) if names is not None else None
+        return self._decide(operation, kind, name) if kept is None else kept
 
     def may_any(self, operation: Operation, kind: ResourceType) -> bool:
         """See Rights."""
         return self._authority.authorizer.may_any(self.principal, self.host, operation, kind)
 
-    def _kept_now(self) -> dict[_Question, bool]:
-        version = self._authority.acls.version
-        if self._as_of != version or len(self._kept) >= MAX_KEPT:
-            self._kept.clear()
-            self._told.clear()
-            self._as_of = version
-        return self._kept
+    def _forget(self) -> None:
+        self._kept.clear()
+        self._told.clear()
+        self._count = 0
+        self._as_of = self._authority.acls.version
 
-    def _decide(self, question: _Question) -> bool:
+    def _decide(self, operation: Operation, kind: ResourceType, name: str) -> bool:
         decide = self._authority.authorizer.may
-        found = self._kept[question] = decide(self.principal, self.host, *question)
+        found = decide(self.principal, self.host, operation, kind, name)
+        self._kept.setdefault(kind << _OPERATION_BITS | operation, {})[name] = found
+        self._count += 1
         return found

@@ -21,7 +21,7 @@ WROTE, READ, REFUSED = (
 
 
 def keeps_decisions_for_ever(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ClientRights, "_kept_now", lambda self: self._kept)
+    patch.setattr(ClientRights, "_forget", lambda self: None)
 
 
 def keeps_routes_of_produce(patch: pytest.MonkeyPatch) -> None:
