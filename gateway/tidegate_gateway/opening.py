@@ -54,7 +54,11 @@ from .peers.peers import HttpPeers
 from .security.audit_log import AuditLog, open_audit_log
 from .security.sasl.gates import check_sasl
 from .settings.broker_settings import BrokerSettings
-from .settings.listener_settings import advertised_endpoints, listen_addresses
+from .settings.listener_settings import (
+    advertised_endpoints,
+    listen_addresses,
+    refuse_open_listeners,
+)
 from .startup import open_patiently
 from .tls.tls_listeners import TlsListeners, open_tls_listeners
 
@@ -93,6 +97,7 @@ async def opened(
     """
     async with AsyncExitStack() as stack:
         addresses = listen_addresses(settings)
+        refuse_open_listeners(settings, addresses)
         check_sasl(settings, [each.name for each in addresses])
         listeners = bind_listeners(addresses)
         for listener in listeners:

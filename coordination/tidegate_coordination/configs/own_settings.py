@@ -23,6 +23,9 @@ _STRING, _LIST, _ADDRESS = ConfigType.STRING, ConfigType.LIST, ConfigType.PASSWO
 OWN_SETTINGS = (
     _own("admin.listener", _STRING, None, None,
          "host:port of health checks and metrics; not set: none."),
+    _own("allow.plaintext.listeners", ConfigType.BOOLEAN, "false", None,
+         "Whether a listener of PLAINTEXT may be open to other machines: any client that reaches it"
+         " may do everything that an unnamed client may do."),
     _own("audit.log.file", _STRING, None, None,
          "File for logins, denials and what clients change, one JSON object a line; see `tidegate"
          " audit verify`.  Not set: none."),

@@ -226,3 +226,25 @@ async def test_metrics_show_who_is_throttled(autojump_clock: MockClock) -> None:
         assert values["kafka_server_quota_byte_rate", *key] == SIZE / 10
         assert values["kafka_server_quota_throttle_time", *key] == throttle_ms
         assert ("kafka_server_quota_byte_rate", "Produce", "", "free") in values
+
+
+async def test_requests_of_a_client_with_a_quota_are_received_one_at_a_time(
+    autojump_clock: MockClock,
+) -> None:
+    """Else a client that sends many at once would get far more than its quota through."""
+    async with wire_world() as world:
+        await world.create_topic("t", 1)
+        await set_quota(world.connect(), {"client-id": "slow"}, producer_byte_rate=SIZE)
+        client = connect_as(world, "slow")
+        await client.call("ApiVersions", 2, None)
+        count = 150
+        async with trio.open_nursery() as nursery:
+            frames = b"".join(
+                produce_frame(BATCH, number, client_id="slow") for number in range(count)
+            )
+            nursery.start_soon(client.send, frames)
+            begun = trio.current_time()
+            for _ in range(count):
+                await client.receive()
+        seconds = trio.current_time() - begun
+        assert 0.95 < count / (seconds + 10) < 1.05

@@ -113,7 +113,7 @@ def test_epochs_need_the_topic_or_a_broker(right: Any) -> None:
     if right:
         assert len(done.passed.topics) == 1
     else:
-        assert done.passed.topics == []
+        assert done.passed is None
         [found] = done.response.topics
         assert found.partitions[0].error_code == TOPIC_DENIED
         assert found.partitions[0].partition == 1
@@ -133,7 +133,7 @@ def test_delete_records_needs_delete() -> None:
         topic(Operation.WRITE, "t"),
         answer=lambda _: delete_records_wire.DeleteRecordsResponse(),
     )
-    assert done.passed.topics == []
+    assert done.passed is None
     assert done.response.topics[0].partitions[0].error_code == TOPIC_DENIED
 
 
@@ -307,8 +307,9 @@ def test_offsets_are_deleted_with_delete_of_the_group_and_read_of_the_topic() ->
             "g",
             [
                 offset_delete_wire.OffsetDeleteRequestTopic(
-                    "t", [offset_delete_wire.OffsetDeleteRequestPartition(0)]
+                    each, [offset_delete_wire.OffsetDeleteRequestPartition(0)]
                 )
+                for each in ("t", "u")
             ],
         )
         return run(
@@ -320,9 +321,10 @@ def test_offsets_are_deleted_with_delete_of_the_group_and_read_of_the_topic() ->
 
     may_delete = group(Operation.DELETE, "g")
     assert ask(topic(Operation.READ, "t")).error_code == GROUP_DENIED
-    assert codes(ask(may_delete)) == {"t": TOPIC_DENIED}
-    assert codes(ask(may_delete, topic(Operation.READ, "t"))) == {}
-    assert ask(may_delete, code=ErrorCode.NOT_COORDINATOR).topics == []
+    assert codes(ask(may_delete)) == {"t": TOPIC_DENIED, "u": TOPIC_DENIED}
+    may_read = topic(Operation.READ, "t")
+    assert codes(ask(may_delete, may_read)) == {"u": TOPIC_DENIED}
+    assert ask(may_delete, may_read, code=ErrorCode.NOT_COORDINATOR).topics == []
 
 
 @pytest.mark.parametrize(("version", "code"), [(1, 0), (2, GROUP_DENIED), (7, GROUP_DENIED)])
@@ -492,7 +494,7 @@ def test_a_missing_topic_is_missing_only_to_those_that_may_describe_it() -> None
     ):
         done = ask(*allowed)
         assert done.catch_ups == len(allowed)
-        assert done.passed.topic_names == []
+        assert done.passed is None
         assert [each.error_code for each in done.response.responses] == [code]
 
 
@@ -520,25 +522,71 @@ def test_deleting_by_id_names_only_what_the_client_may_describe() -> None:
 
 
 def described(asked: partitions_wire.DescribeTopicPartitionsRequest) -> Any:
-    """Answer as a handler in a cluster with the topics `open` and `secret`."""
-    wanted = names(asked.topics) or ["open", "secret"]
-    return partitions_wire.DescribeTopicPartitionsResponse(
-        topics=[partitions_wire.DescribeTopicPartitionsResponseTopic(name=each) for each in wanted]
+    """Answer as a handler that knows all topics."""
+    found = [
+        partitions_wire.DescribeTopicPartitionsResponseTopic(name=each)
+        for each in names(asked.topics)
+    ]
+    return partitions_wire.DescribeTopicPartitionsResponse(topics=found)
+
+
+def describe_all(*allowed: Any, cursor: str | None = None, limit: int = 2000) -> Any:
+    """Ask for all topics of a cluster with the topics `open` and `secret`."""
+    request = partitions_wire.DescribeTopicPartitionsRequest([], limit)
+    if cursor is not None:
+        request.cursor = partitions_wire.DescribeTopicPartitionsRequestCursor(cursor, 3)
+    return run(
+        topics.guard_describe_topic_partitions,
+        request,
+        *allowed,
+        answer=described,
+        topics=two_topics(),
     )
 
 
+SEES_SECRET = topic(Operation.DESCRIBE, "secret")
+
+
 def test_partitions_of_all_topics_are_those_of_visible_ones() -> None:
-    right = topic(Operation.DESCRIBE, "open")
-    request = partitions_wire.DescribeTopicPartitionsRequest()
-    done = run(topics.guard_describe_topic_partitions, request, right, answer=described)
+    done = describe_all(SEES_OPEN)
     assert names(done.response.topics) == ["open"]
     assert done.response.topics[0].topic_authorized_operations == 1 << Operation.DESCRIBE
     request = partitions_wire.DescribeTopicPartitionsRequest(
         [partitions_wire.TopicRequest("secret")]
     )
-    done = run(topics.guard_describe_topic_partitions, request, right, answer=described)
+    done = run(topics.guard_describe_topic_partitions, request, SEES_OPEN, answer=described)
     assert done.passed is None  # an empty list would stand for all topics
     assert done.response.topics[0].error_code == TOPIC_DENIED
+
+
+def test_pages_of_all_topics_go_over_visible_ones_only() -> None:
+    """The handler's cursor names the next topic that it got."""
+    assert describe_all().passed is None
+    assert names(describe_all(SEES_OPEN, limit=1).passed.topics) == ["open"]
+    both = describe_all(SEES_OPEN, SEES_SECRET, limit=1)
+    assert names(both.passed.topics) == ["open", "secret"]
+    later = describe_all(SEES_OPEN, SEES_SECRET, cursor="opera").passed
+    assert names(later.topics) == ["secret"]
+    assert (later.cursor.topic_name, later.cursor.partition_index) == ("secret", 0)
+    same = describe_all(SEES_OPEN, SEES_SECRET, cursor="secret").passed
+    assert (same.cursor.topic_name, same.cursor.partition_index) == ("secret", 3)
+    assert describe_all(SEES_OPEN, cursor="opera").passed is None
+
+
+def test_a_repeat_is_what_the_handler_takes_for_one() -> None:
+    """A name alone is no repeat of the same name with an id, which the handler refuses."""
+    states = [
+        delete_wire.DeleteTopicState("secret"),
+        delete_wire.DeleteTopicState("secret", b"x" * 16),
+    ]
+    done = run(
+        topics.guard_delete_topics,
+        delete_wire.DeleteTopicsRequest(states),
+        answer=deleted,
+        version=6,
+        topics=two_topics(),
+    )
+    assert [each.topic_id for each in done.passed.topics] == [b"x" * 16]
 
 
 # -- metadata -----------------------------------------------------------------------------------
@@ -621,16 +669,51 @@ def test_no_denied_name_becomes_all_topics_in_version_0() -> None:
     assert (refused.name, refused.error_code) == ("secret", TOPIC_DENIED)
 
 
-@pytest.mark.parametrize("may_create", [True, False])
-def test_a_topic_is_created_on_the_way_with_create_only(may_create: bool) -> None:
-    rights = [topic(Operation.DESCRIBE, "new")]
-    rights += [topic(Operation.CREATE, "new")] if may_create else []
-    asked = [metadata_wire.MetadataRequestTopic(name="new")]
-    done = ask_metadata(*rights, topics=asked)
-    assert names(done.passed.topics) == (["new"] if may_create else [])
-    assert done.response.topics[0].error_code == (0 if may_create else TOPIC_DENIED)
-    done = ask_metadata(*rights, topics=asked, allow_auto_topic_creation=False)
+SEES_NEW = topic(Operation.DESCRIBE, "new")
+CREATES_NEW = topic(Operation.CREATE, "new")
+NEW = metadata_wire.MetadataRequestTopic(name="new")
+
+
+def test_a_topic_is_created_on_the_way_with_create_only() -> None:
+    done = ask_metadata(SEES_NEW, CREATES_NEW, topics=[NEW])
+    assert (names(done.passed.topics), done.passed.allow_auto_topic_creation) == (["new"], True)
+    done = ask_metadata(SEES_NEW, topics=[NEW])
+    assert done.passed.topics == []
+    assert done.response.topics[0].error_code == TOPIC_DENIED
+    done = ask_metadata(SEES_NEW, topics=[NEW], allow_auto_topic_creation=False)
     assert names(done.passed.topics) == ["new"]
+
+
+def test_a_topic_that_may_not_be_created_is_not_though_it_is_deleted_meanwhile() -> None:
+    asked = [metadata_wire.MetadataRequestTopic(name="open")]
+    done = ask_metadata(SEES_OPEN, topics=asked)
+    assert names(done.passed.topics) == ["open"]
+    assert not done.passed.allow_auto_topic_creation
+
+
+def test_a_topic_that_another_gateway_has_just_created_is_found() -> None:
+    table = TopicTable()
+
+    def catch_up() -> None:
+        table.fold_created(TopicCreated(OPEN_ID, "open", 1, 1, {}), [0])
+
+    done = run(
+        metadata.guard_metadata,
+        metadata_wire.MetadataRequest([metadata_wire.MetadataRequestTopic(name="open")]),
+        SEES_OPEN,
+        answer=answered,
+        version=12,
+        topics=table,
+        on_catch_up=catch_up,
+    )
+    assert done.catch_ups == 1
+    assert [(each.name, each.error_code) for each in done.response.topics] == [("open", 0)]
+
+
+def test_old_versions_are_refused_ids_by_the_handler() -> None:
+    asked = [metadata_wire.MetadataRequestTopic(SECRET_ID, "")]
+    done = ask_metadata(topics=asked, version=11)
+    assert [each.topic_id for each in done.passed.topics] == [SECRET_ID]
 
 
 # -- transactions -------------------------------------------------------------------------------
@@ -797,7 +880,7 @@ def test_configs_need_a_right_on_what_they_belong_to(kind: int, right: Any, code
 
     assert len(ask(right).passed.resources) == 1
     refused = ask()
-    assert refused.passed.resources == []
+    assert refused.passed is None
     [found] = refused.response.results
     assert (found.error_code, found.resource_type, found.resource_name) == (code, kind, "r")
 

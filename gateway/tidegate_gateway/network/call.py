@@ -20,7 +20,7 @@ ANONYMOUS: Final = "User:ANONYMOUS"
 
 
 class Rights(Protocol):
-    """What one principal may do from one host; see security/access.py."""
+    """What one principal may do from one host; see security/authority.py."""
 
     @property
     def principal(self) -> str:

@@ -115,9 +115,15 @@ class Connection:
     async def _serve_requests(self) -> None:
         while arena := await self.receiver.receive():
             await self._handle_frames(arena)
+<<<<<<< HEAD
             if self._muted_until:
                 await self._stay_mute()
         await self.send_rest()
+=======
+            if self._muted_until or self.peer.is_limited:
+                await self._pace()
+        await self._answer_rest()
+>>>>>>> sec-quota
 
     def is_gone(self) -> bool:
         """Return whether the client has closed the connection; see Transport."""
@@ -181,15 +187,20 @@ class Connection:
         self._unmuted.set()
         self._unmuted = trio.Event()
 
-    async def _stay_mute(self) -> None:
+    async def _pace(self) -> None:
+        """Receive little at a time from a client with a quota, and wait while it is muted.
+
+        As in Kafka, a quota is asked before the next request is received.  A frame under way holds
+        memory, so it is received to its end first.
+        """
+        is_under_way = self.receiver.receive_little()
+        if not is_under_way and trio.current_time() < self._muted_until:
+            self.receiver.drop_arena()
+            with trio.move_on_at(self._muted_until):
+                await self._unmuted.wait()
+            self.receiver.receive_little()
         if trio.current_time() >= self._muted_until:
             self._muted_until = 0.0
-            return
-        if self.receiver.only_end_frame():
-            return  # and then this is called again
-        with trio.move_on_at(self._muted_until):
-            await self._unmuted.wait()
-        self._muted_until = 0.0
 
     def let_go(self, arena: Arena) -> None:
         """Release the arena of a decoded request: others use the memory while it waits."""

@@ -22,6 +22,7 @@ FLOWING_BYTES = 32 * 1024
 RECEIVES_IN_A_ROW = 4
 PATIENCE_STEP_SECONDS = 1.0
 QUIET_SECONDS = 0.25
+LITTLE_BYTES = 4096
 # How long a frame may lag while others wait for its memory; see _too_slow.
 LAG_SECONDS = 2.0
 _PRODUCE = ApiKey.PRODUCE
@@ -194,16 +195,15 @@ class Receiver:
         """Replace the limits."""
         self._limits = limits
 
-    def only_end_frame(self) -> bool:
-        """Receive no more than the frame under way with the next receive; return False if there is
-        none, and no receive may follow.
+    def receive_little(self) -> bool:
+        """Receive with the next receive the rest of the frame under way, or little if there is
+        none; return whether there is one.
 
-        Call it after make_room().  A frame under way holds memory, so it is received to its end
-        even if the connection receives nothing else.
+        Call it after make_room().  So nearly every request is handled before the next is received.
         """
         arena = self._arena
         if self._partial_since is None or arena is None:
-            self.drop_arena()
+            self._receive_upto = LITTLE_BYTES + (arena.end if arena is not None else 0)
             return False
         self._receive_upto = arena.start + self._frame_bytes
         return True

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from enum import Enum, auto
-from ipaddress import ip_address
 from typing import Final
 
 from tidegate_coordination.events.cluster import Endpoint
@@ -14,6 +13,7 @@ from tidegate_runtime.addresses import ListenerAddress, host_port, url_host
 from tidegate_runtime.settings_texts import SettingsError
 
 from ..settings.broker_settings import BrokerSettings
+from ..settings.listener_settings import is_this_machine
 
 ALWAYS: Final = "on"
 NEVER: Final = "off"
@@ -93,19 +93,12 @@ def open_to_anyone(settings: BrokerSettings) -> str:
       SettingsError: as peer_address().
     """
     address = peer_address(settings)
-    if address is None or settings.text("peer.token") or _is_this_machine(address.host):
+    if address is None or settings.text("peer.token") or is_this_machine(address.host):
         return ""
     return (
         "any client that reaches peer.listener may read all records and change the cluster, since"
         " peer.token is empty: give all gateways the same peer.token"
     )
-
-
-def _is_this_machine(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
 
 
 def peer_endpoint(

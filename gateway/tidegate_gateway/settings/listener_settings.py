@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from ipaddress import ip_address
 from typing import Final, NamedTuple
 
 from tidegate_coordination.events.cluster import Endpoint
@@ -87,6 +88,32 @@ def tls_listeners(settings: BrokerSettings) -> tuple[str, ...]:
     """
     names = (each.name for each in _without_controllers(settings, "listeners"))
     return tuple(each for each in names if PROTOCOLS[security_protocol(settings, each)].is_tls)
+
+
+def refuse_open_listeners(settings: BrokerSettings, addresses: Iterable[ListenerAddress]) -> None:
+    """Check that listeners without TLS and without a login are on this machine only.
+
+    Raises:
+      SettingsError: one is not, and allow.plaintext.listeners does not allow it.
+    """
+    if settings.bool("allow.plaintext.listeners"):
+        return
+    for each in addresses:
+        is_open = security_protocol(settings, each.name) == PLAINTEXT
+        if is_open and not is_this_machine(each.host):
+            raise SettingsError(
+                f"listener {each.name} is PLAINTEXT and not only on this machine, so every client"
+                " that reaches it may do everything: secure it (docs/security.md), or set"
+                " allow.plaintext.listeners=true if its network is private"
+            )
+
+
+def is_this_machine(host: str) -> bool:
+    """Return whether only this machine reaches a listener on that host."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
 
 
 def advertised_endpoints(

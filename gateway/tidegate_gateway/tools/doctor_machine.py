@@ -23,6 +23,7 @@ from ..settings.listener_settings import (
     advertised_endpoints,
     controller_listeners,
     listen_addresses,
+    refuse_open_listeners,
 )
 from ..tls.tls_listener import day_of
 from ..tls.tls_listeners import open_tls_listeners
@@ -45,6 +46,7 @@ def check_machine(settings: BrokerSettings, data: Path | None, note: Report) -> 
 def _check_listeners(settings: BrokerSettings, note: Report, *, runs: bool) -> None:
     try:
         addresses = list(listen_addresses(settings))
+        refuse_open_listeners(settings, addresses)
         advertised_endpoints(settings, addresses, "localhost")
         admin = settings.text("admin.listener")
         if admin:

@@ -53,6 +53,7 @@ class DevOptions:
         log = "memory:" if self.memory else default_log(self.data)
         return {
             "listeners": f"PLAINTEXT://{host}:{self.port}",
+            "allow.plaintext.listeners": "true",  # `--host` was asked for
             "admin.listener": f"{host}:{self.admin_port}",
             "object.store": self.object_store or store,
             "metadata.log": self.log or log,

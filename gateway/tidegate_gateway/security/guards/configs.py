@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final, Protocol
 
-from tidegate_coordination.security.acls import Operation
-
 from tidegate_coordination.rules.configs import ResourceType as ConfigResourceType
+from tidegate_coordination.security.acls import Operation
 from tidegate_protocol.error_codes import ErrorCode, error_text
 from tidegate_protocol.messages import alter_configs, describe_configs, incremental_alter_configs
 
@@ -45,7 +45,9 @@ def guard_describe_configs(
     request.resources, denied = yield from parted(
         request.resources, lambda each: _may(caller, Operation.DESCRIBE_CONFIGS, each)
     )
-    response: describe_configs.DescribeConfigsResponse = yield request
+    response = describe_configs.DescribeConfigsResponse()
+    if request.resources or not denied:
+        response = yield request
     response.results += [
         describe_configs.DescribeConfigsResult(
             _code(each), error_text(_code(each)), each.resource_type, each.resource_name
@@ -55,14 +57,16 @@ def guard_describe_configs(
     return response
 
 
-def _altering(answer_of: Any) -> Guard:
+def _altering(answer_of: Any, response_of: Callable[[], Any]) -> Guard:
     """Return a guard of either API that alters configs: ALTER_CONFIGS."""
 
     def guard(caller: Caller, request: Any) -> Guarding:
         request.resources, denied = yield from parted(
             request.resources, lambda each: _may(caller, Operation.ALTER_CONFIGS, each)
         )
-        response = yield request
+        response = response_of()
+        if request.resources or not denied:
+            response = yield request
         response.responses += [
             answer_of(_code(each), error_text(_code(each)), each.resource_type, each.resource_name)
             for each in denied
@@ -72,7 +76,10 @@ def _altering(answer_of: Any) -> Guard:
     return guard
 
 
-guard_alter_configs: Final = _altering(alter_configs.AlterConfigsResourceResponse)
+guard_alter_configs: Final = _altering(
+    alter_configs.AlterConfigsResourceResponse, alter_configs.AlterConfigsResponse
+)
 guard_incremental_alter_configs: Final = _altering(
-    incremental_alter_configs.AlterConfigsResourceResponse
+    incremental_alter_configs.AlterConfigsResourceResponse,
+    incremental_alter_configs.IncrementalAlterConfigsResponse,
 )

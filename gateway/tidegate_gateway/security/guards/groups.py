@@ -104,7 +104,9 @@ def guard_describe_groups(
     request.groups, denied = yield from parted(
         request.groups, lambda group_id: caller.may_group(Operation.DESCRIBE, group_id)
     )
-    response: describe_groups.DescribeGroupsResponse = yield request
+    response = describe_groups.DescribeGroupsResponse()
+    if request.groups or not denied:
+        response = yield request
     for at, each in enumerate(response.groups):
         if each.authorized_operations != NOT_ASKED:
             bits = caller.bits(OF_GROUP, ResourceType.GROUP, each.group_id)
@@ -136,7 +138,9 @@ def guard_delete_groups(caller: Caller, request: delete_groups.DeleteGroupsReque
     request.groups_names, denied = yield from parted(
         request.groups_names, lambda group_id: caller.may_group(Operation.DELETE, group_id)
     )
-    response: delete_groups.DeleteGroupsResponse = yield request
+    response = delete_groups.DeleteGroupsResponse()
+    if request.groups_names or not denied:
+        response = yield request
     response.results += [
         delete_groups.DeletableGroupResult(group_id, _GROUP) for group_id in dict.fromkeys(denied)
     ]
@@ -192,7 +196,9 @@ def guard_offset_delete(caller: Caller, request: offset_delete.OffsetDeleteReque
     request.topics, denied = yield from parted(
         request.topics, lambda each: caller.may_topic(Operation.READ, each.name)
     )
-    response: offset_delete.OffsetDeleteResponse = yield request
+    response = offset_delete.OffsetDeleteResponse()
+    if request.topics or not denied:
+        response = yield request
     response.topics += [
         offset_delete.OffsetDeleteResponseTopic(
             topic.name,

@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Final
 
 from tidegate_coordination.security.acls import CLUSTER_NAME, Operation, ResourceType
-
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages.metadata import (
     MetadataRequest,
@@ -27,28 +26,76 @@ from ..operations import NOT_ASKED, OF_CLUSTER, OF_TOPIC
 
 _DENIED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 _NULL_FOR_ALL_SINCE: Final = 1
+_TOPIC_IDS_SINCE: Final = 12
 
 
 def guard_metadata(caller: Caller, request: MetadataRequest) -> Guarding:
     """See the module's head."""
-    is_all = request.topics is None or (not request.topics and caller.version < _NULL_FOR_ALL_SINCE)
-    denied: list[MetadataResponseTopic] = []
-    has_named = False
-    if not is_all:
-        allowed, out = yield from parted(
-            request.topics or (), lambda each: _is_allowed(caller, each, request)
-        )
-        denied = [_refused(each) for each in out]
-        has_named = bool(out) and not allowed
-        request.topics = allowed
-    if has_named and caller.version < _NULL_FOR_ALL_SINCE:
-        # The handler would take an empty list for all topics; this name is in no cluster.
-        request.topics = [MetadataRequestTopic(name="")]
-    response: MetadataResponse = yield request
-    if has_named:
-        response.topics = []
-    response.topics = yield from _shown(caller, response.topics, is_all=is_all)
-    response.topics += denied
+    if request.topics is None or (not request.topics and caller.version < _NULL_FOR_ALL_SINCE):
+        response: MetadataResponse = yield request
+        response.topics = yield from _shown(caller, response.topics, is_all=True)
+        return _with_cluster_bits(caller, response)
+    seen, out = yield from parted(request.topics, lambda each: _is_visible(caller, each))
+    denied = [_refused(each) for each in out]
+    if request.allow_auto_topic_creation and caller.creates_topics:
+        return (yield from _created(caller, request, seen, denied))
+    return (yield from _answered(caller, request, [seen], denied))
+
+
+def _created(
+    caller: Caller,
+    request: MetadataRequest,
+    seen: list[MetadataRequestTopic],
+    denied: list[MetadataResponseTopic],
+) -> Guarding:
+    """Let the handler create only topics that the client may create.
+
+    It looks for the others with a request that creates none, since they may be deleted before it
+    looks.
+    """
+    by_name = caller.topics.by_name
+    _, missing = yield from parted(seen, lambda each: each.name is None or each.name in by_name)
+    if missing:
+        yield Ask.CATCH_UP  # they may be at the log's end
+    creatable, others = yield from parted(seen, lambda each: _may_create(caller, each))
+    there, not_there = yield from parted(others, lambda each: not each.name or each.name in by_name)
+    for each in not_there:
+        assert each.name is not None
+        if caller.may_topic(Operation.CREATE, each.name):  # it is logged if not
+            creatable.append(each)
+        else:
+            denied.append(_refused(each))
+    return (yield from _answered(caller, request, [there, creatable], denied))
+
+
+def _answered(
+    caller: Caller,
+    request: MetadataRequest,
+    parts: list[list[MetadataRequestTopic]],
+    denied: list[MetadataResponseTopic],
+) -> Guarding:
+    """Ask the handler for each part, and join the answers; only the last part may be created.
+
+    With nothing to ask it is asked about no topic, for the brokers.
+    """
+    allows = request.allow_auto_topic_creation
+    asked = [(part, allows and part is parts[-1]) for part in parts if part]
+    response = MetadataResponse()
+    shown: list[MetadataResponseTopic] = []
+    for part, may_create in asked or [(_no_topic(caller), False)]:
+        request.topics, request.allow_auto_topic_creation = part, may_create
+        response = yield request
+        shown += yield from _shown(caller, response.topics if asked else [], is_all=False)
+    response.topics = [*shown, *denied]
+    return _with_cluster_bits(caller, response)
+
+
+def _no_topic(caller: Caller) -> list[MetadataRequestTopic]:
+    """Return what stands for no topic: version 0 takes an empty list for all."""
+    return [MetadataRequestTopic(name="")] if caller.version < _NULL_FOR_ALL_SINCE else []
+
+
+def _with_cluster_bits(caller: Caller, response: MetadataResponse) -> MetadataResponse:
     if response.cluster_authorized_operations != NOT_ASKED:
         response.cluster_authorized_operations = cluster_bits(caller)
     return response
@@ -61,23 +108,26 @@ def cluster_bits(caller: Caller) -> int:
     return caller.bits(OF_CLUSTER, ResourceType.CLUSTER, CLUSTER_NAME)
 
 
-def _is_allowed(caller: Caller, asked: MetadataRequestTopic, request: MetadataRequest) -> bool:
+def _is_visible(caller: Caller, asked: MetadataRequestTopic) -> bool:
     """Return whether the handler may look for the topic.
 
-    The name of an id that is not known yet is checked in the answer.
+    It refuses what a version cannot hold.  The name of an id that is not known yet is checked in
+    the answer.
     """
     if asked.topic_id != ZERO_UUID:
         name = caller.name_of(asked.topic_id)
-        return name is None or caller.may_topic(Operation.DESCRIBE, name)
-    name = asked.name
-    if name is None:
-        return True  # the handler refuses it
-    if not caller.may_topic(Operation.DESCRIBE, name):
+        is_new = caller.version < _TOPIC_IDS_SINCE
+        return is_new or name is None or caller.may_topic(Operation.DESCRIBE, name)
+    return asked.name is None or caller.may_topic(Operation.DESCRIBE, asked.name)
+
+
+def _may_create(caller: Caller, asked: MetadataRequestTopic) -> bool:
+    """Return whether the handler may create the topic, if there is none."""
+    if asked.topic_id != ZERO_UUID or asked.name is None:
         return False
-    may_be_created = request.allow_auto_topic_creation and caller.creates_topics
-    if not may_be_created or name in caller.topics.by_name:
+    if caller.sees_cluster(Operation.CREATE):
         return True
-    return caller.sees_cluster(Operation.CREATE) or caller.may_topic(Operation.CREATE, name)
+    return caller.rights.sees(Operation.CREATE, ResourceType.TOPIC, asked.name)
 
 
 def _refused(asked: MetadataRequestTopic) -> MetadataResponseTopic:
@@ -93,7 +143,7 @@ def _shown(caller: Caller, topics: list[MetadataResponseTopic], *, is_all: bool)
     """
     shown: list[MetadataResponseTopic] = []
     for at, each in enumerate(topics, start=1):
-        if each.name is None or caller.sees_topic(each.name):
+        if each.error_code or each.name is None or caller.sees_topic(each.name):
             shown.append(_with_bits(caller, each))
         elif not is_all:
             shown.append(MetadataResponseTopic(_DENIED, None, each.topic_id))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 from tidegate_coordination.security.acls import Operation
-
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -52,7 +51,9 @@ def _of_one(caller: Caller, request: OffsetFetchRequest) -> Guarding:
     request.topics, denied = yield from parted(
         request.topics, lambda each: caller.may_topic(Operation.DESCRIBE, each.name)
     )
-    response = yield request
+    response = OffsetFetchResponse()
+    if request.topics or not denied:
+        response = yield request
     if not response.error_code:
         response.topics += [_no_offsets(each, _TOPIC) for each in denied]
     return response

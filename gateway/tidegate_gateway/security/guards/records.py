@@ -7,7 +7,6 @@ from __future__ import annotations
 from typing import Final
 
 from tidegate_coordination.security.acls import Operation
-
 from tidegate_protocol.error_codes import ErrorCode, error_text
 from tidegate_protocol.messages import (
     delete_records,
@@ -26,7 +25,9 @@ def guard_list_offsets(caller: Caller, request: list_offsets.ListOffsetsRequest)
     request.topics, denied = yield from parted(
         request.topics, lambda each: caller.may_topic(Operation.DESCRIBE, each.name)
     )
-    response: list_offsets.ListOffsetsResponse = yield request
+    response = list_offsets.ListOffsetsResponse()
+    if request.topics or not denied:
+        response = yield request
     response.topics += [
         list_offsets.ListOffsetsTopicResponse(
             topic.name,
@@ -49,7 +50,9 @@ def guard_offset_for_leader_epoch(
     request.topics, denied = yield from parted(
         request.topics, lambda each: caller.may_topic(Operation.DESCRIBE, each.topic)
     )
-    response: offset_for_leader_epoch.OffsetForLeaderEpochResponse = yield request
+    response = offset_for_leader_epoch.OffsetForLeaderEpochResponse()
+    if request.topics or not denied:
+        response = yield request
     response.topics += [
         offset_for_leader_epoch.OffsetForLeaderTopicResult(
             topic.topic,
@@ -68,7 +71,9 @@ def guard_delete_records(caller: Caller, request: delete_records.DeleteRecordsRe
     request.topics, denied = yield from parted(
         request.topics, lambda each: caller.may_topic(Operation.DELETE, each.name)
     )
-    response: delete_records.DeleteRecordsResponse = yield request
+    response = delete_records.DeleteRecordsResponse()
+    if request.topics or not denied:
+        response = yield request
     response.topics += [
         delete_records.DeleteRecordsTopicResult(
             topic.name,
@@ -89,7 +94,9 @@ def guard_describe_producers(
     request.topics, denied = yield from parted(
         request.topics, lambda each: caller.may_topic(Operation.READ, each.name)
     )
-    response: describe_producers.DescribeProducersResponse = yield request
+    response = describe_producers.DescribeProducersResponse()
+    if request.topics or not denied:
+        response = yield request
     response.topics += [
         describe_producers.TopicResponse(
             topic.name,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Generator
 from dataclasses import replace
-from functools import partial
-from typing import Final
+from typing import Final, TypeAlias
 
 from tidegate_coordination.security.acls import Operation, ResourceType
 from tidegate_protocol.error_codes import ErrorCode, error_text
@@ -17,12 +17,14 @@ from tidegate_protocol.messages import (
 )
 from tidegate_protocol.primitives import ZERO_UUID
 
-from ..guard import Ask, Caller, Guarding, parted
+from ..guard import ITEMS_A_TURN, Ask, Caller, Guarding, parted
 from ..operations import OF_TOPIC
 
 _DENIED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 _TOPIC_IDS_SINCE: Final = 6
 _CONFIGS_SHOWN_SINCE: Final = 5
+MAX_PAGE: Final = 10_000
+"""Partitions of an answer of DescribeTopicPartitions, whatever the client and the settings say."""
 
 
 def guard_create_topics(caller: Caller, request: create_topics.CreateTopicsRequest) -> Guarding:
@@ -37,9 +39,13 @@ def guard_create_topics(caller: Caller, request: create_topics.CreateTopicsReque
             request.topics,
             lambda each: counts[each.name] > 1 or caller.may_topic(Operation.CREATE, each.name),
         )
-    response: create_topics.CreateTopicsResponse = yield request
+    response = create_topics.CreateTopicsResponse()
+    if request.topics or not denied:
+        response = yield request
     sees = caller.rights.sees
-    for each in response.topics:
+    for at, each in enumerate(response.topics, start=1):
+        if not at % ITEMS_A_TURN:
+            yield Ask.PAUSE
         is_shown = sees(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, each.name)
         if not (each.error_code or is_shown) and caller.version >= _CONFIGS_SHOWN_SINCE:
             each.topic_config_error_code = _DENIED
@@ -63,7 +69,9 @@ def guard_create_partitions(
         request.topics,
         lambda each: counts[each.name] > 1 or caller.may_topic(Operation.ALTER, each.name),
     )
-    response: create_partitions.CreatePartitionsResponse = yield request
+    response = create_partitions.CreatePartitionsResponse()
+    if request.topics or not denied:
+        response = yield request
     response.results += [
         create_partitions.CreatePartitionsTopicResult(each.name, _DENIED, None) for each in denied
     ]
@@ -76,18 +84,23 @@ def guard_delete_topics(caller: Caller, request: delete_topics.DeleteTopicsReque
     A client that may only describe a topic learns that it is not there.  Answers are in the order
     of their names and ids, so that their places do not show that a topic exists.
     """
-    asked = [*request.topics, *(delete_topics.DeleteTopicState(e) for e in request.topic_names)]
-    if any(map(partial(_is_unknown, caller), asked)):
+    named = [delete_topics.DeleteTopicState(name) for name in request.topic_names]
+    asked = [*request.topics, *named]
+    _, unknown = yield from parted(asked, lambda each: not _is_unknown(caller, each))
+    if unknown:
         yield Ask.CATCH_UP
     denied: list[delete_topics.DeletableTopicResult] = []
     if not caller.sees_cluster(Operation.DELETE):
-        names = Counter(each.name for each in asked if each.name is not None)
-        allowed, out = yield from parted(asked, lambda each: _may_delete(caller, each, names))
-        denied = [_not_deleted(caller, each) for each in out]
-        by_name = request.topic_names
-        request.topics = [each for each in allowed if each.name not in by_name]
-        request.topic_names = [e.name for e in allowed if e.name is not None and e.name in by_name]
-    response: delete_topics.DeleteTopicsResponse = yield request
+        counts = Counter((each.name, each.topic_id) for each in asked)
+        request.topics, out = yield from parted(
+            request.topics, lambda each: _may_delete(caller, each, counts)
+        )
+        named, others = yield from parted(named, lambda each: _may_delete(caller, each, counts))
+        request.topic_names = [each.name for each in named if each.name is not None]
+        denied = [_not_deleted(caller, each) for each in (*out, *others)]
+    response = delete_topics.DeleteTopicsResponse()
+    if request.topics or request.topic_names or not denied:
+        response = yield request
     response.responses += denied
     response.responses.sort(key=lambda each: (each.name or "", each.topic_id))
     return response
@@ -102,17 +115,25 @@ def _is_unknown(caller: Caller, asked: delete_topics.DeleteTopicState) -> bool:
     return asked.name not in caller.topics.by_name and caller.sees_topic(asked.name)
 
 
-def _may_delete(caller: Caller, asked: delete_topics.DeleteTopicState, names: Counter[str]) -> bool:
-    """Return whether the handler may have it: it answers what is wrong without a right, too."""
-    name = asked.name
+def _may_delete(
+    caller: Caller,
+    asked: delete_topics.DeleteTopicState,
+    counts: Counter[tuple[str | None, bytes]],
+) -> bool:
+    """Return whether the handler may have it.
+
+    It refuses repeats, and what has both name and id, or neither; so no right is needed for these.
+    It must count as the handler counts: of a pair of rows that it takes for a repeat, and the
+    handler does not, one would be deleted.
+    """
+    name, topic_id = asked.name, asked.topic_id
+    has_one = (name is None) != (topic_id == ZERO_UUID)
+    if not has_one or counts[name, topic_id] > 1:
+        return True
     if name is not None:
-        if asked.topic_id != ZERO_UUID or names[name] > 1:
-            return True
         may = caller.may_topic
         return may(Operation.DESCRIBE, name) and may(Operation.DELETE, name)
-    if asked.topic_id == ZERO_UUID:
-        return True
-    known = caller.name_of(asked.topic_id)
+    known = caller.name_of(topic_id)
     return known is not None and caller.may_topic(Operation.DELETE, known)
 
 
@@ -138,34 +159,75 @@ def _refused(
 def guard_describe_topic_partitions(
     caller: Caller, request: describe_topic_partitions.DescribeTopicPartitionsRequest
 ) -> Guarding:
-    """DESCRIBE of each topic; without names, all that the client may describe."""
-    answer_of = describe_topic_partitions.DescribeTopicPartitionsResponseTopic
-    allowed, denied = yield from parted(
-        request.topics, lambda each: caller.may_topic(Operation.DESCRIBE, each.name)
-    )
-    response = describe_topic_partitions.DescribeTopicPartitionsResponse()
-    if allowed or not denied:
-        response = yield replace(request, topics=allowed, cursor=_cursor(request, allowed))
-        response.topics, _ = yield from parted(
-            response.topics, lambda each: each.name is None or caller.sees_topic(each.name)
+    """DESCRIBE of each topic; without names, all that the client may describe.
+
+    The handler pages over the names that it gets, and its cursor names the next one, so it gets
+    visible ones only.
+    """
+    denied: list[describe_topic_partitions.TopicRequest] = []
+    if request.topics:
+        names, denied = yield from parted(
+            request.topics, lambda each: caller.may_topic(Operation.DESCRIBE, each.name)
         )
-    for each in response.topics:
+        cursor = _cursor(request, [each.name for each in names])
+    else:
+        visible = yield from _visible(caller, request)
+        names = [describe_topic_partitions.TopicRequest(each) for each in visible]
+        cursor = _cursor_of_all(request, visible)
+    response = describe_topic_partitions.DescribeTopicPartitionsResponse()
+    if names:
+        response = yield replace(request, topics=names, cursor=cursor)
+    for at, each in enumerate(response.topics, start=1):
         name = each.name or ""
         each.topic_authorized_operations = caller.bits(OF_TOPIC, ResourceType.TOPIC, name)
+        if not at % ITEMS_A_TURN:
+            yield Ask.PAUSE
+    answer_of = describe_topic_partitions.DescribeTopicPartitionsResponseTopic
     response.topics += [answer_of(_DENIED, each.name) for each in denied]
     return response
 
 
+def _visible(
+    caller: Caller, request: describe_topic_partitions.DescribeTopicPartitionsRequest
+) -> Generator[Ask, None, list[str]]:
+    """Return visible names in order, from the cursor on; not more than a page can hold, and one."""
+    first = request.cursor.topic_name if request.cursor is not None else ""
+    most = min(max(request.response_partition_limit, 1), MAX_PAGE) + 1
+    left = [name for name in caller.topics.by_name if name >= first]
+    yield Ask.PAUSE
+    left.sort()
+    found: list[str] = []
+    for at, name in enumerate(left, start=1):
+        if caller.sees_topic(name):
+            found.append(name)
+            if len(found) == most:
+                break
+        if not at % ITEMS_A_TURN:
+            yield Ask.PAUSE
+    return found
+
+
+_AskedCursor: TypeAlias = describe_topic_partitions.DescribeTopicPartitionsRequestCursor
+
+
+def _cursor_of_all(
+    request: describe_topic_partitions.DescribeTopicPartitionsRequest, visible: list[str]
+) -> _AskedCursor | None:
+    """Return the cursor; at the next visible topic if its own is not."""
+    cursor = request.cursor
+    if cursor is None or not visible or visible[0] == cursor.topic_name:
+        return cursor
+    return replace(cursor, topic_name=visible[0], partition_index=0)
+
+
 def _cursor(
-    request: describe_topic_partitions.DescribeTopicPartitionsRequest,
-    allowed: list[describe_topic_partitions.TopicRequest],
-) -> describe_topic_partitions.DescribeTopicPartitionsRequestCursor | None:
+    request: describe_topic_partitions.DescribeTopicPartitionsRequest, allowed: list[str]
+) -> _AskedCursor | None:
     """Return the cursor; at a topic that the client may not see any more, at the next one."""
     cursor = request.cursor
-    if cursor is None or not allowed or any(e.name == cursor.topic_name for e in allowed):
+    if cursor is None or not allowed or cursor.topic_name in allowed:
         return cursor
     if all(each.name != cursor.topic_name for each in request.topics):
         return cursor  # it names none of the topics, which the handler refuses
-    later = [each.name for each in allowed if each.name > cursor.topic_name]
-    first = min(later, default=max(each.name for each in allowed))
-    return replace(cursor, topic_name=first, partition_index=0)
+    later = [each for each in allowed if each > cursor.topic_name]
+    return replace(cursor, topic_name=min(later, default=max(allowed)), partition_index=0)

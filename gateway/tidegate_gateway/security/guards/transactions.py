@@ -178,7 +178,9 @@ def guard_describe_transactions(
     request.transactional_ids, denied = yield from parted(
         request.transactional_ids, lambda each: caller.may_id(Operation.DESCRIBE, each)
     )
-    response: describe_transactions.DescribeTransactionsResponse = yield request
+    response = describe_transactions.DescribeTransactionsResponse()
+    if request.transactional_ids or not denied:
+        response = yield request
     for each in response.transaction_states:
         each.topics, _ = yield from parted(
             each.topics, lambda topic: caller.sees_topic(topic.topic)

@@ -125,7 +125,7 @@ class ScramConversation:
         is_token_login = _TOKEN_LOGIN.search(found["extensions"]) is not None
         self._is_known = known is not None and not is_token_login
         # The authorization id is compared as it came, as in Kafka.
-        if self._is_known and found["authzid"] not in (None, self._name):
+        if found["authzid"] not in (None, self._name):
             raise Refused(
                 "Authentication failed: Client requested an authorization id that is different"
                 " from username"
