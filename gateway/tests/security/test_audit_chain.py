@@ -53,6 +53,16 @@ def test_every_edit_is_found() -> None:
         assert verify(edited).broken, edited[at]
 
 
+def test_a_line_with_the_same_content_in_other_words_is_found() -> None:
+    lines = some_lines()
+    for edited in (
+        lines[9].replace(b'"who":', b'"who":"User:bob","who":'),
+        lines[9].replace(b",", b", ", 1),
+        lines[9].replace(b"User", b"\\u0055ser"),
+    ):
+        assert verify([*lines[:9], edited, *lines[10:]]).broken
+
+
 def test_a_line_that_was_made_anew_with_its_hash_breaks_the_next() -> None:
     lines = some_lines()
     forger = continued(lines[9])

@@ -50,6 +50,19 @@ async def test_a_line_that_a_crash_cut_off_is_ended(tmp_path: Path) -> None:
     assert [each.line for each in verify([first, cut, second]).broken] == [2]
 
 
+async def test_a_very_long_event_is_cut_and_the_log_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "audit.log"
+    log = open_audit_log(str(path), Inline(), now_ms)
+    log.note("ACLs created", names=["\x01" * 40_000] * 1000, principal="p" * 40_000)
+    await log.flush()
+    log = open_audit_log(str(path), Inline(), now_ms)
+    log.note("denied")
+    await log.flush()
+    lines = path.read_bytes().splitlines()
+    assert verify(lines).broken == ()
+    assert len(lines) == 2
+
+
 def test_another_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("hello\n")

@@ -35,6 +35,6 @@ def test_listeners_of_this_machine_and_secured_ones_are_served(listeners: str) -
     "listeners", ["PLAINTEXT://:9092", "PLAINTEXT://0.0.0.0:9092", "SSL://:1,PLAINTEXT://gw:2"]
 )
 def test_an_open_listener_must_be_allowed_by_name(listeners: str) -> None:
-    with pytest.raises(SettingsError, match="set allow.plaintext.listeners=true if its network"):
+    with pytest.raises(SettingsError, match=r"set allow\.plaintext\.listeners=true if its network"):
         check(listeners)
     check(listeners, allow_plaintext_listeners="true")

@@ -115,15 +115,9 @@ class Connection:
     async def _serve_requests(self) -> None:
         while arena := await self.receiver.receive():
             await self._handle_frames(arena)
-<<<<<<< HEAD
-            if self._muted_until:
-                await self._stay_mute()
-        await self.send_rest()
-=======
             if self._muted_until or self.peer.is_limited:
                 await self._pace()
-        await self._answer_rest()
->>>>>>> sec-quota
+        await self.send_rest()
 
     def is_gone(self) -> bool:
         """Return whether the client has closed the connection; see Transport."""

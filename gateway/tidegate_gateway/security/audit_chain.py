@@ -2,8 +2,8 @@
 
 A line is a JSON object with the number of the line, `prev` and `hash`: the SHA-256 of the line
 before, and of this one without its own hash.  To change, remove, add or move a line breaks the
-chain there.  The end of a file may be cut without a trace in it: compare its last hash with one
-that was noted elsewhere.
+chain there.  The chain has no secret: its end may be cut off, or all lines after a change be made
+anew.  So compare a hash with one that was noted elsewhere.
 """
 
 from __future__ import annotations
@@ -85,6 +85,8 @@ def verify(lines: Iterable[bytes]) -> Verdict:
         if not first and isinstance(own_number, int) and own_number > 1:
             number, last = own_number - 1, str(entry.get("prev"))
         broken += [Broken(at, each) for each in _wrong(entry, own, number, last)]
+        if msgspec.json.encode({**entry, "hash": own}) != line.rstrip(b"\n"):
+            broken.append(Broken(at, "it is not written as a gateway writes it"))
         number = own_number if isinstance(own_number, int) else number + 1
         last = own if isinstance(own, str) else ""
         first = first or number

@@ -26,7 +26,10 @@ _log = structlog.get_logger("tidegate.audit")
 MAX_BYTES: Final = 4 << 20
 EVERY_SECONDS: Final = 0.2
 AGAIN_SECONDS: Final = 5.0
+MAX_TEXT: Final = 500
+MAX_ITEMS: Final = 200
 _TAIL_BYTES: Final = 1 << 20
+"""More than the longest line has: 200 texts of 500 characters, each escaped to six at most."""
 
 
 class AuditLog:
@@ -65,7 +68,8 @@ class AuditLog:
     def _add(self, event: str, **facts: object) -> None:
         time = datetime.fromtimestamp(self._now_ms() / 1000, UTC)
         text = time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        self._unwritten += self._chain.line({"time": text, "event": event, **facts})
+        bounded = {name: _bounded(value) for name, value in facts.items()}
+        self._unwritten += self._chain.line({"time": text, "event": event, **bounded})
 
     async def run(self) -> None:
         """Write forever."""
@@ -87,6 +91,17 @@ class AuditLog:
             return
         self._has_failed = False
         del self._unwritten[: len(data)]
+
+
+def _bounded(value: object) -> object:
+    """Return a value of which a line can hold all: clients choose names, and how many."""
+    if isinstance(value, str):
+        return value if len(value) <= MAX_TEXT else f"{value[:MAX_TEXT]}..."
+    if isinstance(value, list):
+        texts = [_bounded(each) for each in value[:MAX_ITEMS]]
+        left = len(value) - len(texts)
+        return [*texts, f"... and {left} more"] if left else texts
+    return value
 
 
 def open_audit_log(path: str, blocking: Blocking, now_ms: Callable[[], int]) -> AuditLog:

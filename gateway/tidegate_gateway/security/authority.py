@@ -29,6 +29,8 @@ MAX_CLIENTS: Final = 10_000
 """Pairs of principal and host whose decisions are kept."""
 
 MAX_LINES: Final = 1_000
+MAX_NAME: Final = 300
+"""Characters of a name in a log line; names of topics have 249 at most."""
 WINDOW_SECONDS: Final = 60.0
 
 _OPERATION_BITS: Final = 5
@@ -95,7 +97,7 @@ class Authority:
             "principal": rights.principal,
             "host": rights.host,
             "operation": operation.name,
-            "resource": f"{kind.name}:{name}",
+            "resource": f"{kind.name}:{name[:MAX_NAME]}",
         }
         if untold:
             facts["untold_before"] = untold
@@ -107,7 +109,7 @@ class Authority:
 class ClientRights:
     """See network/call.py, Rights."""
 
-    __slots__ = ("_as_of", "_authority", "_count", "_kept", "_told", "host", "principal")
+    __slots__ = ("_any", "_as_of", "_authority", "_count", "_kept", "_told", "host", "principal")
 
     def __init__(self, authority: Authority, principal: str, host: str) -> None:
         self.principal = principal
@@ -115,6 +117,7 @@ class ClientRights:
         self._authority = authority
         # By operation and type, then by name: members of an enum are slow keys.
         self._kept: dict[int, dict[str, bool]] = {}
+        self._any: dict[int, bool] = {}  # by operation and type
         self._count = 0
         self._told: set[_Question] = set()  # the denials that are logged
         self._as_of = -1
@@ -139,10 +142,18 @@ class ClientRights:
 
     def may_any(self, operation: Operation, kind: ResourceType) -> bool:
         """See Rights."""
-        return self._authority.authorizer.may_any(self.principal, self.host, operation, kind)
+        key = kind << _OPERATION_BITS | operation
+        if self._as_of != self._authority.acls.version:
+            self._forget()
+        kept = self._any.get(key)
+        if kept is None:
+            decide = self._authority.authorizer.may_any
+            kept = self._any[key] = decide(self.principal, self.host, operation, kind)
+        return kept
 
     def _forget(self) -> None:
         self._kept.clear()
+        self._any.clear()
         self._told.clear()
         self._count = 0
         self._as_of = self._authority.acls.version

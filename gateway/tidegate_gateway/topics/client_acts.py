@@ -23,7 +23,6 @@ from ..network.call import Call
 _log = structlog.get_logger("tidegate.clients")
 
 MAX_NAMES: Final = 20
-MAX_AUDITED: Final = 1000
 
 
 class Act(NamedTuple):
@@ -53,9 +52,7 @@ def tell_act(call: Call, act: Act, *, is_audited: bool = True) -> None:
     names = act.names[:MAX_NAMES]
     _log.info(act.what, names=names, client_id=call.client_id, peer=peer, **act.fields, **more)
     if call.audit is not None and is_audited:
-        facts: dict[str, object] = {"names": act.names[:MAX_AUDITED], **act.fields}
-        if len(act.names) > MAX_AUDITED:
-            facts["count"] = len(act.names)
+        facts = {"names": act.names, **act.fields}
         principal = call.peer.principal
         call.audit.note(act.what, principal=principal, peer=peer, client_id=call.client_id, **facts)
 

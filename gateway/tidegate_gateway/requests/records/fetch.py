@@ -241,6 +241,7 @@ class _Reading:
     async def read(self) -> Look:
         """Look, load what is missing, and look again."""
         if self._last is None and len(self._wanted) > LOOKED_AT_ONCE:
+            self._rights_as_of = self._fetch.coordinator.state.acls.version
             self._last = await self._glance()
         known: Loaded = {}
         rounds = loading_bytes = 0

@@ -249,6 +249,8 @@ class Produce:
         flags = transactional_flags(name, version)
         if name is None or flags & MAY_ADD or self._is_elsewhere(name):
             return flags
+        if not transactional_producers(request):
+            return flags  # a client that may not use the id causes no read of the log
         state = self.coordinator.state
         if not is_known(state, name, partition_numbers(state.topics, request)):
             await self._catch_up()
@@ -280,8 +282,11 @@ class Produce:
         A name is checked before the topic is looked for: a denial costs no read of the log.
         """
         by_id = version >= TOPIC_IDS_FROM
-        if rights is not None and not by_id and not may_write(rights, data.name):
-            return None, DENIED
+        if rights is not None:
+            known = find_topic(self.coordinator.state.topics, data.topic_id) if by_id else None
+            name = known.name if known is not None else data.name
+            if (known is not None or not by_id) and not may_write(rights, name):
+                return None, DENIED
         topic = await self._topic(data, version)
         if rights is not None and topic is not None and not may_write(rights, topic.name):
             return None, DENIED

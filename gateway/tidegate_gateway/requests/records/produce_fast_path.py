@@ -41,7 +41,7 @@ from tidegate_protocol.plain_produce import (
 from tidegate_protocol.records import BatchHeader
 
 from ...network.arenas import Arena
-from ...network.call import Rights
+from ...network.call import Peer, Rights
 from ...network.connection import Connection, fill
 from ...network.replies import ReplySlot
 from ...produce.refusals import BatchRefused
@@ -69,17 +69,13 @@ _HEAD = Struct(">ii")
 
 
 class _Route:
-    """The shared facts of requests that begin with the same bytes.
-
-    rights: the rights of the clients that may send them.
-    """
+    """The shared facts of requests that begin with the same bytes."""
 
     __slots__ = (
         "head",
         "index",
         "key",
         "reply",
-        "rights",
         "settings",
         "timeout_ms",
         "topic",
@@ -94,9 +90,7 @@ class _Route:
         plain: PlainProduce,
         topic: Topic,
         settings: TopicSettings,
-        rights: Rights | None,
     ) -> None:
-        self.rights = rights
         self.head = head
         self.version = plain.version
         [(self.key, [(self.index, _, _)])] = plain.topics
@@ -278,7 +272,7 @@ class PlainProducePath:
         self._acls = produce.coordinator.state.acls
         self._live_gateways = produce.coordinator.state.gateways.live
         self._transactions = produce.coordinator.state.transactions
-        self._routes: dict[bytes, _Route] = {}
+        self._routes: dict[bytes | tuple[Rights, bytes], _Route] = {}
         self._routes_as_of = (-1, -1, -1)
         self.flusher = produce.flusher
         self.deadlines = produce.deadlines
@@ -295,10 +289,9 @@ class PlainProducePath:
         if me is None or me.draining or coordinator.is_cut_off or peer.was_refused:
             return False
         position = peer.plain_prefix_end
-        route = self._routes.get(bytes(frame[_HEAD.size : position])) if position else None
+        key = self._key(peer, bytes(frame[_HEAD.size : position]))
+        route = self._routes.get(key) if position else None
         if route is None or self._routes_as_of != self._versions:
-            return self._start_unknown(connection, frame, arena)
-        if route.rights is not self._produce.rights_of(peer):
             return self._start_unknown(connection, frame, arena)
         head, correlation_id = _HEAD.unpack_from(frame)
         place = read_records(frame, position)
@@ -332,6 +325,11 @@ class PlainProducePath:
         writer.append(topic.topic_id, route.index, batch, header, lone, flags)
         self.deadlines.add(lone, route.timeout_ms)
         return True
+
+    def _key(self, peer: Peer, begin: bytes) -> bytes | tuple[Rights, bytes]:
+        """Return the key of a route; with an authorizer each client has routes of its own."""
+        rights = self._produce.rights_of(peer)
+        return begin if rights is None else (rights, begin)
 
     @property
     def _versions(self) -> tuple[int, int, int]:
@@ -440,7 +438,7 @@ class PlainProducePath:
             self._routes_as_of = as_of
         head, _ = _HEAD.unpack_from(frame)
         settings = self._produce.settings_of(topic)
-        rights = self._produce.rights_of(connection.peer)
-        route = _Route(head, plain, topic, settings, rights)
-        self._routes[bytes(frame[_HEAD.size : position])] = route
+        route = _Route(head, plain, topic, settings)
+        key = self._key(connection.peer, bytes(frame[_HEAD.size : position]))
+        self._routes[key] = route
         connection.peer.plain_prefix_end = position

@@ -109,6 +109,8 @@ class SaslGate:
         connection.peer.principal = exchange.principal
         self._tally.note_success(connection.peer, exchange.mechanism)
         connection.peer.session_ends_at = exchange.ends_at
+        # Until dispatch has looked at the quotas of this principal; see throttling.py.
+        connection.peer.is_limited = True
         connection.allow_seconds(inf)
         has_end = exchange.ends_at < inf
         connection.hand_over(self if has_end else self._dispatcher, self._limits)
