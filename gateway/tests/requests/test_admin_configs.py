@@ -98,8 +98,8 @@ async def test_a_gateway_is_described_whole_as_by_kafka() -> None:
         result = await describe(gateway, BROKER, "1", include_synonyms=True)
 
     ours = {each["name"]: each for each in rows(result)}
-    sasl = ("sasl.enabled.mechanisms", "sasl.jaas.config")
-    for name in ("listeners", "listener.security.protocol.map", *sasl, *CONNECTIONS):
+    once = ("sasl.enabled.mechanisms", "sasl.jaas.config", "config.providers")
+    for name in ("listeners", "listener.security.protocol.map", *once, *CONNECTIONS):
         assert ours[name].pop("readonly") is not kafkas[name].pop("readonly")
     assert ours.pop("max.connections")["value"] == "10000"
     assert kafkas.pop("max.connections")["value"] == "2147483647"
