@@ -18,7 +18,12 @@ from tidegate_protocol.messages.list_config_resources import ListConfigResources
 FACTS = Path(__file__).parents[3] / "coordination" / "tests" / "facts"
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 SET, DELETE, APPEND = 0, 1, 2
-CONNECTIONS = ("max.connections", "max.connections.per.ip")
+CONNECTIONS = (
+    "max.connections",
+    "max.connections.per.ip",
+    "max.connections.per.ip.overrides",
+    "max.connection.creation.rate",
+)
 SOURCES = {
     1: "DYNAMIC_TOPIC_CONFIG",
     2: "DYNAMIC_BROKER_CONFIG",
