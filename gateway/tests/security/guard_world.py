@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tidegate_coordination.security.acls import CLUSTER_NAME, Operation, ResourceType
-
 from tidegate_coordination.state.topics import TopicTable
 from tidegate_gateway.security.guard import Ask, Caller, Guard
 

@@ -22,7 +22,6 @@ from enum import Enum
 from typing import Any, Final, TypeAlias, TypeVar
 
 from tidegate_coordination.security.acls import CLUSTER_NAME, Operation, ResourceType
-
 from tidegate_coordination.state.topics import TopicTable
 
 from ..network.call import Rights

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final, cast
 
 from tidegate_coordination.security.acls import Operation, ResourceType
-
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.records.partitions import Partition
 from tidegate_coordination.state.topics import Topic
