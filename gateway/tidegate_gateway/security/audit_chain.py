@@ -108,9 +108,6 @@ def _hash(entry: Mapping[str, object]) -> str:
 
 def _decoded(line: bytes) -> dict[str, Any]:
     try:
-        entry = msgspec.json.decode(line)
+        return msgspec.json.decode(line, type=dict[str, Any])
     except msgspec.DecodeError as error:
         raise ValueError(str(error)) from None
-    if not isinstance(entry, dict):
-        raise ValueError("not a JSON object")
-    return entry

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 import structlog
 import trio
@@ -98,8 +98,9 @@ def _bounded(value: object) -> object:
     if isinstance(value, str):
         return value if len(value) <= MAX_TEXT else f"{value[:MAX_TEXT]}..."
     if isinstance(value, list):
-        texts = [_bounded(each) for each in value[:MAX_ITEMS]]
-        left = len(value) - len(texts)
+        items = cast("list[object]", value)
+        texts = [_bounded(each) for each in items[:MAX_ITEMS]]
+        left = len(items) - len(texts)
         return [*texts, f"... and {left} more"] if left else texts
     return value
 

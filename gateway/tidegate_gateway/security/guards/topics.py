@@ -102,8 +102,12 @@ def guard_delete_topics(caller: Caller, request: delete_topics.DeleteTopicsReque
     if request.topics or request.topic_names or not denied:
         response = yield request
     response.responses += denied
-    response.responses.sort(key=lambda each: (each.name or "", each.topic_id))
+    response.responses.sort(key=_place)
     return response
+
+
+def _place(result: delete_topics.DeletableTopicResult) -> tuple[str, bytes]:
+    return result.name or "", result.topic_id
 
 
 def _is_unknown(caller: Caller, asked: delete_topics.DeleteTopicState) -> bool:
