@@ -24,7 +24,7 @@ from harness.broker import running
 from harness.process import free_ports
 
 from acls.rights import ADMIN, Principal, principals
-from acls.side import Answers, Side, settings
+from acls.side import Answers, Side, lines_to, settings
 
 AT_ONCE: Final = 4
 SHOWN: Final = 20
@@ -106,7 +106,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         running("kafka", settings(ports[0], users)),
         running("tidegate", settings(ports[1], users)),
     ):
-        kafka, gateway = [Side(f"127.0.0.1:{each}") for each in ports]
+        kafka, gateway = [Side(lines_to(f"127.0.0.1:{each}")) for each in ports]
         matrix = Matrix(kafka, gateway, users)
         begun = time.monotonic()
         trio.run(matrix.ask)

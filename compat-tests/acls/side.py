@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Final
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, Final, Protocol
 
 import trio
-from transactions.differential.wire import Connection, ConnectionLost, Request, connect
+from transactions.differential.wire import ConnectionLost, Request, connect
 
 from tidegate_coordination.security.acls import Acl
 from tidegate_protocol.batches import TRANSACTIONAL
@@ -58,9 +59,29 @@ def settings(port: int, users: Iterable[Principal]) -> dict[str, str]:
     }
 
 
-async def login(bootstrap: str, user: str) -> Connection:
-    """Open a connection as a user whose password is its name."""
-    connection = await connect(bootstrap)
+class Line(Protocol):
+    """A connection to a broker."""
+
+    async def call(self, request: Request) -> Any:
+        """Send a request and return its response.
+
+        Raises:
+          ConnectionLost: the broker closed the connection.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Close the connection."""
+        ...
+
+
+def lines_to(bootstrap: str) -> Callable[[], Awaitable[Line]]:
+    """Return what opens connections to host:port."""
+    return partial(connect, bootstrap)
+
+
+async def _logged_in(connection: Line, user: str) -> Line:
+    """Log in as a user whose password is its name."""
     await connection.call(Request("SaslHandshake", 1, sha.SaslHandshakeRequest("PLAIN")))
     token = f"\0{user}\0{user}".encode()
     answer = await connection.call(
@@ -72,16 +93,19 @@ async def login(bootstrap: str, user: str) -> Connection:
 
 
 class Side:
-    """A running broker."""
+    """A running broker.  open_line: opens a connection."""
 
-    def __init__(self, bootstrap: str) -> None:
-        self.bootstrap = bootstrap
+    def __init__(self, open_line: Callable[[], Awaitable[Line]]) -> None:
+        self._open_line = open_line
         self._ids: dict[bytes, str] = {}
         self._questions: list[Question] = []
 
-    async def prepare(self, users: Sequence[Principal], *, level: int = 0) -> None:
-        """Create the topics and all ACLs.  level: that of a gateway's features to raise to."""
-        admin = await login(self.bootstrap, ADMIN)
+    async def _login(self, user: str) -> Line:
+        return await _logged_in(await self._open_line(), user)
+
+    async def prepare(self, users: Sequence[Principal]) -> None:
+        """Create the topics and all ACLs."""
+        admin = await self._login(ADMIN)
         topics = [ct.CreatableTopic(each, 1, 1) for each in (TOPIC, HIDDEN_TOPIC)]
         await admin.call(Request("CreateTopics", 5, ct.CreateTopicsRequest(topics, 30_000)))
         acls = [acl for each in users for acl in each.acls]
@@ -105,19 +129,19 @@ class Side:
     async def answers(self, user: str) -> Answers:
         """Ask everything as one user."""
         found: Answers = {}
-        connection = await login(self.bootstrap, user)
+        connection = await self._login(user)
         for label, request in self._questions:
             try:
                 answer = shown(await connection.call(request), self._ids)
             except ConnectionLost:
                 answer = _CLOSED
-                connection = await login(self.bootstrap, user)
+                connection = await self._login(user)
             found[request.api, request.version, label] = answer
         await connection.close()
         return found
 
 
-async def _make_group(admin: Connection) -> None:
+async def _make_group(admin: Line) -> None:
     """Commit an offset, as soon as the broker has its topic of offsets."""
     place = oc.OffsetCommitRequestTopic(TOPIC, ZERO_UUID, [oc.OffsetCommitRequestPartition(0, 1)])
     request = Request("OffsetCommit", 8, oc.OffsetCommitRequest(GROUP, topics=[place]))
@@ -132,7 +156,7 @@ async def _make_group(admin: Connection) -> None:
             await trio.sleep(0.5)
 
 
-async def _create(admin: Connection, acls: Sequence[Acl]) -> None:
+async def _create(admin: Line, acls: Sequence[Acl]) -> None:
     creations = [
         ca.AclCreation(
             each.resource_type,

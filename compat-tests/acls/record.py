@@ -1,0 +1,67 @@
+"""Records what Apache Kafka answers to a part of the ACL matrix, for the suite.
+
+PYTHONPATH=compat-tests .venv/bin/python compat-tests/acls/record.py
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import msgspec
+import trio
+from harness.broker import running
+from harness.process import free_ports
+
+from acls.answers import Shown
+from acls.rights import ADMIN, Principal, principals
+from acls.side import Answers, Side, lines_to, settings
+
+FACTS: Final = Path(__file__).resolve().parent.parent / "expected" / "acl_matrix.json"
+EVERY: Final = 12
+
+
+class Facts(msgspec.Struct):
+    """answers: each once.  users: by name, the number of the answer to each question, in order."""
+
+    answers: list[Shown]
+    users: dict[str, list[int]]
+
+
+def recorded_users() -> list[Principal]:
+    """Return the users whose answers are recorded, but for the super user."""
+    return list(principals())[::EVERY]
+
+
+async def _asked(side: Side, users: list[Principal]) -> dict[str, Answers]:
+    await side.prepare(users)
+    names = [ADMIN, *(each.name for each in users)]
+    return {name: await side.answers(name) for name in names}
+
+
+def facts_of(found: dict[str, Answers]) -> Facts:
+    """Return the answers of all users."""
+    numbers: dict[Shown, int] = {}
+
+    def numbered(answers: Iterable[Shown]) -> list[int]:
+        return [numbers.setdefault(each, len(numbers)) for each in answers]
+
+    users = {name: numbered(answers.values()) for name, answers in found.items()}
+    return Facts(list(numbers), users)
+
+
+def main() -> None:
+    """Record."""
+    users = recorded_users()
+    [port] = free_ports(1)
+    with running("kafka", settings(port, users)):
+        found: dict[str, Any] = trio.run(_asked, Side(lines_to(f"127.0.0.1:{port}")), users)
+    FACTS.write_bytes(msgspec.json.encode(facts_of(found)) + b"\n")
+
+
+if __name__ == "__main__":
+    main()
