@@ -15,7 +15,7 @@ from harness import install
 from tls.brokers import TwoListeners, gateway
 from tls.certificates import PASSWORD, Files, make_files
 
-RECORDS = 100_000
+RECORDS = 20_000
 PATIENCE_SECONDS = 120.0
 REQUIRED = {"ssl.client.auth": "required"}
 JAVA_KINDS = ("PKCS12", "JKS")

@@ -101,7 +101,7 @@ def _guarded(workload: Workload) -> list[Actor]:
     writer, reader = Ban(), Ban()
     return [
         GuardedWriter(workload, writer),
-        GuardedReader(workload, reader),
+        GuardedReader(workload),
         Guardian(workload, "guardian", writer, reader),
     ]
 

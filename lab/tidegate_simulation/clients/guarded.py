@@ -170,10 +170,9 @@ class GuardedWriter:
 class GuardedReader:
     """Reads from the beginning, and judges by the ACLs of the gateway that it asks."""
 
-    def __init__(self, workload: Workload, ban: Ban) -> None:
+    def __init__(self, workload: Workload) -> None:
         self.client = Client(workload.world, READER)
         self._workload = workload
-        self._ban = ban
 
     async def run(self) -> None:
         """Read until no operation is left; the writer creates the topic."""
@@ -190,8 +189,7 @@ class GuardedReader:
             session_epoch=-1,
             topics=[fetch.FetchTopic(topic=TOPIC, partitions=[asked])],
         )
-        since = trio.current_time() - _MOMENT_SECONDS
-        was_denied = self._is_denied_at(node_id)
+        before = self._standing_at(node_id)
         try:
             answer = await self.client.call(
                 "Fetch", fetch, _FETCH_VERSION, request, node_id=node_id
@@ -199,19 +197,24 @@ class GuardedReader:
         except Disconnected:
             await self.client.pause(1.0)
             return
+        if before is None or before != self._standing_at(node_id):
+            return  # the gateway's ACLs changed meanwhile
         [found] = answer.responses[0].partitions
         complain = self.client.world.complain
-        if found.records and was_denied and was_denied == self._is_denied_at(node_id):
+        _, is_allowed = before
+        if found.records and not is_allowed:
             complain("a denied client read", f"at gateway {node_id}")
-        is_refused = found.error_code == _DENIED
-        if is_refused and self._ban.has_been_only(Standing.ALLOWED, since):
+        if found.error_code == _DENIED and is_allowed:
             complain("an allowed client was refused", f"a fetch at gateway {node_id}")
 
-    def _is_denied_at(self, node_id: int) -> int:
-        """Return the version of a gateway's ACLs if they deny the reader; 0 if not."""
+    def _standing_at(self, node_id: int) -> tuple[int, bool] | None:
+        """Return the version of a gateway's ACLs, and whether they allow the reader to read.
+
+        None: no gateway runs there.
+        """
         gateway = self.client.world.nodes[node_id].gateway
         if gateway is None:
-            return 0
+            return None
         acls = gateway.coordinator.state.acls
-        is_denied = any(each.permission == _DENY and each.host == READER for each in acls)
-        return acls.version if is_denied else 0
+        own = {each.permission for each in acls if each.host == READER and each.operation == _READ}
+        return acls.version, _DENY not in own and (_ALLOW in own or not len(acls))

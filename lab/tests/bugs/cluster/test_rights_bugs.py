@@ -62,12 +62,12 @@ def has_rights(plan: FaultPlan) -> bool:
 @pytest.mark.parametrize(
     ("plant", "expected", "first_seed"),
     [
-        (keeps_decisions_for_ever, {WROTE, READ, REFUSED}, 1),
+        (keeps_decisions_for_ever, {WROTE, READ, REFUSED}, 13),
         (keeps_routes_of_produce, {WROTE}, 93),
-        (overlooks_prefixes, {WROTE, READ}, 1),
-        (reads_for_everyone, {READ}, 1),
-        (takes_all_hosts_for_one, {WROTE, READ, REFUSED}, 1),
-        (forgets_removals, {REFUSED}, 1),
+        (overlooks_prefixes, {WROTE, READ}, 26),
+        (reads_for_everyone, {READ}, 13),
+        (takes_all_hosts_for_one, {WROTE, READ, REFUSED}, 8),
+        (forgets_removals, {REFUSED}, 8),
     ],
 )
 def test_planted_bug_of_rights_is_found(
