@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Final, Protocol
@@ -32,6 +33,12 @@ _CLOSED: Final = ("closed",)
 _PATIENCE_SECONDS: Final = 60.0
 _SETTLE_SECONDS: Final = 2.0
 """Kafka's broker learns ACLs from its controller a moment after they are acknowledged."""
+
+_AGAIN: Final = re.compile(r"error_code=(14|15|19)\b")
+"""COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE and NOT_ENOUGH_REPLICAS.  With these
+Kafka tells one of two clients to repeat that send batches or offsets of one producer at once.
+"""
+_TRIES: Final = 10
 
 Answers = dict[tuple[str, int, str], Shown]
 """By API, version and label."""
@@ -132,13 +139,22 @@ class Side:
         connection = await self._login(user)
         for label, request in self._questions:
             try:
-                answer = shown(await connection.call(request), self._ids)
+                answer = await self._answer(connection, request)
             except ConnectionLost:
                 answer = _CLOSED
                 connection = await self._login(user)
             found[request.api, request.version, label] = answer
         await connection.close()
         return found
+
+    async def _answer(self, connection: Line, request: Request) -> Shown:
+        """Return what an answer shows; a request that is to be repeated is, as clients do."""
+        answer: Shown = ()
+        for _ in range(_TRIES):
+            answer = shown(await connection.call(request), self._ids)
+            if not any(map(_AGAIN.search, answer)):
+                break
+        return answer
 
 
 async def _make_group(admin: Line) -> None:

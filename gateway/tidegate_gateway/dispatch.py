@@ -135,7 +135,8 @@ class Dispatcher:
                 await self._answer(connection, header, body, arena)
         except RemoteProtocolError as error:
             raise CloseConnection(f"{facts.name} v{header.api_version}: {error}") from error
-        self._throttling.look(connection.peer)  # it may have logged in just now
+        # A login sets `is_limited`, so that the first request after it comes here.
+        self._throttling.look(connection.peer)
         self._flusher.flush()
 
     async def _start_produce(

@@ -6,9 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from tidegate_coordination.events.cluster import TopicCreated
 from tidegate_coordination.security.acls import CLUSTER_NAME, Operation, ResourceType
 from tidegate_coordination.state.topics import TopicTable
 from tidegate_gateway.security.guard import Ask, Caller, Guard
+from tidegate_protocol.error_codes import ErrorCode
 
 Question = tuple[Operation, ResourceType, str]
 
@@ -95,3 +97,31 @@ def run(
             on_catch_up()
         elif asked is not Ask.PAUSE:
             found.passed, sent = asked, answer(asked)
+
+
+TOPIC_DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+GROUP_DENIED = ErrorCode.GROUP_AUTHORIZATION_FAILED
+CLUSTER_DENIED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+ID_DENIED = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+SEES_OPEN = topic(Operation.DESCRIBE, "open")
+
+OPEN_ID, SECRET_ID, UNKNOWN_ID = b"o" * 16, b"s" * 16, b"u" * 16
+
+
+def two_topics() -> TopicTable:
+    """Return a table with the topics `open` and `secret`."""
+    table = TopicTable()
+    for number, (topic_id, name) in enumerate(((OPEN_ID, "open"), (SECRET_ID, "secret"))):
+        table.fold_created(TopicCreated(topic_id, name, 1, 1, {}), [number])
+    return table
+
+
+def names(items: Any) -> list[str]:
+    """Return the names of topics."""
+    return [each.name for each in items]
+
+
+def codes(response: Any) -> dict[Any, int]:
+    """Return the code of each topic's first partition."""
+    return {each.name or each.topic_id: each.partitions[0].error_code for each in response.topics}

@@ -10,7 +10,7 @@ from tidegate_gateway.security.audit_chain import BEGIN, Chain, continued, verif
 def some_lines(count: int = 50) -> list[bytes]:
     """Return the lines of a chain."""
     chain = Chain()
-    return [chain.line({"event": "denied", "who": f"User:{each}"}) for each in range(count)]
+    return [chain.line({"event": "denied", "principal": f"User:{each}"}) for each in range(count)]
 
 
 def test_a_whole_chain_has_no_breaks() -> None:
@@ -56,7 +56,7 @@ def test_every_edit_is_found() -> None:
 def test_a_line_with_the_same_content_in_other_words_is_found() -> None:
     lines = some_lines()
     for edited in (
-        lines[9].replace(b'"who":', b'"who":"User:bob","who":'),
+        lines[9].replace(b'"principal":', b'"principal":"User:bob","principal":'),
         lines[9].replace(b",", b", ", 1),
         lines[9].replace(b"User", b"\\u0055ser"),
     ):

@@ -4,7 +4,8 @@ A guard is a generator, so that it decides without waiting:
 
     yield request      passes the part of the request that the client may do to the handler, and is
                        sent the handler's response
-    yield Ask.CATCH_UP asks for a read of the log's end; only for ids that no topic here has
+    yield Ask.CATCH_UP asks for a read of the log's end; only for an id that no topic here has, and
+                       for a missing topic whose name the client may describe
     yield Ask.PAUSE    lets other clients have a turn
     return response    ends with the answer to the client
 

@@ -85,11 +85,7 @@ class _Route:
     )
 
     def __init__(
-        self,
-        head: int,
-        plain: PlainProduce,
-        topic: Topic,
-        settings: TopicSettings,
+        self, head: int, plain: PlainProduce, topic: Topic, settings: TopicSettings
     ) -> None:
         self.head = head
         self.version = plain.version

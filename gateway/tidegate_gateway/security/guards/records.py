@@ -4,7 +4,8 @@ answers batch by batch in two stages, and the partitions of a fetch are those of
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
 
 from tidegate_coordination.security.acls import Operation
 from tidegate_protocol.error_codes import ErrorCode, error_text
@@ -15,30 +16,104 @@ from tidegate_protocol.messages import (
     offset_for_leader_epoch,
 )
 
-from ..guard import Caller, Guarding, parted
+from ..guard import Caller, Guard, Guarding, parted
 
 _DENIED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
-def guard_list_offsets(caller: Caller, request: list_offsets.ListOffsetsRequest) -> Guarding:
-    """DESCRIBE of each topic."""
-    request.topics, denied = yield from parted(
-        request.topics, lambda each: caller.may_topic(Operation.DESCRIBE, each.name)
-    )
-    response = list_offsets.ListOffsetsResponse()
-    if request.topics or not denied:
-        response = yield request
-    response.topics += [
-        list_offsets.ListOffsetsTopicResponse(
-            topic.name,
-            [
-                list_offsets.ListOffsetsPartitionResponse(each.partition_index, _DENIED)
-                for each in topic.partitions
-            ],
+def _per_topic(
+    operation: Operation,
+    name_of: Callable[[Any], str],
+    response_of: Callable[[], Any],
+    refused: Callable[[Any], Any],
+) -> Guard:
+    """Return a guard that needs a right to each topic.
+
+    response_of: makes a response without topics.  refused: makes the answer about a topic of the
+    request that is denied.
+    """
+
+    def guard(caller: Caller, request: Any) -> Guarding:
+        request.topics, denied = yield from parted(
+            request.topics, lambda each: caller.may_topic(operation, name_of(each))
         )
-        for topic in denied
-    ]
-    return response
+        response = response_of()
+        if request.topics or not denied:
+            response = yield request
+        response.topics += [refused(each) for each in denied]
+        return response
+
+    return guard
+
+
+def _no_offsets(topic: list_offsets.ListOffsetsTopic) -> list_offsets.ListOffsetsTopicResponse:
+    return list_offsets.ListOffsetsTopicResponse(
+        topic.name,
+        [
+            list_offsets.ListOffsetsPartitionResponse(each.partition_index, _DENIED)
+            for each in topic.partitions
+        ],
+    )
+
+
+def _no_epochs(
+    topic: offset_for_leader_epoch.OffsetForLeaderTopic,
+) -> offset_for_leader_epoch.OffsetForLeaderTopicResult:
+    return offset_for_leader_epoch.OffsetForLeaderTopicResult(
+        topic.topic,
+        [
+            offset_for_leader_epoch.EpochEndOffset(_DENIED, each.partition)
+            for each in topic.partitions
+        ],
+    )
+
+
+def _not_deleted(
+    topic: delete_records.DeleteRecordsTopic,
+) -> delete_records.DeleteRecordsTopicResult:
+    return delete_records.DeleteRecordsTopicResult(
+        topic.name,
+        [
+            delete_records.DeleteRecordsPartitionResult(each.partition_index, -1, _DENIED)
+            for each in topic.partitions
+        ],
+    )
+
+
+def _no_producers(topic: describe_producers.TopicRequest) -> describe_producers.TopicResponse:
+    return describe_producers.TopicResponse(
+        topic.name,
+        [
+            describe_producers.PartitionResponse(index, _DENIED, error_text(_DENIED))
+            for index in topic.partition_indexes
+        ],
+    )
+
+
+guard_list_offsets: Final = _per_topic(
+    Operation.DESCRIBE,
+    lambda topic: topic.name,
+    list_offsets.ListOffsetsResponse,
+    _no_offsets,
+)
+guard_delete_records: Final = _per_topic(
+    Operation.DELETE,
+    lambda topic: topic.name,
+    delete_records.DeleteRecordsResponse,
+    _not_deleted,
+)
+guard_describe_producers: Final = _per_topic(
+    Operation.READ,
+    lambda topic: topic.name,
+    describe_producers.DescribeProducersResponse,
+    _no_producers,
+)
+_describing_epochs: Final = _per_topic(
+    Operation.DESCRIBE,
+    lambda topic: topic.topic,
+    offset_for_leader_epoch.OffsetForLeaderEpochResponse,
+    _no_epochs,
+)
 
 
 def guard_offset_for_leader_epoch(
@@ -47,64 +122,4 @@ def guard_offset_for_leader_epoch(
     """CLUSTER_ACTION on the cluster, or DESCRIBE of each topic."""
     if caller.sees_cluster(Operation.CLUSTER_ACTION):
         return (yield request)
-    request.topics, denied = yield from parted(
-        request.topics, lambda each: caller.may_topic(Operation.DESCRIBE, each.topic)
-    )
-    response = offset_for_leader_epoch.OffsetForLeaderEpochResponse()
-    if request.topics or not denied:
-        response = yield request
-    response.topics += [
-        offset_for_leader_epoch.OffsetForLeaderTopicResult(
-            topic.topic,
-            [
-                offset_for_leader_epoch.EpochEndOffset(_DENIED, each.partition)
-                for each in topic.partitions
-            ],
-        )
-        for topic in denied
-    ]
-    return response
-
-
-def guard_delete_records(caller: Caller, request: delete_records.DeleteRecordsRequest) -> Guarding:
-    """DELETE of each topic."""
-    request.topics, denied = yield from parted(
-        request.topics, lambda each: caller.may_topic(Operation.DELETE, each.name)
-    )
-    response = delete_records.DeleteRecordsResponse()
-    if request.topics or not denied:
-        response = yield request
-    response.topics += [
-        delete_records.DeleteRecordsTopicResult(
-            topic.name,
-            [
-                delete_records.DeleteRecordsPartitionResult(each.partition_index, -1, _DENIED)
-                for each in topic.partitions
-            ],
-        )
-        for topic in denied
-    ]
-    return response
-
-
-def guard_describe_producers(
-    caller: Caller, request: describe_producers.DescribeProducersRequest
-) -> Guarding:
-    """READ of each topic."""
-    request.topics, denied = yield from parted(
-        request.topics, lambda each: caller.may_topic(Operation.READ, each.name)
-    )
-    response = describe_producers.DescribeProducersResponse()
-    if request.topics or not denied:
-        response = yield request
-    response.topics += [
-        describe_producers.TopicResponse(
-            topic.name,
-            [
-                describe_producers.PartitionResponse(index, _DENIED, error_text(_DENIED))
-                for index in topic.partition_indexes
-            ],
-        )
-        for topic in denied
-    ]
-    return response
+    return (yield from _describing_epochs(caller, request))

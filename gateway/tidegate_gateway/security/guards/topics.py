@@ -21,7 +21,6 @@ from ..guard import ITEMS_A_TURN, Ask, Caller, Guarding, parted
 from ..operations import OF_TOPIC
 
 _DENIED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-_TOPIC_IDS_SINCE: Final = 6
 _CONFIGS_SHOWN_SINCE: Final = 5
 MAX_PAGE: Final = 10_000
 """Partitions of an answer of DescribeTopicPartitions, whatever the client and the settings say."""
