@@ -25,6 +25,10 @@ from tidegate_gateway.requests.cluster.acls import (
     DescribeAclsHandler,
 )
 from tidegate_gateway.requests.cluster.api_versions import ApiVersions
+from tidegate_gateway.requests.cluster.client_quotas import (
+    AlterClientQuotasHandler,
+    DescribeClientQuotasHandler,
+)
 from tidegate_gateway.requests.cluster.describe_cluster import DescribeClusterHandler
 from tidegate_gateway.requests.cluster.describe_quorum import DescribeQuorumHandler
 from tidegate_gateway.requests.cluster.metadata import MetadataHandler
@@ -115,6 +119,8 @@ class AdminGateway:
             DescribeAclsHandler(coordinator, has_authorizer),
             CreateAclsHandler(coordinator, has_authorizer),
             DeleteAclsHandler(coordinator, has_authorizer),
+            DescribeClientQuotasHandler(coordinator),
+            AlterClientQuotasHandler(coordinator),
         ]
         self._by_request = {_request_class(each): each for each in handlers}
 

@@ -76,6 +76,7 @@ class DescribeClientQuotasHandler:
             is_unknown = refused.is_unknown_type
             code = ErrorCode.UNSUPPORTED_VERSION if is_unknown else ErrorCode.INVALID_REQUEST
             return DescribeClientQuotasResponse(0, code, str(refused), None)
+        await self.coordinator.catch_up()
         return DescribeClientQuotasResponse(0, ErrorCode.NONE, None, await self._entries(wanted))
 
     async def _entries(self, wanted: EntityFilter) -> list[EntryData]:
