@@ -25,7 +25,7 @@ from harness import broker
 
 from migration.bulk import TOPIC, Bulk
 from migration.cpu import shares
-from migration.importing import CLAIM_SECONDS, LINK, Beside, Import
+from migration.importing import Beside, Import
 
 _MIB: Final = 1 << 20
 
@@ -61,15 +61,12 @@ def _imported(
     runner: Sequence[str],
 ) -> dict[str, Any]:
     """Import while the mirrors stand aside; return the figures."""
-    servers = ("--bootstrap-servers", kafka.bootstrap)
-    mirror.command("link", "add", LINK, *servers, "--topics", "nothing-yet")
-    one = Import(mirror.data, *runner)
-    time.sleep(CLAIM_SECONDS)
+    one = Import.prepared(mirror, kafka.bootstrap, *runner)
     assert kafka.process is not None
     assert gateway.process is not None
     pids = {"source": kafka.process.popen.pid, "gateway": gateway.process.popen.pid}
     with shares(pids) as share:
-        mirror.command("link", "add", LINK, *servers, "--topics", TOPIC, "--replace")
+        one.begin(mirror, kafka.bootstrap, TOPIC)
         with one.measured() as own:
             done = one.result()
     mib = done["bytes"] / _MIB

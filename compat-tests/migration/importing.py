@@ -19,6 +19,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -39,9 +40,9 @@ LINK: Final = "source"
 BULK: Final = "bulk"
 BULK_PARTITIONS: Final = 3
 ACTS: Final = 12
-LEASE_MS: Final = 8_000
-CLAIM_SECONDS: Final = 4.0
 VALUE_BYTES: Final = 20_000
+# The mirrors must not copy all in the moment between the claims of two imports.
+_GATEWAY: Final = {"lease.ms": "8000", "link.held.bytes.max": str(1 << 20)}
 _KAFKA: Final = {
     "log.cleaner.backoff.ms": "100",
     "log.cleaner.threads": "1",
@@ -114,13 +115,16 @@ class Import:
     def __init__(self, data: Path, *more: str) -> None:
         words = ("pipeline", "import", LINK, *more, "--data", str(data), "--json")
         self._objects = data / "objects"
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tidegate_gateway", *words],
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
+        handle, name = tempfile.mkstemp(".log", "import-", data.parent)
+        self._said = Path(name)
+        with os.fdopen(handle, "w") as said:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tidegate_gateway", *words],
+                cwd=ROOT,
+                stdout=subprocess.PIPE,
+                stderr=said,
+                start_new_session=True,
+            )
 
     @property
     def pid(self) -> int:
@@ -137,14 +141,27 @@ class Import:
         used.system_seconds = after.ru_stime - before.ru_stime
 
     @classmethod
-    def begun(cls, mirror: Beside, bootstrap: str, *more: str) -> Import:
-        """Begin an import before the mirrors can do anything."""
+    def prepared(cls, mirror: Beside, bootstrap: str, *more: str) -> Import:
+        """Start an import that waits for topics; the mirrors stand aside for it."""
         servers = ("--bootstrap-servers", bootstrap)
         mirror.command("link", "add", LINK, *servers, "--topics", "nothing-yet")
-        begun = cls(mirror.data, *more)
-        time.sleep(CLAIM_SECONDS)  # it takes the claim, and waits for topics
-        mirror.command("link", "add", LINK, *servers, "--topics", ".*", "--replace")
-        return begun
+        one = cls(mirror.data, *more)
+        one.wait_until_said("stand aside")
+        return one
+
+    @staticmethod
+    def begin(mirror: Beside, bootstrap: str, topics: str = ".*") -> None:
+        """Give it topics."""
+        servers = ("--bootstrap-servers", bootstrap)
+        mirror.command("link", "add", LINK, *servers, "--topics", topics, "--replace")
+
+    def wait_until_said(self, text: str) -> None:
+        """Wait until it has printed this."""
+        until = time.monotonic() + RESULT_SECONDS
+        while text not in self._said.read_text():
+            assert time.monotonic() < until, f"not said: {text}: {self._said.read_text()}"
+            assert self._process.poll() is None, self._said.read_text()
+            time.sleep(0.05)
 
     def stored_bytes(self) -> int:
         """Return the size of all objects that imports wrote."""
@@ -160,9 +177,10 @@ class Import:
         return True
 
     def kill(self) -> None:
-        """kill -9 of the driver; its JVM ends by itself."""
-        self._process.kill()
-        self._process.communicate()
+        """kill -9 of the driver, unless it has ended; its JVM ends by itself."""
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.communicate()
 
     def kill_worker(self) -> bool:
         """kill -9 of a Python worker of Spark; return whether there was one."""
@@ -174,8 +192,10 @@ class Import:
 
     def result(self) -> dict[str, Any]:
         """Wait for its end; return what it printed."""
-        out, err = self._process.communicate(timeout=COMMAND_SECONDS)
-        return dict(json.loads(out)) if out else {"problems": {"import": err.decode()}, "bytes": 0}
+        out, _ = self._process.communicate(timeout=COMMAND_SECONDS)
+        if out:
+            return dict(json.loads(out))
+        return {"problems": {"import": self._said.read_text()}, "bytes": 0}
 
 
 def _workers(driver: int) -> Iterator[int]:
@@ -197,7 +217,7 @@ def run(mib: int, seed: int, *, by_record: bool = True) -> dict[str, Any]:
     with ExitStack() as stack:
         kafka = broker.start("kafka", _KAFKA)
         stack.callback(kafka.stop)
-        gateway = broker.start("tidegate", {"lease.ms": str(LEASE_MS)})
+        gateway = broker.start("tidegate", _GATEWAY)
         stack.callback(gateway.stop)
         assert isinstance(kafka, broker.LocalBroker)
         assert isinstance(gateway, broker.LocalBroker)
@@ -206,10 +226,15 @@ def run(mib: int, seed: int, *, by_record: bool = True) -> dict[str, Any]:
         backlog, mirror = Backlog(kafka.bootstrap, Random(seed)), Beside(gateway)
         backlog.fill(mib)
         from_logs = _from_logs(kafka)
-        kills = _killed(mirror, kafka.bootstrap, mib)
+        first = Import.prepared(mirror, kafka.bootstrap)
+        stack.callback(first.kill)
         last = Import(mirror.data)
-        if last.wait_for((mib << 20) // 8) and last.kill_worker():
-            kills += 1
+        stack.callback(last.kill)
+        last.wait_until_said("another import")
+        first.begin(mirror, kafka.bootstrap)
+        kills = int(first.wait_for((mib << 20) // 3))
+        first.kill()
+        kills += last.wait_for((mib << 20) // 8) and last.kill_worker()
         done = last.result()
         problems = [f"{name}: {text}" for name, text in done["problems"].items()]
         problems += [] if _wait(mirror) else ["the copies did not become complete"]
@@ -233,23 +258,15 @@ def _from_logs(kafka: broker.LocalBroker) -> list[str]:
         stack.callback(shutil.rmtree, gateway.folder / "data", ignore_errors=True)
         stack.callback(gateway.stop)
         mirror = Beside(gateway)
-        one = Import.begun(
-            mirror, kafka.bootstrap, "--runner", "local", "--logs", str(kafka.folder / "data")
-        )
+        where = ("--runner", "local", "--logs", str(kafka.folder / "data"))
+        one = Import.prepared(mirror, kafka.bootstrap, *where)
+        one.begin(mirror, kafka.bootstrap)
         done = one.result()
         problems = [f"{name}: {text}" for name, text in done["problems"].items()]
         if done["bytes"] < BULK_PARTITIONS:
             problems.append("nothing was imported from the folders")
         problems += [] if _wait(mirror) else ["the copies did not become complete"]
         return [f"from folders: {each}" for each in (*problems, *mirror.differences())]
-
-
-def _killed(mirror: Beside, bootstrap: str, mib: int) -> int:
-    """Begin an import on Spark, and kill it in the middle."""
-    first = Import.begun(mirror, bootstrap)
-    is_under_way = first.wait_for((mib << 20) // 3)
-    first.kill()
-    return int(is_under_way)
 
 
 def _wait(mirror: Beside) -> bool:

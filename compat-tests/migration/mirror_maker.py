@@ -31,7 +31,7 @@ from harness.process import Process, spawn
 
 from migration.bulk import TOPIC, Bulk, Found, Looker
 from migration.cpu import Share, shares
-from migration.importing import CLAIM_SECONDS, LINK, Beside, Import
+from migration.importing import LINK, Beside, Import
 
 LOOK_SECONDS: Final = 0.25
 DELETED_SHARE: Final = 100
@@ -134,17 +134,10 @@ class ByImport:
         self._gateway = _started(stack, "tidegate")
         self._mirror = Beside(self._gateway)
         self._source = source
-        self._import = self._ready()
+        # It waits for topics, so that the mirrors do nothing.
+        self._import = Import.prepared(self._mirror, source.bootstrap, *self._more)
         stack.callback(lambda: self._import.kill())
         self.bootstrap = self._gateway.bootstrap
-
-    def _ready(self) -> Import:
-        """Return an import that waits for topics, so that the mirrors do nothing."""
-        servers = ("--bootstrap-servers", self._source.bootstrap)
-        self._mirror.command("link", "add", LINK, *servers, "--topics", "nothing-yet")
-        begun = Import(self._mirror.data, *self._more)
-        time.sleep(CLAIM_SECONDS)
-        return begun
 
     def pids(self) -> dict[str, int]:
         """See Copier."""
@@ -152,8 +145,7 @@ class ByImport:
 
     def begin(self) -> None:
         """See Copier."""
-        servers = ("--bootstrap-servers", self._source.bootstrap)
-        self._mirror.command("link", "add", LINK, *servers, "--topics", TOPIC, "--replace")
+        self._import.begin(self._mirror, self._source.bootstrap, TOPIC)
 
     def strike(self) -> None:
         """See Copier."""

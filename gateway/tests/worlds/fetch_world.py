@@ -164,6 +164,7 @@ class World:
             self.reply_memory,
         )
         self.adopts = False
+        self._connections: list[Peer] = []
         self._counter = 0
 
     def use_read_ahead(self, read_ahead: ReadAhead) -> None:
@@ -265,7 +266,9 @@ class World:
         decoded = codec.decode_request(
             memoryview(bytes(codec.encode_request(request, version))), version
         )
-        call = Call(version, "test", Peer("localhost", 1, "PLAINTEXT"))
+        # A connection of its own, which stays: a later one's id would else be the same, by chance.
+        self._connections.append(Peer("localhost", 1, "PLAINTEXT"))
+        call = Call(version, "test", self._connections[-1])
         response = await self.fetcher.handle(call, decoded)
         parts: Sequence[Part] = codec.encode_response(response, version)
         raw = b"".join(each.read() if isinstance(each, FilePart) else each for each in parts)

@@ -73,7 +73,7 @@ def run_import(options: Options, wanted: ImportOptions, *, as_json: bool, log_le
         check_level(log_level)
         kind, sentence = chosen_runner(options)
         if sentence:
-            print(f"tidegate: {sentence}", file=sys.stderr)
+            _say(sentence)
         with ImportBar(is_shown=is_terminal() and not as_json) as bar:
             done = trio.run(_import, options, wanted, kind, bar)
         print(_json(done) if as_json else _text(done))
@@ -156,6 +156,7 @@ async def _live(
         try:
             with stopping.until_asked():
                 await take_link(coordinator, wanted.link, _say_busy(wanted.link))
+                _say(f"the gateways' mirrors of link {wanted.link} stand aside for this import")
                 topics = await _topics(coordinator.state, wanted)
             stopping.tell(driver.stop)
             began = time.monotonic()
@@ -176,10 +177,13 @@ def _say_busy(link: str) -> Callable[[], None]:
     def say() -> None:
         if not said:
             said.append(True)
-            text = f"another import of link {link} is at work, or died and holds its lease; waiting"
-            print(f"tidegate: {text}", file=sys.stderr)
+            _say(f"another import of link {link} is at work, or died and holds its lease; waiting")
 
     return say
+
+
+def _say(text: str) -> None:
+    print(f"tidegate: {text}", file=sys.stderr, flush=True)
 
 
 async def _topics(state: ClusterState, wanted: ImportOptions) -> Sequence[Topic]:
