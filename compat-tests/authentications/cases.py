@@ -9,22 +9,33 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from importlib import import_module
-from typing import Any, Final
+from typing import Final
 
-from tidegate_protocol.apis import APIS, ApiKey
-from tidegate_protocol.frames import frame
-from tidegate_protocol.headers import encode_request_header
 from tidegate_protocol.messages import sasl_authenticate as sa
-from tidegate_protocol.messages import sasl_handshake as sh
 
-LOGIN: Final = "LOGIN"
+from .frames import (
+    LOGIN,
+    Answers,
+    Case,
+    Send,
+    after,
+    bare,
+    headed,
+    module_of,
+    raw,
+    request,
+    shake,
+    token,
+    versions,
+)
+from .tokens import TOKENS, token_cases, token_settings
+
 AGAIN: Final = "AGAIN"
 OPEN: Final = "PLAINTEXT"
-LISTENERS: Final = (LOGIN, AGAIN, OPEN)
-"""Of SASL; of SASL with sessions that end; without."""
+LISTENERS: Final = (LOGIN, AGAIN, TOKENS, OPEN)
+"""Of SASL; of SASL with sessions that end; of OAUTHBEARER; without."""
 
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 USERS: Final = {"alice": "secret", "bob": "hunter2"}
@@ -37,33 +48,12 @@ PLAIN_MODULE: Final = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM_MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
 NONCE: Final = "fyko+d2lbbFgONRv9qkxdawL"
 
-Answers = Sequence[bytes]
-"""The frames that came back so far, without their lengths."""
 
+def settings(keys_url: str) -> dict[str, str]:
+    """Return the settings of a broker for the cases, without its listeners' addresses.
 
-@dataclass(frozen=True, slots=True)
-class Send:
-    """A frame, and how to read its answer: API and version; None for a bare token.
-
-    pause_ms: the client waits so long before.
+    keys_url: where it finds tokens.published_keys().
     """
-
-    data: bytes | Callable[[Answers], bytes]
-    api: tuple[int, int] | None = None
-    pause_ms: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """One connection."""
-
-    name: str
-    steps: tuple[Send, ...]
-    listener: str = LOGIN
-
-
-def settings() -> dict[str, str]:
-    """Return the settings of a broker for the cases, without its listeners' addresses."""
     users = " ".join(f'user_{name}="{password}"' for name, password in USERS.items())
     found = {"connection.failed.authentication.delay.ms": str(DELAY_MS)}
     for listener in ("login", "again"):
@@ -73,77 +63,12 @@ def settings() -> dict[str, str]:
         for name in ("scram-sha-256", "scram-sha-512"):
             found[f"{prefix}.{name}.sasl.jaas.config"] = f"{SCRAM_MODULE} required;"
     found["listener.name.again.connections.max.reauth.ms"] = str(SESSION_MS)
-    return found
-
-
-# -- frames ---------------------------------------------------------------------------------------
-
-
-def request(api: str, version: int, body: Any) -> Send:
-    """Return a request of any API, such as "Metadata"."""
-    [key] = [each for each, facts in APIS.items() if facts.name == api]
-    encoded = _module(api).encode_request(body, version)
-    head = encode_request_header(key, version, 7, client_id="cases")
-    return Send(frame(head + encoded), (key, version))
-
-
-def _module(api: str) -> Any:
-    snake = "".join(f"_{each.lower()}" if each.isupper() else each for each in api)
-    return import_module(f"tidegate_protocol.messages.{snake.lstrip('_')}")
-
-
-def headed(key: int, version: int, body: bytes = b"", *, flexible: bool = False) -> Send:
-    """Return a request by its numbers, of APIs and versions that may not exist."""
-    head = key.to_bytes(2, "big", signed=True) + version.to_bytes(2, "big", signed=True)
-    tail = b"\0\5cases" + (b"\0" if flexible else b"")
-    return Send(frame(head + bytes([0, 0, 0, 7]) + tail + body), (key, version))
-
-
-def raw(data: bytes) -> Send:
-    """Return a frame of these bytes."""
-    return Send(frame(data))
-
-
-def versions(version: int = 3, name: str = "cases", release: str = "1") -> Send:
-    """Return ApiVersions."""
-    return request("ApiVersions", version, _module("ApiVersions").ApiVersionsRequest(name, release))
-
-
-def shake(mechanism: str, version: int = 1) -> Send:
-    """Return SaslHandshake."""
-    return request("SaslHandshake", version, sh.SaslHandshakeRequest(mechanism))
-
-
-def token(data: bytes | Callable[[Answers], bytes], version: int = 2) -> Send:
-    """Return SaslAuthenticate."""
-    if isinstance(data, bytes):
-        return request("SaslAuthenticate", version, sa.SaslAuthenticateRequest(data))
-    make = data
-
-    def later(answers: Answers) -> bytes:
-        made = token(make(answers), version).data
-        assert isinstance(made, bytes)
-        return made
-
-    return Send(later, (ApiKey.SASL_AUTHENTICATE, version))
-
-
-def bare(data: bytes | Callable[[Answers], bytes]) -> Send:
-    """Return a token without Kafka's header."""
-    if isinstance(data, bytes):
-        return Send(frame(data))
-    make = data
-    return Send(lambda answers: frame(make(answers)))
+    return found | token_settings(keys_url)
 
 
 def plain(user: str, password: str, authorization_id: str = "") -> bytes:
     """Return PLAIN's token."""
     return f"{authorization_id}\0{user}\0{password}".encode()
-
-
-def after(pause_ms: int, send: Send) -> Send:
-    """Return the step after a pause."""
-    return Send(send.data, send.api, pause_ms)
 
 
 # -- SCRAM ----------------------------------------------------------------------------------------
@@ -200,17 +125,20 @@ class Scram:
 
 def cases() -> list[Case]:
     """Return the whole list."""
-    return [*_orders(), *_handshakes(), *_plain(), *_scram(), *_bare(), *_again(), *_open()]
+    return [
+        *(*_orders(), *_handshakes(), *_plain(), *_scram(), *_bare(), *_again(), *_open()),
+        *token_cases(),
+    ]
 
 
 def _orders() -> Iterator[Case]:
     good = token(plain("alice", "secret"))
-    metadata = request("Metadata", 12, _module("Metadata").MetadataRequest([]))
-    named = _module("Metadata").MetadataRequest(
-        [_module("Metadata").MetadataRequestTopic(name="t")]
+    metadata = request("Metadata", 12, module_of("Metadata").MetadataRequest([]))
+    named = module_of("Metadata").MetadataRequest(
+        [module_of("Metadata").MetadataRequestTopic(name="t")]
     )
-    find = _module("FindCoordinator").FindCoordinatorRequest(coordinator_keys=["g"])
-    fetch = _module("Fetch").FetchRequest()
+    find = module_of("FindCoordinator").FindCoordinatorRequest(coordinator_keys=["g"])
+    fetch = module_of("Fetch").FetchRequest()
     first = {
         "metadata": metadata,
         "find-coordinator": request("FindCoordinator", 4, find),
@@ -372,7 +300,7 @@ def _scram() -> Iterator[Case]:
             (shake(mechanism), token(f"n,,{good}".encode()), token(f"n,,{good}".encode())),
         )
         yield Case(f"scram {short} again after good", (*Scram(mechanism).steps(), token(b"x")))
-        other = request("Metadata", 12, _module("Metadata").MetadataRequest([]))
+        other = request("Metadata", 12, module_of("Metadata").MetadataRequest([]))
         yield Case(f"scram {short} metadata after first", (*Scram(mechanism).steps()[:2], other))
         other = shake(mechanism)
         yield Case(f"scram {short} handshake after first", (*Scram(mechanism).steps()[:2], other))
@@ -405,7 +333,7 @@ def _bare() -> Iterator[Case]:
         "two parts": b"alice\0secret",
         "empty": b"",
     }.items():
-        metadata = request("Metadata", 0, _module("Metadata").MetadataRequest([]))
+        metadata = request("Metadata", 0, module_of("Metadata").MetadataRequest([]))
         yield Case(f"bare plain {name}", (shake("PLAIN", 0), bare(data), metadata))
     for mechanism in MECHANISMS[1:]:
         short = mechanism.removeprefix("SCRAM-SHA-")
@@ -418,7 +346,7 @@ def _bare() -> Iterator[Case]:
 
 
 def _again() -> Iterator[Case]:
-    metadata = request("Metadata", 12, _module("Metadata").MetadataRequest([]))
+    metadata = request("Metadata", 12, module_of("Metadata").MetadataRequest([]))
     good, shaken = token(plain("alice", "secret")), shake("PLAIN")
     once = (shaken, good)
     for name, steps in {
@@ -477,7 +405,7 @@ def _again() -> Iterator[Case]:
 
 
 def _open() -> Iterator[Case]:
-    metadata = request("Metadata", 12, _module("Metadata").MetadataRequest([]))
+    metadata = request("Metadata", 12, module_of("Metadata").MetadataRequest([]))
     for version in (0, 1):
         yield Case(f"open handshake {version}", (shake("PLAIN", version), metadata), OPEN)
     for version in (0, 1, 2):

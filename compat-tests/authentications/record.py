@@ -6,6 +6,7 @@ python compat-tests/authentications/record.py
 from __future__ import annotations
 
 import json
+import os
 import socket
 import sys
 import time
@@ -24,40 +25,48 @@ from confluent_kafka.admin._scram import (
     UserScramCredentialUpsertion,
 )
 from harness.broker import running
-from harness.places import KAFKA_VERSION
+from harness.places import KAFKA_VERSION, WORK
 from harness.process import free_ports
 
 from authentications.cases import (
-    AGAIN,
     DELAY_MS,
     ITERATIONS,
-    LOGIN,
+    LISTENERS,
     OPEN,
     SALT,
     USERS,
-    Case,
     cases,
     settings,
 )
+from authentications.frames import Case
 from authentications.seen import CLOSED, seen
+from authentications.tokens import published_keys
 
 GOLDEN: Final = Path(__file__).parents[1] / "expected" / "authentications.json"
 PATIENCE_SECONDS: Final = 10.0
 CLOSE_SECONDS: Final = 0.7
 AT_ONCE: Final = 24
+ALLOWED_URLS: Final = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
 
 
 def main() -> None:
     """Play all cases, and write the file."""
-    login_port, again_port = free_ports(2)
-    extra = settings() | {
-        "listeners": f"{LOGIN}://127.0.0.1:{login_port},{AGAIN}://127.0.0.1:{again_port}",
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,"
-        f"{LOGIN}:SASL_PLAINTEXT,{AGAIN}:SASL_PLAINTEXT",
+    logins = [each for each in LISTENERS if each != OPEN]
+    ports = dict(zip(logins, free_ports(len(logins)), strict=True))
+    protocols = [f"{each}:SASL_PLAINTEXT" for each in logins]
+    keys = WORK / "published-keys.json"
+    keys.write_bytes(published_keys())
+    # Kafka reads keys only from where the JVM allows it.
+    os.environ["JDK_JAVA_OPTIONS"] = f"-D{ALLOWED_URLS}={keys.as_uri()}"
+    extra = settings(keys.as_uri()) | {
+        "listeners": ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports.items()),
+        "listener.security.protocol.map": ",".join(
+            ["PLAINTEXT:PLAINTEXT", "CONTROLLER:PLAINTEXT", *protocols]
+        ),
     }
     with running("kafka", extra) as broker:
         add_users(broker.bootstrap)
-        ports = {LOGIN: login_port, AGAIN: again_port, OPEN: int(broker.bootstrap.split(":")[1])}
+        ports[OPEN] = int(broker.bootstrap.split(":")[1])
         with ThreadPoolExecutor(AT_ONCE) as pool:
             listed = cases()
             found = pool.map(lambda case: play(case, ports[case.listener]), listed)

@@ -11,6 +11,7 @@ from tidegate_protocol.headers import decode_response_header
 from tidegate_protocol.messages import api_versions, metadata, sasl_authenticate, sasl_handshake
 
 CLOSED: Final = "closed"
+_LONG_MS: Final = 1_000_000_000
 _NONCE: Final = re.compile(rb"r=[!-+\--~]+")
 
 
@@ -39,7 +40,7 @@ def _message(answer: memoryview, key: int, version: int) -> list[Any]:
                 got = sasl_authenticate.decode_response(body, version)
                 code, text = got.error_code, got.error_message
                 return ["SaslAuthenticate", code, text, _token(got.auth_bytes),
-                        got.session_lifetime_ms]  # fmt: skip
+                        _lifetime(got.session_lifetime_ms)]  # fmt: skip
             case ApiKey.METADATA:
                 found = metadata.decode_response(body, version)
                 topics = [[each.name, each.error_code] for each in found.topics]
@@ -52,6 +53,11 @@ def _message(answer: memoryview, key: int, version: int) -> list[Any]:
                 return [f"API {key}"]
     except RemoteProtocolError:
         return [f"malformed API {key}"]
+
+
+def _lifetime(milliseconds: int) -> int | str:
+    """Return it, or "long" if it depends on the broker's clock."""
+    return milliseconds if milliseconds < _LONG_MS else "long"
 
 
 def _token(data: bytes) -> str:

@@ -24,6 +24,8 @@ from .fetch.fetch_plan import MIN_FILE_BYTES
 from .fetch.segment_disk import MAX_OPEN_FILES
 from .peers.peers import Dial, GatewayPeers
 from .security.audit_log import AuditLog
+from .security.oauth.key_place import read_keys
+from .security.oauth.key_source import ReadKeys
 from .tls.tls_listeners import TlsListeners
 
 
@@ -56,7 +58,8 @@ class Environment:
     smallest part that the kernel sends from its file.  step_time: seconds of a monotonic clock that
     runs while the event loop is busy.  after_lost_races: after so many lost appends
     in a row another gateway appends for this one.  source_dial: see links.py.
-    random_bytes: unpredictable; for nonces.  tls: of the listeners that speak it.
+    random_bytes: unpredictable; for nonces.  tls: of the listeners that speak it.  read_keys: of
+    identity providers.
     audit: None without an audit log.
     """
 
@@ -77,6 +80,7 @@ class Environment:
     audit: AuditLog | None = None
     random_bytes: Callable[[int], bytes] = os.urandom
     tls: TlsListeners = field(default_factory=TlsListeners)
+    read_keys: ReadKeys = read_keys
 
     def now_ms(self) -> int:
         """Return the wall clock in ms since 1970."""

@@ -73,6 +73,7 @@ from .requests.records.produce_forwarding import ProduceForwarding
 from .requests.refused_features import RefusedFeatures
 from .security.authorizer_settings import authority_of
 from .security.guarded import Guards
+from .security.oauth.key_source import KeySources
 from .security.sasl.gates import SaslGates
 from .security.sasl.listeners import Credentials, secret_of
 from .settings.broker_settings import BrokerSettings
@@ -144,6 +145,7 @@ class Gateway:
         )
         self._build_quotas()
         self._dispatcher = self._make_dispatcher()
+        self.provider_keys = KeySources(environment.read_keys)
         self.gates = self._make_gates()
         self.peer_service = PeerService(
             coordinator, environment.log, settings.text("peer.token"), self.lender
@@ -163,6 +165,8 @@ class Gateway:
         yield "read ahead", self.read_ahead.run
         if len(self.tls):
             yield "look for new certificates", self.tls.run
+        if len(self.provider_keys):
+            yield "read the keys of identity providers", self.provider_keys.run
         if self.disk_cache is not None:
             yield "write to the disk cache", self.disk_cache.run
         yield "serve the timers of groups", self.groups.run
@@ -449,7 +453,13 @@ class Gateway:
         return SaslGates(
             self.settings,
             [each.listener for each in self.identity.endpoints],
-            Credentials(state.scram.by_sasl_name, environment.random_bytes, secret),
+            Credentials(
+                state.scram.by_sasl_name,
+                environment.random_bytes,
+                secret,
+                self.provider_keys,
+                environment.wall_clock,
+            ),
             self._dispatcher,
             self._limits,
             self.counters.count,

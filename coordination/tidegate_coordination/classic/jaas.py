@@ -29,6 +29,7 @@ _ESCAPE: Final = re.compile(r"\\([0-3]?[0-7]{1,2}|.)", re.DOTALL)
 _ESCAPED: Final = {
     "a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v",
 }  # fmt: skip
+_PACKAGES: Final = {"PLAIN": "plain.Plain", "OAUTHBEARER": "oauthbearer.OAuthBearer"}
 _FLAGS: Final = ("required", "requisite", "sufficient", "optional")
 
 
@@ -85,7 +86,7 @@ def login_module(mechanism: str) -> str:
 
 
 def _package(mechanism: str) -> str:
-    return "plain.Plain" if mechanism == "PLAIN" else "scram.Scram"
+    return _PACKAGES.get(mechanism, "scram.Scram")
 
 
 class _NoEntry(Exception):

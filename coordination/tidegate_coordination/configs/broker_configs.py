@@ -90,10 +90,25 @@ _MEANINGS = {
     "transaction.state.log.replication.factor": "Label of __transaction_state.",
     "transaction.state.log.segment.bytes": "The segment.bytes of __transaction_state.",
     "producer.id.expiration.ms": "How long the state of an idle idempotent producer is kept.",
-    "sasl.enabled.mechanisms": "The mechanisms that listeners of SASL_PLAINTEXT offer: PLAIN,"
-    " SCRAM-SHA-256, SCRAM-SHA-512.  Also for one listener.",
+    "sasl.enabled.mechanisms": "The mechanisms that listeners of SASL offer: PLAIN, SCRAM-SHA-256,"
+    " SCRAM-SHA-512, OAUTHBEARER.  Also for one listener.",
     "sasl.jaas.config": "The users of PLAIN; only for a mechanism of a listener, as"
     " listener.name.<listener>.plain.sasl.jaas.config.",
+    "sasl.oauthbearer.clock.skew.seconds": "How far the clocks of identity provider and gateway may"
+    " differ.  All sasl.oauthbearer settings also for one listener.",
+    "sasl.oauthbearer.expected.audience": "Tokens must name one of these audiences (aud); empty:"
+    " they must name none.",
+    "sasl.oauthbearer.expected.issuer": "Tokens must name this issuer (iss); needed for"
+    " OAUTHBEARER.",
+    "sasl.oauthbearer.jwks.endpoint.refresh.ms": "How often the keys of the identity provider are"
+    " read.  A token that names an unknown key has them read at once, too.",
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms": "The longest pause after failed reads.",
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms": "The pause after a read of the keys failed;"
+    " it doubles.",
+    "sasl.oauthbearer.jwks.endpoint.url": "Where the identity provider publishes the keys that sign"
+    " tokens (JWKS): https://, http:// or file:///; needed for OAUTHBEARER.",
+    "sasl.oauthbearer.scope.claim.name": "The claim with the token's scopes.",
+    "sasl.oauthbearer.sub.claim.name": "The claim with the user's name.",
     "sasl.server.max.receive.size": "The largest token of a client that authenticates.  Also for"
     " one listener.",
     "quota.window.num": "In how many windows the use of quotas is counted.",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,25 +16,29 @@ from authentications.cases import (
     DELAY_MS,
     ITERATIONS,
     LISTENERS,
-    LOGIN,
     NONCE,
+    OPEN,
     SALT,
     USERS,
-    Case,
     Scram,
     cases,
     settings,
 )
+from authentications.frames import LOGIN, Case
 from authentications.seen import CLOSED, seen
+from authentications.tokens import published_keys
 
 from tests.worlds.wire_client import Closed, WireClient, WireWorld, wire_world
 from tidegate_gateway.network.transport import TransportBroken
+from tidegate_gateway.security.oauth.key_place import KeyPlace
 from tidegate_protocol.messages import alter_user_scram_credentials as asc
 
 GOLDEN = Path(__file__).parents[3] / "compat-tests" / "expected" / "authentications.json"
 RECORDED: dict[str, Any] = json.loads(GOLDEN.read_text())
 LISTED = cases()
-PROTOCOLS = "PLAINTEXT:PLAINTEXT,LOGIN:SASL_PLAINTEXT,AGAIN:SASL_PLAINTEXT"
+PROTOCOLS = ",".join(
+    f"{each}:{'PLAINTEXT' if each == OPEN else 'SASL_PLAINTEXT'}" for each in LISTENERS
+)
 
 BAD_PROOF = "Kafka fails to compare such a proof, and closes; here it is a wrong one"
 TOO_LONG = "a length that no frame has closes at once"
@@ -49,8 +54,21 @@ DIFFERS = {
         for what in ("http", "tls-hello", "negative-length", "too-long")
     },
     "between too-long": TOO_LONG,
+    "bearer message scheme basic": "Kafka fails to say what is wrong, and closes",
 }
 """Cases that are answered otherwise, and why."""
+
+
+async def read_keys(place: KeyPlace) -> bytes:
+    return published_keys()
+
+
+@asynccontextmanager
+async def world_of_cases() -> AsyncIterator[WireWorld]:
+    texts = settings("file:///keys.json") | {"listener.security.protocol.map": PROTOCOLS}
+    async with wire_world(texts, listeners=LISTENERS, read_keys=read_keys) as world:
+        await trio.testing.wait_all_tasks_blocked()
+        yield world
 
 
 async def add_users(world: WireWorld) -> None:
@@ -101,9 +119,8 @@ async def play(case: Case, client: WireClient) -> list[list[Any]]:
 
 
 async def test_the_gateway_answers_as_kafka_did(autojump_clock: trio.testing.MockClock) -> None:
-    texts = settings() | {"listener.security.protocol.map": PROTOCOLS}
     found: dict[str, list[list[Any]]] = {}
-    async with wire_world(texts, listeners=LISTENERS) as world:
+    async with world_of_cases() as world:
         await add_users(world)
         for case in LISTED:
             client = world.connect(listener=case.listener)
@@ -117,8 +134,7 @@ async def test_the_gateway_answers_as_kafka_did(autojump_clock: trio.testing.Moc
 
 
 async def test_what_differs_is_a_refusal_too(autojump_clock: trio.testing.MockClock) -> None:
-    texts = settings() | {"listener.security.protocol.map": PROTOCOLS}
-    async with wire_world(texts, listeners=LISTENERS) as world:
+    async with world_of_cases() as world:
         await add_users(world)
         for case in LISTED:
             if case.name in DIFFERS:
@@ -131,8 +147,7 @@ async def test_what_differs_is_a_refusal_too(autojump_clock: trio.testing.MockCl
 async def test_an_unknown_user_of_scram_is_not_betrayed(
     autojump_clock: trio.testing.MockClock, mechanism: str
 ) -> None:
-    texts = settings() | {"listener.security.protocol.map": PROTOCOLS}
-    async with wire_world(texts, listeners=LISTENERS) as world:
+    async with world_of_cases() as world:
         await add_users(world)
         wrong = Case("", Scram(mechanism, password="wrong").steps(), LOGIN)
         unknown = Case("", Scram(mechanism, f"n,,n=carol,r={NONCE}").steps(), LOGIN)

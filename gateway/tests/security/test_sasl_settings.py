@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.worlds.sasl_client import PLAIN_MODULE, PREFIX, sasl_settings
+from tests.worlds.sasl_client import PLAIN_MODULE, PREFIX, oauth_settings, sasl_settings
 from tidegate_coordination.configs.listener_configs import static_definition
 from tidegate_gateway.security.sasl.gates import check_sasl
 from tidegate_gateway.security.sasl.listeners import Credentials, SaslListener, sasl_listener
@@ -19,6 +19,11 @@ ENABLED = f"{PREFIX}.sasl.enabled.mechanisms"
 JAAS = f"{PREFIX}.plain.sasl.jaas.config"
 HANDLER = f"{PREFIX}.scram-sha-256.sasl.server.callback.handler.class"
 REAUTH = "connections.max.reauth.ms"
+JAAS_END = ".sasl.jaas.config"
+OF_OAUTH = f"{PREFIX}.oauthbearer"
+OAUTH = f"{OF_OAUTH}.sasl.oauthbearer"
+OAUTH_PACKAGE = "org.apache.kafka.common.security.oauthbearer"
+OAUTH_MODULE = f"{OAUTH_PACKAGE}.OAuthBearerLoginModule"
 SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
 
@@ -35,7 +40,19 @@ def lifetimes(texts: dict[str, str]) -> dict[str, int]:
     [
         ({}, "GSSAPI, which is Kafka's default and is not served here: set " + ENABLED),
         ({ENABLED: "GSSAPI,PLAIN"}, "GSSAPI, which is Kafka's default"),
-        ({ENABLED: "OAUTHBEARER"}, "asks for mechanism OAUTHBEARER: set"),
+        ({ENABLED: "OAUTHBEARER"}, f"{OAUTH}.jwks.endpoint.url is missing: set"),
+        (oauth_settings(jwks_endpoint_url="gopher://a/b"), "url is no URL of http, https, file"),
+        (oauth_settings(jwks_endpoint_url="https:///keys"), "url is no URL of"),
+        (oauth_settings(jwks_endpoint_url="https://a:b/keys"), "url is no URL of"),
+        (oauth_settings(jwks_endpoint_url="https://u:secret@a/keys"), "url is no URL of"),
+        (oauth_settings(jwks_endpoint_url="https://a/k s"), "url is no URL of"),
+        (oauth_settings(jwks_endpoint_url="file://"), "url is no URL of"),
+        (oauth_settings(expected_issuer=""), f"{OAUTH}.expected.issuer is missing: set"),
+        (oauth_settings(jwt_validator_class="mine"), "jwt.validator.class names a Java class"),
+        (oauth_settings() | {OF_OAUTH + JAAS_END: f"{OAUTH_MODULE} required unsecuredA=b;"},
+         "options for unsigned tokens"),
+        (oauth_settings() | {OF_OAUTH + JAAS_END: f"{PLAIN_MODULE} required;"}, "another login"),
+        (oauth_settings() | {OF_OAUTH + ".sasl.server.callback.handler.class": "x"}, "Java class"),
         ({ENABLED: "plain"}, "asks for mechanism plain: set"),
         ({ENABLED: ""}, "has no SASL mechanism: set"),
         ({ENABLED: "PLAIN"}, f"{JAAS} is missing: set it to {PLAIN_MODULE} required user_NAME"),
@@ -61,6 +78,32 @@ def test_wrong_settings_are_refused_without_quoting_secrets(
         check_sasl(BrokerSettings(texts), ["PLAINTEXT", LISTENER])
     assert said in str(refused.value)
     assert "secret" not in str(refused.value)
+
+
+def test_a_brokers_settings_for_tokens_are_taken() -> None:
+    check_sasl(
+        BrokerSettings(
+            oauth_settings(
+                jwks_endpoint_url="file:///keys.json",
+                expected_audience="a,b",
+                clock_skew_seconds="0",
+            )
+            | {
+                OF_OAUTH + JAAS_END: f'{OAUTH_MODULE} required ssl.truststore.location="x.pem";',
+                f"{OF_OAUTH}.sasl.server.callback.handler.class": f"{OAUTH_PACKAGE}."
+                "OAuthBearerValidatorCallbackHandler",
+                f"{OF_OAUTH}.sasl.login.callback.handler.class": f"{OAUTH_PACKAGE}.secured."
+                "OAuthBearerLoginCallbackHandler",
+            }
+        ),
+        [LISTENER],
+    )
+
+
+def test_kafkas_classes_for_tokens_are_for_no_other_mechanism() -> None:
+    handler = f"{OAUTH_PACKAGE}.OAuthBearerValidatorCallbackHandler"
+    with pytest.raises(SettingsError, match="names a Java class"):
+        offer(sasl_settings() | {HANDLER: handler})
 
 
 def test_other_listeners_need_no_sasl() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from tidegate_protocol.messages import sasl_authenticate as sa
 from tidegate_protocol.messages import sasl_handshake as sh
 
+from .token_provider import ISSUER
 from .wire_client import WireClient
 
 LISTENER = "SASL_PLAINTEXT"
@@ -33,6 +34,14 @@ def sasl_settings(
 def plain_token(user: str, password: str, authorization_id: str = "") -> bytes:
     """Return the only token of PLAIN."""
     return f"{authorization_id}\0{user}\0{password}".encode()
+
+
+def oauth_settings(**more: str) -> dict[str, str]:
+    """Return the settings of a listener of OAUTHBEARER; more: sasl.oauthbearer.*, _ for dots."""
+    names = {"jwks_endpoint_url": "https://provider.example/keys", "expected_issuer": ISSUER} | more
+    prefix = f"{PREFIX}.oauthbearer.sasl.oauthbearer"
+    texts = {f"{prefix}.{name.replace('_', '.')}": text for name, text in names.items() if text}
+    return {f"{PREFIX}.sasl.enabled.mechanisms": "OAUTHBEARER"} | texts
 
 
 async def handshake(

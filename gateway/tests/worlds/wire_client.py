@@ -27,6 +27,8 @@ from tidegate_gateway.network.memory_transport import (
 )
 from tidegate_gateway.network.transport import Transport, TransportBroken
 from tidegate_gateway.security.audit_log import AuditLog
+from tidegate_gateway.security.oauth.key_place import read_keys
+from tidegate_gateway.security.oauth.key_source import ReadKeys
 from tidegate_gateway.settings.broker_settings import BrokerSettings
 from tidegate_gateway.tls.tls_listeners import TlsListeners
 from tidegate_protocol.apis import APIS
@@ -216,6 +218,7 @@ async def wire_world(
     listeners: Sequence[str] = ("PLAINTEXT",),
     tls: TlsListeners | None = None,
     audit: AuditLog | None = None,
+    read_keys: ReadKeys = read_keys,
 ) -> AsyncIterator[WireWorld]:
     """A started gateway, by default with an empty store and log; its wall clock follows trio's.
 
@@ -244,6 +247,7 @@ async def wire_world(
             source_dial=source_dial,
             tls=tls or TlsListeners(),
             audit=audit,
+            read_keys=read_keys,
         ),
     )
     with trio.fail_after(WORLD_SECONDS):

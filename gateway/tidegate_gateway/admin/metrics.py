@@ -32,6 +32,7 @@ from ..produce.wal_counters import WalCounters
 from ..security.sasl.gates import SaslGates
 from .families import counter, gauge
 from .link_metrics import link_metrics
+from .oauth_metrics import oauth_metrics
 from .quota_metrics import quota_metrics
 from .tls_metrics import tls_metrics
 from .transaction_metrics import transaction_metrics
@@ -66,6 +67,7 @@ def gateway_metrics(gateway: Gateway) -> Iterator[Metric]:
     yield from _forwarding(gateway)
     yield from _zone_reads(gateway)
     yield from tls_metrics(gateway.tls)
+    yield from oauth_metrics(gateway.provider_keys)
     yield from _partitions(gateway)
 
 

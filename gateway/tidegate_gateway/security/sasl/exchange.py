@@ -113,6 +113,9 @@ class Exchange:
         """Take a frame of a client that is not authenticated.
 
         now: seconds of a clock that never goes back.
+
+        Raises:
+          NotYet: give the same frame again after the wait.
         """
         try:
             verdict = self._receive(frame, now)
@@ -183,7 +186,7 @@ class Exchange:
         try:
             challenge, _ = self._step(token, now)
         except Refused as error:
-            return Verdict(end=End.LATE, why=str(error))
+            return Verdict(end=End.LATE, why=error.why)
         except InvalidCredentials as error:
             return Verdict(end=End.NOW, why=str(error))
         return Verdict(framed(challenge))
@@ -193,7 +196,7 @@ class Exchange:
         try:
             challenge, lifetime_ms = self._step(token, now)
         except Refused as error:
-            return self._failed(header, str(error), str(error))
+            return self._failed(header, str(error), error.why)
         except InvalidCredentials as error:
             during = "re-authentication" if self.is_again else "authentication"
             text = (
@@ -215,11 +218,12 @@ class Exchange:
         if user is None:
             return challenge, 0
         self._take(user)
+        most_ms = self._mechanisms[self.mechanism].max_session_ms
+        lifetime = min(most_ms / 1000 if most_ms > 0 else inf, self._conversation.lasts_seconds)
+        self.ends_at = now + lifetime
         self._conversation = None
         self._state = _State.DONE
-        lifetime_ms = self._mechanisms[self.mechanism].max_session_ms
-        self.ends_at = now + lifetime_ms / 1000 if lifetime_ms > 0 else inf
-        return challenge, max(lifetime_ms, 0)
+        return challenge, 0 if lifetime == inf else int(lifetime * 1000)
 
     def _take(self, user: str) -> None:
         if user in ILLEGAL_USERS:

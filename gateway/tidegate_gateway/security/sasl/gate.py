@@ -22,6 +22,7 @@ from ...network.receiver import CloseConnection, ConnectionLimits
 from .authentications import Authentications
 from .exchange import End, Exchange, Verdict
 from .listeners import SaslListener
+from .mechanism import NotYet
 
 AUTHENTICATION_SECONDS: Final = 10.0
 _KEY_BYTES: Final = 2
@@ -69,7 +70,11 @@ class SaslGate:
                     raise CloseConnection()
                 return await self._dispatcher.handle(connection, frame, arena)
             connection.allow_seconds(AUTHENTICATION_SECONDS)
-        verdict = exchange.receive(frame, trio.current_time())
+        try:
+            verdict = exchange.receive(frame, trio.current_time())
+        except NotYet as until:
+            await until.wait()
+            verdict = exchange.receive(frame, trio.current_time())
         if verdict.is_served:
             return await self._dispatcher.handle(connection, frame, arena)
         self._count_sasl(frame)

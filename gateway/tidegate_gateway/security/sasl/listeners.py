@@ -6,9 +6,10 @@ No error quotes the value of sasl.jaas.config: it holds passwords.
 from __future__ import annotations
 
 import hashlib
+import time
 from base64 import urlsafe_b64encode
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
@@ -18,12 +19,16 @@ from tidegate_coordination.configs.listener_configs import listener_config
 from tidegate_runtime.settings_texts import SettingsError
 
 from ...settings.broker_settings import BrokerSettings
-from .mechanism import Conversation, Mechanism
+from ..oauth.key_source import KeySources
+from ..oauth.oauth_settings import KNOWN_CLASSES, OAUTHBEARER, oauth_settings
+from ..oauth.token_check import BearerToken, UnknownKey, check_token
+from .bearer import BearerConversation
+from .mechanism import Conversation, Mechanism, NotYet
 from .plain import PlainConversation, is_password_in
 from .scram import HASHES, NONCE_BYTES, Lookup, ScramConversation
 
 PLAIN: Final = "PLAIN"
-MECHANISMS: Final = (PLAIN, *HASHES)
+MECHANISMS: Final = (PLAIN, *HASHES, OAUTHBEARER)
 USER_PREFIX: Final = "user_"
 _ENABLED: Final = "sasl.enabled.mechanisms"
 _JAAS: Final = "sasl.jaas.config"
@@ -36,15 +41,18 @@ _CLASSES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Where SCRAM finds users.
+    """Where mechanisms find users.
 
-    lookup: of the cluster's log.  random_bytes: unpredictable.  secret: the same for all gateways,
-    so that they make the same salts up.
+    lookup: of SCRAM, in the cluster's log.  random_bytes: unpredictable.  secret: the same for all
+    gateways, so that they make the same salts up.  keys: of identity providers.  wall_clock:
+    seconds since 1970.
     """
 
     lookup: Lookup
     random_bytes: Callable[[int], bytes]
     secret: bytes
+    keys: KeySources = field(default_factory=KeySources)
+    wall_clock: Callable[[], float] = time.time
 
     def nonce(self) -> str:
         """Return a nonce that was never used."""
@@ -88,15 +96,14 @@ def sasl_listener(
 
 def _refuse_classes(settings: BrokerSettings, listener: str) -> None:
     for name in _CLASSES:
-        found = [settings.text(name) and name]
-        for mechanism in ("", *MECHANISMS):
-            own = listener_config(listener, name, mechanism)
-            found.append(own if own in settings.static else "")
-        if any(found):
-            raise SettingsError(
-                f"{next(filter(None, found))} names a Java class, which a gateway cannot load:"
-                f" remove it; users of PLAIN are in {_JAAS}, those of SCRAM in the cluster"
-            )
+        for mechanism in (None, "", *MECHANISMS):
+            setting = name if mechanism is None else listener_config(listener, name, mechanism)
+            known = KNOWN_CLASSES.get(name, ()) if mechanism == OAUTHBEARER else ()
+            if settings.static.get(setting, "").strip() not in ("", *known):
+                raise SettingsError(
+                    f"{setting} names a Java class, which a gateway cannot load: remove it;"
+                    f" users of PLAIN are in {_JAAS}, those of SCRAM in the cluster"
+                )
 
 
 def _enabled(settings: BrokerSettings, listener: str) -> tuple[str, ...]:
@@ -135,6 +142,8 @@ def _beginning(
             if option.startswith(USER_PREFIX)
         }
         return partial(PlainConversation, is_password_in(users))
+    if name == OAUTHBEARER:
+        return _bearers(settings, listener, options, credentials)
 
     def begin() -> Conversation:
         return ScramConversation(name, credentials.lookup, credentials.nonce(), credentials.secret)
@@ -142,9 +151,26 @@ def _beginning(
     return begin
 
 
+def _bearers(
+    settings: BrokerSettings, listener: str, options: Mapping[str, str], credentials: Credentials
+) -> Callable[[], Conversation]:
+    found = oauth_settings(settings, listener, options)
+    source = credentials.keys.of(found.place, found.times)
+
+    def check(token: str) -> BearerToken:
+        try:
+            return check_token(token, source, found.wanted, credentials.wall_clock())
+        except UnknownKey as error:
+            if error.key_id is None or not source.misses(error.key_id):
+                raise
+            raise NotYet(partial(source.wait_for, error.key_id)) from None
+
+    return partial(BearerConversation, check, credentials.wall_clock)
+
+
 def _jaas_options(settings: BrokerSettings, listener: str, mechanism: str) -> dict[str, str]:
     """Return the options of a mechanism's login module.  As in Kafka, only the setting with
-    listener and mechanism counts; SCRAM needs none here.
+    listener and mechanism counts; only PLAIN needs one here.
     """
     setting = listener_config(listener, _JAAS, mechanism)
     text = settings.static.get(setting, "").strip()

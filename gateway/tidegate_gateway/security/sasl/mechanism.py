@@ -2,27 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 
 class Refused(Exception):
-    """The client is refused; its text is for the client."""
+    """The client is refused; its text is for the client.  why: for the gateway's own log."""
+
+    def __init__(self, text: str, why: str = "") -> None:
+        super().__init__(text)
+        self.why = why or text
 
 
 class InvalidCredentials(Exception):
     """The client is refused, and must not learn why.  The text is for the gateway's own log."""
 
 
+class NotYet(Exception):
+    """The client's token can be judged after a wait: then the same step is taken again.
+
+    wait: ends within seconds.
+    """
+
+    def __init__(self, wait: Callable[[], Awaitable[None]]) -> None:
+        super().__init__()
+        self.wait = wait
+
+
 class Conversation(Protocol):
     """One authentication by one mechanism.
 
-    user: None until the client has proved who it is.
+    user: None until the client has proved who it is.  lasts_seconds: how long the proof is good
+    from then on; infinite if it has no end of its own.
     """
 
     @property
     def user(self) -> str | None:
+        """See the class."""
+        ...
+
+    @property
+    def lasts_seconds(self) -> float:
         """See the class."""
         ...
 
@@ -31,6 +52,7 @@ class Conversation(Protocol):
 
         Raises:
           Refused, InvalidCredentials: the exchange has failed.
+          NotYet: see there; nothing has changed.
         """
         ...
 

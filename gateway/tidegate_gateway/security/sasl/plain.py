@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Callable, Mapping
+from math import inf
 
 from .mechanism import Refused
 
@@ -31,6 +32,7 @@ class PlainConversation:
 
     def __init__(self, is_password: IsPassword) -> None:
         self.user: str | None = None
+        self.lasts_seconds = inf
         self._is_password = is_password
 
     def step(self, token: bytes) -> bytes:

@@ -17,6 +17,7 @@ import re
 from base64 import b64decode, b64encode
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf
 from typing import Final, Protocol
 
 from .mechanism import InvalidCredentials, Refused
@@ -101,6 +102,7 @@ class ScramConversation:
 
     def __init__(self, mechanism: str, lookup: Lookup, nonce: str, secret: bytes) -> None:
         self.user: str | None = None
+        self.lasts_seconds = inf
         self._mechanism = mechanism
         self._hash = HASHES[mechanism]
         self._lookup = lookup

@@ -1,0 +1,86 @@
+"""An identity provider over HTTP on loopback: it signs tokens of clients, and changes keys."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Final
+
+from joserfc import jwt
+from joserfc.jwk import ECKey
+
+ISSUER: Final = "https://provider.example"
+AUDIENCE: Final = "tidegate"
+
+
+class Provider:
+    """reads: how often its keys were read."""
+
+    def __init__(self) -> None:
+        self.reads = 0
+        self._keys: list[ECKey] = []
+        self.rotate()
+
+    def rotate(self) -> None:
+        """Sign with a new key from now on.  The one before stays published, for its tokens."""
+        key = ECKey.generate_key("P-256", {"kid": f"key-{time.monotonic_ns()}"})
+        self._keys = [key, *self._keys[:1]]
+
+    def token(self, subject: str = "alice", seconds: float = 3600.0) -> str:
+        """Return a token that is good for so long."""
+        now = time.time()
+        claims = {
+            "iss": ISSUER,
+            "aud": AUDIENCE,
+            "sub": subject,
+            "iat": int(now),
+            "exp": now + seconds,
+        }
+        key = self._keys[0]
+        return jwt.encode({"alg": "ES256", "kid": key.kid}, claims, key)
+
+    def key_set(self) -> bytes:
+        """Return what it publishes."""
+        self.reads += 1
+        return json.dumps({"keys": [each.as_dict(private=False) for each in self._keys]}).encode()
+
+    @contextmanager
+    def published(self) -> Generator[str]:
+        """Serve the keys; yield their URL."""
+        keys = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                body = keys.key_set()
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, format: str, *arguments: object) -> None:
+                del format, arguments
+
+        with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+            thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+            thread.start()
+            try:
+                yield f"http://127.0.0.1:{server.server_port}/keys"
+            finally:
+                server.shutdown()
+                thread.join()
+
+
+def listener_settings(listener: str, url: str) -> dict[str, str]:
+    """Return the settings of a gateway's listener of OAUTHBEARER."""
+    prefix = f"listener.name.{listener.lower()}"
+    oauth = f"{prefix}.oauthbearer.sasl.oauthbearer"
+    return {
+        f"{prefix}.sasl.enabled.mechanisms": "OAUTHBEARER",
+        f"{oauth}.jwks.endpoint.url": url,
+        f"{oauth}.expected.issuer": ISSUER,
+        f"{oauth}.expected.audience": AUDIENCE,
+    }

@@ -1,0 +1,155 @@
+"""Checks the token of a client: a JWT (RFC 7519), signed by a key of the provider.  Pure.
+
+The rules are Kafka's (BrokerJwtValidator, KIP-768), with two more: the issuer must be known, and
+HMACs sign nothing.  As there, a token that names an audience is refused where none is expected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any, Final, NamedTuple
+from warnings import catch_warnings
+
+import msgspec
+from joserfc import jws
+from joserfc.errors import JoseError, SecurityWarning
+from joserfc.registry import Header
+
+from .key_set import ALGORITHMS, Keys
+
+
+class BadToken(Exception):
+    """The token is refused.  The sentence is for the gateway's log, and quotes none of it."""
+
+
+class UnknownKey(BadToken):
+    """The provider has no such key, as far as the gateway knows.  key_id: None if none is named."""
+
+    def __init__(self, key_id: str | None) -> None:
+        super().__init__("its key is none of the provider's")
+        self.key_id = key_id
+
+
+@dataclass(frozen=True, slots=True)
+class WantedClaims:
+    """What a token must say.
+
+    audiences: one of them must be among the token's; if there is none, the token must have none.
+    skew_seconds: how far the clocks of provider and gateway may differ.
+    """
+
+    issuer: str
+    audiences: frozenset[str] = frozenset()
+    subject_claim: str = "sub"
+    scope_claim: str = "scope"
+    skew_seconds: int = 30
+
+
+class BearerToken(NamedTuple):
+    """What a token says.  expires_at: seconds since 1970."""
+
+    subject: str
+    expires_at: float
+
+
+class _Registry(jws.JWSRegistry):
+    # Headers with chains of certificates are longer than the library's 512 bytes.
+    max_header_length = 16 << 10
+
+
+_REGISTRY: Final = _Registry(algorithms=ALGORITHMS, strict_check_header=False)
+
+
+def check_token(text: str, keys: Keys, wanted: WantedClaims, now: float) -> BearerToken:
+    """Return what a token says.
+
+    Args:
+      now: seconds since 1970.
+
+    Raises:
+      BadToken, UnknownKey: see there.
+    """
+    claims = _claims(_verified(text, keys))
+    _check_times(claims, wanted.skew_seconds, now)
+    if claims.get("iss") != wanted.issuer:
+        raise BadToken("its issuer (iss) is not sasl.oauthbearer.expected.issuer")
+    _check_audience(claims.get("aud"), wanted.audiences)
+    _check_scopes(claims.get(wanted.scope_claim), wanted.scope_claim)
+    subject = claims.get(wanted.subject_claim)
+    if not isinstance(subject, str) or not subject.strip():
+        raise BadToken(f"it names no subject in {wanted.subject_claim}")
+    return BearerToken(subject.strip(), _seconds(claims, "exp"))
+
+
+def _verified(text: str, keys: Keys) -> bytes:
+    """Return the payload of a token that was signed by the key that it names."""
+    try:
+        token = jws.extract_compact(text.encode(), registry=_REGISTRY)
+        header: Header = token.headers()
+        algorithm, key_id = header["alg"], header.get("kid")
+        if algorithm not in ALGORITHMS:
+            raise BadToken("its algorithm is not accepted")
+        if "crit" in header or not isinstance(key_id, str | None):
+            raise BadToken("its header asks for what is not known here")
+        key = keys.find(key_id, algorithm)
+        if key is None:
+            raise UnknownKey(key_id)
+        # The library warns of EdDSA, whose name does not tell the curve: here the key does.
+        with catch_warnings(action="ignore", category=SecurityWarning):
+            is_signed = jws.validate_compact(token, key, registry=_REGISTRY)
+    except (JoseError, ValueError, TypeError, RecursionError):
+        raise BadToken("it is no signed token (JWT) of its key") from None
+    if not is_signed:
+        raise BadToken("its signature is wrong")
+    return token.payload
+
+
+def _claims(payload: bytes) -> Mapping[str, Any]:
+    try:
+        return msgspec.json.decode(payload, type=dict[str, Any])
+    except (msgspec.DecodeError, RecursionError):
+        raise BadToken("its claims are no JSON object") from None
+
+
+def _check_times(claims: Mapping[str, Any], skew_seconds: int, now: float) -> None:
+    _seconds(claims, "iat")
+    if now - skew_seconds >= _seconds(claims, "exp"):
+        raise BadToken("it has expired (exp)")
+    if "nbf" in claims and now + skew_seconds < _seconds(claims, "nbf"):
+        raise BadToken("it is not valid yet (nbf)")
+
+
+def _seconds(claims: Mapping[str, Any], name: str) -> float:
+    value = claims.get(name)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        with suppress(OverflowError):
+            if isfinite(value) and value >= 0:
+                return float(value)
+    raise BadToken(f"it has no time in {name}")
+
+
+def _check_audience(said: Any, expected: frozenset[str]) -> None:
+    """One text, or a list of them; see WantedClaims."""
+    if said is None and not expected:
+        return
+    if expected.isdisjoint(_listed(said)):
+        raise BadToken("its audience (aud) is not in sasl.oauthbearer.expected.audience")
+
+
+def _check_scopes(said: Any, name: str) -> None:
+    """Kafka makes no use of scopes, but takes no odd ones."""
+    scopes = [each.strip() for each in _listed(said)]
+    if not all(scopes) or len(set(scopes)) < len(scopes):
+        raise BadToken(f"its scopes in {name} are empty or doubled")
+
+
+def _listed(said: Any) -> list[str]:
+    """Return the texts of a claim that is one, or a list of them; [] for all else."""
+    try:
+        found = msgspec.convert(said, str | list[str])
+    except msgspec.ValidationError:
+        return []
+    return [found] if isinstance(found, str) else found
