@@ -143,7 +143,7 @@ def draws(kind: str) -> Any:
             takes_a_lost_answer_of_the_log_for_a_failure,
             {"no offset", "false error"},
             "partition.log",
-            19,
+            226,
         ),
         (
             takes_a_lost_answer_of_the_store_for_a_failure,

@@ -76,4 +76,4 @@ def test_files_that_are_read_without_their_crc_are_found(monkeypatch: pytest.Mon
     def is_damaged(plan: FaultPlan) -> bool:
         return bool({"disk.torn", "disk.flipped"} & {*plan.disks.kinds})
 
-    must_be_found(checks_no_crc, {"the run broke off"}, 1280, monkeypatch, is_damaged)
+    must_be_found(checks_no_crc, {"the run broke off"}, 1395, monkeypatch, is_damaged)

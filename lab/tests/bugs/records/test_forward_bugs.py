@@ -106,7 +106,7 @@ def has_forwards(plan: FaultPlan) -> bool:
     ("plant", "first_seed"),
     [
         (repeats_what_is_unknown, 8),
-        (goes_on_after_a_loss, 36),
+        (goes_on_after_a_loss, 55),
         (forwards_after_a_refusal, 20),
         (takes_any_lane, 4),
         (sends_in_the_background, 3),

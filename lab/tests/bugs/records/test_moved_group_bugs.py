@@ -69,7 +69,7 @@ _LOST = {"stale commit", "vanished commit"}
     [
         (leaves_offsets_behind, _LOST, 9),
         (forgets_the_generation, {"generation fell", "zombie commit"}, 31),
-        (overlooks_members_of_the_source, {"expired early"}, 34),
+        (overlooks_members_of_the_source, {"expired early"}, 41),
         (serves_the_sources_groups, {"invariant 7", "two owners", *_LOST}, 1),
     ],
 )

@@ -104,8 +104,15 @@ def counts_from_the_commit(patch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "plant", [ends_empty_groups_at_once, takes_nobody_for_subscribed, counts_from_the_commit]
+    ("plant", "first_seed"),
+    [
+        (ends_empty_groups_at_once, 1),
+        (takes_nobody_for_subscribed, 12),
+        (counts_from_the_commit, 7),
+    ],
 )
-def test_groups_removed_too_early_are_found(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_groups_removed_too_early_are_found(
+    plant: Plant, first_seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(expiry_plan, "SHARE", 1.0)
-    must_be_found(plant, {"gone too early"}, 1, monkeypatch)
+    must_be_found(plant, {"gone too early"}, first_seed, monkeypatch)

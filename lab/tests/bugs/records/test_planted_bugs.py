@@ -300,7 +300,7 @@ def log_start_falls_back(patch: pytest.MonkeyPatch) -> None:
         (in_gateway(TakesFailedPutForDone), {"not stored"}, 1),
         (in_gateway(UndoesUnknownPuts), {"not stored", "lost"}, 1),
         (in_gateway(ForgetsToWake), {"stuck"}, 1),
-        (in_gateway(CommitsOutOfOrder), {"reordered send", "refused send"}, 10),
+        (in_gateway(CommitsOutOfOrder), {"reordered send", "refused send"}, 19),
         (mixes_up_partitions, {"foreign record"}, 1),
         (acknowledges_refused_batches, {"lost", "zombie write", "deleted topic written"}, 1),
         (no_duplicate_window, {"refused send"}, 3),

@@ -319,7 +319,7 @@ def keeps_deleted_topics(patch: pytest.MonkeyPatch) -> None:
         (expires_by_its_own_clock, {"expired too soon"}, 2),
         (claims_are_not_checked, {"invariant 7"}, 110),
         (claims_are_stolen, {"claim stolen"}, 1),
-        (all_expire_when_the_claim_moves, {"expired early"}, 60),
+        (all_expire_when_the_claim_moves, {"expired early"}, 86),
         (untried(generations_begin_anew), {"generation fell", "expired early"}, 1),
         (assignments_before_they_are_durable, {"generation fell", "two owners"}, 35),
         (static_members_are_not_fenced, {"static member not fenced"}, 2),

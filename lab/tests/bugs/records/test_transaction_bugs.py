@@ -254,7 +254,7 @@ def has_losses(plan: FaultPlan) -> bool:
     [
         (takes_a_stale_epoch, {"zombie write", *_READS, "reordered send", "duplicate"}, 18),
         (untried(keeps_the_epoch), {"epoch given twice", *_READS}, 1),
-        (says_done_to_a_retry, _READS, 124),
+        (says_done_to_a_retry, _READS, 128),
         (untried(leaves_a_marker_out), {*_BROKEN, "stuck", *_READS}, 1),
         (commits_what_is_aborted, _READS, 5),
         (shows_what_is_open, _READS, 1),
@@ -270,7 +270,7 @@ def has_losses(plan: FaultPlan) -> bool:
             {*_BROKEN, *_READS, "zombie write", "epoch given twice"},
             109,
         ),
-        (untried(overlay_misses_markers), _BROKEN, 25),
+        (untried(overlay_misses_markers), _BROKEN, 82),
         (forgets_what_is_open, _BROKEN, 1),
     ],
     ids=lambda value: getattr(value, "__name__", ""),

@@ -141,17 +141,17 @@ def every_plan(plan: FaultPlan) -> bool:
     ("plant", "expected", "first_seed", "is_concerned"),
     [
         (bumps_at_a_repeat, {"two ends", "epoch given twice"}, 1, every_plan),
-        (takes_a_late_batch, {"invariant 11"}, 1, every_plan),
+        (takes_a_late_batch, {"invariant 11"}, 10, every_plan),
         (times_out_without_a_bump, _READS, 1, has_deserters),
         (times_out_early, {"invariant 10"}, 1, every_plan),
         (untried(never_rotates), {"invariant 14", "epoch given twice"}, 1, every_plan),
         (
             untried(forwards_without_the_overlay),
             {"invariant 10", "invariant 14", "state broken"},
-            190,
+            291,
             has_forwarding,
         ),
-        (leaves_deleted_partitions_open, {"invariant 9"}, 1, every_plan),
+        (leaves_deleted_partitions_open, {"invariant 9"}, 7, every_plan),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
