@@ -16,6 +16,7 @@ import signal
 import socket
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final
@@ -27,17 +28,20 @@ from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.events.cluster import Endpoint
 from tidegate_runtime.addresses import ListenerAddress, url_host
 from tidegate_runtime.collector import calm_collector
-from tidegate_runtime.http.pages import serve_admin
-from tidegate_runtime.listening import ConnectionSlots, Listener, accept_forever
+from tidegate_runtime.http.pages import serve_pages
+from tidegate_runtime.listening import ConnectionSlots, Listener, accept_forever, stream_of
 
+from .admin.admin_access import refusal_of
 from .admin.admin_pages import AdminPages
 from .gateway import Gateway
 from .network.transport import SocketTransport
 from .opening import Parts, max_open_files, opened, serve_peers
 from .part_settings import connection_overrides, max_connections
 from .settings.broker_settings import BrokerSettings
+from .settings.inner_listeners import ADMIN_LISTENER
 from .settings.listener_settings import controller_listeners
 from .startup import see_compare_and_set
+from .tls.streams import has_certificate, secured
 
 _log = structlog.get_logger("tidegate.app")
 
@@ -231,8 +235,19 @@ class Process:
     async def _serve_admin(self, listener: Listener) -> None:
         builder = self._builder
         pages = AdminPages(builder.identity, lambda: builder.gateway, version("tidegate"))
+        tls, token = self._parts.tls.inner(ADMIN_LISTENER), self._settings.text("admin.token")
+
+        async def serve(accepted: socket.socket) -> None:
+            stream = stream_of(accepted)
+            found = await secured(stream, tls) if tls is not None else stream
+            if found is None:
+                return
+            is_known = isinstance(found, trio.SSLStream) and has_certificate(found)
+            refusal = partial(refusal_of, token=token, has_certificate=is_known)
+            await serve_pages(found, pages, refusal)
+
         slots = ConnectionSlots(MAX_ADMIN_CONNECTIONS, MAX_ADMIN_CONNECTIONS)
-        await accept_forever(listener, lambda accepted: serve_admin(accepted, pages), slots)
+        await accept_forever(listener, serve, slots)
 
     def _stop_listening(self) -> None:
         for listener in self._parts.listeners:
@@ -245,21 +260,21 @@ class Process:
         if waited.cancelled_caught:
             _log.warning("stopped before everything was drained; see drain.timeout.ms")
 
+    def _admin_url(self, address: ListenerAddress) -> str:
+        scheme = "http" if self._parts.tls.inner(ADMIN_LISTENER) is None else "https"
+        return f"{scheme}://{url_host(address.host or socket.getfqdn())}:{address.port}"
+
     def _running(self, gateway: Gateway) -> Running:
         admin = self._parts.admin
         return Running(
             version=version("tidegate"),
             endpoints=gateway.identity.endpoints,
-            admin_url=_url(admin.address) if admin is not None else None,
+            admin_url=self._admin_url(admin.address) if admin is not None else None,
             cluster_id=gateway.coordinator.state.cluster_id,
             settings=self._settings,
             data=self._parts.data,
             peer=gateway.identity.peer,
         )
-
-
-def _url(address: ListenerAddress) -> str:
-    return f"http://{url_host(address.host or socket.getfqdn())}:{address.port}"
 
 
 def _raised_descriptor_limit() -> int:

@@ -8,7 +8,7 @@ import resource
 import signal
 import socket
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,6 +20,7 @@ import structlog
 import trio
 
 from tidegate_coordination.forwarding.hooks import load_hooks
+from tidegate_coordination.forwarding.leaders import PEER_LISTENER
 from tidegate_coordination.log.load import OpenLog, open_log
 from tidegate_coordination.log.metadata_log import MetadataLog
 from tidegate_coordination.logs.movable import MovableLog
@@ -30,6 +31,7 @@ from tidegate_runtime.listening import (
     accept_forever,
     bind_listener,
     bind_listeners,
+    stream_of,
 )
 from tidegate_runtime.name_lookups import NameLookups
 from tidegate_storage.stores.files.real_disk import RealDisk, RealDiskSteps
@@ -54,12 +56,14 @@ from .peers.peers import HttpPeers
 from .security.audit_log import AuditLog, open_audit_log
 from .security.sasl.gates import check_sasl
 from .settings.broker_settings import BrokerSettings
+from .settings.inner_listeners import refuse_token_in_clear
 from .settings.listener_settings import (
     advertised_endpoints,
     listen_addresses,
     refuse_open_listeners,
 )
 from .startup import open_patiently
+from .tls.streams import dialled_by_tls, secured
 from .tls.tls_listeners import TlsListeners, open_tls_listeners
 
 _log = structlog.get_logger("tidegate.app")
@@ -97,17 +101,12 @@ async def opened(
     """
     async with AsyncExitStack() as stack:
         addresses = listen_addresses(settings)
-        refuse_open_listeners(settings, addresses)
-        check_sasl(settings, [each.name for each in addresses])
+        _check(settings, addresses)
         listeners = bind_listeners(addresses)
         for listener in listeners:
             stack.callback(listener.close)
-        admin = _bind_admin(settings)
-        if admin is not None:
-            stack.callback(admin.close)
-        peer = _bind_peer(settings)
-        if peer is not None:
-            stack.callback(peer.close)
+        admin = _closed_by(stack, _bind_admin(settings))
+        peer = _closed_by(stack, _bind_peer(settings))
         refuse_own_address(settings)
         if danger := open_to_anyone(settings):
             _log.warning(danger)
@@ -127,7 +126,9 @@ async def opened(
         log = MovableLog(log, _next_log_opener(settings))
         stack.push_async_callback(log.aclose)
         dial = NameLookups().dial
-        peers = HttpPeers(dial, settings.text("peer.token"))
+        peer_tls = tls.inner(PEER_LISTENER)
+        peer_dial = dialled_by_tls(dial, peer_tls) if peer_tls is not None else dial
+        peers = HttpPeers(peer_dial, settings.text("peer.token"))
         stack.push_async_callback(peers.aclose)
         cache = _hold_cache_folder(settings)
         if cache is not None:
@@ -151,12 +152,21 @@ async def opened(
         yield Parts(builder, log, listeners, admin, peer, data, tls)
 
 
+def _check(settings: BrokerSettings, addresses: Sequence[ListenerAddress]) -> None:
+    refuse_open_listeners(settings, addresses)
+    refuse_token_in_clear(settings)
+    check_sasl(settings, [each.name for each in addresses])
+
+
 async def serve_peers(gateway: Gateway, listener: Listener) -> None:
     """Answer other gateways, forever."""
+    tls = gateway.tls.inner(PEER_LISTENER)
 
     async def serve(accepted: socket.socket) -> None:
-        stream = trio.SocketStream(trio.socket.from_stdlib_socket(accepted))
-        await gateway.peer_service.serve(stream)
+        stream = stream_of(accepted)
+        found = await secured(stream, tls) if tls is not None else stream
+        if found is not None:
+            await gateway.peer_service.serve(found)
 
     slots = ConnectionSlots(MAX_PEER_CONNECTIONS, MAX_PEER_CONNECTIONS)
     await accept_forever(listener, serve, slots)
@@ -263,6 +273,12 @@ def _identity(
         cluster_id=settings.text("cluster.id") or new_cluster_id(),
         peer=peer_endpoint(settings, peer.address if peer else None, socket.getfqdn()),
     )
+
+
+def _closed_by(stack: AsyncExitStack, listener: Listener | None) -> Listener | None:
+    if listener is not None:
+        stack.callback(listener.close)
+    return listener
 
 
 def _bind_peer(settings: BrokerSettings) -> Listener | None:

@@ -231,6 +231,11 @@ def _plain(host: str) -> str:
     return host.removeprefix(_MAPPED) if "." in host else host
 
 
+def stream_of(accepted: socket.socket) -> trio.SocketStream:
+    """Return the stream of an accepted connection."""
+    return trio.SocketStream(trio.socket.from_stdlib_socket(accepted))
+
+
 async def accept_forever(
     listener: Listener, serve: Serve, slots: ConnectionSlots, pause: Pause = _no_pause
 ) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from tidegate_coordination.log.metadata_log import LogMisconfigured, LogUnavailable, MetadataLog
 from tidegate_coordination.log_contract.faulty import FaultyLog, LogFaults
+from tidegate_coordination.logs import forward
 from tidegate_coordination.logs.forward import ForwardLog
 from tidegate_coordination.logs.memory import MemoryLog
 
@@ -29,3 +30,33 @@ async def test_a_gateway_without_the_log_does_not_hide_one_that_is_back() -> Non
         await log.read(1, 100)
     good.faults = LogFaults()
     assert await log.read(1, 100)
+
+
+@pytest.mark.parametrize(
+    ("url", "opened"),
+    [
+        ("forward:a:1,b:2", ["http://a:1/?", "http://b:2/?"]),
+        ("forward:a:1?token-file=t", ["http://a:1/?token-file=t"]),
+        ("forward:a:1?tls=on&token-file=t", ["https://a:1/?token-file=t"]),
+        ("forward:a:1,b:2?ca-file=c", ["https://a:1/?ca-file=c", "https://b:2/?ca-file=c"]),
+        ("forward:a:1?key-file=k", ["https://a:1/?key-file=k"]),
+    ],
+)
+async def test_gateways_are_asked_over_tls_where_the_url_says_so(
+    url: str, opened: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    async def open_http(each: str) -> MetadataLog:
+        asked.append(each)
+        raise LogUnavailable("away")
+
+    monkeypatch.setattr(forward.http, "open_log", open_http)
+    with pytest.raises(LogUnavailable):
+        await forward.open_log(url)
+    assert asked == opened
+
+
+async def test_another_word_than_on_is_refused() -> None:
+    with pytest.raises(LogMisconfigured, match="write tls=on"):
+        await forward.open_log("forward:a:1?tls=off")

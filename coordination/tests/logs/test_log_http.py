@@ -258,12 +258,30 @@ async def test_a_log_that_is_not_there_or_goes_away_is_unavailable(opened: Opene
         ("http://:s3cret@host/?tokenfile=x", "has no parameter 'tokenfile'"),
         ("http://host/?token-file=/none/such", "/none/such cannot be read"),
         ("https://host/?ca-file=/none/such", "/none/such cannot be read"),
+        ("https://host/?key-file=/none/such", "/none/such is no key with its certificate"),
     ],
 )
 async def test_a_bad_http_log_url_gets_a_clear_error(url: str, words: str) -> None:
     with pytest.raises(LogMisconfigured, match=words) as refused:
         await open_log(url)
     assert "s3cret" not in str(refused.value)
+
+
+async def test_a_server_may_ask_for_the_clients_certificate(opened: Opened, tmp_path: Path) -> None:
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    own = authority.issue_cert("ann@example.com").private_key_and_cert_chain_pem
+    own.write_to_path(tmp_path / "own.pem")
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.verify_mode = ssl.CERT_REQUIRED
+    authority.configure_trust(tls)
+    authority.issue_cert("127.0.0.1").configure_cert(tls)
+    async with tcp_server(LogService(MemoryLog(), token=None).handle, tls=tls) as address:
+        url = f"https://{address}/?ca-file={tmp_path}/ca.pem"
+        log = await opened(f"{url}&key-file={tmp_path}/own.pem")
+        assert await log.append(1, b"x") is AppendResult.APPENDED
+        with pytest.raises(LogUnavailable):
+            await open_log(url)
 
 
 async def test_over_tls_only_a_trusted_certificate_will_do(opened: Opened, tmp_path: Path) -> None:

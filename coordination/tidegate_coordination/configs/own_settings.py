@@ -23,9 +23,17 @@ _STRING, _LIST, _ADDRESS = ConfigType.STRING, ConfigType.LIST, ConfigType.PASSWO
 OWN_SETTINGS = (
     _own("admin.listener", _STRING, None, None,
          "host:port of health checks and metrics; not set: none."),
+    _own("admin.security.protocol", _STRING, "PLAINTEXT", one_of("PLAINTEXT", "SSL"),
+         "SSL: the pages of admin.listener come over TLS, with the stores of"
+         " listener.name.admin.ssl.*, else ssl.*."),
+    _own("admin.token", _ADDRESS, "", None,
+         "A secret that all pages of admin.listener but those of health need, as"
+         " `Authorization: Bearer TOKEN`, unless the client shows a certificate; empty: none is"
+         " needed."),
     _own("allow.plaintext.listeners", ConfigType.BOOLEAN, "false", None,
          "Whether a listener of PLAINTEXT may be open to other machines: any client that reaches it"
-         " may do everything that an unnamed client may do."),
+         " may do everything that an unnamed client may do.  Also whether peer.token and"
+         " admin.token may leave this machine without TLS."),
     _own("audit.log.file", _STRING, None, None,
          "File for logins, denials and what clients change, one JSON object a line; see `tidegate"
          " audit verify`.  Not set: none."),
@@ -100,6 +108,9 @@ OWN_SETTINGS = (
          "host:port at which other gateways reach peer.listener; not set: as it listens."),
     _own("peer.listener", _STRING, None, None,
          "host:port for requests of other gateways, also for records; not set: none."),
+    _own("peer.security.protocol", _STRING, "PLAINTEXT", one_of("PLAINTEXT", "SSL"),
+         "SSL: gateways ask each other over TLS, with the stores of listener.name.peer.ssl.*, else"
+         " ssl.*; the same for all."),
     _own("peer.token", _ADDRESS, "", None,
          "A secret that gateways send each other, the same for all; empty: none is required."),
     _own("proxy.protocol.listeners", _LIST, "", None,

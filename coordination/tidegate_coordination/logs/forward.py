@@ -1,4 +1,5 @@
-"""`forward:HOST:PORT,HOST:PORT?token-file=FILE`: the log as other gateways show it.
+"""`forward:HOST:PORT,HOST:PORT?token-file=FILE`: the log as other gateways show it; with TLS if
+`ca-file=FILE`, `key-file=FILE` or `tls=on` is among the parameters; see logs/http/opening.py.
 
 For a gateway that cannot, or may not, reach the log itself. It reads through the peer.listener of
 gateways that do, and sends them what it proposes (forwarding/forwarder.py); it never appends and
@@ -9,6 +10,7 @@ first.
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import NoReturn, TypeVar
+from urllib.parse import parse_qsl, urlencode
 
 from tidegate_coordination.log.metadata_log import (
     AppendResult,
@@ -22,6 +24,7 @@ from tidegate_coordination.log.metadata_log import (
     Trimmed,
 )
 from tidegate_coordination.logs.http import opening as http
+from tidegate_coordination.logs.http.url import TLS_PARAMETERS
 
 Result = TypeVar("Result")
 Open = Callable[[], Awaitable[MetadataLog]]
@@ -39,8 +42,7 @@ async def open_log(url: str) -> "ForwardLog":
     addresses = addresses_of(url)
     if not all(addresses):
         raise LogMisconfigured(_FORM)
-    _, question_mark, query = url.partition("?")
-    openings = [_opening(f"http://{address}/{question_mark}{query}") for address in addresses]
+    openings = [_opening(each) for each in _urls(url, addresses)]
     return ForwardLog(openings, await _learned(openings))
 
 
@@ -48,6 +50,18 @@ def addresses_of(url: str) -> list[str]:
     """Return HOST:PORT of each gateway that is named; "" for one that is left out."""
     places = url.removeprefix("forward:").partition("?")[0]
     return [each.strip().strip("/") for each in places.split(",")]
+
+
+def _urls(url: str, addresses: Sequence[str]) -> list[str]:
+    """Return the URL of each gateway's log."""
+    parameters = parse_qsl(url.partition("?")[2], keep_blank_values=True)
+    wanted = dict(parameters).get("tls", "")
+    if wanted not in ("", "on"):
+        raise LogMisconfigured("write tls=on, or leave it out")
+    is_secured = wanted or any(name in TLS_PARAMETERS for name, _ in parameters)
+    query = urlencode([each for each in parameters if each[0] != "tls"])
+    scheme = "https" if is_secured else "http"
+    return [f"{scheme}://{address}/?{query}" for address in addresses]
 
 
 async def _learned(openings: Sequence[Open]) -> LogCapabilities:

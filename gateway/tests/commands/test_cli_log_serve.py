@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import trustme
+
 from tests.worlds.app_world import serving, tidegate
 
 ANYWHERE = ("--listen", "127.0.0.1:0")
@@ -34,6 +36,23 @@ def test_a_served_log_keeps_all_promises(tmp_path: Path) -> None:
     assert "s3cret" not in errors + refused.stderr + done.stdout + again.stdout
 
 
+def test_a_log_is_served_over_tls(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    server = authority.issue_cert("localhost", "127.0.0.1")
+    (tmp_path / "server.pem").write_bytes(server.private_key_and_cert_chain_pem.bytes())
+    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    store = ("--keystore", "server.pem")
+    with serving("log", "serve", "memory:", *ANYWHERE, *store, cwd=tmp_path) as process:
+        url = process.said["url"]
+        done = tidegate("log", "verify", f"{url}?ca-file=ca.pem", "--json", cwd=tmp_path)
+        refused = tidegate("log", "verify", url, cwd=tmp_path)
+        clear = tidegate("log", "verify", url.replace("https", "http"), cwd=tmp_path)
+    assert url.startswith("https://")
+    assert promises(done.stdout) == []
+    assert "is not trusted" in refused.stderr
+    assert clear.returncode == 1
+
+
 def test_a_log_that_may_only_be_read(tmp_path: Path) -> None:
     with serving("log", "serve", "memory:", *ANYWHERE, "--read-only", cwd=tmp_path) as process:
         done = tidegate("log", "verify", process.said["url"], cwd=tmp_path)
@@ -48,6 +67,8 @@ def test_log_serve_refuses_a_log_that_it_cannot_serve(tmp_path: Path) -> None:
         (("memory:", "--listen", "nowhere"), "--listen=nowhere is not host:port"),
         (("memory:", *ANYWHERE, "--token-file", "none"), "none cannot be read"),
         (("memory:", *ANYWHERE, "--token-file", "empty"), "write the token into it"),
+        (("memory:", *ANYWHERE, "--keystore", "empty"), "--keystore: "),
+        (("memory:", *ANYWHERE, "--keystore", "none"), "it cannot be read: No such file"),
     ):
         done = tidegate("log", "serve", *arguments, cwd=tmp_path)
         assert done.returncode == 1

@@ -18,7 +18,8 @@ from tidegate_gateway.admin.admin_pages import AdminPages
 from tidegate_gateway.admin.metrics import MAX_PARTITION_SERIES, gateway_metrics, render_metrics
 from tidegate_gateway.gateway import Gateway
 from tidegate_protocol.apis import ApiKey
-from tidegate_runtime.http.pages import Answer, serve_admin
+from tidegate_runtime.http.pages import Answer, serve_pages
+from tidegate_runtime.listening import stream_of
 from tidegate_storage.stores.memory_store import MemoryObjectStore
 from tidegate_storage.stores.object_store import Buffer, StoreUnavailable
 
@@ -30,7 +31,7 @@ async def client_of(pages: AdminPages) -> AsyncIterator[trio.SocketStream]:
     ours.setblocking(False)
     theirs.setblocking(False)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(serve_admin, theirs, pages)
+        nursery.start_soon(serve_pages, stream_of(theirs), pages)
         stream = trio.SocketStream(trio.socket.from_stdlib_socket(ours))
         async with stream:
             with trio.fail_after(60):

@@ -21,10 +21,14 @@ MAX_STORE_BYTES: Final = 8 << 20
 
 @dataclass(frozen=True, slots=True)
 class ServerContext:
-    """A context, and the certificates that it presents, the listener's own first."""
+    """A context, and the certificates that it presents, the listener's own first.
+
+    dialling: presents the same where this end connects; None if it does not.
+    """
 
     context: ssl.SSLContext
     chain: tuple[Certificate, ...]
+    dialling: ssl.SSLContext | None = None
 
     @property
     def expires_at(self) -> float:
@@ -32,8 +36,10 @@ class ServerContext:
         return min(each.not_after for each in self.chain)
 
 
-def make_server_context(settings: TlsSettings) -> ServerContext:
+def make_server_context(settings: TlsSettings, *, dials: bool = False) -> ServerContext:
     """Read the stores of a listener, and make its context.
+
+    dials: whether this end connects to others like it, too.
 
     Raises:
       BadStore: a store cannot be used; the text names its setting.
@@ -41,14 +47,26 @@ def make_server_context(settings: TlsSettings) -> ServerContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_TICKET
     context.num_tickets = 0
+    entry = _prepare(context, settings)
+    if settings.client_auth is not ssl.CERT_NONE:
+        _trust(context, settings.truststore, ssl.Purpose.CLIENT_AUTH)
+    context.verify_mode = settings.client_auth
+    return ServerContext(context, entry.chain, _dialling(settings) if dials else None)
+
+
+def _dialling(settings: TlsSettings) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = settings.checks_hosts
+    _prepare(context, settings)
+    _trust(context, settings.truststore, ssl.Purpose.SERVER_AUTH)
+    return context
+
+
+def _prepare(context: ssl.SSLContext, settings: TlsSettings) -> KeyEntry:
     context.minimum_version, context.maximum_version = settings.versions
     if settings.suites is not None:
         _limit_suites(context, settings.suites)
-    entry = _presented(context, settings)
-    if settings.client_auth is not ssl.CERT_NONE:
-        _trust(context, settings.truststore)
-    context.verify_mode = settings.client_auth
-    return ServerContext(context, entry.chain)
+    return _presented(context, settings)
 
 
 def is_allowed_suite(name: str, suites: CipherSuites | None) -> bool:
@@ -74,9 +92,9 @@ def _presented(context: ssl.SSLContext, settings: TlsSettings) -> KeyEntry:
     return entry
 
 
-def _trust(context: ssl.SSLContext, store: StoreSettings | None) -> None:
+def _trust(context: ssl.SSLContext, store: StoreSettings | None, purpose: ssl.Purpose) -> None:
     if store is None:
-        context.load_default_certs(ssl.Purpose.CLIENT_AUTH)
+        context.load_default_certs(purpose)
         return
     try:
         trust(context, read_trusted(_content(store), store.password))

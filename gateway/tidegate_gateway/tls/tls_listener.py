@@ -37,19 +37,21 @@ class Replacement:
 class TlsListener:
     """See the module's head.
 
-    name: the listener's.  failed_handshakes, failed_reloads: counted since the start.
+    name: the listener's.  dials: see make_server_context().  failed_handshakes, failed_reloads:
+    counted since the start.
 
     Raises:
       BadStore: its stores cannot be used.
     """
 
-    def __init__(self, name: str, settings: TlsSettings) -> None:
+    def __init__(self, name: str, settings: TlsSettings, *, dials: bool = False) -> None:
         self.name = name
         self.settings = settings
+        self._dials = dials
         self.failed_handshakes = 0
         self.failed_reloads = 0
         self._stamp = _stamp(settings)
-        self.current = make_server_context(settings)
+        self.current = make_server_context(settings, dials=dials)
 
     def problems(self, now: float) -> Iterator[str]:
         """Yield what is wrong with the certificates, in words; the listener serves all the same.
@@ -74,7 +76,7 @@ class TlsListener:
         stamp = _stamp(self.settings)
         if stamp == self._stamp:
             return None
-        found = make_server_context(self.settings)
+        found = make_server_context(self.settings, dials=self._dials)
         problem = (
             _validity_problem(found, now)
             or chain_problem(found.chain)

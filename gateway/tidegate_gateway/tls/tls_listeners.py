@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from itertools import chain
 from typing import Final, NamedTuple
 
 import structlog
 import trio
 
+from tidegate_coordination.forwarding.leaders import PEER_LISTENER
 from tidegate_runtime.said_again import SaidAgain
 from tidegate_runtime.settings_texts import SettingsError
 from tidegate_runtime.tls.bad_store import BadStore
@@ -22,11 +24,17 @@ from ..network.tls_transport import HandshakeFailed, TlsTransport
 from ..network.transport import Transport, TransportBroken
 from ..peers.answering import PROBE
 from ..settings.broker_settings import BrokerSettings
+from ..settings.inner_listeners import inner_tls_listeners
 from ..settings.listener_settings import tls_listeners
 from .principal_rules import NoPrincipal
 from .server_context import is_allowed_suite
 from .tls_listener import TlsListener, day_of
-from .tls_settings import refuse_principal_builder, tls_settings
+from .tls_settings import (
+    TlsSettings,
+    inner_tls_settings,
+    refuse_principal_builder,
+    tls_settings,
+)
 
 _log = structlog.get_logger("tidegate.tls")
 
@@ -47,6 +55,7 @@ class TlsListeners:
     """See the module's head.
 
     Args:
+      listeners, inner: those for clients of Kafka, and those of inner_listeners.py.
       wall_clock: seconds since 1970.
       blocking: reads the files.
     """
@@ -55,23 +64,31 @@ class TlsListeners:
         self,
         listeners: Iterable[TlsListener] = (),
         *,
+        inner: Iterable[TlsListener] = (),
         wall_clock: Callable[[], float] = lambda: 0.0,
         blocking: Blocking | None = None,
     ) -> None:
         self._by_name = {each.name: each for each in listeners}
+        self._inner = {each.name: each for each in inner}
         self._wall_clock = wall_clock
         self._blocking = blocking
-        self._said = {name: SaidAgain() for name in self._by_name}
+        self._said = {each.name: SaidAgain() for each in self}
         self._warned_at: dict[str, float] = {}
 
     def __contains__(self, listener: str) -> bool:
+        """Return whether a listener for clients of Kafka speaks TLS."""
         return listener in self._by_name
 
     def __iter__(self) -> Iterator[TlsListener]:
-        return iter(self._by_name.values())
+        """Iterate over all of them."""
+        return chain(self._by_name.values(), self._inner.values())
 
     def __len__(self) -> int:
-        return len(self._by_name)
+        return len(self._by_name) + len(self._inner)
+
+    def inner(self, name: str) -> TlsListener | None:
+        """Return one that is not for clients of Kafka; None if it does not speak TLS."""
+        return self._inner.get(name)
 
     # -- connections ------------------------------------------------------------------------------
 
@@ -167,17 +184,23 @@ def open_tls_listeners(
     """
     for name in names:
         refuse_principal_builder(settings, name)
-    opened = [_opened(settings, each) for each in tls_listeners(settings)]
+    opened = [
+        _opened(each, tls_settings(settings, each), dials=False) for each in tls_listeners(settings)
+    ]
+    inner = [
+        _opened(each, inner_tls_settings(settings, each), dials=each == PEER_LISTENER)
+        for each in inner_tls_listeners(settings)
+    ]
     now = wall_clock()
-    for each in opened:
+    for each in (*opened, *inner):
         for problem in each.problems(now):
             _log.warning("a listener with TLS has a problem", listener=each.name, reason=problem)
-    return TlsListeners(opened, wall_clock=wall_clock, blocking=blocking)
+    return TlsListeners(opened, inner=inner, wall_clock=wall_clock, blocking=blocking)
 
 
-def _opened(settings: BrokerSettings, name: str) -> TlsListener:
+def _opened(name: str, settings: TlsSettings, *, dials: bool) -> TlsListener:
     try:
-        return TlsListener(name, tls_settings(settings, name))
+        return TlsListener(name, settings, dials=dials)
     except BadStore as error:
         raise SettingsError(f"listener {name}: {error}") from None
 

@@ -54,6 +54,7 @@ class TlsSettings:
     keystore: its text holds key and certificates.  truststore: None for the system's.  versions:
     lowest and highest.  suites: None for OpenSSL's choice.  is_auth_ignored: ssl.client.auth is
     set in vain; see _client_auth().  has_sasl: the principal is SASL's, not the certificate's.
+    checks_hosts: whether the other end's certificate must name its host, where this end connects.
     """
 
     keystore: StoreSettings
@@ -67,6 +68,7 @@ class TlsSettings:
     may_change_alt_names: bool
     is_auth_ignored: bool
     has_sasl: bool
+    checks_hosts: bool = True
 
 
 def refuse_principal_builder(settings: BrokerSettings, listener: str) -> None:
@@ -89,16 +91,50 @@ def tls_settings(settings: BrokerSettings, listener: str) -> TlsSettings:
     Raises:
       SettingsError: one is wrong, missing or not supported.
     """
+    has_sasl = PROTOCOLS[security_protocol(settings, listener)].is_sasl
+    return _read(settings, listener, has_sasl=has_sasl)
+
+
+def inner_tls_settings(settings: BrokerSettings, name: str) -> TlsSettings:
+    """Return the settings of one of inner_listeners(): names as listener.name.peer.ssl.*.
+
+    Raises:
+      SettingsError: one is wrong, missing or not supported.
+    """
+    return _read(settings, name, has_sasl=False)
+
+
+def server_only(keystore: StoreSettings) -> TlsSettings:
+    """Return the settings of a server without listeners of its own: its clients need no
+    certificates.
+    """
+    return TlsSettings(
+        keystore=keystore,
+        key_password=None,
+        truststore=None,
+        client_auth=ssl.CERT_NONE,
+        versions=(min(_VERSIONS.values()), max(_VERSIONS.values())),
+        suites=None,
+        rules=read_principal_rules("DEFAULT"),
+        may_change_name=True,
+        may_change_alt_names=True,
+        is_auth_ignored=False,
+        has_sasl=False,
+    )
+
+
+def _read(settings: BrokerSettings, listener: str, *, has_sasl: bool) -> TlsSettings:
     try:
-        return _Reading(settings, listener).tls_settings()
+        return _Reading(settings, listener, has_sasl=has_sasl).tls_settings()
     except SettingsError as error:
         raise SettingsError(f"listener {listener}: {error}") from None
 
 
 class _Reading:
-    def __init__(self, settings: BrokerSettings, listener: str) -> None:
+    def __init__(self, settings: BrokerSettings, listener: str, *, has_sasl: bool) -> None:
         self._settings = settings
         self._listener = listener
+        self._has_sasl = has_sasl
         self._text = partial(settings.listener_text, listener)
 
     def tls_settings(self) -> TlsSettings:
@@ -109,8 +145,7 @@ class _Reading:
                 )
         names = split_list(self._text("ssl.cipher.suites"))
         suites = read_cipher_suites(names) if names else None
-        has_sasl = PROTOCOLS[security_protocol(self._settings, self._listener)].is_sasl
-        client_auth, is_ignored = self._client_auth(has_sasl=has_sasl)
+        client_auth, is_ignored = self._client_auth()
         return TlsSettings(
             keystore=self._keystore(),
             key_password=self._text("ssl.key.password") or None,
@@ -122,7 +157,8 @@ class _Reading:
             may_change_name=self._bool("ssl.allow.dn.changes"),
             may_change_alt_names=self._bool("ssl.allow.san.changes"),
             is_auth_ignored=is_ignored,
-            has_sasl=has_sasl,
+            has_sasl=self._has_sasl,
+            checks_hosts=self._text("ssl.endpoint.identification.algorithm") != "",
         )
 
     def _bool(self, name: str) -> bool:
@@ -155,7 +191,7 @@ class _Reading:
         password = self._text(f"{name}.password") or None
         return StoreSettings(Path(path) if path else None, text, password)
 
-    def _client_auth(self, *, has_sasl: bool) -> tuple[ssl.VerifyMode, bool]:
+    def _client_auth(self) -> tuple[ssl.VerifyMode, bool]:
         """Return whether a client must show a certificate, and whether the setting is ignored.
 
         On a listener with SASL, Kafka heeds only the listener's own ssl.client.auth (KIP-684).
@@ -163,7 +199,7 @@ class _Reading:
         name = "ssl.client.auth"
         wanted = _CLIENT_AUTH[self._text(name) or "none"]
         is_own = listener_config(self._listener, name) in self._settings.static
-        if has_sasl and not is_own:
+        if self._has_sasl and not is_own:
             return ssl.CERT_NONE, wanted is not ssl.CERT_NONE
         return wanted, False
 

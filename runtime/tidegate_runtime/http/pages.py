@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol
@@ -52,16 +51,22 @@ def json_answer(value: object) -> Answer:
     return Answer(200, msgspec.json.encode(value) + b"\n", JSON)
 
 
-async def serve_admin(accepted: socket.socket, pages: Pages) -> None:
+Refusal = Callable[[HttpRequest], Answer | None]
+"""Why a request is not answered; None if it is."""
+
+
+async def serve_pages(
+    stream: trio.abc.Stream, pages: Pages, refusal: Refusal = lambda _: None
+) -> None:
     """Answer the requests of one connection, and close it."""
 
     async def handle(request: HttpRequest) -> HttpAnswer:
-        answer = await pages.answer(request.method, request.target)
+        answer = refusal(request) or await pages.answer(request.method, request.target)
         body = answer.body.encode() if isinstance(answer.body, str) else answer.body
         return HttpAnswer(answer.status, body, answer.content_type, answer.headers)
 
     await serve_http(
-        trio.SocketStream(trio.socket.from_stdlib_socket(accepted)),
+        stream,
         handle,
         max_body_bytes=MAX_BODY_BYTES,
         idle_seconds=REQUEST_SECONDS,

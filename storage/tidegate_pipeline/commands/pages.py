@@ -21,8 +21,8 @@ import trio
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from tidegate_runtime.addresses import ListenerAddress, host_port
-from tidegate_runtime.http.pages import Answer, answer_from, json_answer, serve_admin
-from tidegate_runtime.listening import ConnectionSlots, accept_forever, open_listener
+from tidegate_runtime.http.pages import Answer, answer_from, json_answer, serve_pages
+from tidegate_runtime.listening import ConnectionSlots, accept_forever, open_listener, stream_of
 from tidegate_runtime.prometheus import CONTENT_TYPE, render
 
 from ..driver import Driver
@@ -125,7 +125,7 @@ async def served(pages: PipelinePages, address: str) -> AsyncGenerator[None, Non
         slots = ConnectionSlots(MAX_CONNECTIONS, MAX_CONNECTIONS)
 
         async def serve(accepted: socket.socket) -> None:
-            await serve_admin(accepted, pages)
+            await serve_pages(stream_of(accepted), pages)
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(accept_forever, listener, serve, slots)

@@ -5,6 +5,7 @@ contract is in `coordination/http-log.openapi.json`, the bytes in `wire.py`. Par
 
     ?token-file=FILE   the bearer token; http://:TOKEN@HOST works too, and is seen in process lists
     ?ca-file=FILE      certificates to trust, of https, instead of the system's
+    ?key-file=FILE     this client's key and certificate in PEM, of https, if the server wants one
 """
 
 import secrets

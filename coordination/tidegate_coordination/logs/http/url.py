@@ -9,7 +9,8 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from tidegate_coordination.log.metadata_log import LogMisconfigured
 
 _FORM: Final = "write http://HOST:PORT/PREFIX or https://HOST:PORT/PREFIX"
-_PARAMETERS: Final = ("token-file", "ca-file")
+TLS_PARAMETERS: Final = ("ca-file", "key-file")
+_PARAMETERS: Final = ("token-file", *TLS_PARAMETERS)
 _PORTS: Final = {"http": 80, "https": 443}
 
 
@@ -44,7 +45,7 @@ def parse_url(url: str) -> HttpPlace:
     parameters = dict(parse_qsl(parts.query, keep_blank_values=True))
     for name in parameters:
         if name not in _PARAMETERS:
-            known = " and ".join(_PARAMETERS)
+            known = ", ".join(_PARAMETERS)
             raise LogMisconfigured(f"an HTTP log has no parameter {name!r}; there are {known}")
     if parts.username:
         raise LogMisconfigured(
@@ -54,7 +55,8 @@ def parse_url(url: str) -> HttpPlace:
     token = unquote(parts.password) if parts.password else None
     if "token-file" in parameters:
         token = _token(Path(parameters["token-file"]))
-    tls = _tls(parameters.get("ca-file")) if scheme == "https" else None
+    files = [parameters.get(each) for each in TLS_PARAMETERS]
+    tls = _tls(*files) if scheme == "https" else None
     return HttpPlace(host, port, prefix, _checked(token), tls)
 
 
@@ -94,8 +96,17 @@ def _checked(token: str | None) -> str | None:
     return token or None
 
 
-def _tls(ca_file: str | None) -> ssl.SSLContext:
+def _tls(ca_file: str | None, key_file: str | None) -> ssl.SSLContext:
     try:
-        return ssl.create_default_context(cafile=ca_file)
+        context = ssl.create_default_context(cafile=ca_file)
     except OSError as error:  # ssl.SSLError too
         raise LogMisconfigured(f"the certificates in {ca_file} cannot be read: {error}") from None
+    if key_file is not None:
+        try:
+            # Without a password's function OpenSSL would ask on the terminal.
+            context.load_cert_chain(key_file, password=lambda: "")
+        except OSError as error:
+            raise LogMisconfigured(
+                f"{key_file} is no key with its certificate, in PEM and without a password: {error}"
+            ) from None
+    return context

@@ -35,12 +35,21 @@ def serve_log(
     read_only: Annotated[
         bool, typer.Option("--read-only", help="Refuse requests that write.")
     ] = False,
+    keystore: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Serve over TLS: key and certificate in PEM, PKCS12 or JKS."
+        ),
+    ] = None,
+    keystore_password_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Holds the keystore's password.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Serve a metadata log over HTTP, so that gateways can open it as http://HOST:PORT."""
     from .serve import LogServeOptions, run_log_serve
 
-    options = LogServeOptions(url, listen, token_file, read_only)
+    options = LogServeOptions(url, listen, token_file, read_only, keystore, keystore_password_file)
     raise typer.Exit(run_log_serve(options, as_json=json))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import socket
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -17,10 +18,23 @@ from tidegate_coordination.logs.http.service import LogService
 from tidegate_coordination.logs.http.url import read_token
 from tidegate_runtime.addresses import ListenerAddress, host_port, url_host
 from tidegate_runtime.http.server import serve_http
-from tidegate_runtime.listening import ConnectionSlots, Listener, accept_forever, bind_listener
+from tidegate_runtime.listening import (
+    ConnectionSlots,
+    Listener,
+    accept_forever,
+    bind_listener,
+    stream_of,
+)
 from tidegate_runtime.log_lines import configure_logs
+from tidegate_runtime.settings_texts import SettingsError
 from tidegate_runtime.shown import shown_log
+from tidegate_runtime.tls.bad_store import BadStore
 
+from ...blocking import InThread
+from ...tls.streams import secured
+from ...tls.tls_listener import TlsListener
+from ...tls.tls_listeners import TlsListeners
+from ...tls.tls_settings import StoreSettings, server_only
 from ..telling import was_told
 
 _log = structlog.get_logger("tidegate.log_serve")
@@ -37,6 +51,8 @@ class LogServeOptions:
     listen: str
     token_file: Path | None
     read_only: bool
+    keystore: Path | None = None
+    keystore_password_file: Path | None = None
 
 
 def run_log_serve(options: LogServeOptions, *, as_json: bool) -> int:
@@ -53,6 +69,7 @@ def run_log_serve(options: LogServeOptions, *, as_json: bool) -> int:
 
 async def _serve(options: LogServeOptions, as_json: bool) -> None:
     token = read_token(options.token_file) if options.token_file is not None else None
+    tls = _opened_tls(options)
     listener = bind_listener(ListenerAddress("LOG", *host_port("--listen", options.listen)))
     try:
         with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
@@ -62,7 +79,10 @@ async def _serve(options: LogServeOptions, as_json: bool) -> None:
                 _announce(listener, options, as_json=as_json)
                 async with trio.open_nursery() as nursery:
                     service = LogService(log, token=token, read_only=options.read_only)
-                    nursery.start_soon(_accept, listener, service)
+                    if tls is not None:
+                        watched = TlsListeners([tls], wall_clock=time.time, blocking=InThread())
+                        nursery.start_soon(watched.run)
+                    nursery.start_soon(_accept, listener, service, tls)
                     await anext(signals)
                     nursery.cancel_scope.cancel()
             finally:
@@ -71,11 +91,30 @@ async def _serve(options: LogServeOptions, as_json: bool) -> None:
         listener.close()
 
 
-async def _accept(listener: Listener, service: LogService) -> None:
+def _opened_tls(options: LogServeOptions) -> TlsListener | None:
+    """Read the keystore, if there is one.
+
+    Raises:
+      SettingsError: it cannot be used.
+    """
+    if options.keystore is None:
+        return None
+    file = options.keystore_password_file
+    try:
+        password = file.read_text().strip() if file is not None else None
+        return TlsListener("LOG", server_only(StoreSettings(options.keystore, password=password)))
+    except (OSError, UnicodeError, BadStore) as error:
+        raise SettingsError(f"--keystore: {error}") from None
+
+
+async def _accept(listener: Listener, service: LogService, tls: TlsListener | None) -> None:
     async def serve(accepted: socket.socket) -> None:
-        stream = trio.SocketStream(trio.socket.from_stdlib_socket(accepted))
+        stream = stream_of(accepted)
+        found = await secured(stream, tls) if tls is not None else stream
+        if found is None:
+            return
         await serve_http(
-            stream,
+            found,
             service.handle,
             max_body_bytes=service.max_body_bytes,
             takes_body=service.takes_body,
@@ -86,9 +125,12 @@ async def _accept(listener: Listener, service: LogService) -> None:
 
 def _announce(listener: Listener, options: LogServeOptions, *, as_json: bool) -> None:
     host, port = listener.address.host, listener.address.port
-    url = f"http://{url_host(host or socket.gethostname())}:{port}"
+    scheme = "http" if options.keystore is None else "https"
+    url = f"{scheme}://{url_host(host or socket.gethostname())}:{port}"
     if host not in _LOOPBACK and options.token_file is None:
         _log.warning("any client that reaches this port can use the log: give --token-file FILE")
+    if host not in _LOOPBACK and options.keystore is None:
+        _log.warning("the log's entries and the token travel without TLS: give --keystore FILE")
     if as_json:
         print(json.dumps({"url": url}), flush=True)
         return

@@ -1,0 +1,33 @@
+"""Which clients may read the admin pages.  Pure.
+
+With admin.token, all pages but those of health need it, or a client's certificate, which the
+handshake has found to be trusted.  Without it the listener decides: with ssl.client.auth=required
+no client gets as far as a request without a certificate.
+"""
+
+from __future__ import annotations
+
+from hmac import compare_digest
+from typing import Final
+
+from tidegate_runtime.http.pages import Answer
+from tidegate_runtime.http.values import HttpRequest
+
+OPEN_PAGES: Final = frozenset({"/livez", "/healthz", "/readyz"})
+"""For load balancers, which carry no secrets."""
+
+
+def refusal_of(request: HttpRequest, token: str, *, has_certificate: bool) -> Answer | None:
+    """Return the refusal of a request; None to answer it.
+
+    Args:
+      token: admin.token; "" for none.
+    """
+    path = request.target.partition("?")[0]
+    if not token or has_certificate or path in OPEN_PAGES:
+        return None
+    given = request.header("authorization") or ""
+    if compare_digest(given.encode(), f"Bearer {token}".encode()):
+        return None
+    text = "this page needs the header Authorization: Bearer TOKEN; see admin.token\n"
+    return Answer(401, text, headers=(("WWW-Authenticate", "Bearer"),))

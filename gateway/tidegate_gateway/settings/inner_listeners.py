@@ -1,0 +1,59 @@
+"""The listeners that are not for clients of Kafka: those of other gateways, and of operators.
+
+Their ssl.* settings are found as those of a client's listener of the same name, such as
+listener.name.peer.ssl.keystore.location.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tidegate_coordination.forwarding.leaders import PEER_LISTENER
+from tidegate_runtime.addresses import host_port
+from tidegate_runtime.settings_texts import SettingsError
+
+from .broker_settings import BrokerSettings
+from .listener_settings import SSL, is_this_machine, listen_addresses
+
+ADMIN_LISTENER: Final = "ADMIN"
+PEER_PROTOCOL: Final = "peer.security.protocol"
+_PROTOCOLS: Final = {PEER_LISTENER: PEER_PROTOCOL, ADMIN_LISTENER: "admin.security.protocol"}
+
+
+def inner_tls_listeners(settings: BrokerSettings) -> tuple[str, ...]:
+    """Return the names of those that speak TLS.  A gateway without peer.listener asks others by it.
+
+    Raises:
+      SettingsError: a listener of clients has the same name.
+    """
+    found = tuple(
+        name for name, setting in _PROTOCOLS.items() if settings.text(setting).upper() == SSL
+    )
+    for each in listen_addresses(settings):
+        if each.name.upper() in found:
+            raise SettingsError(
+                f"listener {each.name} has the name of the gateway's own, which has settings"
+                f" listener.name.{each.name.lower()}.ssl.*, too: give it another name"
+            )
+    return found
+
+
+def refuse_token_in_clear(settings: BrokerSettings) -> None:
+    """Check that secrets do not leave this machine without TLS.
+
+    Raises:
+      SettingsError: one does, and allow.plaintext.listeners does not allow it.
+    """
+    if settings.bool("allow.plaintext.listeners"):
+        return
+    for name, setting in _PROTOCOLS.items():
+        listener, token = f"{name.lower()}.listener", f"{name.lower()}.token"
+        address = settings.text(listener)
+        if not address or not settings.text(token) or settings.text(setting).upper() == SSL:
+            continue
+        if not is_this_machine(host_port(listener, address)[0]):
+            raise SettingsError(
+                f"{listener} is not only on this machine, and {token} would travel without TLS: set"
+                f" {setting}=SSL (docs/operations/tls.md), or allow.plaintext.listeners=true if its"
+                " network is private"
+            )
