@@ -91,6 +91,8 @@ TARGETS: Final = {
     "snapshots": Known(
         "object_targets", "SnapshotsTarget", ("tidegate_coordination.log.snapshots",)
     ),
+    "logins": Known("login_targets", "LoginsTarget", ("tidegate_gateway.security.sasl",)),
+    "tokens": Known("login_targets", "TokensTarget", ("tidegate_gateway.security.oauth",)),
     "groups": Known("group_target", "GroupsTarget", ("tidegate_coordination.groups",)),
     CONNECTION: Known(
         "connection_target",

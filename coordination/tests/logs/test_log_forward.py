@@ -10,6 +10,7 @@ from tidegate_coordination.log.metadata_log import LogMisconfigured, LogUnavaila
 from tidegate_coordination.log_contract.faulty import FaultyLog, LogFaults
 from tidegate_coordination.logs import forward
 from tidegate_coordination.logs.forward import ForwardLog
+from tidegate_coordination.logs.http import opening
 from tidegate_coordination.logs.memory import MemoryLog
 
 
@@ -33,7 +34,7 @@ async def test_a_gateway_without_the_log_does_not_hide_one_that_is_back() -> Non
 
 
 @pytest.mark.parametrize(
-    ("url", "opened"),
+    ("url", "expected"),
     [
         ("forward:a:1,b:2", ["http://a:1/?", "http://b:2/?"]),
         ("forward:a:1?token-file=t", ["http://a:1/?token-file=t"]),
@@ -43,7 +44,7 @@ async def test_a_gateway_without_the_log_does_not_hide_one_that_is_back() -> Non
     ],
 )
 async def test_gateways_are_asked_over_tls_where_the_url_says_so(
-    url: str, opened: list[str], monkeypatch: pytest.MonkeyPatch
+    url: str, expected: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
 
@@ -51,10 +52,10 @@ async def test_gateways_are_asked_over_tls_where_the_url_says_so(
         asked.append(each)
         raise LogUnavailable("away")
 
-    monkeypatch.setattr(forward.http, "open_log", open_http)
+    monkeypatch.setattr(opening, "open_log", open_http)
     with pytest.raises(LogUnavailable):
         await forward.open_log(url)
-    assert asked == opened
+    assert asked == expected
 
 
 async def test_another_word_than_on_is_refused() -> None:

@@ -192,7 +192,9 @@ def test_a_critical_header_is_not_ignored() -> None:
         check(signed(header, provider.claims(), key), provider)
 
 
-@pytest.mark.parametrize("claims", [b"[1]", b"{", b"\xff", b'{"exp": NaN}', b"[" * 50_000])
+@pytest.mark.parametrize(
+    "claims", [b"[1]", b"{", b"\xff", b'{"\xff": 1}', b'{"exp": NaN}', b"[" * 50_000]
+)
 def test_claims_that_cannot_be_read(claims: bytes) -> None:
     provider = Provider()
     with pytest.raises(BadToken, match="no JSON object"):
@@ -208,7 +210,9 @@ def test_headers_with_certificates_and_unknown_names_are_taken() -> None:
 # -- key sets --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("text", [b"", b"[]", b"{}", b'{"keys": {}}', b'{"keys": [5]}', b"\xff"])
+@pytest.mark.parametrize(
+    "text", [b"", b"[]", b"{}", b'{"keys": {}}', b'{"keys": [5]}', b"\xff", b'{"keys":[{"\x97"']
+)
 def test_what_is_no_key_set(text: bytes) -> None:
     with pytest.raises(BadKeySet, match='no JSON object with "keys"'):
         read_key_set(text)

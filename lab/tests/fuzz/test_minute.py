@@ -29,6 +29,8 @@ EXECUTIONS = {
     "entries": (60_000, 18),
     "fold": (8_000, 600),
     "snapshots": (40_000, 18),
+    "logins": (15_000, 90),
+    "tokens": (15_000, 30),
     "groups": (5_000, 215),
     "connection": (4_000, 1650),
     "transactions": (1_200, 1000),

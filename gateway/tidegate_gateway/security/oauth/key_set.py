@@ -71,7 +71,7 @@ def read_key_set(text: bytes) -> KeySet:
     """
     try:
         rows = msgspec.json.decode(text, type=_Text).keys[:MAX_KEYS]
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise BadKeySet('it is no JSON object with "keys"') from None
     keys = [key for each in rows if (key := _read_key(each)) is not None]
     if not keys:

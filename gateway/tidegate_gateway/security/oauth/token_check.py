@@ -110,7 +110,7 @@ def _verified(text: str, keys: Keys) -> bytes:
 def _claims(payload: bytes) -> Mapping[str, Any]:
     try:
         return msgspec.json.decode(payload, type=dict[str, Any])
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise BadToken("its claims are no JSON object") from None
 
 
