@@ -34,6 +34,7 @@ from tidegate_runtime.listening import ConnectionSlots, Listener, accept_forever
 from .admin.admin_access import refusal_of
 from .admin.admin_pages import AdminPages
 from .gateway import Gateway
+from .network.strangers import of_all
 from .network.transport import SocketTransport
 from .opening import Parts, max_open_files, opened, serve_peers
 from .part_settings import connection_overrides, max_connections
@@ -207,8 +208,10 @@ class Process:
             nursery.cancel_scope.cancel()
 
     def _connection_slots(self, gateway: Gateway) -> ConnectionSlots:
+        most = max_connections(self._settings, self._most_connections(gateway))
+        gateway.strangers.maximum = of_all(most)
         return ConnectionSlots(
-            max_connections(self._settings, self._most_connections(gateway)),
+            most,
             self._settings.int("max.connections.per.ip"),
             connection_overrides(self._settings),
         )

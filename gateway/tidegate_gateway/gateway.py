@@ -49,6 +49,7 @@ from .network.large_requests import LargeRequests
 from .network.proxied import source_of
 from .network.receiver import PATIENCE_STEP_SECONDS, QUIET_SECONDS
 from .network.reply_memory import reply_memory
+from .network.strangers import Strangers, of_all
 from .network.transport import Transport
 from .part_settings import (
     connection_limits,
@@ -127,6 +128,7 @@ class Gateway:
         self.counters = GatewayCounters()
         self.counters.topics = coordinator.state.topics.by_name
         self.connections: set[Connection] = set()
+        self.strangers = Strangers(of_all(settings.int("max.connections")))
         self.upkeep = Upkeep()
         self.large_requests = LargeRequests()
         self.is_stopping = False
@@ -471,7 +473,7 @@ class Gateway:
 
     async def serve(self, transport: Transport, listener: str) -> None:
         """Serve one connection until it closes."""
-        source, principal = transport.peer, ANONYMOUS
+        source = transport.peer
         if listener in self._proxied:
             named = await source_of(transport)
             if named is None:
@@ -481,6 +483,20 @@ class Gateway:
         if await self.connection_rates.holds(source[0]):
             transport.close()
             return
+        is_known = self.strangers.add(transport)
+        try:
+            await self._serve(transport, listener, source, is_known)
+        finally:
+            is_known()
+
+    async def _serve(
+        self,
+        transport: Transport,
+        listener: str,
+        source: tuple[str, int],
+        is_known: Callable[[], None],
+    ) -> None:
+        principal = ANONYMOUS
         if listener in self.tls:
             secured = await self.tls.secure(transport, source, listener)
             if secured is None:
@@ -489,7 +505,7 @@ class Gateway:
             transport, principal = secured
         origin = self.zones.origin_of(listener, source[0])
         peer = Peer(*source, listener, origin=origin, principal=principal)
-        handler, limits, ready_seconds = self.gates.of(listener)
+        handler, limits, ready_seconds = self.gates.of(listener, is_known)
         connection = Connection(
             transport,
             peer,

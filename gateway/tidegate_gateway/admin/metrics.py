@@ -56,6 +56,16 @@ def gateway_metrics(gateway: Gateway) -> Iterator[Metric]:
     yield from _requests(gateway.counters)
     yield _connections(gateway.identity, gateway.connections)
     yield from _authentications(gateway.gates)
+    yield gauge(
+        "tidegate_strangers",
+        "Connections whose clients are not authenticated yet",
+        len(gateway.strangers),
+    )
+    yield counter(
+        "tidegate_strangers_closed",
+        "Connections that were closed unauthenticated, since others came",
+        gateway.strangers.closed,
+    )
     yield _upkeep(gateway)
     yield from _writer(gateway)
     yield from _reader(gateway)

@@ -35,6 +35,7 @@ class SaslGate:
     Args:
       dispatcher: handles what is let through.
       limits: those of an authenticated connection.
+      on_known: called when the client has authenticated, also again.
     """
 
     def __init__(
@@ -44,12 +45,14 @@ class SaslGate:
         limits: ConnectionLimits,
         tally: Authentications,
         count: Callable[[int], None],
+        on_known: Callable[[], None],
     ) -> None:
         self._offer = offer
         self._dispatcher = dispatcher
         self._limits = limits
         self._tally = tally
         self._count = count
+        self._on_known = on_known
         self._exchange = Exchange(offer.mechanisms)
 
     def handle_nowait(self, connection: Connection, frame: memoryview, arena: Arena) -> bool:
@@ -111,6 +114,7 @@ class SaslGate:
     def _let_through(self, connection: Connection) -> None:
         exchange = self._exchange
         assert exchange.principal is not None
+        self._on_known()
         connection.peer.principal = exchange.principal
         self._tally.note_success(connection.peer, exchange.mechanism)
         connection.peer.session_ends_at = exchange.ends_at

@@ -61,12 +61,16 @@ class SaslGates:
         """The names of the SASL listeners."""
         return self._offers.keys()
 
-    def of(self, listener: str) -> Entrance:
-        """Return the entrance of a new connection."""
+    def of(self, listener: str, on_known: Callable[[], None] = lambda: None) -> Entrance:
+        """Return the entrance of a new connection.
+
+        on_known: called when its client is known; here and now where no login is needed.
+        """
         offer = self._offers.get(listener)
         if offer is None:
+            on_known()
             return Entrance(self._dispatcher, self._limits)
-        gate = SaslGate(offer, self._dispatcher, self._limits, self.tally, self._count)
+        gate = SaslGate(offer, self._dispatcher, self._limits, self.tally, self._count, on_known)
         size = offer.max_token_bytes
         strange = replace(
             self._limits, max_frame_bytes=size, max_control_frame_bytes=size, is_strange=True
