@@ -54,14 +54,21 @@ def addresses_of(url: str) -> list[str]:
 
 def _urls(url: str, addresses: Sequence[str]) -> list[str]:
     """Return the URL of each gateway's log."""
-    parameters = parse_qsl(url.partition("?")[2], keep_blank_values=True)
-    wanted = dict(parameters).get("tls", "")
-    if wanted not in ("", "on"):
+    parameters = _parameters(url)
+    if any(name == "tls" and value != "on" for name, value in parameters):
         raise LogMisconfigured("write tls=on, or leave it out")
-    is_secured = wanted or any(name in TLS_PARAMETERS for name, _ in parameters)
     query = urlencode([each for each in parameters if each[0] != "tls"])
-    scheme = "https" if is_secured else "http"
+    scheme = "https" if is_secured(url) else "http"
     return [f"{scheme}://{address}/?{query}" for address in addresses]
+
+
+def is_secured(url: str) -> bool:
+    """Return whether gateways are asked over TLS."""
+    return any(name in ("tls", *TLS_PARAMETERS) for name, _ in _parameters(url))
+
+
+def _parameters(url: str) -> list[tuple[str, str]]:
+    return parse_qsl(url.partition("?")[2], keep_blank_values=True)
 
 
 async def _learned(openings: Sequence[Open]) -> LogCapabilities:

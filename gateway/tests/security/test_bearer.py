@@ -59,6 +59,19 @@ def test_after_a_bad_token_only_one_answer_ends_the_exchange_so() -> None:
         one.step(b"\x01")
 
 
+def test_a_third_bad_token_ends_the_exchange() -> None:
+    one = begin()
+    assert [one.step(first_message("bad")) for _ in range(2)] == [REFUSAL] * 2
+    with pytest.raises(Refused, match="invalid_token"):
+        one.step(first_message("bad"))
+
+
+def test_a_long_authorization_id_is_cut_short() -> None:
+    with pytest.raises(Refused) as refused:
+        begin().step(first_message("good-alice", "b" * 400_000))
+    assert len(str(refused.value)) < 500
+
+
 def test_an_authorization_id_is_the_user_or_nothing() -> None:
     one = begin()
     one.step(first_message("good-alice", "alice"))

@@ -59,8 +59,23 @@ def test_an_unknown_key_is_looked_for_once_a_minute() -> None:
 
 def test_strangers_cannot_have_the_provider_asked_at_will() -> None:
     plan = KeyRefresh(TIMES)
-    assert sum(plan.misses(f"made-up-{number}", 1.0) for number in range(1000)) == 16
-    assert sum(plan.misses(f"made-up-{number}", 61.0) for number in range(1000)) == 16
+    plan.succeeded(10.0)
+    assert plan.misses("made-up", 11.0)
+    assert plan.due_at == 14.0  # not at once
+    assert all(plan.misses(f"made-up-{number}", 11.0) for number in range(2000))
+    assert plan.due_at == 14.0
+    plan.failed(14.0)
+    assert plan.misses("another", 14.05)
+    assert plan.due_at == 14.1
+
+
+def test_a_key_is_not_kept_out_by_made_up_ones() -> None:
+    plan = KeyRefresh(TIMES)
+    for now in range(10, 100, 4):
+        plan.succeeded(float(now))
+        assert all(plan.misses(f"{now}-{number}", now + 1.0) for number in range(100))
+        assert plan.misses(f"new at {now}", now + 1.0)
+        assert plan.due_at == now + 4.0
 
 
 # -- sources ---------------------------------------------------------------------------------------
@@ -106,11 +121,44 @@ async def test_keys_stay_while_the_provider_does_not_answer(autojump_clock: Mock
         await trio.sleep(3700)
         assert source.find("one", "ES256") is not None
         assert source.failed_reads > 10
-        assert source.read_at == 0
-        provider.error = None
+        provider.error, provider.keys = None, [key_of("ES256", "new")]
         await trio.sleep(11)
-        assert source.read_at is not None
-        assert source.read_at > 3700
+        assert source.find("new", "ES256") is not None
+
+
+async def test_a_token_of_no_named_key_waits_for_the_first_read(
+    autojump_clock: MockClock,
+) -> None:
+    provider = Provider()
+    provider.seconds = 2.0
+    source = KeySources(provider.read).of(PLACE, TIMES)
+    assert source.misses(None)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(source.run)
+        await source.wait_for(None)
+        assert trio.current_time() == 2.0
+        assert source.find(None, "ES256") is not None
+        assert not source.misses(None)
+        nursery.cancel_scope.cancel()
+
+
+async def test_an_unforeseen_error_leaves_no_login_waiting(autojump_clock: MockClock) -> None:
+    async def read(place: KeyPlace) -> bytes:
+        await trio.sleep(1.0)
+        raise ZeroDivisionError
+
+    source = KeySources(read).of(PLACE, TIMES)
+    waited: list[float] = []
+
+    async def wait() -> None:
+        await source.wait_for("one")
+        waited.append(trio.current_time())
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(wait)
+        with pytest.raises(ZeroDivisionError):
+            await source.run()
+    assert waited == [1.0]
 
 
 async def test_a_provider_that_hangs_is_asked_again(autojump_clock: MockClock) -> None:
@@ -196,3 +244,5 @@ async def test_keys_come_from_a_file(tmp_path: Path) -> None:
     place.unlink()
     with pytest.raises(KeysUnavailable, match=r"the keys\.json cannot be read: No such file"):
         await read_keys(KeyPlace(url))
+    with pytest.raises(KeysUnavailable, match="null byte"):
+        await read_keys(KeyPlace("file:///keys%00.json"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import ssl
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -177,6 +178,34 @@ def test_a_missing_store_is_named(tmp_path: Path) -> None:
         open_tls_listeners(BrokerSettings(PEER_TLS), [], lambda: NOW, Inline())
 
 
+def test_certificates_of_kafkas_clients_open_no_pages(tmp_path: Path) -> None:
+    found = opened(tmp_path, admin_security_protocol="SSL", ssl_client_auth="required")
+    assert [each.settings.client_auth for each in found] == [ssl.CERT_NONE] * 2
+    own = {"listener_name_admin_ssl_client_auth": "requested"}
+    found = opened(tmp_path, admin_security_protocol="SSL", **own)
+    assert [each.settings.client_auth for each in found] == [ssl.CERT_NONE, ssl.CERT_OPTIONAL]
+    with pytest.raises(SettingsError, match=r"listener ADMIN: ssl\.client\.auth needs a trust"):
+        opened(tmp_path, admin_security_protocol="SSL", ssl_truststore_location="", **own)
+
+
+@pytest.mark.parametrize(
+    ("suites", "is_good"),
+    [
+        ("TLS_AES_128_GCM_SHA256", False),
+        ("TLS_AES_128_GCM_SHA256,TLS_AES_256_GCM_SHA384", True),
+        ("TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", True),
+    ],
+)
+async def test_gateways_share_a_cipher_suite(tmp_path: Path, suites: str, is_good: bool) -> None:
+    if not is_good:
+        with pytest.raises(SettingsError, match="without TLS_AES_256_GCM_SHA384"):
+            opened(tmp_path, ssl_cipher_suites=suites)
+        return
+    peer = peer_of(opened(tmp_path, ssl_cipher_suites=suites))
+    async with serving(peer) as port:
+        assert await said_to(peer, port) == b"stranger"
+
+
 # -- settings --------------------------------------------------------------------------------------
 
 
@@ -188,12 +217,21 @@ def test_a_listener_of_clients_cannot_have_their_names() -> None:
 
 
 CLEAR: list[tuple[dict[str, str], str]] = [
-    ({"peer.listener": "0.0.0.0:1", "peer.token": "x"}, "peer.listener is not only on"),
+    (
+        {"peer.listener": "0.0.0.0:1", "peer.token": "x"},
+        "peer.token would leave this machine",
+    ),
     ({"peer.listener": "gw:1", "peer.token": "x"}, "set peer.security.protocol=SSL"),
     ({"admin.listener": ":1", "admin.token": "x"}, "set admin.security.protocol=SSL"),
     ({"peer.listener": "127.0.0.1:1", "peer.token": "x"}, ""),
     ({"peer.listener": "0.0.0.0:1"}, ""),
-    ({"peer.token": "x"}, ""),
+    ({"peer.token": "x"}, "peer.token would leave this machine"),
+    ({"admin.token": "x"}, ""),
+    ({"metadata.log": "forward:gw:1,127.0.0.1:2?token-file=t"}, "would send its token without"),
+    ({"metadata.log": "forward:gw:1?token-file=t&ca-file=c"}, ""),
+    ({"metadata.log": "forward:gw:1?token-file=t&tls=on"}, ""),
+    ({"metadata.log": "forward:127.0.0.1:1,[::1]:2?token-file=t"}, ""),
+    ({"metadata.log": "forward:gw:1"}, ""),
     ({"peer.listener": "gw:1", "peer.token": "x", **PEER_TLS}, ""),
     ({"peer.listener": "gw:1", "peer.token": "x", "allow.plaintext.listeners": "true"}, ""),
 ]
@@ -227,6 +265,10 @@ def test_pages_need_the_token_or_a_certificate_but_for_those_of_health() -> None
     assert refused("/nothing")
     assert refused("/metrics", [("authorization", "Bearer wrong")])
     assert refused("/metrics", [("authorization", "secret")])
+    assert refused("/metrics", [("authorization", "Basic secret")])
+    assert not refused("/metrics", [("authorization", "bearer  secret")])
+    accented = "secr\u00e9t".encode().decode("latin-1")
+    assert not refused("/metrics", [("authorization", f"Bearer {accented}")], "secr\u00e9t")
     assert refused("/metrics", [("authorization", "Bearer secr\u00e9t")])
     assert not refused("/metrics", [("authorization", "Bearer secret")])
     assert not refused("/metrics", has_certificate=True)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 from socket import create_connection
 from threading import Thread
 
@@ -21,7 +22,7 @@ from tests.zones.test_zones import finder
 from tidegate_gateway.admin.admin_pages import zones_of
 from tidegate_gateway.admin.metrics import render_metrics
 from tidegate_gateway.cli.command import app
-from tidegate_gateway.cli.zones import NOT_TOLD, run_zones, text_of
+from tidegate_gateway.cli.zones import NOT_TOLD, Access, run_zones, text_of
 from tidegate_gateway.network.call import Peer
 from tidegate_gateway.network.client_zone import NOWHERE, ClientZone, Source
 from tidegate_gateway.zones import zone_traffic
@@ -207,11 +208,41 @@ def test_a_gateway_is_asked_without_a_proxy_of_the_web(
     with HTTPServer(("127.0.0.1", 0), Answer) as server:
         thread = Thread(target=server.handle_request)
         thread.start()
-        run_zones([f"127.0.0.1:{server.server_port}"], as_json=False)
+        run_zones([f"127.0.0.1:{server.server_port}"], Access(), as_json=False)
         with suppress(OSError):
             create_connection(("127.0.0.1", server.server_port)).close()
         thread.join()
     assert "answers 404" in capsys.readouterr().err
+
+
+def test_a_gateway_that_asks_for_a_token_is_given_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given: list[str | None] = []
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            given.append(self.headers["Authorization"])
+            self.send_error(401)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    token = tmp_path / "token"
+    token.write_text("secret\n")
+    with HTTPServer(("127.0.0.1", 0), Answer) as server:
+        admin = f"127.0.0.1:{server.server_port}"
+        for access in (Access(), Access(token)):
+            thread = Thread(target=server.handle_request)
+            thread.start()
+            assert run_zones([admin], access, as_json=False) == NOT_TOLD
+            thread.join()
+    assert given == [None, "Bearer secret"]
+    assert "asks for its admin.token: give --token-file FILE" in capsys.readouterr().err
+    assert run_zones([admin], Access(tmp_path / "none"), as_json=False) == NOT_TOLD
+    assert "--token-file: " in capsys.readouterr().err
+    assert run_zones([admin], Access(ca_file=tmp_path / "none"), as_json=False) == NOT_TOLD
+    assert "--ca-file: " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -224,7 +255,7 @@ def test_a_gateway_is_asked_without_a_proxy_of_the_web(
 def test_the_zone_report_says_that_no_gateway_answers(
     admin: str, sentence: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run_zones([admin], as_json=False) == NOT_TOLD
+    assert run_zones([admin], Access(), as_json=False) == NOT_TOLD
     assert capsys.readouterr().err.startswith(sentence)
 
 

@@ -26,8 +26,10 @@ def refusal_of(request: HttpRequest, token: str, *, has_certificate: bool) -> An
     path = request.target.partition("?")[0]
     if not token or has_certificate or path in OPEN_PAGES:
         return None
-    given = request.header("authorization") or ""
-    if compare_digest(given.encode(), f"Bearer {token}".encode()):
+    scheme, _, given = (request.header("authorization") or "").partition(" ")
+    # Headers come as Latin-1, whatever their bytes mean.
+    is_token = compare_digest(given.strip().encode("latin-1", "replace"), token.encode())
+    if is_token and scheme.lower() == "bearer":
         return None
     text = "this page needs the header Authorization: Bearer TOKEN; see admin.token\n"
     return Answer(401, text, headers=(("WWW-Authenticate", "Bearer"),))

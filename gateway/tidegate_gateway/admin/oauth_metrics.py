@@ -23,8 +23,9 @@ def oauth_metrics(sources: KeySources) -> Iterator[Metric]:
         "Reads of an identity provider's keys that failed",
         labels=_LABELS,
     )
-    for each in sources:
-        keys.add_metric([each.place.url], len(each))
-        failed.add_metric([each.place.url], each.failed_reads)
+    for url in dict.fromkeys(each.place.url for each in sources):
+        of_url = [each for each in sources if each.place.url == url]
+        keys.add_metric([url], min(map(len, of_url)))
+        failed.add_metric([url], sum(each.failed_reads for each in of_url))
     yield keys
     yield failed

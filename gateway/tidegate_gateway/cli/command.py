@@ -195,12 +195,22 @@ def zones(
             show_default="127.0.0.1:9644",
         ),
     ] = None,
+    token_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Holds admin.token.")
+    ] = None,
+    ca_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="The pages come over TLS; certificates to trust, in PEM."
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Show which clients cross zones at some gateways, and how to avoid it."""
-    from .zones import run_zones
+    from .zones import Access, run_zones
 
-    raise typer.Exit(run_zones(admin or ["127.0.0.1:9644"], as_json=json))
+    access = Access(token_file, ca_file)
+    raise typer.Exit(run_zones(admin or ["127.0.0.1:9644"], access, as_json=json))
 
 
 @app.command("version")

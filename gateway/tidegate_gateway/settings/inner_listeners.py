@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from tidegate_coordination.forwarding.leaders import PEER_LISTENER
+from tidegate_coordination.forwarding.leaders import PEER_LISTENER as PEER
+from tidegate_coordination.logs import forward
 from tidegate_runtime.addresses import host_port
 from tidegate_runtime.settings_texts import SettingsError
 
@@ -17,7 +18,8 @@ from .listener_settings import SSL, is_this_machine, listen_addresses
 
 ADMIN_LISTENER: Final = "ADMIN"
 PEER_PROTOCOL: Final = "peer.security.protocol"
-_PROTOCOLS: Final = {PEER_LISTENER: PEER_PROTOCOL, ADMIN_LISTENER: "admin.security.protocol"}
+_ALLOWED: Final = "set allow.plaintext.listeners=true if its network is private"
+_PROTOCOLS: Final = {PEER: PEER_PROTOCOL, ADMIN_LISTENER: "admin.security.protocol"}
 
 
 def inner_tls_listeners(settings: BrokerSettings) -> tuple[str, ...]:
@@ -49,11 +51,20 @@ def refuse_token_in_clear(settings: BrokerSettings) -> None:
     for name, setting in _PROTOCOLS.items():
         listener, token = f"{name.lower()}.listener", f"{name.lower()}.token"
         address = settings.text(listener)
-        if not address or not settings.text(token) or settings.text(setting).upper() == SSL:
+        if not settings.text(token) or settings.text(setting).upper() == SSL:
             continue
-        if not is_this_machine(host_port(listener, address)[0]):
+        # Without a peer.listener of its own, a gateway sends the token to those of others.
+        is_near = is_this_machine(host_port(listener, address)[0]) if address else name != PEER
+        if not is_near:
             raise SettingsError(
-                f"{listener} is not only on this machine, and {token} would travel without TLS: set"
-                f" {setting}=SSL (docs/operations/tls.md), or allow.plaintext.listeners=true if its"
-                " network is private"
+                f"{token} would leave this machine without TLS: set {setting}=SSL"
+                f" (docs/operations/tls.md), or {_ALLOWED}"
+            )
+    log = settings.text("metadata.log")
+    if log.startswith("forward:") and "token-file=" in log and not forward.is_secured(log):
+        hosts = [each.rpartition(":")[0].strip("[]") for each in forward.addresses_of(log)]
+        if not all(map(is_this_machine, hosts)):
+            raise SettingsError(
+                "metadata.log=forward: would send its token without TLS: add &ca-file=FILE or"
+                f" &tls=on (docs/operations/tls.md), or {_ALLOWED}"
             )

@@ -30,6 +30,8 @@ _CLIENT_AUTH: Final = {
     "requested": ssl.CERT_OPTIONAL,
     "required": ssl.CERT_REQUIRED,
 }
+# OpenSSL's first choice; where it connects, Python cannot leave suites of TLS 1.3 out.
+_EVERYONES: Final = "TLS_AES_256_GCM_SHA384"
 _BUILDER: Final = "principal.builder.class"
 _CLASSES: Final = {
     "ssl.engine.factory.class": "name stores in ssl.keystore.location and ssl.truststore.location",
@@ -101,7 +103,19 @@ def inner_tls_settings(settings: BrokerSettings, name: str) -> TlsSettings:
     Raises:
       SettingsError: one is wrong, missing or not supported.
     """
-    return _read(settings, name, has_sasl=False)
+    found = _read(settings, name, has_sasl=False, is_inner=True)
+    if found.client_auth is not ssl.CERT_NONE and found.truststore is None:
+        raise SettingsError(
+            f"listener {name}: ssl.client.auth needs a truststore of its own or ssl.truststore.*,"
+            " since the system's authorities sign for anyone"
+        )
+    suites = found.suites
+    if suites is not None and suites.tls13 and _EVERYONES not in suites.tls13:
+        raise SettingsError(
+            f"listener {name}: ssl.cipher.suites has suites of TLS 1.3 without {_EVERYONES}, which"
+            " gateways negotiate with each other: add it"
+        )
+    return found
 
 
 def server_only(keystore: StoreSettings) -> TlsSettings:
@@ -110,7 +124,7 @@ def server_only(keystore: StoreSettings) -> TlsSettings:
     """
     return TlsSettings(
         keystore=keystore,
-        key_password=None,
+        key_password=keystore.password,
         truststore=None,
         client_auth=ssl.CERT_NONE,
         versions=(min(_VERSIONS.values()), max(_VERSIONS.values())),
@@ -123,15 +137,20 @@ def server_only(keystore: StoreSettings) -> TlsSettings:
     )
 
 
-def _read(settings: BrokerSettings, listener: str, *, has_sasl: bool) -> TlsSettings:
+def _read(
+    settings: BrokerSettings, listener: str, *, has_sasl: bool, is_inner: bool = False
+) -> TlsSettings:
     try:
-        return _Reading(settings, listener, has_sasl=has_sasl).tls_settings()
+        return _Reading(settings, listener, has_sasl=has_sasl, is_inner=is_inner).tls_settings()
     except SettingsError as error:
         raise SettingsError(f"listener {listener}: {error}") from None
 
 
 class _Reading:
-    def __init__(self, settings: BrokerSettings, listener: str, *, has_sasl: bool) -> None:
+    def __init__(
+        self, settings: BrokerSettings, listener: str, *, has_sasl: bool, is_inner: bool
+    ) -> None:
+        self._is_inner = is_inner
         self._settings = settings
         self._listener = listener
         self._has_sasl = has_sasl
@@ -194,11 +213,14 @@ class _Reading:
     def _client_auth(self) -> tuple[ssl.VerifyMode, bool]:
         """Return whether a client must show a certificate, and whether the setting is ignored.
 
-        On a listener with SASL, Kafka heeds only the listener's own ssl.client.auth (KIP-684).
+        On a listener with SASL, Kafka heeds only the listener's own ssl.client.auth (KIP-684).  So
+        do the inner listeners: else a client of Kafka would be an operator by its certificate.
         """
         name = "ssl.client.auth"
         wanted = _CLIENT_AUTH[self._text(name) or "none"]
         is_own = listener_config(self._listener, name) in self._settings.static
+        if self._is_inner:
+            return wanted if is_own else ssl.CERT_NONE, False
         if self._has_sasl and not is_own:
             return ssl.CERT_NONE, wanted is not ssl.CERT_NONE
         return wanted, False

@@ -56,6 +56,8 @@ def parse_url(url: str) -> HttpPlace:
     if "token-file" in parameters:
         token = _token(Path(parameters["token-file"]))
     files = [parameters.get(each) for each in TLS_PARAMETERS]
+    if scheme == "http" and any(files):
+        raise LogMisconfigured(f"{' and '.join(TLS_PARAMETERS)} are for https://")
     tls = _tls(*files) if scheme == "https" else None
     return HttpPlace(host, port, prefix, _checked(token), tls)
 

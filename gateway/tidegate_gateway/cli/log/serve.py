@@ -97,9 +97,11 @@ def _opened_tls(options: LogServeOptions) -> TlsListener | None:
     Raises:
       SettingsError: it cannot be used.
     """
-    if options.keystore is None:
-        return None
     file = options.keystore_password_file
+    if options.keystore is None:
+        if file is not None:
+            raise SettingsError("--keystore-password-file needs --keystore FILE")
+        return None
     try:
         password = file.read_text().strip() if file is not None else None
         return TlsListener("LOG", server_only(StoreSettings(options.keystore, password=password)))

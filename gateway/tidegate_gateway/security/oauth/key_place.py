@@ -74,5 +74,6 @@ async def _read_file(path: str) -> bytes:
     try:
         async with await trio.open_file(path, "rb") as file:
             return await file.read(MAX_BYTES)
-    except OSError as error:
-        raise KeysUnavailable(f"{path} cannot be read: {error.strerror}") from error
+    except (OSError, ValueError) as error:  # the latter of a name with a zero byte
+        why = error.strerror if isinstance(error, OSError) else error
+        raise KeysUnavailable(f"{path} cannot be read: {why}") from error

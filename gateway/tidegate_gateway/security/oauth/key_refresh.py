@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from math import inf
 from typing import Final
 
-MAX_MISSING: Final = 16
+MAX_MISSING: Final = 1000
 MISSING_SECONDS: Final = 60.0
+LEAST_SECONDS: Final = 4.0
+"""Between a read and the next one for an unknown key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +28,8 @@ class KeyRefresh:
     """due_at: when to read next, on the caller's clock.
 
     A key that a token names and that is not known may be new.  It is looked for once in
-    MISSING_SECONDS, so that strangers' tokens cannot have the provider asked at will: of different
-    keys at most MAX_MISSING.
+    MISSING_SECONDS, and the read for all such keys comes LEAST_SECONDS after the last one, so that
+    strangers' tokens cannot have the provider asked at will.
     """
 
     def __init__(self, times: RefreshTimes) -> None:
@@ -35,23 +37,27 @@ class KeyRefresh:
         self._times = times
         self._pause = times.first_pause_seconds
         self._missing: OrderedDict[str, float] = OrderedDict()
+        self._read_at = -inf
 
     def succeeded(self, now: float) -> None:
         """Plan the next regular read."""
+        self._read_at = now
         self._pause = self._times.first_pause_seconds
         self.due_at = now + self._times.refresh_seconds
 
     def failed(self, now: float) -> None:
         """Plan another try."""
+        self._read_at = now
         self.due_at = now + self._pause
         self._pause = min(self._pause * 2, self._times.most_pause_seconds)
 
     def misses(self, key_id: str, now: float) -> bool:
-        """Note that a key is not known; return whether it is to be looked for at once."""
-        while self._missing and next(iter(self._missing.values())) <= now - MISSING_SECONDS:
-            self._missing.popitem(last=False)
-        if key_id in self._missing or len(self._missing) == MAX_MISSING:
+        """Note that a key is not known; return whether the next read looks for it, and soon."""
+        if self._missing.get(key_id, -inf) > now - MISSING_SECONDS:
             return False
         self._missing[key_id] = now
-        self.due_at = min(self.due_at, now)
+        self._missing.move_to_end(key_id)
+        if len(self._missing) > MAX_MISSING:
+            self._missing.popitem(last=False)
+        self.due_at = min(self.due_at, max(now, self._read_at + LEAST_SECONDS))
         return True

@@ -23,6 +23,7 @@ ALGORITHMS: Final = (
 MAX_KEYS: Final = 1000
 _LEAST_RSA_BITS: Final = 2048
 _TYPES: Final[Mapping[str, type[Key]]] = {"RSA": RSAKey, "EC": ECKey, "OKP": OKPKey}
+_CURVES: Final = {"EC": {"P-256", "P-384", "P-521"}, "OKP": {"Ed25519"}}
 _TYPE_OF: Final = {"RS": "RSA", "PS": "RSA", "ES": "EC", "Ed": "OKP"}
 
 
@@ -54,6 +55,9 @@ class KeySet:
     def __len__(self) -> int:
         return len(self._keys)
 
+    def __contains__(self, key_id: str) -> bool:
+        return any(each.kid == key_id for each in self._keys)
+
     def find(self, key_id: str | None, algorithm: str) -> Key | None:
         """See Keys.  If a token names no key, the first one that fits signed it, as in Kafka."""
         for key in self._keys:
@@ -82,6 +86,8 @@ def read_key_set(text: bytes) -> KeySet:
 def _read_key(row: dict[str, Any]) -> Key | None:
     kind = _TYPES.get(str(row.get("kty")))
     if kind is None or row.get("use", "sig") != "sig":
+        return None
+    if kind is not RSAKey and row.get("crv") not in _CURVES[kind.key_type]:
         return None
     try:
         with catch_warnings(action="ignore", category=SecurityWarning):  # of weak keys: see below

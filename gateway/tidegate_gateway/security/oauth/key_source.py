@@ -26,13 +26,13 @@ READ_SECONDS: Final = 5.0
 class KeySource:
     """The keys of one provider: none before the first read.  A failed read leaves those of before.
 
-    failed_reads, read_at: for metrics; read_at on Trio's clock, None before the first success.
+    failed_reads: for metrics.
     """
 
     def __init__(self, place: KeyPlace, times: RefreshTimes, read: ReadKeys) -> None:
         self.place = place
         self.failed_reads = 0
-        self.read_at: float | None = None
+        self._looks = 0
         self._keys = KeySet()
         self._read = read
         self._refresh = KeyRefresh(times)
@@ -50,34 +50,48 @@ class KeySource:
         """See key_set.Keys."""
         return self._keys.find(key_id, algorithm)
 
-    def misses(self, key_id: str) -> bool:
+    def misses(self, key_id: str | None) -> bool:
         """Look for a key that a token names, unless this was done a moment ago.  Return whether the
         key may come: then wait_for() ends once it has been looked for.
+
+        key_id: None for a token that names none; its key may come with the first read only.
         """
+        if not self._looks:
+            return True
+        if key_id is None or key_id in self._keys:
+            return False
         if self._refresh.misses(key_id, trio.current_time()):
             self._awaited.add(key_id)
             self._missed.set()
         return self._is_coming(key_id)
 
-    async def wait_for(self, key_id: str) -> None:
+    async def wait_for(self, key_id: str | None) -> None:
         """Wait until a key has been looked for, in vain or not."""
-        while self._is_coming(key_id):
+        while not self._looks or self._is_coming(key_id):
             await self._looked.wait()
 
-    def _is_coming(self, key_id: str) -> bool:
+    def _is_coming(self, key_id: str | None) -> bool:
         return key_id in self._awaited or key_id in self._sought
 
     async def run(self) -> None:
         """Read the keys when it is time; forever."""
         while True:
+            await self._wait_until_due()
+            self._awaited, self._sought = set(), self._awaited
+            try:
+                await self._look()
+            finally:
+                self._looks += 1
+                self._sought = set()
+                self._looked.set()
+                self._looked = trio.Event()
+
+    async def _wait_until_due(self) -> None:
+        """Wait; a key that is missed meanwhile may bring the time nearer."""
+        while trio.current_time() < self._refresh.due_at:
+            self._missed = trio.Event()
             with trio.move_on_at(self._refresh.due_at):
                 await self._missed.wait()
-            self._missed = trio.Event()
-            self._awaited, self._sought = set(), self._awaited
-            await self._look()
-            self._sought = set()
-            self._looked.set()
-            self._looked = trio.Event()
 
     async def _look(self) -> None:
         try:
@@ -89,9 +103,9 @@ class KeySource:
             return self._fail(str(error))
         now = trio.current_time()
         self._refresh.succeeded(now)
-        if self.read_at is None:
+        if not self._keys:
             _log.info("keys of an identity provider are read", url=self.place.url, keys=len(found))
-        self._keys, self.read_at = found, now
+        self._keys = found
         return None
 
     def _fail(self, reason: str) -> None:

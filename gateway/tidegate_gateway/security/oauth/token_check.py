@@ -55,9 +55,13 @@ class BearerToken(NamedTuple):
     expires_at: float
 
 
+_LAST_SECOND: Final = 253_402_300_799  # of the year 9999
+
+
 class _Registry(jws.JWSRegistry):
-    # Headers with chains of certificates are longer than the library's 512 bytes.
+    # For headers with chains of certificates, and signatures of long RSA keys.
     max_header_length = 16 << 10
+    max_signature_length = 4096
 
 
 _REGISTRY: Final = _Registry(algorithms=ALGORITHMS, strict_check_header=False)
@@ -126,7 +130,7 @@ def _seconds(claims: Mapping[str, Any], name: str) -> float:
     value = claims.get(name)
     if isinstance(value, int | float) and not isinstance(value, bool):
         with suppress(OverflowError):
-            if isfinite(value) and value >= 0:
+            if isfinite(value) and 0 <= value <= _LAST_SECOND:
                 return float(value)
     raise BadToken(f"it has no time in {name}")
 

@@ -2,7 +2,7 @@
 
 One message of the client holds its token.  A refused token is answered with a challenge, which the
 client answers with one byte; only then the exchange fails.  Instead the client may send another
-token, as to Kafka.
+token, as to Kafka, but not often: each costs a check of its signature.
 """
 
 from __future__ import annotations
@@ -23,11 +23,16 @@ _NAME: Final = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
 _PAIRS: Final = r"(?:[A-Za-z]+=[\x21-\x7e \t\r\n]+\x01)*"
 _FIRST: Final = re.compile(rf"n,(?:a=(?P<authzid>{_NAME}))?,\x01(?P<pairs>{_PAIRS})\x01", re.DOTALL)
 _AUTH: Final = re.compile(r"(?P<scheme>\w+) +(?P<token>[-._~+/a-zA-Z0-9]+=*)", re.ASCII)
+MAX_REFUSED: Final = 2
+"""So many tokens of a conversation are answered with a challenge."""
+_MAX_ID: Final = 255
 _REFUSAL: Final = '{"status":"invalid_token"}'
 
 
 class BearerConversation:
     """See the module's head.
+
+    why_refused: of the last token; "" if it was not refused.
 
     Args:
       check: the check of a token.
@@ -39,22 +44,27 @@ class BearerConversation:
         self.lasts_seconds = inf
         self._check = check
         self._now = now
-        self._why_refused = ""
+        self.why_refused = ""
+        self._refused = 0
 
     def step(self, token: bytes) -> bytes:
         """See Conversation."""
-        if self._why_refused and token == _SEPARATOR.encode():
-            raise Refused(_REFUSAL, self._why_refused)
-        self._why_refused = ""
+        if self.why_refused and token == _SEPARATOR.encode():
+            raise Refused(_REFUSAL, self.why_refused)
+        self.why_refused = ""
         authorization_id, bearer = _read_first(token)
         try:
             found = self._check(bearer)
         except BadToken as error:
-            self._why_refused = str(error)
+            self._refused += 1
+            if self._refused > MAX_REFUSED:
+                raise Refused(_REFUSAL, str(error)) from None
+            self.why_refused = str(error)
             return _REFUSAL.encode()
         if authorization_id not in ("", found.subject):
+            shown = authorization_id[:_MAX_ID]
             raise Refused(
-                f"Authentication failed: Client requested an authorization id ({authorization_id})"
+                f"Authentication failed: Client requested an authorization id ({shown})"
                 f" that is different from the token's principal name ({found.subject})"
             )
         self.user = found.subject

@@ -50,7 +50,8 @@ class Verdict:
     """What to do about a frame.
 
     answer: a whole frame to send; None for none.  is_served: the dispatcher answers the frame.
-    end: None if the connection goes on; the answer goes out at that time, too.  why: for the log.
+    end: None if the connection goes on; the answer goes out at that time, too.  why: for the log,
+    of each failure.
     """
 
     answer: bytes | None = None
@@ -189,7 +190,7 @@ class Exchange:
             return Verdict(end=End.LATE, why=error.why)
         except InvalidCredentials as error:
             return Verdict(end=End.NOW, why=str(error))
-        return Verdict(framed(challenge))
+        return Verdict(framed(challenge), why=self._why_refused())
 
     def _token(self, header: RequestHeader, body: memoryview, now: float) -> Verdict:
         token = sasl_authenticate.decode_request(body, header.api_version).auth_bytes
@@ -204,7 +205,11 @@ class Exchange:
                 f" mechanism {self.mechanism}"
             )
             return self._failed(header, text, str(error))
-        return Verdict(authenticate_answer(header, ErrorCode.NONE, "", challenge, lifetime_ms))
+        answer = authenticate_answer(header, ErrorCode.NONE, "", challenge, lifetime_ms)
+        return Verdict(answer, why=self._why_refused())
+
+    def _why_refused(self) -> str:
+        return self._conversation.why_refused if self._conversation is not None else ""
 
     def _failed(self, header: RequestHeader, text: str, why: str) -> Verdict:
         code = ErrorCode.SASL_AUTHENTICATION_FAILED

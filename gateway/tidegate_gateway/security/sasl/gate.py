@@ -54,6 +54,7 @@ class SaslGate:
         self._count = count
         self._on_known = on_known
         self._exchange = Exchange(offer.mechanisms)
+        self._has_failed = False
 
     def handle_nowait(self, connection: Connection, frame: memoryview, arena: Arena) -> bool:
         """See connection.FrameHandler."""
@@ -73,20 +74,33 @@ class SaslGate:
                     raise CloseConnection()
                 return await self._dispatcher.handle(connection, frame, arena)
             connection.allow_seconds(AUTHENTICATION_SECONDS)
-        try:
-            verdict = exchange.receive(frame, trio.current_time())
-        except NotYet as until:
-            await until.wait()
-            verdict = exchange.receive(frame, trio.current_time())
+        # Else a stranger could have its frames judged one after the other.
+        await trio.lowlevel.checkpoint()
+        verdict = await self._judged(frame)
         if verdict.is_served:
             return await self._dispatcher.handle(connection, frame, arena)
         self._count_sasl(frame)
+        if verdict.why:
+            self._note_failure(connection, verdict.why)
         if verdict.end is not None:
             await self._fail(connection, arena, verdict)
         self._answer(connection, verdict)
         if exchange.is_done:
             self._let_through(connection)
         return None
+
+    async def _judged(self, frame: memoryview) -> Verdict:
+        while True:
+            try:
+                return self._exchange.receive(frame, trio.current_time())
+            except NotYet as until:
+                await until.wait()
+
+    def _note_failure(self, connection: Connection, why: str) -> None:
+        """Count and log a failure once, though a refused token has two verdicts."""
+        if not self._has_failed:
+            self._has_failed = True
+            self._tally.note_failure(connection.peer, self._exchange.mechanism, why)
 
     def _has_ended(self, connection: Connection) -> bool:
         return connection.receiver.received_at > self._exchange.ends_at
@@ -102,7 +116,6 @@ class SaslGate:
             connection.flush()
 
     async def _fail(self, connection: Connection, arena: Arena, verdict: Verdict) -> None:
-        self._tally.note_failure(connection.peer, self._exchange.mechanism, verdict.why)
         connection.allow_seconds(inf)
         if verdict.end is End.LATE:
             connection.let_go(arena)
@@ -115,6 +128,7 @@ class SaslGate:
         exchange = self._exchange
         assert exchange.principal is not None
         self._on_known()
+        self._has_failed = False
         connection.peer.principal = exchange.principal
         self._tally.note_success(connection.peer, exchange.mechanism)
         connection.peer.session_ends_at = exchange.ends_at

@@ -161,7 +161,7 @@ def _bearers(
         try:
             return check_token(token, source, found.wanted, credentials.wall_clock())
         except UnknownKey as error:
-            if error.key_id is None or not source.misses(error.key_id):
+            if not source.misses(error.key_id):
                 raise
             raise NotYet(partial(source.wait_for, error.key_id)) from None
 

@@ -34,7 +34,8 @@ class Conversation(Protocol):
     """One authentication by one mechanism.
 
     user: None until the client has proved who it is.  lasts_seconds: how long the proof is good
-    from then on; infinite if it has no end of its own.
+    from then on; infinite if it has no end of its own.  why_refused: why the last step ended in a
+    challenge that only says no, for the gateway's own log; "" if it did not.
     """
 
     @property
@@ -44,6 +45,11 @@ class Conversation(Protocol):
 
     @property
     def lasts_seconds(self) -> float:
+        """See the class."""
+        ...
+
+    @property
+    def why_refused(self) -> str:
         """See the class."""
         ...
 

@@ -33,6 +33,7 @@ class PlainConversation:
     def __init__(self, is_password: IsPassword) -> None:
         self.user: str | None = None
         self.lasts_seconds = inf
+        self.why_refused = ""
         self._is_password = is_password
 
     def step(self, token: bytes) -> bytes:

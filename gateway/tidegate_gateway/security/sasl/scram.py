@@ -103,6 +103,7 @@ class ScramConversation:
     def __init__(self, mechanism: str, lookup: Lookup, nonce: str, secret: bytes) -> None:
         self.user: str | None = None
         self.lasts_seconds = inf
+        self.why_refused = ""
         self._mechanism = mechanism
         self._hash = HASHES[mechanism]
         self._lookup = lookup
