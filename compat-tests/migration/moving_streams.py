@@ -16,8 +16,6 @@ application ended, or if it rebalanced in the switch although nothing was hurt.
 from __future__ import annotations
 
 import argparse
-import json
-import subprocess
 import sys
 import threading
 import time
@@ -41,11 +39,13 @@ from faults.attendance import Say, clock, now_ms
 from faults.stalls import longest_gap
 from faults.world import World, running_world
 from harness import install, kafka_cluster
-from harness.places import KAFKA_VERSION, ROOT, WORK
+from harness.places import KAFKA_VERSION, WORK
 
+from migration.link_command import run_link
 from migration.streams_judges import Ends, failures, rebalances, wrong_at_source
-from migration.switch import COMMAND_SECONDS
 
+KEEPS_UP_SECONDS: Final = 5
+"""The output may be so far behind the input."""
 TRIES: Final = 20
 AGAIN_SECONDS: Final = 3.0
 CALM_SECONDS: Final = 5.0
@@ -167,7 +167,8 @@ class StreamsRound:
     def _is_running(self) -> bool:
         """Whether all run, and the output keeps up with the input."""
         is_running = all(each.lives[-1].state == RUNNING for each in self._instances)
-        return is_running and self._reader.total > self._writer.written - 2 * self._given.rate
+        behind = self._writer.written - self._reader.total
+        return is_running and behind < KEEPS_UP_SECONDS * self._given.rate
 
     def _switch(self, moves: Moves) -> None:
         """Move all of it, again if that is refused."""
@@ -251,17 +252,7 @@ class StreamsRound:
         figures.problems += wrong_at_source(self._ends, ends_now, there, figures.outputs)
 
     def _link(self, *words: str) -> Any:
-        command = [sys.executable, "-m", "tidegate_gateway", "link", *words, "--json"]
-        done = subprocess.run(
-            [*command, "--log", self._world.database],
-            cwd=ROOT,
-            capture_output=True,
-            timeout=COMMAND_SECONDS,
-            check=False,
-        )
-        if not done.stdout:
-            return {"reason": done.stderr.decode().strip() or "no answer"}
-        return json.loads(done.stdout)
+        return run_link(self._world.database, *words, may_fail=True)
 
     def _await_copies(self, topics: set[str]) -> None:
         def are_there() -> bool:

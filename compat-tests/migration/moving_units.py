@@ -14,8 +14,6 @@ Exit status 1 if the output is wrong, or if a copier failed although nothing was
 from __future__ import annotations
 
 import argparse
-import json
-import subprocess
 import sys
 import threading
 import time
@@ -35,9 +33,10 @@ from exactly_once.topics import create_topics, write
 from faults.attendance import Say, clock, now_ms
 from faults.world import World, running_world
 from harness import install, kafka_cluster
-from harness.places import KAFKA_VERSION, ROOT, WORK
+from harness.places import KAFKA_VERSION, WORK
 
-from migration.switch import COMMAND_SECONDS, SETTINGS
+from migration.link_command import COMMAND_SECONDS, run_link
+from migration.switch import SETTINGS
 
 IDS: Final = "{}-*"
 TRIES: Final = 20
@@ -79,17 +78,7 @@ class UnitRound(CopyRound):
         return f"unit-{number}"
 
     def _link(self, *words: str) -> Any:
-        command = [sys.executable, "-m", "tidegate_gateway", "link", *words, "--json"]
-        done = subprocess.run(
-            [*command, "--log", self._world.database],
-            cwd=ROOT,
-            capture_output=True,
-            timeout=COMMAND_SECONDS,
-            check=False,
-        )
-        if not done.stdout:
-            return {"reason": done.stderr.decode().strip() or "no answer"}
-        return json.loads(done.stdout)
+        return run_link(self._world.database, *words, may_fail=True)
 
     def _write(self) -> None:
         copying, bootstrap = self._copying, self._kafka.bootstrap

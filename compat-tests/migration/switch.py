@@ -42,14 +42,14 @@ from faults.stalls import longest_gap
 from faults.watch import Say, Watch
 from faults.world import World, running_world
 from harness import kafka_cluster
-from harness.places import KAFKA_VERSION, ROOT, WORK
+from harness.places import KAFKA_VERSION, WORK
 
 from migration.figures import Figures, text
 from migration.hurts import Hurt, hurt_gateway, hurt_source
+from migration.link_command import COMMAND_SECONDS, run_link
 from migration.source import PATIENCE_SECONDS, Source
 
 LINK: Final = "old"
-COMMAND_SECONDS: Final = 120.0
 CALM_SECONDS: Final = 3.0
 STEP_SECONDS: Final = 240.0
 """For all tries of a switch or a return; a topic rests for 60 s after some that were lifted."""
@@ -109,19 +109,7 @@ class SwitchRun:
         return self.figures
 
     def _link(self, *words: str, may_fail: bool = False) -> Any:
-        command = [sys.executable, "-m", "tidegate_gateway", "link", *words]
-        done = subprocess.run(
-            [*command, "--json", "--log", self._world.database],
-            cwd=ROOT,
-            capture_output=True,
-            timeout=COMMAND_SECONDS,
-            check=False,
-        )
-        if done.returncode and not may_fail:
-            raise RuntimeError(f"{words}: {done.stderr.decode()}{done.stdout.decode()}")
-        if not done.stdout:
-            return {"reason": done.stderr.decode().strip() or "no answer"}
-        return json.loads(done.stdout)
+        return run_link(self._world.database, *words, may_fail=may_fail)
 
     def _round(self, topic: str) -> None:
         self._source.create(topic)
