@@ -90,10 +90,21 @@ async def test_a_peer_listener_that_answers_anyone(
     found: list[Checked] = []
     settings = {"listeners": "PLAINTEXT://127.0.0.1:0", "metadata.log": "memory:"}
     settings |= {"object.store": "memory:", "peer.listener": peer, "peer.token": token}
+    settings |= {"allow.plaintext.listeners": "true"}
     await examine(BrokerSettings(settings), None, found.append)
     assert [each.area for each in found if not each.ok] == problems
     advice = " ".join(each.advice for each in found if not each.ok)
     assert ("give all gateways the same peer.token" in advice) == (bool(problems) and ":0" in peer)
+
+
+async def test_a_token_that_would_leave_the_machine_in_clear() -> None:
+    found: list[Checked] = []
+    settings = {"listeners": "PLAINTEXT://127.0.0.1:0", "metadata.log": "memory:"}
+    settings |= {"object.store": "memory:", "peer.listener": "0.0.0.0:0", "peer.token": "secret"}
+    await examine(BrokerSettings(settings), None, found.append)
+    [problem] = [each for each in found if not each.ok]
+    assert "peer.token would leave this machine without TLS" in problem.advice
+    assert "secret" not in str(found)
 
 
 async def test_doctor_says_what_small_writes_cost() -> None:

@@ -19,6 +19,7 @@ from ..blocking import Inline
 from ..instance import LOCK_FILE, is_held, runs_on
 from ..peers.peer_listener import open_to_anyone, peer_address
 from ..settings.broker_settings import BrokerSettings
+from ..settings.inner_listeners import refuse_token_in_clear
 from ..settings.listener_settings import (
     advertised_endpoints,
     controller_listeners,
@@ -27,6 +28,7 @@ from ..settings.listener_settings import (
 )
 from ..tls.tls_listener import day_of
 from ..tls.tls_listeners import open_tls_listeners
+from .doctor_security import security_findings
 from .findings import Checked, Report
 
 
@@ -47,7 +49,9 @@ def _check_listeners(settings: BrokerSettings, note: Report, *, runs: bool) -> N
     try:
         addresses = list(listen_addresses(settings))
         refuse_open_listeners(settings, addresses)
+        refuse_token_in_clear(settings)
         advertised_endpoints(settings, addresses, "localhost")
+        clients = tuple(addresses)
         admin = settings.text("admin.listener")
         if admin:
             addresses.append(ListenerAddress("ADMIN", *host_port("admin.listener", admin)))
@@ -55,6 +59,8 @@ def _check_listeners(settings: BrokerSettings, note: Report, *, runs: bool) -> N
         note(Checked("listeners", "can be read", False, str(error)))
         return
     _check_tls(settings, [each.name for each in addresses], note)
+    for finding in security_findings(settings, clients):
+        note(finding)
     for name in controller_listeners(settings):
         what = f"{name} is not served: a gateway has no controller (controller.listener.names)"
         note(Checked("listeners", what, True))

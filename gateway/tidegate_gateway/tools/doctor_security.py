@@ -1,0 +1,109 @@
+"""What `tidegate doctor` says of logins and rights: settings that a start takes, and few want."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from tidegate_coordination.configs.listener_configs import listener_config
+from tidegate_coordination.configs.validation import split_list
+from tidegate_coordination.state.acls import AclTable
+from tidegate_runtime.addresses import ListenerAddress
+from tidegate_runtime.settings_texts import SettingsError
+
+from ..security.authorizer_settings import authority_of
+from ..security.sasl.gates import check_sasl
+from ..settings.broker_settings import BrokerSettings
+from ..settings.listener_settings import (
+    PROTOCOLS,
+    SASL_PLAINTEXT,
+    is_this_machine,
+    security_protocol,
+)
+from ..tls.tls_settings import tls_settings
+from .findings import Checked
+
+AREA: Final = "security"
+ANONYMOUS: Final = "User:ANONYMOUS"
+_IN_CLEAR: Final = ("PLAIN", "OAUTHBEARER")
+"""Mechanisms whose messages hold the secret itself."""
+
+
+def security_findings(
+    settings: BrokerSettings, addresses: Sequence[ListenerAddress]
+) -> Iterator[Checked]:
+    """Yield them.
+
+    addresses: of the listeners for clients.
+    """
+    try:
+        check_sasl(settings, [each.name for each in addresses])
+        authority = authority_of(settings, AclTable(), lambda: 0.0, None)
+        nameless = [each.name for each in addresses if not _knows_clients(settings, each.name)]
+    except SettingsError as error:
+        yield Checked(AREA, "logins and rights can be read", False, str(error))
+        return
+    yield from _secrets_in_clear(settings, addresses)
+    knowing = [each.name for each in addresses if each.name not in nameless]
+    if authority is None:
+        yield from _without_authorizer(knowing)
+    else:
+        yield from _rights(settings, nameless)
+
+
+def _knows_clients(settings: BrokerSettings, listener: str) -> bool:
+    """Return whether every client of a listener has a name."""
+    protection = PROTOCOLS[security_protocol(settings, listener)]
+    if protection.is_sasl or not protection.is_tls:
+        return protection.is_sasl
+    return tls_settings(settings, listener).client_auth is ssl.CERT_REQUIRED
+
+
+def _secrets_in_clear(
+    settings: BrokerSettings, addresses: Sequence[ListenerAddress]
+) -> Iterator[Checked]:
+    for each in addresses:
+        if security_protocol(settings, each.name) != SASL_PLAINTEXT:
+            continue
+        setting = "sasl.enabled.mechanisms"
+        names = split_list(settings.listener_text(each.name, setting))
+        clear = [name for name in _IN_CLEAR if name in names]
+        is_near = is_this_machine(each.host)
+        what = f"no password or token travels in clear at {each.name}"
+        advice = (
+            f"{' and '.join(clear)} without TLS: use SASL_SSL, or take them from"
+            f" {listener_config(each.name, setting)}"
+        )
+        yield Checked(AREA, what, not clear or is_near, "" if not clear or is_near else advice)
+
+
+def _without_authorizer(knowing: Sequence[str]) -> Iterator[Checked]:
+    if knowing:
+        advice = (
+            f"clients log in at {', '.join(knowing)}, and then may do everything: set"
+            " authorizer.class.name (docs/security.md)"
+        )
+        yield Checked(AREA, "clients have rights of their own", False, advice)
+
+
+def _rights(settings: BrokerSettings, nameless: Sequence[str]) -> Iterator[Checked]:
+    users = [each.strip() for each in settings.text("super.users").split(";") if each.strip()]
+    advice = "" if users else "name one in super.users: else no client may give rights"
+    yield Checked(AREA, "there is a super user", bool(users), advice)
+    foreign = [each for each in users if not each.startswith("User:")]
+    if foreign:
+        advice = f"{', '.join(foreign)}: every principal here begins with User:"
+        yield Checked(AREA, "the super users can log in", False, advice)
+    if ANONYMOUS in users and nameless:
+        advice = (
+            f"clients of {', '.join(nameless)} need no name, and may do everything: take"
+            f" {ANONYMOUS} from super.users once the others have moved"
+        )
+        yield Checked(AREA, "only named clients are super users", False, advice)
+    if settings.bool("allow.everyone.if.no.acl.found"):
+        advice = (
+            "a resource without ACLs is open to all: set allow.everyone.if.no.acl.found=false once"
+            " each has its ACLs"
+        )
+        yield Checked(AREA, "what has no ACL is closed", False, advice)
