@@ -143,7 +143,11 @@ class Gateway:
         self._build_keepers()
         self._build_view()
         self.authority = authority_of(
-            settings, coordinator.state.acls, trio.current_time, environment.audit
+            settings,
+            coordinator.state.acls,
+            trio.current_time,
+            environment.audit,
+            coordinator.is_unsure_for,
         )
         self._build_quotas()
         self._dispatcher = self._make_dispatcher()

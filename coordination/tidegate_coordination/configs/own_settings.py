@@ -37,6 +37,9 @@ OWN_SETTINGS = (
     _own("audit.log.file", _STRING, None, None,
          "File for logins, denials and what clients change, one JSON object a line; see `tidegate"
          " audit verify`.  Not set: none."),
+    _own("authorizer.max.staleness.ms", _LONG, 10_000, at_least(1000),
+         "With an authorizer: if the metadata log has not answered for so long, other gateways may"
+         " have changed the ACLs, and this one sends producers and consumers to others."),
     _own("buffered.bytes.max", _LONG, 512 * _MIB, at_least(128 * _MIB),
          "Bytes of produce requests held in memory; above it, Produce waits.  Objects being stored"
          " take up to half of it in addition."),

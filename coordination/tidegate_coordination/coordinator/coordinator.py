@@ -103,6 +103,10 @@ class Coordinator:
         """Whether other gateways may have ended this gateway's lease; see Liveness."""
         return self._liveness.is_cut_off
 
+    def is_unsure_for(self, seconds: float) -> bool:
+        """Whether other gateways may have changed the state so long ago; see Liveness."""
+        return self._liveness.is_unsure_for(seconds)
+
     @property
     def log_answered_at(self) -> float:
         """When the metadata log last answered, on Trio's clock; see LogAccess."""

@@ -38,16 +38,19 @@ class Liveness:
         replica has read to the log's end again.  A slow log that answers is no reason: a gateway
         that counted it as silent would disconnect its clients again and again.
         """
+        return self.is_unsure_for(self._replica.state.gateways.lease_ms / 1000)
+
+    def is_unsure_for(self, seconds: float) -> bool:
+        """Whether other gateways may have changed the state so long ago without its knowledge."""
         unsure_since = _earlier(self._access.unsure_since, self._route.unheard_since)
         incarnation = self._replica.incarnation
         if unsure_since is None or not incarnation:
             return False
-        gateways, now = self._replica.state.gateways, trio.current_time()
-        lease_seconds = gateways.lease_ms / 1000
-        if now < unsure_since + CUT_OFF_SHARE * lease_seconds:
+        now = trio.current_time()
+        if now < unsure_since + CUT_OFF_SHARE * seconds:
             return False
-        is_over = now >= self._access.answered_at + lease_seconds
-        return is_over and gateways.has_others(incarnation)
+        is_over = now >= self._access.answered_at + seconds
+        return is_over and self._replica.state.gateways.has_others(incarnation)
 
 
 class Patience:

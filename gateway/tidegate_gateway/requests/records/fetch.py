@@ -96,7 +96,9 @@ class Fetch:
     @property
     def sends_away(self) -> bool:
         """Whether clients should turn to other gateways."""
-        coordinator = self.coordinator
+        coordinator, authority = self.coordinator, self.authority
+        if authority is not None and authority.is_stale():
+            return True
         return coordinator.state.gateways.sends_away(coordinator.incarnation)
 
     def on_change(self, touched: set[int]) -> None:

@@ -133,6 +133,12 @@ class Produce:
         coordinator = self.coordinator
         return coordinator.state.gateways.sends_away(coordinator.incarnation)
 
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether others may serve in its stead, or may have changed who may write."""
+        authority = self.authority
+        return self.coordinator.is_cut_off or (authority is not None and authority.is_stale())
+
     async def start(
         self,
         connection: Connection,
@@ -192,7 +198,7 @@ class Produce:
         if self.is_leaving:
             peer.was_sent_away = peer.was_refused = True
             return ErrorCode.NOT_LEADER_OR_FOLLOWER, "this gateway is about to stop"
-        if self.coordinator.is_cut_off:
+        if self.is_cut_off:
             peer.was_sent_away = peer.was_refused = True
             return ErrorCode.NOT_LEADER_OR_FOLLOWER, "this gateway does not reach its metadata log"
         if peer.was_sent_away:
