@@ -5,6 +5,7 @@ Each returns where the thing lies.  A recipe is done again when its stamp (versi
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
@@ -251,16 +252,20 @@ def _text_of(folder: Path) -> str:
 
 
 def _once(name: str, stamp: str, make: Callable[[Path], None]) -> Path:
-    """Run `make` for .work/NAME unless it was made from the same stamp."""
+    """Run `make` for .work/NAME unless it was made from the same stamp.  Of several processes, one
+    makes it, and the others wait.
+    """
     WORK.mkdir(exist_ok=True)
     folder, stamp_file = WORK / name, WORK / f"{name}.stamp"
-    if stamp_file.exists() and stamp_file.read_text() == stamp and folder.exists():
-        return folder
-    print(f"installing {name} (once) ...", file=sys.stderr, flush=True)
-    stamp_file.unlink(missing_ok=True)
-    shutil.rmtree(folder, ignore_errors=True)
-    make(folder)
-    stamp_file.write_text(stamp)
+    with (WORK / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if stamp_file.exists() and stamp_file.read_text() == stamp and folder.exists():
+            return folder
+        print(f"installing {name} (once) ...", file=sys.stderr, flush=True)
+        stamp_file.unlink(missing_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
+        make(folder)
+        stamp_file.write_text(stamp)
     return folder
 
 

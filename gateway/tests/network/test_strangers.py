@@ -39,9 +39,10 @@ async def test_the_oldest_of_too_many_strangers_is_closed(autojump_clock: MockCl
     async with world_of_strangers() as world:
         known = world.connect(listener=LISTENER)
         await log_in(known)
-        strangers = [world.connect(listener=LISTENER) for _ in range(4)]
-        for each in strangers:
-            await handshake(each)
+        strangers: list[WireClient] = []
+        for _ in range(4):
+            strangers.append(world.connect(listener=LISTENER))
+            await handshake(strangers[-1])
         assert len(world.gateway.strangers) == 4
         one_more = world.connect(listener=LISTENER)
         assert await is_closed(strangers[0])

@@ -75,11 +75,12 @@ def test_a_wrong_forward_address_gets_a_sentence(tmp_path: Path) -> None:
             (f"forward:{processes[0].said['peer']}", "token"),
             ("forward:", "write forward:HOST:PORT"),
         ):
-            failed = tidegate(*gateway(4, "--set", f"metadata.log={log}"), cwd=tmp_path)
+            named = ("--set", f"metadata.log={log}")
+            failed = tidegate(*gateway(4, *named, *PEER), cwd=tmp_path)
             assert (failed.returncode, failed.stdout) == (1, "")
             assert words in failed.stderr
         off = ("--set", f"metadata.log=forward:{processes[0].said['peer']}?token-file=token")
-        failed = tidegate(*gateway(4, *off, "--set", "forwarding=off"), cwd=tmp_path)
+        failed = tidegate(*gateway(4, *off, *PEER, "--set", "forwarding=off"), cwd=tmp_path)
         assert (failed.returncode, failed.stdout) == (1, "")
         assert "remove forwarding=off" in failed.stderr
 
