@@ -34,7 +34,8 @@ from confluent_kafka import Producer
 from harness import broker
 from harness.places import ROOT
 
-from migration.mirror import COMMAND_SECONDS, RESULT_SECONDS, Mirror, Writers
+from migration.mirror import RESULT_SECONDS, Mirror, Writers
+from migration.tidegate_command import COMMAND_SECONDS
 
 LINK: Final = "source"
 BULK: Final = "bulk"

@@ -225,11 +225,10 @@ class ManyPartitions:
             begun = time.monotonic()
             done = self._mirror.command("link", "switch", LINK, *names, "--yes", may_fail=True)
             seconds = time.monotonic() - begun
-        done = done or {"reason": "it gave no answer", "seconds": 0.0}
         if done["reason"]:
             self.figures.problems.append(f"wave {number}: {done['reason']}")
         self.figures.problems += writer.problems
-        self.figures.stalls_seconds.append(round(done["seconds"], 2))
+        self.figures.stalls_seconds.append(round(done.get("seconds", 0.0), 2))
         self.figures.writers_waited_seconds.append(round(writer.waited, 2))
         _say(f"wave {number}: {done['reason'] or 'switched'}, stall {done['seconds']:.2f} s,"
              f" a writer waited {writer.waited:.2f} s, command {seconds:.1f} s")  # fmt: skip

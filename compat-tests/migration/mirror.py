@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -28,14 +27,13 @@ from confluent_kafka import KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 from harness import broker
-from harness.places import ROOT
 
 from migration.groups import wrong_moves
+from migration.tidegate_command import run_tidegate
 
 CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 PATIENCE_SECONDS: Final = 90.0
 RESULT_SECONDS: Final = 30.0
-COMMAND_SECONDS: Final = 300.0
 _MOST_PARTITIONS: Final = 6
 
 
@@ -130,18 +128,8 @@ class Mirror:
         self._place = place
 
     def command(self, *words: str, may_fail: bool = False) -> Any:
-        """Run a command; return what it prints as JSON."""
-        command = [sys.executable, "-m", "tidegate_gateway", *words, *self._place]
-        done = subprocess.run(
-            [*command, "--json"],
-            cwd=ROOT,
-            capture_output=True,
-            timeout=COMMAND_SECONDS,
-            check=False,
-        )
-        if done.returncode and not may_fail:
-            raise RuntimeError(f"{words}: {done.stderr.decode()}{done.stdout.decode()}")
-        return json.loads(done.stdout or b"null")
+        """Run a command; see run_tidegate()."""
+        return run_tidegate(*words, *self._place, may_fail=may_fail)
 
     def move(self, groups: Sequence[str]) -> Any:
         """Move groups to the gateway."""
@@ -150,7 +138,7 @@ class Mirror:
     def is_complete(self, link: str = "source") -> bool:
         """Return whether nothing is missing here."""
         status = self.command("link", "status", link, may_fail=True)
-        copies = status["copies"] if status else []
+        copies = status.get("copies", ())
         return bool(copies) and all(each["behind"] == 0 for each in copies)
 
     def differences(self, *more: str) -> Iterator[str]:

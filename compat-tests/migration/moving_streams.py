@@ -41,8 +41,8 @@ from faults.world import World, running_world
 from harness import install, kafka_cluster
 from harness.places import KAFKA_VERSION, WORK
 
-from migration.link_command import run_link
 from migration.streams_judges import Ends, failures, rebalances, wrong_at_source
+from migration.tidegate_command import run_link
 
 KEEPS_UP_SECONDS: Final = 5
 """The output may be so far behind the input."""

@@ -35,8 +35,8 @@ from faults.world import World, running_world
 from harness import install, kafka_cluster
 from harness.places import KAFKA_VERSION, WORK
 
-from migration.link_command import COMMAND_SECONDS, run_link
 from migration.switch import SETTINGS
+from migration.tidegate_command import LINK_SECONDS, run_link
 
 IDS: Final = "{}-*"
 TRIES: Final = 20
@@ -59,7 +59,7 @@ class UnitRound(CopyRound):
         logs: Path,
         say: Say,
     ) -> None:
-        super().__init__(world, options, number, logs, say, time.monotonic() + COMMAND_SECONDS)
+        super().__init__(world, options, number, logs, say, time.monotonic() + LINK_SECONDS)
         self._kafka = kafka
         self._link_name = f"unit-{number}"
         self._moving = threading.Thread(target=self._move, daemon=True)
@@ -133,7 +133,7 @@ class UnitRound(CopyRound):
             time.sleep(AGAIN_SECONDS)
 
     def _judged(self, seconds: float) -> Any:
-        self._moving.join(COMMAND_SECONDS)
+        self._moving.join(LINK_SECONDS)
         if self._moved_ms is None:
             self.problems.append(f"{self._name}: the unit was not moved: {self.lifted[-1:]}")
         else:

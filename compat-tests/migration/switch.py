@@ -46,8 +46,8 @@ from harness.places import KAFKA_VERSION, WORK
 
 from migration.figures import Figures, text
 from migration.hurts import Hurt, hurt_gateway, hurt_source
-from migration.link_command import COMMAND_SECONDS, run_link
 from migration.source import PATIENCE_SECONDS, Source
+from migration.tidegate_command import LINK_SECONDS, run_link
 
 LINK: Final = "old"
 CALM_SECONDS: Final = 3.0
@@ -174,7 +174,7 @@ class SwitchRun:
             try:
                 told = self._link(step, self.link, topic, "--yes", may_fail=True)
             except subprocess.TimeoutExpired:
-                told = {"reason": f"the command has not ended in {COMMAND_SECONDS:.0f} s"}
+                told = {"reason": f"the command has not ended in {LINK_SECONDS:.0f} s"}
             ended_ms = now_ms()
             self._settle(hurts)
             if not told["reason"]:

@@ -74,7 +74,7 @@ def _each_caught_up(script: Iterable[Step], mirror: Mirror) -> Iterator[Step]:
 
 def _is_whole(mirror: Mirror) -> bool:
     status = mirror.command("link", "status", LINK, may_fail=True)
-    copies = status["copies"] if status else []
+    copies = status.get("copies", ())
     return len(copies) == len(TOPICS) and all(each["behind"] == 0 for each in copies)
 
 

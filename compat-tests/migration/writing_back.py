@@ -96,7 +96,7 @@ def _switch(mirror: Mirror, bootstrap: str, partitions: int, brokers: int) -> No
     deadline = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < deadline:
         told = mirror.command("link", "switch", LINK, TOPIC, "--yes", may_fail=True)
-        if told and not told.get("reason", "no answer"):
+        if not told.get("reason", "no answer"):
             return
         time.sleep(1)
     raise TimeoutError(f"the topic is not switched: {told}")

@@ -195,6 +195,7 @@ class Process:
 
     async def _serve_until_stopped(self, gateway: Gateway) -> None:
         slots = self._connection_slots(gateway)
+        gateway.strangers.maximum = of_all(slots.maximum)
         async with trio.open_nursery() as nursery:
             for listener in self._parts.listeners:
                 nursery.start_soon(self._serve_listener, gateway, listener, slots)
@@ -208,10 +209,8 @@ class Process:
             nursery.cancel_scope.cancel()
 
     def _connection_slots(self, gateway: Gateway) -> ConnectionSlots:
-        most = max_connections(self._settings, self._most_connections(gateway))
-        gateway.strangers.maximum = of_all(most)
         return ConnectionSlots(
-            most,
+            max_connections(self._settings, self._most_connections(gateway)),
             self._settings.int("max.connections.per.ip"),
             connection_overrides(self._settings),
         )

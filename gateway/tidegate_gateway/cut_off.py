@@ -21,7 +21,7 @@ def to_avoid(coordinator: Coordinator, unheard: frozenset[int]) -> frozenset[int
     gateway may be cut off from them, too.  It then avoids only itself: the others may still reach
     the log.
     """
-    if not coordinator.is_cut_off:
+    if not coordinator.is_stale:
         return unheard
     me = coordinator.incarnation
     others = {each.incarnation for each in coordinator.state.gateways.serving()} - {me}
@@ -33,7 +33,7 @@ async def tell_of_cuts(coordinator: Coordinator) -> None:
     was_cut_off = False
     while True:
         await trio.sleep(LOOK_SECONDS)
-        is_cut_off = coordinator.is_cut_off
+        is_cut_off = coordinator.is_stale
         if is_cut_off and not was_cut_off:
             _log.warning("cut off from the metadata log; clients are sent to other gateways")
         elif was_cut_off and not is_cut_off:

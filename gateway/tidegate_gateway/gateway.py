@@ -143,12 +143,10 @@ class Gateway:
         self._build_keepers()
         self._build_view()
         self.authority = authority_of(
-            settings,
-            coordinator.state.acls,
-            trio.current_time,
-            environment.audit,
-            coordinator.is_unsure_for,
+            settings, coordinator.state.acls, trio.current_time, environment.audit
         )
+        if self.authority is not None:
+            coordinator.limit_staleness(settings.int("authorizer.max.staleness.ms") / 1000)
         self._build_quotas()
         self._dispatcher = self._make_dispatcher()
         self.provider_keys = KeySources(environment.read_keys)
@@ -341,7 +339,7 @@ class Gateway:
     @property
     def is_cut_off(self) -> bool:
         """Whether the log has not answered for so long that other gateways serve instead."""
-        return self.coordinator.is_cut_off
+        return self.coordinator.is_stale
 
     def _make_zone_reads(self) -> ZoneReads | None:
         if self.lender is None or self._environment.peers is None:
@@ -487,18 +485,18 @@ class Gateway:
         if await self.connection_rates.holds(source[0]):
             transport.close()
             return
-        is_known = self.strangers.add(transport)
+        leave = self.strangers.add(transport)
         try:
-            await self._serve(transport, listener, source, is_known)
+            await self._serve(transport, listener, source, leave)
         finally:
-            is_known()
+            leave()
 
     async def _serve(
         self,
         transport: Transport,
         listener: str,
         source: tuple[str, int],
-        is_known: Callable[[], None],
+        on_known: Callable[[], None],
     ) -> None:
         principal = ANONYMOUS
         if listener in self.tls:
@@ -509,7 +507,7 @@ class Gateway:
             transport, principal = secured
         origin = self.zones.origin_of(listener, source[0])
         peer = Peer(*source, listener, origin=origin, principal=principal)
-        handler, limits, ready_seconds = self.gates.of(listener, is_known)
+        handler, limits, ready_seconds = self.gates.of(listener, on_known)
         connection = Connection(
             transport,
             peer,

@@ -93,7 +93,7 @@ class ConnectionSlots:
         maximum_per_address: int,
         overrides: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
-        self._maximum = maximum
+        self.maximum = maximum
         self._maximum_per_address = maximum_per_address
         self._overrides = overrides
         self._used: Counter[str] = Counter()
@@ -103,12 +103,12 @@ class ConnectionSlots:
     @property
     def is_full(self) -> bool:
         """Return whether no connection may be accepted now."""
-        return self.used >= self._maximum
+        return self.used >= self.maximum
 
     async def wait_free(self) -> None:
         """Wait until take() may be called."""
         if self.is_full:
-            _log.warning("no more connections are accepted for now", max_connections=self._maximum)
+            _log.warning("no more connections are accepted for now", max_connections=self.maximum)
         while self.is_full:
             await self._freed.wait()
 

@@ -101,7 +101,7 @@ _MEANINGS = {
     "sasl.oauthbearer.expected.issuer": "Tokens must name this issuer (iss); needed for"
     " OAUTHBEARER.",
     "sasl.oauthbearer.jwks.endpoint.refresh.ms": "How often the keys of the identity provider are"
-    " read.  A token that names an unknown key has them read at once, too.",
+    " read.  A token that names an unknown key has them read within four seconds.",
     "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms": "The longest pause after failed reads.",
     "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms": "The pause after a read of the keys failed;"
     " it doubles.",

@@ -103,9 +103,19 @@ class Coordinator:
         """Whether other gateways may have ended this gateway's lease; see Liveness."""
         return self._liveness.is_cut_off
 
-    def is_unsure_for(self, seconds: float) -> bool:
-        """Whether other gateways may have changed the state so long ago; see Liveness."""
-        return self._liveness.is_unsure_for(seconds)
+    @property
+    def is_stale(self) -> bool:
+        """Whether clients of records should turn to other gateways; see Liveness."""
+        return self._liveness.is_stale
+
+    @property
+    def stale_seconds(self) -> float:
+        """See Liveness."""
+        return self._liveness.stale_seconds
+
+    def limit_staleness(self, seconds: float) -> None:
+        """Have clients of records turn to other gateways before the lease may have ended."""
+        self._liveness.most_stale_seconds = seconds
 
     @property
     def log_answered_at(self) -> float:

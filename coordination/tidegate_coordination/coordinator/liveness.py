@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 from typing import Final
 
 import trio
@@ -18,12 +19,15 @@ class Liveness:
     """Since when the log owes an answer; see LogAccess.
 
     A question to another gateway counts as one to the log until it is answered.
+
+    most_stale_seconds: see stale_seconds.
     """
 
     def __init__(self, replica: Replica, route: Route) -> None:
         self._replica = replica
         self._access = replica.access
         self._route = route
+        self.most_stale_seconds = inf
 
     @property
     def silent_since(self) -> float | None:
@@ -38,10 +42,25 @@ class Liveness:
         replica has read to the log's end again.  A slow log that answers is no reason: a gateway
         that counted it as silent would disconnect its clients again and again.
         """
-        return self.is_unsure_for(self._replica.state.gateways.lease_ms / 1000)
+        return self._is_unsure_for(self._lease_seconds)
 
-    def is_unsure_for(self, seconds: float) -> bool:
-        """Whether other gateways may have changed the state so long ago without its knowledge."""
+    @property
+    def is_stale(self) -> bool:
+        """Whether other gateways may have changed the state longer ago than stale_seconds; it is so
+        while it is cut off, or sooner.
+        """
+        return self._is_unsure_for(self.stale_seconds)
+
+    @property
+    def stale_seconds(self) -> float:
+        """How long clients of records are served by a state that may be old."""
+        return min(self._lease_seconds, self.most_stale_seconds)
+
+    @property
+    def _lease_seconds(self) -> float:
+        return self._replica.state.gateways.lease_ms / 1000
+
+    def _is_unsure_for(self, seconds: float) -> bool:
         unsure_since = _earlier(self._access.unsure_since, self._route.unheard_since)
         incarnation = self._replica.incarnation
         if unsure_since is None or not incarnation:

@@ -16,7 +16,7 @@ from trio.testing import MockClock
 from tests.worlds.token_provider import Provider, key_of
 from tidegate_coordination.classic.properties import Pem
 from tidegate_gateway.security.oauth.key_place import KeyPlace, KeysUnavailable, read_keys
-from tidegate_gateway.security.oauth.key_refresh import KeyRefresh, RefreshTimes
+from tidegate_gateway.security.oauth.key_refresh import MAX_MISSING, KeyRefresh, RefreshTimes
 from tidegate_gateway.security.oauth.key_source import KeySources
 
 TIMES = RefreshTimes(3600.0, 0.1, 10.0)
@@ -140,6 +140,17 @@ async def test_a_token_of_no_named_key_waits_for_the_first_read(
         assert source.find(None, "ES256") is not None
         assert not source.misses(None)
         nursery.cancel_scope.cancel()
+
+
+async def test_the_keys_that_are_looked_for_are_bounded(autojump_clock: MockClock) -> None:
+    provider = Provider()
+    sources = KeySources(provider.read)
+    source = sources.of(PLACE, TIMES)
+    async with running(sources):
+        coming = [source.misses(f"made-up-{number}") for number in range(3000)]
+        assert coming.count(True) == MAX_MISSING
+        await trio.sleep(5)
+        assert source.misses("another")
 
 
 async def test_an_unforeseen_error_leaves_no_login_waiting(autojump_clock: MockClock) -> None:

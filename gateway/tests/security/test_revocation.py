@@ -21,6 +21,7 @@ from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import create_acls as ca
 from tidegate_protocol.messages import delete_acls as da
 from tidegate_protocol.messages import fetch as fe
+from tidegate_protocol.messages import metadata as me
 
 TOPIC: Final = "t"
 TRIALS: Final = 60
@@ -44,7 +45,9 @@ _WRITE, _DENY, _TOPIC, _LITERAL = 4, 2, 2, 3
 class Scene:
     """Gateway 1, at which rights change, and two that lag, each by a log of its own."""
 
-    def __init__(self, first: Running, others: Sequence[Running], logs: Sequence[FaultyLog]):
+    def __init__(
+        self, first: Running, others: Sequence[Running], logs: Sequence[FaultyLog]
+    ) -> None:
         self.admin = first.world.connect()
         self.logs = logs
         self.others = others
@@ -75,6 +78,16 @@ class Scene:
         """Return the code of a fetch at each of the others."""
         return [await read(each.world.connect()) for each in self.others]
 
+    async def leads_itself(self) -> list[bool]:
+        """Return whether each of the others sends clients to itself for some partition."""
+        found = list[bool]()
+        for each in self.others:
+            request = me.MetadataRequest([me.MetadataRequestTopic(name=TOPIC)])
+            answer = await each.world.connect().call("Metadata", 12, request)
+            leaders = {partition.leader_id for partition in answer.topics[0].partitions}
+            found.append(each.gateway.identity.node_id in leaders)
+        return found
+
 
 async def read(client: WireClient) -> int:
     wanted = fe.FetchTopic(TOPIC, partitions=[fe.FetchPartition(0, partition_max_bytes=1000)])
@@ -92,7 +105,7 @@ async def write(client: WireClient) -> int:
 async def start(found: Cluster, seed: int) -> Scene:
     """Return three gateways, and the topic."""
     first = await found.start(1, Clock())
-    await first.world.create_topic(TOPIC, 1)
+    await first.world.create_topic(TOPIC, 30)
     logs = [FaultyLog(found.log, LogFaults(), Random(seed + number)) for number in (2, 3)]
     others = [
         await found.start(number, Clock(), log=log)
@@ -132,6 +145,7 @@ async def test_a_gateway_without_the_log_takes_nothing_after_a_denial(
         scene = await start(found, 7)
         for faults in (GONE, BAD, GONE, BAD):
             assert await scene.writes() == [0, 0]
+            assert await scene.leads_itself() == [True, True]
             scene.set_faults(faults)
             await scene.deny()
             await trio.sleep(CUT_OFF_SECONDS)
@@ -140,6 +154,7 @@ async def test_a_gateway_without_the_log_takes_nothing_after_a_denial(
             assert set(await scene.reads()) <= NOT_TAKEN
             if faults is GONE:
                 assert set(await scene.reads()) == {ErrorCode.NOT_LEADER_OR_FOLLOWER}
+                assert await scene.leads_itself() == [False, False]
             scene.set_faults(LogFaults())
             await trio.sleep(60)
             assert set(await scene.writes()) == DENIED

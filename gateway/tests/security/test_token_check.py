@@ -178,11 +178,13 @@ def test_a_key_for_one_algorithm_is_not_used_for_another() -> None:
         f"{segment({'alg': 'ES256', 'kid': 'one', 'crit': ['b64'], 'b64': False})}.e30.AA",
         f"{'W1tb' * 4000}.e30.AA",
         f"{'A' * 20_000}.e30.AA",
+        f"{segment({'alg': 'ES256', 'kid': 'k' * 513})}.e30.AA",
     ],
 )
 def test_what_is_no_token(token: str) -> None:
-    with pytest.raises(BadToken):
+    with pytest.raises(BadToken) as refused:
         check(token, Provider())
+    assert not isinstance(refused.value, UnknownKey)
 
 
 def test_a_critical_header_is_not_ignored() -> None:

@@ -139,6 +139,18 @@ async def test_what_speaks_no_tls_is_closed_and_logged(tmp_path: Path) -> None:
         assert [(each["listener"], each["reason"]) for each in logs] == [("PEER", "http request")]
 
 
+async def test_a_handshake_that_is_cancelled_closes_its_connection(tmp_path: Path) -> None:
+    peer = peer_of(opened(tmp_path))
+    ours, theirs = trio.socket.socketpair()
+    stream = trio.SocketStream(theirs)
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await secured(stream, peer)
+    assert scope.cancelled_caught
+    assert stream.socket.fileno() == -1
+    ours.close()
+
+
 async def test_a_new_certificate_is_presented_at_both_ends(tmp_path: Path) -> None:
     listeners = opened(tmp_path, listener_name_peer_ssl_client_auth="required")
     peer = peer_of(listeners)

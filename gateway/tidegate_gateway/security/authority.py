@@ -43,9 +43,6 @@ class Authority:
     denials: how many decisions were no.  Of those, MAX_LINES a minute are logged: a client that
     asks for many names must not fill the log.
 
-    is_stale: whether other gateways may have changed the ACLs a while ago; clients that write or
-    read then turn to others.
-
     Args:
       now: seconds of a monotonic clock.
       audit: takes note of denials, too; None without an audit log.
@@ -57,10 +54,8 @@ class Authority:
         authorizer: Authorizer,
         now: Callable[[], float],
         audit: Audit | None = None,
-        is_stale: Callable[[], bool] = lambda: False,
     ) -> None:
         self._now = now
-        self.is_stale = is_stale
         self._since = -inf
         self._lines = self._untold = 0
         self._audit = audit

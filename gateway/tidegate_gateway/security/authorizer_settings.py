@@ -17,15 +17,11 @@ STANDARD: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 
 def authority_of(
-    settings: BrokerSettings,
-    acls: AclTable,
-    now: Callable[[], float],
-    audit: Audit | None,
-    is_unsure_for: Callable[[float], bool] = lambda _: False,
+    settings: BrokerSettings, acls: AclTable, now: Callable[[], float], audit: Audit | None
 ) -> Authority | None:
     """Return the authority that the settings ask for; None if they name no authorizer.
 
-    now, audit: see Authority.  is_unsure_for: see Coordinator.
+    now, audit: see Authority.
 
     Raises:
       SettingsError: says what to set instead.
@@ -44,5 +40,4 @@ def authority_of(
             f" Kafka's own: {STANDARD}"
         )
     authorizer = Authorizer(acls.index, super_users, allows_everyone=allows_everyone)
-    seconds = settings.int("authorizer.max.staleness.ms") / 1000
-    return Authority(acls, authorizer, now, audit, lambda: is_unsure_for(seconds))
+    return Authority(acls, authorizer, now, audit)

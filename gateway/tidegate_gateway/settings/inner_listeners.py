@@ -17,9 +17,8 @@ from .broker_settings import BrokerSettings
 from .listener_settings import SSL, is_this_machine, listen_addresses
 
 ADMIN_LISTENER: Final = "ADMIN"
-PEER_PROTOCOL: Final = "peer.security.protocol"
 _ALLOWED: Final = "set allow.plaintext.listeners=true if its network is private"
-_PROTOCOLS: Final = {PEER: PEER_PROTOCOL, ADMIN_LISTENER: "admin.security.protocol"}
+_PROTOCOLS: Final = {PEER: "peer.security.protocol", ADMIN_LISTENER: "admin.security.protocol"}
 
 
 def inner_tls_listeners(settings: BrokerSettings) -> tuple[str, ...]:
@@ -28,9 +27,7 @@ def inner_tls_listeners(settings: BrokerSettings) -> tuple[str, ...]:
     Raises:
       SettingsError: a listener of clients has the same name.
     """
-    found = tuple(
-        name for name, setting in _PROTOCOLS.items() if settings.text(setting).upper() == SSL
-    )
+    found = tuple(name for name, setting in _PROTOCOLS.items() if settings.text(setting) == SSL)
     for each in listen_addresses(settings):
         if each.name.upper() in found:
             raise SettingsError(
@@ -51,7 +48,7 @@ def refuse_token_in_clear(settings: BrokerSettings) -> None:
     for name, setting in _PROTOCOLS.items():
         listener, token = f"{name.lower()}.listener", f"{name.lower()}.token"
         address = settings.text(listener)
-        if not settings.text(token) or settings.text(setting).upper() == SSL:
+        if not settings.text(token) or settings.text(setting) == SSL:
             continue
         # Without a peer.listener of its own, a gateway sends the token to those of others.
         is_near = is_this_machine(host_port(listener, address)[0]) if address else name != PEER

@@ -19,8 +19,6 @@ _log = structlog.get_logger("tidegate.tls")
 
 HANDSHAKE_SECONDS: Final = 10.0
 Dial = Callable[[str, int], Connect]
-
-
 Secured = trio.SSLStream[trio.SocketStream]
 
 
@@ -38,6 +36,9 @@ async def secured(stream: trio.SocketStream, tls: TlsListener) -> Secured | None
     except trio.BrokenResourceError as error:
         cause = error.__cause__
         reason = tls_reason(cause) if isinstance(cause, ssl.SSLError) else ""  # else it has left
+    except BaseException:
+        await trio.aclose_forcefully(stream)
+        raise
     if reason:
         tls.failed_handshakes += 1
         _log.warning("closed a connection", peer=_peer(stream), listener=tls.name, reason=reason)

@@ -15,9 +15,11 @@ LEASE_SECONDS = 12.0
 
 
 def gateway(answered_at: float) -> Any:
-    table = SimpleNamespace(version=1, lease_ms=LEASE_SECONDS * 1000)
     coordinator = SimpleNamespace(
-        state=SimpleNamespace(gateways=table), is_cut_off=False, log_answered_at=answered_at
+        state=SimpleNamespace(gateways=SimpleNamespace(version=1)),
+        is_stale=False,
+        stale_seconds=LEASE_SECONDS,
+        log_answered_at=answered_at,
     )
     return SimpleNamespace(coordinator=coordinator, neighbours=None, is_cut_off=False)
 
@@ -28,7 +30,7 @@ def watched(seen: Any) -> _Watched:
 
 
 def cut(seen: Any, is_cut_off: bool) -> None:
-    seen.is_cut_off = seen.coordinator.is_cut_off = is_cut_off
+    seen.is_cut_off = seen.coordinator.is_stale = is_cut_off
 
 
 async def test_a_cut_that_began_and_ended_is_a_change(autojump_clock: MockClock) -> None:

@@ -70,10 +70,9 @@ class _Watched:
     def _may_have_been_cut_off_or_back(self) -> bool:
         """Return whether it may have been cut off from the log for a moment, or reconnected."""
         coordinator = self.gateway.coordinator
-        if coordinator.is_cut_off:
+        if coordinator.is_stale:
             return coordinator.log_answered_at != self.log_answered_at
-        lease_seconds = coordinator.state.gateways.lease_ms / 1000
-        return trio.current_time() >= self.log_answered_at + lease_seconds
+        return trio.current_time() >= self.log_answered_at + coordinator.stale_seconds
 
     def version_of(self, key: Key) -> int:
         """Return the version of a key's topic in its replica; -1 if there is none."""

@@ -96,8 +96,8 @@ class Fetch:
     @property
     def sends_away(self) -> bool:
         """Whether clients should turn to other gateways."""
-        coordinator, authority = self.coordinator, self.authority
-        if authority is not None and authority.is_stale():
+        coordinator = self.coordinator
+        if self.authority is not None and coordinator.is_stale:
             return True
         return coordinator.state.gateways.sends_away(coordinator.incarnation)
 

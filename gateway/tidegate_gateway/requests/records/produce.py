@@ -133,12 +133,6 @@ class Produce:
         coordinator = self.coordinator
         return coordinator.state.gateways.sends_away(coordinator.incarnation)
 
-    @property
-    def is_cut_off(self) -> bool:
-        """Whether others may serve in its stead, or may have changed who may write."""
-        authority = self.authority
-        return self.coordinator.is_cut_off or (authority is not None and authority.is_stale())
-
     async def start(
         self,
         connection: Connection,
@@ -198,7 +192,7 @@ class Produce:
         if self.is_leaving:
             peer.was_sent_away = peer.was_refused = True
             return ErrorCode.NOT_LEADER_OR_FOLLOWER, "this gateway is about to stop"
-        if self.is_cut_off:
+        if self.coordinator.is_stale:
             peer.was_sent_away = peer.was_refused = True
             return ErrorCode.NOT_LEADER_OR_FOLLOWER, "this gateway does not reach its metadata log"
         if peer.was_sent_away:

@@ -282,7 +282,7 @@ class PlainProducePath:
         coordinator = self._produce.coordinator
         me = self._live_gateways.get(coordinator.incarnation)
         peer = connection.peer
-        if me is None or me.draining or self._produce.is_cut_off or peer.was_refused:
+        if me is None or me.draining or coordinator.is_stale or peer.was_refused:
             return False
         position = peer.plain_prefix_end
         key = self._key(peer, bytes(frame[_HEAD.size : position]))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ssl
 from dataclasses import dataclass
+from math import inf
+from typing import Final
 from urllib.parse import unquote, urlsplit
 
 import trio
@@ -14,10 +16,10 @@ from tidegate_coordination.classic.tls import make_tls_context
 from tidegate_runtime.http.client import HttpClient, HttpUnavailable
 from tidegate_runtime.http.tcp import tcp_connector
 
-MAX_BYTES = 1 << 20
-_OK = 200
-_PORTS = {"http": 80, "https": 443}
-SCHEMES = (*_PORTS, "file")
+MAX_BYTES: Final = 1 << 20
+_OK: Final = 200
+_PORTS: Final = {"http": 80, "https": 443}
+SCHEMES: Final = (*_PORTS, "file")
 
 
 class KeysUnavailable(Exception):
@@ -51,7 +53,7 @@ async def read_keys(place: KeyPlace) -> bytes:
             "GET",
             target,
             headers=(("accept", "application/json"),),
-            timeout_seconds=float("inf"),
+            timeout_seconds=inf,
             max_answer_bytes=MAX_BYTES,
         )
     except HttpUnavailable as error:

@@ -11,7 +11,7 @@ import trio
 from tidegate_runtime.said_again import SaidAgain
 
 from .key_place import KeyPlace, KeysUnavailable, read_keys
-from .key_refresh import KeyRefresh, RefreshTimes
+from .key_refresh import MAX_MISSING, KeyRefresh, RefreshTimes
 from .key_set import BadKeySet, Key, KeySet, read_key_set
 
 _log = structlog.get_logger("tidegate.security")
@@ -60,7 +60,8 @@ class KeySource:
             return True
         if key_id is None or key_id in self._keys:
             return False
-        if self._refresh.misses(key_id, trio.current_time()):
+        is_room = len(self._awaited) < MAX_MISSING
+        if is_room and self._refresh.misses(key_id, trio.current_time()):
             self._awaited.add(key_id)
             self._missed.set()
         return self._is_coming(key_id)

@@ -55,6 +55,7 @@ class BearerToken(NamedTuple):
     expires_at: float
 
 
+MAX_KEY_ID: Final = 512
 _LAST_SECOND: Final = 253_402_300_799  # of the year 9999
 
 
@@ -96,7 +97,8 @@ def _verified(text: str, keys: Keys) -> bytes:
         algorithm, key_id = header["alg"], header.get("kid")
         if algorithm not in ALGORITHMS:
             raise BadToken("its algorithm is not accepted")
-        if "crit" in header or not isinstance(key_id, str | None):
+        is_id = key_id is None or (isinstance(key_id, str) and len(key_id) <= MAX_KEY_ID)
+        if "crit" in header or not is_id:
             raise BadToken("its header asks for what is not known here")
         key = keys.find(key_id, algorithm)
         if key is None:

@@ -13,7 +13,8 @@ from tidegate_simulation.plans.faults import FaultPlan
 
 
 def is_never_cut_off(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Coordinator, "is_cut_off", property(lambda self: False))
+    for name in ("is_cut_off", "is_stale"):
+        patch.setattr(Coordinator, name, property(lambda self: False))
 
 
 def waits_at_the_end_it_knows(patch: pytest.MonkeyPatch) -> None:
