@@ -35,7 +35,7 @@ def token(provider: Provider, seconds: int = 3600, sub: str = "alice") -> str:
     return provider.token(exp=NOW + ISSUED + seconds, sub=sub)
 
 
-async def principals(world: WireWorld) -> list[str]:
+def principals(world: WireWorld) -> list[str]:
     return [each.peer.principal for each in world.gateway.connections]
 
 
@@ -48,7 +48,7 @@ async def test_a_client_with_a_token_is_served_until_it_ends(autojump_clock: Moc
         assert answer.error_code == 0
         assert answer.session_lifetime_ms == pytest.approx(60_000, abs=1000)
         assert (await client.call("Metadata", 12, METADATA)).brokers
-        assert await principals(world) == ["User:alice"]
+        assert principals(world) == ["User:alice"]
         await trio.sleep(61)
         with pytest.raises(Closed):
             await client.call("Metadata", 12, METADATA)

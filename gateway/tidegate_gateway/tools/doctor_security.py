@@ -8,10 +8,12 @@ from typing import Final
 
 from tidegate_coordination.configs.listener_configs import listener_config
 from tidegate_coordination.configs.validation import split_list
+from tidegate_coordination.security.authorizer import super_users_of
 from tidegate_coordination.state.acls import AclTable
 from tidegate_runtime.addresses import ListenerAddress
 from tidegate_runtime.settings_texts import SettingsError
 
+from ..network.call import ANONYMOUS
 from ..security.authorizer_settings import authority_of
 from ..security.sasl.gates import check_sasl
 from ..settings.broker_settings import BrokerSettings
@@ -25,7 +27,6 @@ from ..tls.tls_settings import tls_settings
 from .findings import Checked
 
 AREA: Final = "security"
-ANONYMOUS: Final = "User:ANONYMOUS"
 _IN_CLEAR: Final = ("PLAIN", "OAUTHBEARER")
 """Mechanisms whose messages hold the secret itself."""
 
@@ -69,13 +70,13 @@ def _secrets_in_clear(
         setting = "sasl.enabled.mechanisms"
         names = split_list(settings.listener_text(each.name, setting))
         clear = [name for name in _IN_CLEAR if name in names]
-        is_near = is_this_machine(each.host)
+        is_good = not clear or is_this_machine(each.host)
         what = f"no password or token travels in clear at {each.name}"
         advice = (
             f"{' and '.join(clear)} without TLS: use SASL_SSL, or take them from"
             f" {listener_config(each.name, setting)}"
         )
-        yield Checked(AREA, what, not clear or is_near, "" if not clear or is_near else advice)
+        yield Checked(AREA, what, is_good, "" if is_good else advice)
 
 
 def _without_authorizer(knowing: Sequence[str]) -> Iterator[Checked]:
@@ -88,7 +89,7 @@ def _without_authorizer(knowing: Sequence[str]) -> Iterator[Checked]:
 
 
 def _rights(settings: BrokerSettings, nameless: Sequence[str]) -> Iterator[Checked]:
-    users = [each.strip() for each in settings.text("super.users").split(";") if each.strip()]
+    users = sorted(super_users_of(settings.text("super.users")))
     advice = "" if users else "name one in super.users: else no client may give rights"
     yield Checked(AREA, "there is a super user", bool(users), advice)
     foreign = [each for each in users if not each.startswith("User:")]

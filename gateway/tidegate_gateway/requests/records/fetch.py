@@ -7,7 +7,8 @@ grow.
 A consumer whose rack is another zone is sent to a gateway there (KIP-392).  That answer comes at
 once and without records, as in Kafka; see read_steering.py.  A draining gateway answers
 NOT_LEADER_OR_FOLLOWER, so that consumers look for the leader again.  A gateway that is cut off from
-the metadata log answers it after the wait, for partitions of which it knows no more records.
+the metadata log answers it after the wait, for partitions of which it knows no more records; with
+an authorizer at once for all, since its rights may be stale.
 
 Differs from Kafka: an answer never ends in a cut batch; an OFFSET_OUT_OF_RANGE names high watermark
 and log start; a fetch with a replica id is refused and changes nothing (CVE-2018-1288), since
