@@ -4,8 +4,9 @@
 
 One gateway mirrors a topic, which is switched.  librdkafka writes batches of one record to it
 here, and ends.  The batches go back, and the source's ends say how fast: from the first that
-arrives to the last.  `tidegate link verify` compares all.  Exit status 1 when anything
-differs, or does not arrive.
+arrives to the last.  `tidegate link verify` compares all.  With --beside, librdkafka then writes
+the same batches to the same brokers itself, so that a figure says what the machine allows.  Exit
+status 1 when anything differs, or does not arrive.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from migration.mirror import PATIENCE_SECONDS, RESULT_SECONDS, Mirror
 
 LINK: Final = "source"
 TOPIC: Final = "back"
+BESIDE: Final = "beside"
 _LOOK_SECONDS: Final = 0.05
 _MOST_SECONDS: Final = 600.0
 
@@ -56,7 +58,9 @@ class Ends:
         self._consumer.close()
 
 
-def run(brokers: int, partitions: int, batches: int, size_bytes: int) -> dict[str, Any]:
+def run(
+    brokers: int, partitions: int, batches: int, size_bytes: int, beside: bool
+) -> dict[str, Any]:
     """Run; return the figures, with what was wrong as `problems`."""
     with ExitStack() as stack:
         kafka = stack.enter_context(kafka_cluster.running(brokers))
@@ -66,7 +70,7 @@ def run(brokers: int, partitions: int, batches: int, size_bytes: int) -> dict[st
         stack.callback(gateway.stop)
         mirror = Mirror("--data", str(gateway.folder / "data"))
         _switch(mirror, kafka.bootstrap, partitions, brokers)
-        _write(gateway.bootstrap, partitions, batches, size_bytes)
+        _write(gateway.bootstrap, TOPIC, partitions, batches, size_bytes)
         ends = Ends(kafka.bootstrap, partitions)
         stack.callback(ends.close)
         # The command waits until almost all is there.
@@ -76,6 +80,13 @@ def run(brokers: int, partitions: int, batches: int, size_bytes: int) -> dict[st
         found = _measured(ends, batches)
         rollback.join()
         different = list(mirror.differences())
+        if beside:
+            gateway.stop()
+            _create(kafka.bootstrap, BESIDE, partitions, brokers)
+            begun = time.monotonic()
+            _write(kafka.bootstrap, BESIDE, partitions, batches, size_bytes)
+            taken = batches * size_bytes / (1 << 20) / (time.monotonic() - begun)
+            found["librdkafka_mib_per_second"] = round(taken, 2)
     rate = found["batches"] / found["seconds"]
     return {
         **found,
@@ -88,9 +99,7 @@ def run(brokers: int, partitions: int, batches: int, size_bytes: int) -> dict[st
 
 def _switch(mirror: Mirror, bootstrap: str, partitions: int, brokers: int) -> None:
     """Have the topic mirrored and switched."""
-    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-    wanted = NewTopic(TOPIC, partitions, brokers)
-    admin.create_topics([wanted])[TOPIC].result(RESULT_SECONDS)
+    _create(bootstrap, TOPIC, partitions, brokers)
     servers = ("--bootstrap-servers", bootstrap)
     mirror.command("link", "add", LINK, *servers, "--topics", TOPIC, "--forward-writes")
     deadline = time.monotonic() + PATIENCE_SECONDS
@@ -102,7 +111,12 @@ def _switch(mirror: Mirror, bootstrap: str, partitions: int, brokers: int) -> No
     raise TimeoutError(f"the topic is not switched: {told}")
 
 
-def _write(bootstrap: str, partitions: int, batches: int, size_bytes: int) -> None:
+def _create(bootstrap: str, topic: str, partitions: int, replicas: int) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    admin.create_topics([NewTopic(topic, partitions, replicas)])[topic].result(RESULT_SECONDS)
+
+
+def _write(bootstrap: str, topic: str, partitions: int, batches: int, size_bytes: int) -> None:
     """Write batches of one record, spread over the partitions."""
     producer = Producer(
         {
@@ -118,12 +132,12 @@ def _write(bootstrap: str, partitions: int, batches: int, size_bytes: int) -> No
     for number in range(batches):
         while True:
             try:
-                producer.produce(TOPIC, value, partition=number % partitions)
+                producer.produce(topic, value, partition=number % partitions)
                 break
             except BufferError:
                 producer.poll(0.1)
     if producer.flush(_MOST_SECONDS):
-        raise TimeoutError("the gateway did not take all batches")
+        raise TimeoutError(f"{topic} did not take all batches")
 
 
 def _measured(ends: Ends, batches: int) -> dict[str, Any]:
@@ -148,6 +162,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--partitions", type=int, default=12)
     parser.add_argument("--batches", type=int, default=6000)
     parser.add_argument("--bytes", type=int, default=200, dest="size_bytes")
+    parser.add_argument("--beside", action="store_true", help="librdkafka writes them, too")
     figures = run(**vars(parser.parse_args(arguments)))
     print(json.dumps(figures))
     return bool(figures["problems"])
