@@ -10,6 +10,7 @@ from .clients.admins import ConfigChanger, Grower, Retainer
 from .clients.client import Client
 from .clients.fleeting import FleetingReader, FleetingWriter, Lives, TopicOwner
 from .clients.guarded import Ban, GuardedReader, GuardedWriter, Guardian
+from .clients.guarded_admin import GuardedAdmin
 from .clients.late_admins import ConfigSetter, Emptier, HastyEmptier, Reliver
 from .clients.producers import IdempotentProducer, Newcomer, Pipeliner, PlainProducer
 from .clients.readers import Admin, Reader
@@ -98,12 +99,14 @@ def make_actors(workload: Workload, rng: Random, source: Source | None) -> list[
 
 
 def _guarded(workload: Workload) -> list[Actor]:
-    writer, reader = Ban(), Ban()
-    return [
+    writer = Ban()
+    admin = GuardedAdmin(workload) if workload.world.plan.rights.has_admin else None
+    actors: list[Actor] = [
         GuardedWriter(workload, writer),
         GuardedReader(workload),
-        Guardian(workload, "guardian", writer, reader),
+        Guardian(workload, "guardian", writer, admin),
     ]
+    return actors if admin is None else [*actors, admin]
 
 
 def _with_transactions(workload: Workload, others: list[Actor]) -> list[Actor]:

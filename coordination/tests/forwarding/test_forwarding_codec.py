@@ -16,6 +16,7 @@ import pytest
 import tidegate_coordination.rules
 from tidegate_coordination.forwarding import codec
 from tidegate_coordination.rules.numbered import Failing, Numbered
+from tidegate_coordination.rules.permitted import Permitted
 from tidegate_coordination.rules.records.wal import BatchFacts, BatchOutcome, CommitWal, Refusal
 from tidegate_coordination.rules.topics import (
     Created,
@@ -67,7 +68,7 @@ def test_every_proposal_can_be_sent() -> None:
             for each in vars(rules).values()
             if dataclasses.is_dataclass(each) and isinstance(each, type) and hasattr(each, "decide")
         }
-    assert found - {Numbered, Failing} == set(codec.KINDS)
+    assert found - {Numbered, Failing, Permitted} == set(codec.KINDS)
 
 
 def test_the_wire_shapes_of_proposals_are_unchanged() -> None:

@@ -73,9 +73,9 @@ def test_the_table_finds_what_filters_match() -> None:
     rng, table = Random(5), AclTable()
     names = ["".join(rng.choices("ab*", k=rng.randint(1, 4))) for _ in range(40)]
     rows = {acl(name, pattern) for name in names for pattern in (LITERAL, PREFIXED)}
-    table.fold_changed(AclsChanged(tuple(rows), ()))
+    table.fold_changed(AclsChanged(tuple(rows), ()), 1)
     gone = set(rng.sample(sorted(rows), 30))
-    table.fold_changed(AclsChanged((), tuple(gone)))
+    table.fold_changed(AclsChanged((), tuple(gone)), 2)
     left = rows - gone
     for name, pattern in product([None, *names, "aaaaaaa"], (ANY, MATCH, LITERAL, PREFIXED)):
         wanted = AclFilter(pattern_type=pattern, name=name)

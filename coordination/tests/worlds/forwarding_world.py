@@ -16,6 +16,7 @@ import trio
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.events.cluster import Endpoint, Proposed
 from tidegate_coordination.events.entries import decode_entry
+from tidegate_coordination.events.metadata_versions import FIRST
 from tidegate_coordination.forwarding.contention import Contention
 from tidegate_coordination.forwarding.forwarder import Forwarder
 from tidegate_coordination.forwarding.leaders import PEER_LISTENER
@@ -105,11 +106,15 @@ class Links:
 
 @dataclass(slots=True)
 class World:
-    """Gateways 1, 2, ... on one log, the registered ones in `gateways`."""
+    """Gateways 1, 2, ... on one log, the registered ones in `gateways`.
+
+    level: the metadata.version that they read; the cluster begins there.
+    """
 
     nursery: trio.Nursery
     links: Links
     rng: Random
+    level: int = FIRST
     log: MemoryLog = field(default_factory=MemoryLog)
     gateways: dict[int, Coordinator] = field(default_factory=dict[int, Coordinator])
 
@@ -138,7 +143,13 @@ class World:
         self.nursery.start_soon(coordinator.run)
         endpoints = (Endpoint("PLAINTEXT", "h", 1), Endpoint(PEER_LISTENER, "h", node_id))
         registration = Register(
-            node_id, f"key-{node_id}", "az1", endpoints if leads else endpoints[:1], "0", CLUSTER
+            node_id,
+            f"key-{node_id}",
+            "az1",
+            endpoints if leads else endpoints[:1],
+            "0",
+            CLUSTER,
+            highest_version=self.level,
         )
         answer = await coordinator.propose(registration)
         assert isinstance(answer, int)
@@ -177,9 +188,9 @@ def forwarder(coordinator: Coordinator) -> Forwarder:
 
 
 @asynccontextmanager
-async def forwarding_world(seed: int = 0) -> AsyncIterator[World]:
+async def forwarding_world(seed: int = 0, level: int = FIRST) -> AsyncIterator[World]:
     """A world that has no gateways yet."""
     rng = Random(seed)
     async with trio.open_nursery() as nursery:
-        yield World(nursery, Links(rng, nursery), rng)
+        yield World(nursery, Links(rng, nursery), rng, level)
         nursery.cancel_scope.cancel()

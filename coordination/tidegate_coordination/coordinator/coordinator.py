@@ -27,18 +27,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import inf
 from random import Random
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import trio
 
 from ..log.metadata_log import MetadataLog
 from ..rules.gateways import Leave
+from ..rules.permitted import RIGHTS_CHANGED
 from ..rules.proposal import Proposal
 from ..state.cluster import ClusterState
 from .barriers import Barriers
 from .decider import Decider, make_decider
 from .liveness import Liveness, Patience
 from .loop import Loop
+from .permits import PERMIT
 from .route import DecidesHere, Route
 from .standstill import Standstill
 from .waiting import CoordinatorUnavailable, Failure, ProposalFailed, Waiting
@@ -46,6 +48,9 @@ from .waiting import CoordinatorUnavailable, Failure, ProposalFailed, Waiting
 __all__ = ["Coordinator", "CoordinatorUnavailable", "Failure", "ProposalFailed", "Waiting"]
 
 Answer = TypeVar("Answer")
+
+MAX_RENEWALS: Final = 8
+"""So often is a proposal made again since ACLs changed; a client may ask again after that."""
 
 
 class Coordinator:
@@ -170,9 +175,27 @@ class Coordinator:
 
         Raises:
           CoordinatorUnavailable: no answer in time, or none that can be read; the outcome is
-            unknown.  Or this gateway has left the cluster.
+            unknown.  Or this gateway has left the cluster, or the client has lost its right
+            (permits.py).
           ProposalFailed: the proposal changed nothing.
         """
+        permit = PERMIT.get()
+        if permit is None:
+            return await self._propose(proposal, expires, 0)
+        for _ in range(MAX_RENEWALS):
+            try:
+                return await self._propose(proposal, expires, permit.as_of)
+            except ProposalFailed as failure:
+                if str(failure) != RIGHTS_CHANGED:
+                    raise
+            await self.catch_up()
+            if not permit.renew(self.state.position):
+                break
+        raise CoordinatorUnavailable("nothing was changed: the client's rights have changed")
+
+    async def _propose(
+        self, proposal: Proposal[Answer], expires: bool, rights_as_of: int
+    ) -> Answer:
         answers: list[Answer] = []
         failures: list[Failure] = []
         done = trio.Event()
@@ -185,7 +208,8 @@ class Coordinator:
             failures.append(failure)
             done.set()
 
-        waiting = Waiting(proposal, deliver, fail, before_ms=self._deadline_ms() if expires else 0)
+        before_ms = self._deadline_ms() if expires else 0
+        waiting = Waiting(proposal, deliver, fail, before_ms=before_ms, rights_as_of=rights_as_of)
         self.route.take(waiting)
         await self._patience.wait(done, lambda: self.route.withdraw(waiting))
         if failures and self.has_left:

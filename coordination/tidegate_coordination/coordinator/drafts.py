@@ -10,6 +10,7 @@ import structlog
 from ..events.entries import check_readable, encode_events
 from ..events.metadata_versions import FEATURE_NAME, allowed_to, needed_for
 from ..rules.numbered import Numbered
+from ..rules.permitted import RightsChanged
 from ..rules.proposal import Decided, Proposal, View
 from ..state.broken import NumbersRunOut
 from ..state.cluster import ClusterState
@@ -72,6 +73,8 @@ class Draft(Generic[Whose]):
             decided, encoded = self._decide(proposal)
         except CannotCommit:
             raise
+        except RightsChanged as error:
+            raise CannotCommit(str(error)) from error
         except Exception as error:
             _log_failure(proposal, error)
             if self.events:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeAlias, TypeVar
 
+from ..rules.permitted import permitted
 from ..rules.proposal import Proposal
 
 Answer = TypeVar("Answer")
@@ -31,7 +32,8 @@ class Waiting(Generic[Answer]):
     """A proposal on its way, and the callbacks for its answer.
 
     is_withdrawn: its caller no longer waits.  before_ms: once log time is later than that, the
-    proposal fails; 0 for no limit.
+    proposal fails; 0 for no limit.  rights_as_of: if ACLs changed after that log position, the
+    proposal fails; 0 for no such condition.
     """
 
     proposal: Proposal[Answer]
@@ -39,3 +41,9 @@ class Waiting(Generic[Answer]):
     fail: Callable[[Failure], None]
     is_withdrawn: bool = False
     before_ms: int = 0
+    rights_as_of: int = 0
+
+    @property
+    def to_decide(self) -> Proposal[Answer]:
+        """Return the proposal with the condition of its rights."""
+        return permitted(self.proposal, self.rights_as_of)

@@ -183,5 +183,13 @@ class Asker:
 
 
 def _sent(each: Outgoing) -> Sent:
-    asked, before_ms = each.asked, each.waiting.before_ms
-    return Sent(each.number, each.kind, each.body, asked.again, asked.is_withdrawn, before_ms)
+    asked, waiting = each.asked, each.waiting
+    return Sent(
+        each.number,
+        each.kind,
+        each.body,
+        asked.again,
+        asked.is_withdrawn,
+        waiting.before_ms,
+        waiting.rights_as_of,
+    )

@@ -29,6 +29,7 @@ class Sent(msgspec.Struct, array_like=True, frozen=True, gc=False):
     again: it was sent before, to any gateway, and not answered.
     is_withdrawn: its author no longer waits for it: it must fail unless it was decided already.
     before_ms: it must fail once log time is later than that; 0 for no limit.
+    rights_as_of: it must fail if ACLs changed after that log position; 0 for no such condition.
     """
 
     number: int
@@ -37,6 +38,7 @@ class Sent(msgspec.Struct, array_like=True, frozen=True, gc=False):
     again: bool = False
     is_withdrawn: bool = False
     before_ms: int = 0
+    rights_as_of: int = 0
 
 
 class Ask(msgspec.Struct, array_like=True, frozen=True, gc=False):

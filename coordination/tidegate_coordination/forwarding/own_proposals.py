@@ -48,7 +48,13 @@ class OwnProposals:
             self._end(waiting)
             waiting.fail(failure)
 
-        inner = Waiting(waiting.proposal, answer, fail, before_ms=waiting.before_ms)
+        inner = Waiting(
+            waiting.proposal,
+            answer,
+            fail,
+            before_ms=waiting.before_ms,
+            rights_as_of=waiting.rights_as_of,
+        )
         self._queued[waiting] = (Outgoing(UNNUMBERED, kind, waiting), inner)
         self._queue.add(inner)
 
@@ -73,7 +79,7 @@ class OwnProposals:
             self._outbox.acknowledged,
             self._decider.clock_ms(),
             int(trio.current_time() * 1000),
-            waiting.proposal,
+            waiting.to_decide,
             codec.encode,
             outgoing.asked,
             waiting.before_ms,

@@ -16,6 +16,7 @@ import trio
 from ..coordinator.coordinator import Coordinator, Failure, ProposalFailed, Waiting
 from ..rules.gateways import CannotJoin, NodeIdTaken, Register
 from ..rules.numbered import Asked, Failing, NotDecided, Numbered, failure_text
+from ..rules.permitted import permitted
 from ..rules.proposal import Proposal
 from . import codec
 from .messages import VERSION, Answered, Ask, Outcome, Sent, Told
@@ -89,7 +90,7 @@ class ProposalService:
         """Take a proposal; False if its author has to ask for it again."""
         note = partial(round_.note, sent.number)
         try:
-            proposal = codec.decode_proposal(sent.kind, sent.body)
+            proposal = permitted(codec.decode_proposal(sent.kind, sent.body), sent.rights_as_of)
         except codec.UnknownKind:
             note(Outcome.NEWER, b"")
             return False

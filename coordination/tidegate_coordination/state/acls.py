@@ -15,11 +15,17 @@ from .frozen import FrozenRows, frozen_values
 
 
 class AclTable:
-    """See the module's head.  version: rises with every change, for caches of decisions."""
+    """See the module's head.
+
+    version: rises with every change, for caches of decisions.  changed_at: the log position of the
+    last change; with those of before a snapshot counted as made at its position.  No fold looks at
+    it, so no snapshot holds it.
+    """
 
     def __init__(self) -> None:
         self.index: Final = AclIndex()
         self.version = 0
+        self.changed_at = 0
         self._rows: Final[dict[Acl, None]] = {}
         self._by_name: Final[dict[str, dict[Acl, None]]] = {}
 
@@ -54,8 +60,8 @@ class AclTable:
         for each in dict.fromkeys((*names, ANY_NAME)):
             yield from self._by_name.get(each, ())
 
-    def fold_changed(self, event: AclsChanged) -> None:
-        """Remove and add ACLs."""
+    def fold_changed(self, event: AclsChanged, position: int) -> None:
+        """Remove and add ACLs, by the entry at a log position."""
         for each in event.removed:
             expect(each in self._rows, f"no such ACL: {each}")
             self._remove(each)
@@ -63,6 +69,7 @@ class AclTable:
             expect(each not in self._rows, f"there is such an ACL: {each}")
             self._add(each)
         self.version += 1
+        self.changed_at = position
 
     def _add(self, acl: Acl) -> None:
         self._rows[acl] = None

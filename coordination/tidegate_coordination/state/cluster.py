@@ -140,7 +140,7 @@ class ClusterState(StateTables):
             tev.TransactionEnded: transactions.fold_ended,
             tev.TransactionalIdsExpired: transactions.fold_expired,
             **mirrors.by_type(),
-            sev.AclsChanged: self.acls.fold_changed,
+            sev.AclsChanged: lambda event: self.acls.fold_changed(event, self.position + 1),
             sev.ScramCredentialSet: self.scram.fold_set,
             sev.ScramCredentialRemoved: self.scram.fold_removed,
             sev.ClientQuotasSet: self.quotas.fold_set,
@@ -372,6 +372,7 @@ class ClusterState(StateTables):
         state._go_to_version(head.get("metadata_version", FIRST))
         decode_head(state, head)
         state.name_changes.begin_at(state.position)
+        state.acls.changed_at = state.position
         tables = {
             "partitions": state.partitions.decode,
             "groups": state.groups.decode,

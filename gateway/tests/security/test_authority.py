@@ -34,7 +34,7 @@ class Noted:
 def authority(*acls: Acl) -> tuple[Authority, Noted, AclTable]:
     """Return one with its audit log and its ACLs."""
     table, noted = AclTable(), Noted()
-    table.fold_changed(AclsChanged(acls, ()))
+    table.fold_changed(AclsChanged(acls, ()), 1)
     return Authority(table, Authorizer(table.index, frozenset()), lambda: 0.0, noted), noted, table
 
 
@@ -46,7 +46,7 @@ def test_a_decision_is_kept_until_the_acls_change() -> None:
     one, _, table = authority(ALLOWED)
     rights = one.of(peer())
     assert rights.may(READ, TOPIC, "t")
-    table.fold_changed(AclsChanged((), (ALLOWED,)))
+    table.fold_changed(AclsChanged((), (ALLOWED,)), 2)
     assert not rights.may(READ, TOPIC, "t")
 
 

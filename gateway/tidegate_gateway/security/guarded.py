@@ -8,10 +8,11 @@ import trio
 
 from tidegate_coordination.coordinator.coordinator import Coordinator
 
-from ..network.call import Call, Handler
+from ..network.call import Call, Handler, Rights
 from .authority import Authority
 from .guard import Ask, Caller, Guarding
 from .needs import NEEDS
+from .permit import PROPOSING, NotedRights, proposing_by
 
 
 class Guards:
@@ -31,6 +32,13 @@ class Guards:
           CoordinatorUnavailable: see Handler.
         """
         rights = self.authority.of(call.peer)
+        if handler.api_key not in PROPOSING:
+            return await self._guard(handler, call, request, rights)
+        noted = NotedRights(rights, self._coordinator.state.position)
+        with proposing_by(noted):
+            return await self._guard(handler, call, request, noted)
+
+    async def _guard(self, handler: Handler, call: Call, request: Any, rights: Rights) -> Any:
         topics = self._coordinator.state.topics
         caller = Caller(rights, call.version, topics, self._creates_topics)
         guarding = NEEDS[handler.api_key](caller, request)

@@ -18,10 +18,11 @@ from tidegate_gateway.builder import AWAY_SECONDS
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import create_acls, delete_acls, fetch, produce
 
+from ..plans.rights_plan import ADMIN, TOPIC
 from .client import Client, Disconnected
+from .guarded_admin import ALTER_CONFIGS, GuardedAdmin
 from .workload import Workload, batch_bytes, create_topic
 
-TOPIC: Final = "guarded"
 WRITER: Final = "guarded writer"
 READER: Final = "guarded reader"
 _ANONYMOUS: Final = "User:ANONYMOUS"
@@ -64,10 +65,15 @@ class Ban:
 class Guardian:
     """Denies and allows, in turns."""
 
-    def __init__(self, workload: Workload, name: str, writer: Ban, reader: Ban) -> None:
+    def __init__(
+        self, workload: Workload, name: str, writer: Ban, admin: GuardedAdmin | None
+    ) -> None:
         self.client = Client(workload.world, name)
         self._workload = workload
-        self._bans = {(WRITER, _WRITE): writer, (READER, _READ): reader}
+        self._bans = {(WRITER, _WRITE): writer, (READER, _READ): Ban()}
+        self._admin = admin
+        if admin is not None:
+            self._bans[ADMIN, ALTER_CONFIGS] = Ban()
 
     async def run(self) -> None:
         """Change rights until no operation is left; then allow everything."""
@@ -90,6 +96,8 @@ class Guardian:
         ban = self._bans[host, operation]
         ban.become(Standing.CHANGING)
         pattern, name = self.client.rng.choice(((_LITERAL, TOPIC), (_PREFIXED, "guard")))
+        if self._admin is not None and host == ADMIN:
+            self._admin.hurry()
         await self._create(host, operation, _DENY, pattern, name)
         ban.become(Standing.DENIED)
 

@@ -34,6 +34,7 @@ from .group_checks import GroupWatch
 from .lease_checks import LeaseWatch
 from .mirror_checks import MirrorWatch
 from .replays import Replays
+from .rights_checks import check_right
 from .settings_checks import SettingsWatch
 from .tiling_checks import TilingWatch
 from .transaction_checks import TransactionWatch
@@ -213,6 +214,8 @@ class StateWatch:
                 self._settings.cut(self.state, event)
             case ev.GatewayRegistered():
                 self._settings.began(event.node_id)
+            case ev.ConfigsSet():
+                check_right(self.state, event, self._complain)
             case ev.ObjectsCollected():
                 self._collect(event)
             case ev.SegmentsPublished():

@@ -9,7 +9,10 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
+TOPIC: Final = "guarded"
+ADMIN: Final = "guarded admin"
 _SHARE: Final = 0.2
+_ADMINS_SHARE: Final = 0.5
 _SETTINGS: Final = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "allow.everyone.if.no.acl.found": "true",
@@ -18,9 +21,12 @@ _SETTINGS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class RightsPlan:
-    """is_on: rights are given and taken while clients work."""
+    """is_on: rights are given and taken while clients work.  has_admin: one of an administrator,
+    too; drawn apart, so that the other runs stay the same.
+    """
 
     is_on: bool = False
+    has_admin: bool = False
 
     @property
     def settings(self) -> dict[str, str]:
@@ -31,4 +37,5 @@ class RightsPlan:
 def draw_rights(seed: int, *, may_draw: bool) -> RightsPlan:
     """Draw it; may_draw: all gateways know ACLs."""
     rng = Random(f"{seed}/rights")
-    return RightsPlan(is_on=may_draw and rng.random() < _SHARE)
+    is_on = may_draw and rng.random() < _SHARE
+    return RightsPlan(is_on, is_on and Random(f"{seed}/guarded admin").random() < _ADMINS_SHARE)

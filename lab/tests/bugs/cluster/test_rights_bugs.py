@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.worlds.planted_bugs import Plant, must_be_found
+from tidegate_coordination.rules.permitted import Permitted
 from tidegate_coordination.security import authorizer
 from tidegate_gateway.requests.records.fetch_answer import Look
 from tidegate_gateway.requests.records.produce_fast_path import PlainProducePath
@@ -55,6 +56,14 @@ def forgets_removals(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(authorizer.AclIndex, "remove", lambda self, acl: None)
 
 
+def decides_by_former_rights(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Permitted, "decide", lambda self, view: self.proposal.decide(view))
+
+
+def has_admin(plan: FaultPlan) -> bool:
+    return plan.rights.has_admin
+
+
 def has_rights(plan: FaultPlan) -> bool:
     return plan.rights.is_on
 
@@ -63,7 +72,7 @@ def has_rights(plan: FaultPlan) -> bool:
     ("plant", "expected", "first_seed"),
     [
         (keeps_decisions_for_ever, {WROTE, READ, REFUSED}, 13),
-        (keeps_routes_of_produce, {WROTE}, 93),
+        (keeps_routes_of_produce, {WROTE}, 367),
         (overlooks_prefixes, {WROTE, READ}, 26),
         (reads_for_everyone, {READ}, 13),
         (takes_all_hosts_for_one, {WROTE, READ, REFUSED}, 8),
@@ -74,3 +83,8 @@ def test_planted_bug_of_rights_is_found(
     plant: Plant, expected: set[str], first_seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     must_be_found(plant, expected, first_seed, monkeypatch, has_rights)
+
+
+def test_a_change_by_a_former_administrator_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = {"a denied client set a config"}
+    must_be_found(decides_by_former_rights, expected, 254, monkeypatch, has_admin)

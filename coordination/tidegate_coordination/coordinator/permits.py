@@ -1,0 +1,30 @@
+"""The rights for which a gateway lets a request propose.
+
+A request's rights are looked up when it arrives, and its proposals are decided later: if the log
+hangs, seconds later.  So each carries the position of the log at which its rights held, and fails
+if ACLs changed after that (rules/permitted.py).  The gateway then looks the rights up again.
+
+The permit is a context variable, so that no handler can forget to pass it on.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import Final, Protocol
+
+
+class Permit(Protocol):
+    """What a request was allowed.  as_of: the log position of the ACLs that allow it."""
+
+    @property
+    def as_of(self) -> int:
+        """See the class."""
+        ...
+
+    def renew(self, position: int) -> bool:
+        """Look all rights up again with the ACLs of a log position; False if one is gone."""
+        ...
+
+
+PERMIT: Final[ContextVar[Permit | None]] = ContextVar("PERMIT", default=None)
+"""That of the request which the present task answers; None: its proposals need none."""
