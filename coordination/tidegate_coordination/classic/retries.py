@@ -18,7 +18,7 @@ READS: Final = frozenset(
         "ListGroups", "ApiVersions", "OffsetForLeaderEpoch", "DescribeAcls", "DescribeConfigs",
         "DescribeLogDirs", "ListPartitionReassignments", "DescribeQuorum", "DescribeCluster",
         "DescribeProducers", "DescribeTransactions", "ListTransactions", "ListConfigResources",
-        "DescribeTopicPartitions",
+        "DescribeTopicPartitions", "DescribeClientQuotas", "DescribeUserScramCredentials",
     }
 )  # fmt: skip
 # Where responses have their error codes, beside the field error_code of the response itself.

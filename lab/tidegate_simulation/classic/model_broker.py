@@ -26,11 +26,14 @@ from tidegate_protocol.messages import (
     alter_configs,
     api_versions,
     delete_groups,
+    describe_acls,
+    describe_client_quotas,
     describe_cluster,
     describe_configs,
     describe_groups,
     describe_producers,
     describe_transactions,
+    describe_user_scram_credentials,
     end_txn,
     fetch,
     find_coordinator,
@@ -77,6 +80,11 @@ from .answer_members import (
 )
 from .answer_offsets import answer_epochs, answer_list_offsets, answer_producers
 from .answer_produce import answer_produce
+from .answer_security import (
+    answer_describe_acls,
+    answer_describe_quotas,
+    answer_describe_users,
+)
 from .answer_transaction_views import answer_describe_transactions, answer_list_transactions
 from .answer_transactions import (
     answer_add_offsets,
@@ -118,6 +126,7 @@ _APIS: Final = {
     ApiKey.ADD_OFFSETS_TO_TXN: _Api(add_offsets_to_txn, answer_add_offsets),
     ApiKey.END_TXN: _Api(end_txn, answer_end_txn),
     ApiKey.TXN_OFFSET_COMMIT: _Api(txn_offset_commit, answer_txn_offset_commit),
+    ApiKey.DESCRIBE_ACLS: _Api(describe_acls, answer_describe_acls),
     ApiKey.DESCRIBE_CONFIGS: _Api(describe_configs, answer_describe_configs),
     ApiKey.ALTER_CONFIGS: _Api(alter_configs, answer_alter_configs),
     ApiKey.DELETE_GROUPS: _Api(delete_groups, answer_delete_groups),
@@ -125,6 +134,10 @@ _APIS: Final = {
         incremental_alter_configs, answer_incremental_alter_configs
     ),
     ApiKey.OFFSET_DELETE: _Api(offset_delete, answer_offset_delete),
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: _Api(describe_client_quotas, answer_describe_quotas),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _Api(
+        describe_user_scram_credentials, answer_describe_users
+    ),
     ApiKey.DESCRIBE_CLUSTER: _Api(describe_cluster, answer_describe_cluster),
     ApiKey.DESCRIBE_PRODUCERS: _Api(describe_producers, answer_producers),
     ApiKey.DESCRIBE_TRANSACTIONS: _Api(describe_transactions, answer_describe_transactions),

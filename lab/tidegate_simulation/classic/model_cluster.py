@@ -17,6 +17,7 @@ from tidegate_coordination.groups.settings import GroupSettings
 from .config_history import ConfigHistory
 from .log_faults import truncate
 from .model_group import ModelGroup
+from .model_security import ModelSecurity
 from .model_topics import (
     NO_LEADER,
     CommittedOffset,
@@ -69,6 +70,7 @@ class ModelCluster:
     creates_topics: Metadata creates the topics that it is asked for (auto.create.topics.enable).
     group_settings: of the groups that are made from now on.
     offsets_partitions: those of `__consumer_offsets`, as far as transactions need them.
+    security: the ACLs, quotas and users that it shows.
     observers: see Observer.
     """
 
@@ -87,6 +89,7 @@ class ModelCluster:
         self.offsets_partitions: defaultdict[PartitionKey, OffsetsPartition]
         self.offsets_partitions = defaultdict(OffsetsPartition)
         self.rights = Rights()
+        self.security = ModelSecurity()
         self.broker_configs: dict[str, str] = {"auto.create.topics.enable": "false"}
         self.creates_topics = False
         self.group_settings = _GROUP_SETTINGS
