@@ -10,8 +10,6 @@ it fails in between, a part has changed, and it can be repeated.
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import ModuleType
@@ -33,9 +31,9 @@ from tidegate_protocol.messages import describe_user_scram_credentials as descri
 
 from ...network.call import Call
 from ...security.sasl.exchange import ILLEGAL_USERS
-from ...security.sasl.scram import HASHES, MIN_ITERATIONS
+from ...security.sasl.scram import MIN_ITERATIONS
+from ...security.sasl.scram_keys import MAX_ITERATIONS, credential_of
 
-MAX_ITERATIONS: Final = 16384
 _KNOWN: Final = frozenset(ScramMechanism)
 
 Change = ScramCredential | ScramDeletion
@@ -73,12 +71,8 @@ _OF_REFUSALS: Final = {
 
 def credential_from(row: alter.ScramCredentialUpsertion) -> ScramCredential:
     """Return what is kept of an upsertion of a known mechanism."""
-    hash_name = HASHES[ScramMechanism(row.mechanism).sasl_name]
-    client_key = hmac.digest(row.salted_password, b"Client Key", hash_name)
-    stored_key = hashlib.new(hash_name, client_key).digest()
-    server_key = hmac.digest(row.salted_password, b"Server Key", hash_name)
-    keys = row.salt, stored_key, server_key
-    return ScramCredential(row.name, row.mechanism, *keys, row.iterations)
+    mechanism = ScramMechanism(row.mechanism)
+    return credential_of(row.name, mechanism, row.salt, row.salted_password, row.iterations)
 
 
 def _problem_of(row: Row) -> Problem | None:
