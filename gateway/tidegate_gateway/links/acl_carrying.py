@@ -1,0 +1,97 @@
+"""Changes the ACLs of this cluster as a plan says, in entries of bounded size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from tidegate_coordination.coordinator.coordinator import Coordinator, ProposalFailed
+from tidegate_coordination.rules.acls import (
+    MAX_LOOKS,
+    SECURITY_NOT_YET,
+    AclRefusal,
+    CreateAcls,
+    DeleteAcls,
+)
+from tidegate_coordination.rules.parts import parts
+from tidegate_coordination.security.acls import Acl, AclFilter
+from tidegate_coordination.state.acls import AclTable
+
+from .acl_plan import AclPlan
+
+# Each step removes as many as an entry holds; more steps than ACLs mean that others add them again.
+_MAX_STEPS: Final = 100
+
+
+class Carried(NamedTuple):
+    """How many ACLs were added and removed.  problem: why not all; "" if all were."""
+
+    added: int
+    removed: int
+    problem: str = ""
+
+
+async def carry_acls(coordinator: Coordinator, plan: AclPlan) -> Carried:
+    """Add and remove ACLs in the order of the plan; stop at the first that fails.
+
+    Raises:
+      CoordinatorUnavailable: the log does not answer; a part may have changed.
+    """
+    added = removed = 0
+    try:
+        for part in parts(plan.added, lambda each: each.size_bytes):
+            refusal = await coordinator.propose(CreateAcls(part))
+            if refusal is not None:
+                return Carried(added, removed, _words(refusal))
+            added += len(part)
+        for some in _removals(coordinator.state.acls, plan.removed):
+            answer = await _removed(coordinator, some)
+            if isinstance(answer, AclRefusal):
+                return Carried(added, removed, _words(answer))
+            removed += answer
+    except ProposalFailed as failure:
+        return Carried(added, removed, str(failure))
+    return Carried(added, removed)
+
+
+async def _removed(coordinator: Coordinator, acls: Sequence[Acl]) -> int | AclRefusal:
+    wanted, count = DeleteAcls([_exactly(each) for each in acls]), 0
+    for _ in range(_MAX_STEPS):
+        answer = await coordinator.propose(wanted)
+        if isinstance(answer, AclRefusal):
+            return answer
+        count += len(answer.acls)
+        if answer.is_all:
+            break
+    return count
+
+
+def _removals(table: AclTable, acls: Sequence[Acl]) -> Iterator[list[Acl]]:
+    """Yield them in order, so many at a time as one proposal may look for."""
+    for part in parts(acls, lambda each: 2 * each.size_bytes):
+        some: list[Acl] = []
+        looks = 0
+        for each in part:
+            own = sum(1 for _ in table.candidates(_exactly(each)))
+            if some and looks + own > MAX_LOOKS:
+                yield some
+                some, looks = [], 0
+            some.append(each)
+            looks += own
+        yield some
+
+
+def _exactly(acl: Acl) -> AclFilter:
+    return AclFilter(
+        acl.resource_type,
+        acl.pattern_type,
+        acl.name,
+        acl.principal,
+        acl.host,
+        acl.operation,
+        acl.permission,
+    )
+
+
+def _words(refusal: AclRefusal) -> str:
+    return SECURITY_NOT_YET if refusal is AclRefusal.NOT_YET else refusal.value
