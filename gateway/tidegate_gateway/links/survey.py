@@ -28,18 +28,27 @@ from tidegate_protocol.messages.fetch import (
     FetchTopic,
 )
 
+from .acl_plan import MissingAcls
+from .source_security import NotShown, source_acls
 from .source_topics import wanted
 from .topic_sync import configs_of
 
 _NO_SESSION: Final = -1
 _PROBE_BYTES: Final = 1024
+ACLS: Final = "ACLs of the topics are here"
+NO_ACLS: Final = "the source has no authorizer, so it has no ACLs"
+"""What findings() says of a source with an authorizer, and of one without."""
 
 
 class Finding(NamedTuple):
-    """One thing that was looked at.  problem: "" if it is well."""
+    """One thing that was looked at.
+
+    problem: "" if it is well.  warning: what should be done before clients come; "" for nothing.
+    """
 
     what: str
     problem: str = ""
+    warning: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +57,8 @@ class Candidate:
 
     offsets: between start and end, of all partitions; None if the source does not say.  size_bytes:
     of the leaders' files; None likewise.  obstacle: why it cannot be mirrored; "" if it can.
-    is_mirrored: it is already.
+    is_mirrored: it is already.  missing_acls: how many ACLs of the source stand for it and are not
+    here; None if the source does not say.
     """
 
     name: str
@@ -57,6 +67,7 @@ class Candidate:
     size_bytes: int | None
     obstacle: str
     is_mirrored: bool
+    missing_acls: int | None = None
 
 
 async def findings(source: ClassicCluster, link: Link, state: ClusterState) -> list[Finding]:
@@ -76,6 +87,7 @@ async def findings(source: ClassicCluster, link: Link, state: ClusterState) -> l
             problem="no topic matches: check the patterns, and the right to describe topics"
         )
     found += await _rights(source, topics)
+    found.append(await _acls(source, topics, state))
     obstacles = {each.name: _obstacle(state, link, each) for each in topics}
     found += [Finding(f"topic {name}", text) for name, text in obstacles.items() if text]
     return found
@@ -104,6 +116,19 @@ async def _rights(source: ClassicCluster, topics: Sequence[Topic]) -> list[Findi
     problem = f"READ fails for {_some(refused)}" if refused else ""
     found.append(Finding("records of the topics can be read", problem))
     return found
+
+
+async def _acls(source: ClassicCluster, topics: Sequence[Topic], state: ClusterState) -> Finding:
+    try:
+        theirs = await source_acls(source)
+    except NotShown as error:
+        return Finding(ACLS, warning=f"not known: {error}")
+    if theirs is None:
+        return Finding(NO_ACLS)
+    missing = MissingAcls(theirs, state.acls)
+    lacking = missing.topics_of(each.name for each in topics)
+    text = f"not all of {_some(lacking)}; `tidegate link acls` adds them" if lacking else ""
+    return Finding(ACLS, warning=text)
 
 
 def _some(names: Sequence[str]) -> str:
@@ -142,7 +167,7 @@ def _obstacle(state: ClusterState, link: Link, topic: Topic) -> str:
 
 
 async def candidates_of(source: ClassicCluster, link: Link, state: ClusterState) -> list[Candidate]:
-    """Return the topics that a link mirrors or would mirror, with their sizes.
+    """Return the topics that a link mirrors or would mirror, with sizes and missing ACLs.
 
     Raises:
       ClassicError: the source does not answer.
@@ -152,6 +177,7 @@ async def candidates_of(source: ClassicCluster, link: Link, state: ClusterState)
     starts = await source_offsets(source, places, EARLIEST)
     ends = await source_offsets(source, places, LATEST)
     sizes = await _sizes(source)
+    missing = await missing_acls(source, state)
     found: list[Candidate] = []
     for topic in topics:
         own = [(topic.name, index) for index in topic.partitions]
@@ -164,9 +190,18 @@ async def candidates_of(source: ClassicCluster, link: Link, state: ClusterState)
                 sum(sizes.get(each, 0) for each in own) if sizes is not None else None,
                 _obstacle(state, link, topic),
                 present is not None and present.link == link.name,
+                missing.count(topic.name) if missing is not None else None,
             )
         )
     return found
+
+
+async def missing_acls(source: ClassicCluster, state: ClusterState) -> MissingAcls | None:
+    """Return the ACLs of a source that are not here; None if it does not show them."""
+    try:
+        return MissingAcls(await source_acls(source) or (), state.acls)
+    except NotShown:
+        return None
 
 
 def _offsets(

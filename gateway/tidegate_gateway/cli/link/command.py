@@ -8,12 +8,14 @@ from typing import Annotated
 import typer
 
 from ..options import DataOfCluster, Json, LogThatExists
+from . import carry_command
 
 app = typer.Typer(
     help="Topics of a classic Kafka cluster, mirrored here.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
+app.add_typer(carry_command.app)
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The link's name.")]
 Servers = Annotated[

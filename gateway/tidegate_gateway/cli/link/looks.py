@@ -15,10 +15,11 @@ from tidegate_coordination.state.links import Link
 from tidegate_runtime.settings_texts import BadSource
 
 from ...links.source_topics import TopicPatterns
-from ...links.survey import Candidate, Finding, candidates_of, findings
+from ...links.survey import ACLS, NO_ACLS, Candidate, Finding, candidates_of, findings
 from ...name_patterns import BadPattern
 from ..existing_cluster import NOT_DONE, ClusterOptions, opened_cluster, run_told
 from ..table import aligned, mark, printable
+from .carrying import AUTHORIZER_ONLY_HERE, NO_AUTHORIZER_HERE, authorizer_here, counted
 from .commands import known_link
 from .rehearsed import Rehearsed, rehearsal_of, rehearsed_dict, rehearsed_text
 
@@ -58,22 +59,47 @@ def run_check(cluster: ClusterOptions, options: LookOptions, *, as_json: bool) -
             link = _link(coordinator.state, options)
             async with opened_source(link.bootstrap_servers, options.client_properties) as source:
                 found = await findings(source, link, coordinator.state)
+            found += authorizer_findings(found, await authorizer_here(coordinator.state))
         print(_check_json(found) if as_json else _check_text(found))
         return NOT_DONE if any(each.problem for each in found) else 0
 
     return run_told(work)
 
 
+def authorizer_findings(found: Sequence[Finding], here: bool | None) -> list[Finding]:
+    """Return what to know of the gateways' authorizer.  here: whether they have one, if known."""
+    said = {each.what for each in found}
+    what = "the gateways have an authorizer if the source has one"
+    if here is False and ACLS in said:
+        return [Finding(what, warning=NO_AUTHORIZER_HERE)]
+    if here and NO_ACLS in said:
+        return [Finding(what, warning=AUTHORIZER_ONLY_HERE)]
+    return []
+
+
 def _check_text(found: Sequence[Finding]) -> str:
     return "\n".join(
-        f"{mark(not each.problem)} {printable(each.what)}"
-        + (f": {printable(each.problem)}" if each.problem else "")
+        f"{_mark(each)} {printable(each.what)}"
+        + (f": {printable(text)}" if (text := each.problem or each.warning) else "")
         for each in found
     )
 
 
+def _mark(found: Finding) -> str:
+    return "warning" if found.warning and not found.problem else mark(not found.problem)
+
+
 def _check_json(found: Sequence[Finding]) -> str:
-    return json.dumps([{"what": each.what, "problem": each.problem or None} for each in found])
+    return json.dumps(
+        [
+            {
+                "what": each.what,
+                "problem": each.problem or None,
+                "warning": each.warning or None,
+            }
+            for each in found
+        ]
+    )
 
 
 def run_plan(
@@ -139,13 +165,20 @@ def _plan_text(found: Sequence[Candidate], mib_per_second: float | None) -> str:
         )
     elif sizes and len(known) < len(sizes):
         lines.append("Their size needs the right to DESCRIBE the source's cluster.")
+    if any(each.missing_acls is None for each in found):
+        lines.append("Their ACLs were not compared; `tidegate link check` says why.")
+    elif any(each.missing_acls for each in found):
+        lines.append("ACLs of the source are not here: see `tidegate link acls`.")
     return "\n".join(lines)
 
 
 def _standing(candidate: Candidate) -> str:
     if candidate.obstacle:
         return f"PROBLEM: {candidate.obstacle}"
-    return "mirrored" if candidate.is_mirrored else "new"
+    standing = "mirrored" if candidate.is_mirrored else "new"
+    if not candidate.missing_acls:
+        return standing
+    return f"{standing}, without {counted(candidate.missing_acls, 'ACL')} of the source"
 
 
 def _plan_json(found: Sequence[Candidate], rehearsed: Rehearsed | None) -> str:

@@ -27,6 +27,7 @@ from tidegate_coordination.state.topics import Topic
 from tidegate_runtime.settings_texts import BadSource
 
 from ...links.source_fence import FENCED_LIMIT, LIMIT, limits_of, set_limits
+from ...links.survey import missing_acls
 from ...links.unit_closure import Unit, closure_of
 from ...links.unit_fence import NotAtRest, fenced_unit, unfenced_unit
 from ..asking import confirmed
@@ -84,6 +85,7 @@ def run_switch(cluster: ClusterOptions, options: SwitchOptions, *, as_json: bool
                     _save(options.save, lines)
                 if not as_json:
                     print(_before(link, lines))
+                    print(await _rights(coordinator, link, source, topics), end="")
                 asks = partial(confirmed, f"Switch {len(topics)} topics to this cluster?")
                 if not options.yes and not await trio.to_thread.run_sync(
                     asks, abandon_on_cancel=True
@@ -217,6 +219,20 @@ def _before(link: Link, lines: Sequence[str]) -> str:
             "Should no gateway be left, this makes it take writes again:",
             *(f"  {each}" for each in lines),
         ]
+    )
+
+
+async def _rights(
+    coordinator: Coordinator, link: Link, source: ClassicCluster, topics: Sequence[Topic]
+) -> str:
+    """Return a line about topics whose ACLs are not here; "" if there is none, or none is known."""
+    missing = await missing_acls(source, coordinator.state)
+    lacking = missing.topics_of(each.name for each in topics) if missing is not None else []
+    if not lacking:
+        return ""
+    return (
+        f"ACLs of the source about {len(lacking)} of these topics are not here: see `tidegate link"
+        f" acls {link.name}`.\n"
     )
 
 

@@ -1,0 +1,122 @@
+"""The commands of `tidegate link` that carry ACLs, quotas and users over."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..options import DataOfCluster, Json, LogThatExists
+
+app = typer.Typer()
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The link's name.")]
+Properties = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Properties of Kafka's clients: security.protocol, sasl.mechanism and so on.",
+    ),
+]
+Trial = Annotated[
+    bool,
+    typer.Option("--dry-run", help="Only show; the exit code is 1 if something would change."),
+]
+Prune = Annotated[bool, typer.Option("--prune", help="Remove here what the source does not have.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+
+
+@app.command("acls")
+def carry_acls(
+    name: Name,
+    only_linked: Annotated[
+        bool,
+        typer.Option(
+            "--only-linked",
+            help="Only ACLs that touch topics, groups or transactional ids of the link.",
+        ),
+    ] = False,
+    prune: Prune = False,
+    dry_run: Trial = False,
+    client_properties: Properties = None,
+    yes: Yes = False,
+    data: DataOfCluster = Path("tidegate-data"),
+    log: LogThatExists = None,
+    json: Json = False,
+) -> None:
+    """Compare the ACLs of the source with those here, and add those that are missing.
+
+    What denies is added before what allows. Nothing is removed without --prune, and nothing changes
+    at the source. The exit code is 1 if something was not done.
+    """
+    from ..existing_cluster import ClusterOptions
+    from .acls import run_acls
+    from .carrying import CarryOptions
+
+    options = CarryOptions(name, client_properties, prune, dry_run, yes)
+    cluster = ClusterOptions(data, log)
+    raise typer.Exit(run_acls(cluster, options, only_linked=only_linked, as_json=json))
+
+
+@app.command("quotas")
+def carry_quotas(
+    name: Name,
+    prune: Prune = False,
+    dry_run: Trial = False,
+    client_properties: Properties = None,
+    yes: Yes = False,
+    data: DataOfCluster = Path("tidegate-data"),
+    log: LogThatExists = None,
+    json: Json = False,
+) -> None:
+    """Compare the client quotas of the source with those here, and set them as they are there.
+
+    Nothing is removed without --prune, and nothing changes at the source. The exit code is 1 if
+    something was not done.
+    """
+    from ..existing_cluster import ClusterOptions
+    from .carrying import CarryOptions
+    from .quotas import run_quotas
+
+    options = CarryOptions(name, client_properties, prune, dry_run, yes)
+    raise typer.Exit(run_quotas(ClusterOptions(data, log), options, as_json=json))
+
+
+@app.command("users")
+def carry_users(
+    name: Name,
+    user: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Only this user; may be repeated."),
+    ] = None,
+    generate: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Make passwords, and write them to this new file."),
+    ] = None,
+    passwords: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Set the passwords of this file, a JSON object by user name."
+        ),
+    ] = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Set those anew that users have here.")
+    ] = False,
+    client_properties: Properties = None,
+    yes: Yes = False,
+    data: DataOfCluster = Path("tidegate-data"),
+    log: LogThatExists = None,
+    json: Json = False,
+) -> None:
+    """Show the SCRAM users of the source, and give them new passwords here.
+
+    A source does not tell passwords or keys. Users keep mechanisms and iterations. Nothing changes
+    at the source. The exit code is 1 if something was not done.
+    """
+    from ..existing_cluster import ClusterOptions
+    from .users import UserOptions, run_users
+
+    names = tuple(user or ())
+    options = UserOptions(name, names, generate, passwords, replace, yes, client_properties)
+    raise typer.Exit(run_users(ClusterOptions(data, log), options, as_json=json))

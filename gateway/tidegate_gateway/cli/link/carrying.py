@@ -1,0 +1,120 @@
+"""What the commands share that carry ACLs, quotas and users over from a source."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from tidegate_coordination.classic.cluster import ClassicCluster
+from tidegate_coordination.classic.opened_source import opened_source
+from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_coordination.state.cluster import ClusterState
+from tidegate_coordination.state.links import Link
+from tidegate_runtime.settings_texts import BadSource
+
+from ...links.authorizer_here import has_authorizer
+from ...links.source_security import NotShown
+from ..asking import confirmed
+from ..existing_cluster import ClusterOptions, opened_cluster
+from ..table import aligned
+from .commands import known_link
+
+SHOWN: Final = 50
+ASK_SECONDS: Final = 3.0
+"""For a gateway to say whether it has an authorizer."""
+NO_AUTHORIZER_HERE: Final = (
+    "The gateways have no authorizer, so ACLs do nothing here: set authorizer.class.name as at the"
+    " source, on all of them."
+)
+AUTHORIZER_ONLY_HERE: Final = (
+    "They have one, and the source has none: give clients rights here with kafka-acls.sh, or they"
+    " may do nothing."
+)
+_OPEN_LISTENER: Final = "PLAINTEXT"
+
+
+@dataclass(frozen=True, slots=True)
+class CarryOptions:
+    """As they were typed.  prunes: remove what is only here.  is_trial: change nothing."""
+
+    name: str
+    client_properties: Path | None
+    prunes: bool
+    is_trial: bool
+    yes: bool
+
+    def check_json(self, *, as_json: bool) -> None:
+        """Check that a command that prints JSON needs no confirmation.
+
+        Raises:
+          BadSource: it does.
+        """
+        if as_json and not (self.yes or self.is_trial):
+            raise BadSource("--json cannot ask for a confirmation: give --yes or --dry-run, too")
+
+
+@asynccontextmanager
+async def both_sides(
+    cluster: ClusterOptions, name: str, file: Path | None
+) -> AsyncGenerator[tuple[Coordinator, Link, ClassicCluster], None]:
+    """Open this cluster and the source of a link; the state is that of the log's end.
+
+    Raises:
+      BadSource: there is no such link, or the source does not answer or show what is asked for.
+      Exception: see opened_cluster().
+    """
+    async with opened_cluster(cluster) as coordinator:
+        link = known_link(coordinator.state, name)
+        async with opened_source(link.bootstrap_servers, file) as source:
+            await coordinator.catch_up()
+            try:
+                yield coordinator, link, source
+            except NotShown as error:
+                raise BadSource(str(error)) from None
+
+
+async def authorizer_here(state: ClusterState) -> bool | None:
+    """Return whether a gateway has an authorizer; None if none says so in time to a stranger."""
+    with trio.move_on_after(ASK_SECONDS):
+        for gateway in state.gateways.brokers():
+            for endpoint in gateway.endpoints:
+                if endpoint.listener.upper() == _OPEN_LISTENER:
+                    found = await _asked(f"{endpoint.host}:{endpoint.port}")
+                    if found is not None:
+                        return found
+    return None
+
+
+async def _asked(address: str) -> bool | None:
+    try:
+        async with opened_source(address, None) as gateway:
+            return await has_authorizer(gateway)
+    except BadSource:
+        return None
+
+
+async def agreed(question: str, *, yes: bool) -> bool:
+    """Return whether the person at the terminal agrees, or has agreed before."""
+    asks = partial(confirmed, question)
+    return yes or await trio.to_thread.run_sync(asks, abandon_on_cancel=True)
+
+
+def listed(head: str, rows: Sequence[Sequence[str]], *, shows_all: bool = False) -> list[str]:
+    """Return the head and the first rows as lines, or all of them; nothing without rows."""
+    if not rows:
+        return []
+    lines = [head, *(f"  {each}" for each in aligned(rows if shows_all else rows[:SHOWN]))]
+    if len(rows) > SHOWN and not shows_all:
+        lines.append(f"  and {len(rows) - SHOWN} more; --json shows all")
+    return lines
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number with its noun: `1 ACL`, `2 ACLs`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

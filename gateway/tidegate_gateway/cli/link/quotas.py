@@ -1,0 +1,129 @@
+"""Runs `tidegate link quotas`: compares the client quotas of a source with those here, and sets
+them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from ...links.quota_plan import QuotaPlan, QuotaStep, carry_quotas, quota_plan
+from ...links.source_security import entity_text, source_quotas
+from ..existing_cluster import NOT_DONE, ClusterOptions, run_told
+from ..table import printable
+from .carrying import CarryOptions, agreed, both_sides, counted, listed
+
+
+def run_quotas(cluster: ClusterOptions, options: CarryOptions, *, as_json: bool) -> int:
+    """Show what differs, and change it here if that is wanted; return the exit code."""
+
+    async def work() -> int:
+        options.check_json(as_json=as_json)
+        sides = both_sides(cluster, options.name, options.client_properties)
+        async with sides as (coordinator, _, source):
+            theirs = await source_quotas(source)
+            plan = quota_plan(theirs, coordinator.state.quotas, prunes=options.prunes)
+            gateways = len(list(coordinator.state.gateways.brokers()))
+            if not as_json:
+                print(quotas_text(plan, len(source.metadata.brokers), gateways))
+            done, problem = 0, ""
+            if plan.changes and not options.is_trial:
+                question = f"Change {counted(len(plan.changes), 'quota')} here?"
+                if not await agreed(question, yes=options.yes):
+                    return NOT_DONE
+                done, problem = await carry_quotas(coordinator, plan)
+        result = QuotaResult(plan, done, problem, options.is_trial)
+        print(quotas_json(result) if as_json else done_text(result))
+        return 0 if result.is_well else NOT_DONE
+
+    return run_told(work)
+
+
+class QuotaResult(NamedTuple):
+    """What differed, and what was done.  problem: why not all; "" if all was."""
+
+    plan: QuotaPlan
+    done: int
+    problem: str
+    is_trial: bool
+
+    @property
+    def is_well(self) -> bool:
+        """Return whether nothing is left to be changed."""
+        return not self.plan.changes or not (self.is_trial or self.problem)
+
+
+def quotas_text(plan: QuotaPlan, brokers: int, gateways: int) -> str:
+    """Return what differs, for a person."""
+    head = "only here, to be removed:" if plan.prunes else "only here:"
+    lines = [
+        *listed("not here as at the source:", [_row(each) for each in plan.steps]),
+        *listed(head, [_row(each) for each in plan.only_here], shows_all=plan.prunes),
+        *listed(
+            "cannot be carried over:",
+            [
+                [printable(each.quota.text), printable(each.quota.key), printable(each.why)]
+                for each in plan.not_carried
+            ],
+        ),
+        f"{counted(plan.equal, 'quota')} of the source {'is' if plan.equal == 1 else 'are'} here.",
+    ]
+    if brokers != gateways and gateways:
+        lines.append(
+            f"A quota holds at each broker, and at each gateway: {brokers} there, {gateways} here."
+        )
+    return "\n".join(lines)
+
+
+def _row(step: QuotaStep) -> list[str]:
+    entity, key, value = step.change.entity, step.change.key, step.change.value
+    before = "" if step.before is None else f"{step.before:.12g} "
+    after = "" if value is None else f"-> {value:.12g}"
+    return [printable(entity_text(entity.parts())), key, before + after]
+
+
+def done_text(result: QuotaResult) -> str:
+    """Return what was done, for a person."""
+    if not result.plan.changes:
+        return "Nothing is to be changed."
+    if result.is_trial:
+        return f"Nothing was changed: {counted(len(result.plan.changes), 'quota')} would be."
+    text = f"{counted(result.done, 'quota')} changed."
+    return f"{text} Not all: {result.problem} Run the command again." if result.problem else text
+
+
+def quotas_json(result: QuotaResult) -> str:
+    """Return all of it, for scripts."""
+    plan = result.plan
+    return json.dumps(
+        {
+            "equal": plan.equal,
+            "different": _dicts(plan.steps),
+            "only_here": _dicts(plan.only_here),
+            "not_carried": [
+                {
+                    "entity": dict(each.quota.entity),
+                    "key": each.quota.key,
+                    "source": each.quota.value,
+                    "why": each.why,
+                }
+                for each in plan.not_carried
+            ],
+            "changed": result.done,
+            "problem": result.problem or None,
+        }
+    )
+
+
+def _dicts(steps: Sequence[QuotaStep]) -> list[dict[str, Any]]:
+    """Return them with null for the name of a default entity, as Kafka has it."""
+    return [
+        {
+            "entity": {kind: name or None for kind, name in each.change.entity.parts()},
+            "key": each.change.key,
+            "source": each.change.value,
+            "here": each.before,
+        }
+        for each in steps
+    ]

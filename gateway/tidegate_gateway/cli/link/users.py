@@ -1,0 +1,249 @@
+"""Runs `tidegate link users`: shows the SCRAM users of a source, and gives them new passwords here.
+
+A source does not tell the keys of its users, so their old passwords cannot be taken over.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import trio
+
+from tidegate_coordination.coordinator.coordinator import Coordinator, ProposalFailed
+from tidegate_coordination.rules.acls import SECURITY_NOT_YET
+from tidegate_coordination.rules.parts import parts
+from tidegate_coordination.rules.scram import AlterScramCredentials, ScramRefusal, size_bytes
+from tidegate_coordination.state.scram import ScramCredential, ScramMechanism
+from tidegate_runtime.settings_texts import BadSource
+
+from ...links.scram_plan import ScramUser, credentials, scram_users
+from ...links.source_security import source_users
+from ..existing_cluster import NOT_DONE, ClusterOptions, run_told
+from ..table import printable
+from .carrying import agreed, both_sides, counted, listed
+from .password_file import made_passwords, read_passwords, write_passwords
+
+_SALT_BYTES: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class UserOptions:
+    """As they were typed.  users: only these; all if empty.  replaces: also those that are here."""
+
+    name: str
+    users: tuple[str, ...]
+    generate: Path | None
+    passwords: Path | None
+    replaces: bool
+    yes: bool
+    client_properties: Path | None
+
+    @property
+    def sets(self) -> bool:
+        """Return whether passwords are to be set."""
+        return self.generate is not None or self.passwords is not None
+
+    def check(self, *, as_json: bool) -> None:
+        """Check that they fit each other.
+
+        Raises:
+          BadSource: they do not.
+        """
+        if self.generate is not None and self.passwords is not None:
+            raise BadSource("give --generate or --passwords, not both")
+        if as_json and self.sets and not self.yes:
+            raise BadSource("--json cannot ask for a confirmation: give --yes, too")
+
+
+class UserResult(NamedTuple):
+    """The users of the source, and those whose password was set.  problem: why not all."""
+
+    users: list[ScramUser]
+    done: list[str]
+    problem: str = ""
+
+
+def run_users(cluster: ClusterOptions, options: UserOptions, *, as_json: bool) -> int:
+    """Show the users, and set passwords if that is wanted; return the exit code."""
+
+    async def work() -> int:
+        options.check(as_json=as_json)
+        given = given_passwords(options)
+        sides = both_sides(cluster, options.name, options.client_properties)
+        async with sides as (coordinator, _, source):
+            found = scram_users(await source_users(source), coordinator.state.scram)
+            users = _named(found, options.users)
+            if not as_json:
+                print(users_text(users))
+            result = UserResult(users, [])
+            if options.sets:
+                chosen = chosen_users(users, options, given)
+                question = f"Set the password of {counted(len(chosen), 'user')} here?"
+                if chosen and not await agreed(question, yes=options.yes):
+                    return NOT_DONE
+                passwords = given
+                if options.generate is not None and chosen:
+                    passwords = made_passwords(each.name for each in chosen)
+                    write_passwords(options.generate, passwords)
+                result = await _set(coordinator, users, chosen, passwords)
+        print(users_json(result) if as_json else done_text(result, options))
+        return NOT_DONE if result.problem else 0
+
+    return run_told(work)
+
+
+def given_passwords(options: UserOptions) -> dict[str, str]:
+    """Return the passwords of the file, if there is one; only those of the users that are named.
+
+    Raises:
+      BadSource: a user that is named has none, or see read_passwords().
+    """
+    if options.passwords is None:
+        return {}
+    given = read_passwords(options.passwords)
+    for name in options.users:
+        if name not in given:
+            raise BadSource(f"--passwords {options.passwords}: user {name!r} is not in it")
+    return {each: given[each] for each in options.users or given}
+
+
+def _named(found: list[ScramUser], names: tuple[str, ...]) -> list[ScramUser]:
+    known = {each.name: each for each in found}
+    for name in names:
+        if name not in known:
+            raise BadSource(f"the source has no SCRAM user {name!r}")
+    return [known[each] for each in dict.fromkeys(names)] if names else found
+
+
+def chosen_users(
+    users: Sequence[ScramUser], options: UserOptions, given: Mapping[str, str]
+) -> list[ScramUser]:
+    """Return the users whose password is to be set.  given: passwords of the file, if there is one.
+
+    Those that are here keep theirs, unless they are to be replaced: so the command can be repeated.
+
+    Raises:
+      BadSource: the file has a user that cannot be set.
+    """
+    known = {each.name: each for each in users}
+    for name in given:
+        user = known.get(name)
+        if user is None:
+            raise BadSource(f"--passwords: the source shows no SCRAM user {name!r}")
+        if user.obstacle:
+            raise BadSource(f"--passwords: user {name!r}: {user.obstacle}")
+    return [
+        each
+        for each in users
+        if not each.obstacle
+        and (options.replaces or not each.is_here)
+        and (options.passwords is None or each.name in given)
+    ]
+
+
+async def _set(
+    coordinator: Coordinator,
+    users: list[ScramUser],
+    chosen: Sequence[ScramUser],
+    passwords: Mapping[str, str],
+) -> UserResult:
+    """Set all credentials of a user in one entry of the log."""
+    made: list[list[ScramCredential]] = []
+    for user in chosen:
+        makes = partial(credentials, user, passwords[user.name], _salts())
+        made.append(await trio.to_thread.run_sync(makes, abandon_on_cancel=True))
+    done: list[str] = []
+    for part in parts(made, lambda each: sum(map(size_bytes, each))):
+        rows = [row for each in part for row in each]
+        try:
+            refusals = await coordinator.propose(AlterScramCredentials(rows))
+        except ProposalFailed as failure:
+            return UserResult(users, done, str(failure))
+        refusal = next((each for each in refusals if each is not None), None)
+        if refusal is not None:
+            is_early = refusal is ScramRefusal.NOT_YET
+            return UserResult(users, done, SECURITY_NOT_YET if is_early else refusal.value)
+        done += [each[0].user for each in part]
+    return UserResult(users, done)
+
+
+def _salts() -> Iterator[bytes]:
+    while True:
+        yield os.urandom(_SALT_BYTES)
+
+
+def users_text(users: Sequence[ScramUser]) -> str:
+    """Return the users of the source, for a person."""
+    if not users:
+        return "The source has no SCRAM user."
+    rows = [
+        [
+            printable(each.name),
+            ", ".join(
+                f"{ScramMechanism(number).sasl_name} {iterations}"
+                for number, iterations in sorted(each.mechanisms.items())
+            ),
+            _standing(each),
+        ]
+        for each in users
+    ]
+    return "\n".join(listed(f"{counted(len(users), 'SCRAM user')} at the source:", rows))
+
+
+def _standing(user: ScramUser) -> str:
+    if user.obstacle:
+        return f"PROBLEM: {user.obstacle}"
+    if not user.is_here:
+        return "not here"
+    names = ", ".join(ScramMechanism(each).sasl_name for each in sorted(user.missing))
+    return f"here, without {names}" if names else "here"
+
+
+def done_text(result: UserResult, options: UserOptions) -> str:
+    """Return what was done, for a person."""
+    if not options.sets:
+        missing = sum(1 for each in result.users if not each.is_here and not each.obstacle)
+        if not missing:
+            return "All of them are here."
+        return (
+            f"{counted(missing, 'user')} cannot log in here yet. The source does not tell passwords"
+            " or keys: give new ones with --generate FILE or --passwords FILE."
+        )
+    lines = [f"{counted(len(result.done), 'user')} got a password here."]
+    kept = sum(1 for each in result.users if each.is_here)
+    if kept and not options.replaces:
+        lines.append(f"{counted(kept, 'user')} had one, and kept it; --replace sets all anew.")
+    if result.done and options.generate is not None:
+        lines.append(f"They are in {options.generate}: hand them out, then delete the file.")
+    if result.problem:
+        again = options.generate or options.passwords
+        lines.append(f"Not all: {result.problem} Run it again with --passwords {again}.")
+    return "\n".join(lines)
+
+
+def users_json(result: UserResult) -> str:
+    """Return all of it, for scripts; never a password."""
+    return json.dumps(
+        {
+            "users": [
+                {
+                    "name": each.name,
+                    "mechanisms": {
+                        ScramMechanism(number).sasl_name: iterations
+                        for number, iterations in sorted(each.mechanisms.items())
+                    },
+                    "is_here": each.is_here,
+                    "obstacle": each.obstacle or None,
+                }
+                for each in result.users
+            ],
+            "set": result.done,
+            "problem": result.problem or None,
+        }
+    )

@@ -1,0 +1,27 @@
+"""Asks a gateway whether it has an authorizer: that is a setting of each gateway."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tidegate_coordination.classic.cluster import ClassicCluster
+from tidegate_coordination.classic.errors import ClassicError
+from tidegate_protocol.error_codes import ErrorCode
+from tidegate_protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+
+_ANY: Final = 1
+
+
+async def has_authorizer(gateway: ClassicCluster) -> bool | None:
+    """Return whether a gateway has an authorizer; None if it does not say.
+
+    One that has refuses the question to those without the right, and that tells it, too.
+    """
+    request = DescribeAclsRequest(_ANY, "", _ANY, "", "", _ANY, _ANY)  # matches nothing
+    try:
+        answer: DescribeAclsResponse = await gateway.call_any("DescribeAcls", request)
+    except ClassicError:
+        return None
+    if answer.error_code in (ErrorCode.NONE, ErrorCode.CLUSTER_AUTHORIZATION_FAILED):
+        return True
+    return False if answer.error_code == ErrorCode.SECURITY_DISABLED else None

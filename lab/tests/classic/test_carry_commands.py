@@ -1,0 +1,350 @@
+"""`tidegate link acls`, `quotas` and `users`, as an operator runs them, with a model source."""
+
+from __future__ import annotations
+
+import json
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from random import Random
+from threading import Event, Thread
+from typing import Any
+
+import pytest
+import trio
+from typer.testing import CliRunner
+
+from tests.worlds.app_world import PATIENCE_SECONDS, serving
+from tidegate_coordination.security.acls import (
+    Acl,
+    Operation,
+    PatternType,
+    Permission,
+    ResourceType,
+)
+from tidegate_coordination.security.quotas import QuotaEntity, QuotaKey
+from tidegate_coordination.state.quotas import ClientQuotaTable
+from tidegate_coordination.state.scram import ScramMechanism
+from tidegate_gateway.cli.link import acls, quotas, users
+from tidegate_gateway.cli.link.command import app
+from tidegate_gateway.cli.link.looks import authorizer_findings
+from tidegate_gateway.cli.link.password_file import read_passwords, write_passwords
+from tidegate_gateway.links.acl_carrying import Carried
+from tidegate_gateway.links.acl_plan import AclPlan, Noted
+from tidegate_gateway.links.quota_plan import QuotaPlan, quota_plan
+from tidegate_gateway.links.scram_plan import ScramUser
+from tidegate_gateway.links.source_security import SourceQuota
+from tidegate_gateway.links.survey import ACLS, NO_ACLS, Finding
+from tidegate_runtime.settings_texts import BadSource
+from tidegate_simulation.classic import rights
+from tidegate_simulation.classic.dial import open_servers
+from tidegate_simulation.classic.model_cluster import ModelCluster
+
+DEV = ("dev", "--port", "0", "--admin-port", "0")
+SHA_256, SHA_512 = ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512
+
+
+def acl(name: str = "t", permission: int = Permission.ALLOW, host: str = "*") -> Acl:
+    pattern, kind = PatternType.LITERAL, ResourceType.TOPIC
+    return Acl(kind, pattern, name, "User:bob", host, Operation.READ, permission)
+
+
+# -- the whole way ---------------------------------------------------------------------------------
+
+
+@dataclass
+class Source:
+    """A model broker at a port of the loopback, in a thread of its own."""
+
+    cluster: ModelCluster
+    address: str = ""
+
+
+@contextmanager
+def a_source() -> Iterator[Source]:
+    source = Source(ModelCluster(Random(1)))
+    is_ready, token, scope = Event(), [], trio.CancelScope()
+
+    async def serve() -> None:
+        token.append(trio.lowlevel.current_trio_token())
+        [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        port = listener.socket.getsockname()[1]
+        source.cluster.add_broker(1, "127.0.0.1", port)
+        source.cluster.create_topic("t", 1)
+        source.address = f"127.0.0.1:{port}"
+        with scope:
+            async with open_servers(source.cluster, Random(2)) as servers:
+                is_ready.set()
+                await trio.serve_listeners(partial(servers.serve, 1), [listener])
+
+    thread = Thread(target=partial(trio.run, serve))
+    thread.start()
+    assert is_ready.wait(PATIENCE_SECONDS)
+    try:
+        yield source
+    finally:
+        token[0].run_sync_soon(scope.cancel)
+        thread.join(PATIENCE_SECONDS)
+
+
+class Operator:
+    """Runs commands of `tidegate link` in this process; a start of Python takes a second."""
+
+    def __init__(self, data: Path) -> None:
+        self._where = ("--data", str(data))
+
+    def shown(self, *words: str) -> tuple[int, str, str]:
+        """Return exit code, what is printed, and what is said of errors."""
+        done = CliRunner().invoke(app, [*words, *self._where], prog_name="tidegate link")
+        assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+        return done.exit_code, done.stdout, done.stderr
+
+    def run(self, *words: str) -> tuple[int, Any]:
+        """Return exit code and what is printed as JSON, or what is said of an error."""
+        code, printed, said = self.shown(*words, "--json")
+        return code, json.loads(printed) if printed else said
+
+
+@pytest.fixture
+def operator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Operator:
+    monkeypatch.setattr("tidegate_gateway.cli.existing_cluster.configure_logs", lambda _: None)
+    return Operator(tmp_path / "tidegate-data")
+
+
+@contextmanager
+def linked(tmp_path: Path, operator: Operator) -> Iterator[ModelCluster]:
+    """A gateway with link `old` to a source."""
+    with a_source() as source, serving(*DEV, cwd=tmp_path):
+        words = ("add", "old", "--bootstrap-servers", source.address, "--topics", "t")
+        assert operator.run(*words)[0] == 0
+        yield source.cluster
+
+
+def test_rights_and_quotas_move(tmp_path: Path, operator: Operator) -> None:
+    run = operator.run
+    with linked(tmp_path, operator) as source:
+        source.security.acls = {acl(), acl("t", Permission.DENY), acl("other")}
+        code, told = run("acls", "old", "--dry-run", "--only-linked")
+        assert (code, len(told["missing"]), told["added"]) == (1, 2, 0)
+        assert told["missing"][0]["permission"] == "DENY"
+        assert "give --yes or --dry-run" in run("acls", "old")[1]
+        code, told = run("acls", "old", "--yes")
+        assert (code, told["added"], told["problem"]) == (0, 3, None)
+        assert run("acls", "old", "--dry-run")[0] == 0
+        source.security.acls = None
+        assert run("acls", "old", "--yes") == (0, {"has_authorizer": False})
+
+        source.security.quotas = {QuotaEntity("bob"): {QuotaKey.PRODUCE: 1024.0}}
+        code, told = run("quotas", "old", "--dry-run")
+        assert (code, told["different"][0]["source"]) == (1, 1024.0)
+        assert run("quotas", "old", "--yes")[1]["changed"] == 1
+        source.security.quotas = {}
+        assert run("quotas", "old", "--dry-run")[0] == 0
+        code, told = run("quotas", "old", "--prune", "--yes")
+        assert (code, told["only_here"][0]["entity"]) == (0, {"user": "bob"})
+
+
+def test_users_get_new_passwords(tmp_path: Path, operator: Operator) -> None:
+    run, made, given = operator.run, tmp_path / "new.json", tmp_path / "given.json"
+    with linked(tmp_path, operator) as source:
+        source.security.users = {"bob": {SHA_256: 4096}, "eve": {SHA_256: 4096, SHA_512: 4096}}
+        code, told = run("users", "old")
+        assert (code, [each["is_here"] for each in told["users"]]) == (0, [False, False])
+        words = ("users", "old", "--user", "bob", "--generate", str(made), "--yes")
+        assert run(*words)[1]["set"] == ["bob"]
+        assert list(json.loads(made.read_text())) == ["bob"]
+        assert stat.S_IMODE(made.stat().st_mode) == 0o600
+        assert "File exists" in run(*words, "--replace")[1]
+        write_passwords(given, {"eve": "secret", "bob": "other"})
+        code, told = run("users", "old", "--passwords", str(given), "--yes")
+        assert (code, told["set"]) == (0, ["eve"])
+        assert [each["is_here"] for each in run("users", "old")[1]["users"]] == [True] * 2
+        assert "no SCRAM user 'mallory'" in run("users", "old", "--user", "mallory")[1]
+
+        source.rights.denied.add(rights.Denial(rights.DESCRIBE, rights.CLUSTER))
+        code, told = run("users", "old")
+        assert (code, told.count("\n")) == (2, 1)
+        assert "give the link's principal DESCRIBE of the cluster there" in told
+
+
+def test_a_person_sees_what_is_here_and_what_gateways_lack(
+    tmp_path: Path, operator: Operator
+) -> None:
+    with linked(tmp_path, operator) as source:
+        source.security.acls = {acl()}
+        code, printed, said = operator.shown("acls", "old")
+        assert code == 1
+        assert "ALLOW  User:bob  READ  TOPIC t" in printed
+        assert "The gateways have no authorizer" in printed
+        assert "There is no terminal to answer at: give --yes." in said
+        code, printed, _ = operator.shown("check", "old")
+        assert code == 0
+        assert "warning ACLs of the topics are here: not all of t;" in printed
+        assert "warning the gateways have an authorizer if the source has one: The" in printed
+        code, printed, _ = operator.shown("plan", "old")
+        assert code == 0
+        assert ", without 1 ACL of the source" in printed
+
+
+def test_switch_tells_of_acls_before_it_asks(tmp_path: Path, operator: Operator) -> None:
+    with linked(tmp_path, operator) as source:
+        source.security.acls = {acl()}
+        assert any(operator.run("status", "old")[1]["copies"] for _ in range(100))
+        code, printed, _ = operator.shown("switch", "old", "t")
+        assert code == 1
+        told = (
+            "ACLs of the source about 1 of these topics are not here: see `tidegate link acls old`."
+        )
+        assert printed.splitlines()[-1] == told
+        assert operator.run("acls", "old", "--yes")[0] == 0
+        assert told not in operator.shown("switch", "old", "t")[1]
+
+
+def test_check_compares_the_authorizers() -> None:
+    with_acls, without = [Finding(ACLS)], [Finding(NO_ACLS)]
+    [lacking] = authorizer_findings(with_acls, here=False)
+    assert lacking.warning.startswith("The gateways have no authorizer")
+    [alone] = authorizer_findings(without, here=True)
+    assert "the source has none" in alone.warning
+    for found, here in ((with_acls, True), (without, False), (with_acls, None), (without, None)):
+        assert authorizer_findings(found, here=here) == []
+
+
+# -- what is printed -------------------------------------------------------------------------------
+
+
+def test_what_acls_prints() -> None:
+    rows = [acl(f"t{each}") for each in range(60)]
+    noted = [Noted(acl("\x1b[2J"), "why")]
+    plan = AclPlan(1, rows, [acl("x"), acl("y")], [acl("y")], noted, noted)
+    shown = acls.acls_text(plan)
+    for line in ("  and 10 more; --json shows all", "only here, to be removed:", "only here:"):
+        assert line in shown.splitlines()
+    assert "\x1b" not in shown
+    assert shown.endswith("1 ACL of the source is here.")
+    trial = acls.AclResult(plan, Carried(0, 0), is_trial=True)
+    assert "60 would be added, and 1 removed" in acls.done_text(trial)
+    assert not trial.is_well
+    halted = acls.AclResult(plan, Carried(5, 0, "no log."), is_trial=False)
+    assert "Not all: no log." in acls.done_text(halted)
+    assert (halted.is_well, json.loads(acls.acls_json(halted))["problem"]) == (False, "no log.")
+    pruned = AclPlan(0, [], rows, rows, [], [])
+    assert len(acls.acls_text(pruned).splitlines()) == 62
+    done = acls.AclResult(plan, Carried(60, 1), is_trial=False)
+    assert (done.is_well, acls.done_text(done).splitlines()[1]) == (True, "1 ACL removed.")
+    nothing = acls.AclResult(AclPlan(3, [], [], [], [], []), Carried(0, 0), is_trial=True)
+    assert (nothing.is_well, acls.done_text(nothing)) == (True, "Nothing is to be changed.")
+
+
+def quota(entity: tuple[tuple[str, str | None], ...], value: float = 1e9) -> SourceQuota:
+    return SourceQuota(entity, QuotaKey.FETCH, value)
+
+
+def test_what_quotas_prints() -> None:
+    theirs = [quota((("user", "a\n"), ("client-id", None))), quota((("planet", "mars"),))]
+    plan = quota_plan(theirs, ClientQuotaTable(), prunes=True)
+    shown = quotas.quotas_text(plan, 3, 2)
+    assert r"user a\n, client-id (default)  consumer_byte_rate  -> 1000000000" in shown
+    assert "Unhandled client quota entity type: planet" in shown
+    assert "3 there, 2 here" in shown
+    assert "there, " not in quotas.quotas_text(plan, 2, 2)
+    trial = quotas.QuotaResult(plan, 0, "", is_trial=True)
+    assert (trial.is_well, "1 quota would be" in quotas.done_text(trial)) == (False, True)
+    halted = quotas.QuotaResult(plan, 0, "no log.", is_trial=False)
+    assert (halted.is_well, "Not all: no log." in quotas.done_text(halted)) == (False, True)
+    told = json.loads(quotas.quotas_json(halted))
+    assert told["different"][0]["entity"] == {"user": "a\n", "client-id": None}
+    assert told["not_carried"][0]["entity"] == {"planet": "mars"}
+    nothing = quotas.QuotaResult(QuotaPlan(0, [], [], [], prunes=True), 0, "", is_trial=True)
+    assert (nothing.is_well, quotas.done_text(nothing)) == (True, "Nothing is to be changed.")
+
+
+ALICE = ScramUser("alice", {SHA_256: 4096, SHA_512: 8192}, frozenset({SHA_256, SHA_512}))
+BOB = ScramUser("bob", {SHA_256: 4096, SHA_512: 8192}, frozenset({SHA_512}))
+STAR = ScramUser("*", {SHA_256: 4096}, frozenset({SHA_256}))
+
+
+def options(
+    generate: Path | None = None, passwords: Path | None = None, *, replaces: bool = False
+) -> users.UserOptions:
+    return users.UserOptions("old", (), generate, passwords, replaces, True, None)
+
+
+def test_what_users_prints() -> None:
+    shown = users.users_text([ALICE, BOB, STAR]).splitlines()
+    assert shown == [
+        "3 SCRAM users at the source:",
+        "  alice  SCRAM-SHA-256 4096, SCRAM-SHA-512 8192  not here",
+        "  bob    SCRAM-SHA-256 4096, SCRAM-SHA-512 8192  here, without SCRAM-SHA-512",
+        "  *      SCRAM-SHA-256 4096                      PROBLEM: a user cannot be called so here",
+    ]
+    assert users.users_text([]) == "The source has no SCRAM user."
+    looked = users.UserResult([ALICE, BOB, STAR], [])
+    assert users.done_text(looked, options()).startswith("1 user cannot log in here yet.")
+    assert users.done_text(users.UserResult([BOB], []), options()) == "All of them are here."
+    done = users.UserResult([ALICE, BOB], ["alice"], "no log.")
+    told = users.done_text(done, options(Path("f"))).splitlines()
+    assert told[0] == "1 user got a password here."
+    assert told[1].startswith("1 user had one, and kept it")
+    assert told[2] == "They are in f: hand them out, then delete the file."
+    assert told[3] == "Not all: no log. Run it again with --passwords f."
+
+
+def test_which_users_get_a_password() -> None:
+    everyone, file = [ALICE, BOB, STAR], Path("f")
+    assert users.chosen_users(everyone, options(file), {}) == [ALICE]
+    assert users.chosen_users(everyone, options(file, replaces=True), {}) == [ALICE, BOB]
+    given = {"bob": "x"}
+    assert users.chosen_users(everyone, options(None, file), given) == []
+    assert users.chosen_users(everyone, options(None, file, replaces=True), given) == [BOB]
+    for name, text in (("*", "cannot be called so"), ("eve", "no SCRAM user")):
+        with pytest.raises(BadSource, match=text):
+            users.chosen_users(everyone, options(None, file), {name: "x"})
+
+
+@pytest.mark.parametrize(
+    ("text", "mode", "problem"),
+    [
+        ('{"a": "b"}', 0o644, "others may read it"),
+        ('["a"]', 0o600, "no JSON object"),
+        ('{"a": 1}', 0o600, "no JSON object"),
+        ('{"a": ""}', 0o600, "the password of 'a': it is empty"),
+        ('{"a": "\\u00e4"}', 0o600, "printable ASCII"),
+    ],
+)
+def test_files_of_passwords_that_are_refused(
+    text: str, mode: int, problem: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "f"
+    file.write_text(text)
+    file.chmod(mode)
+    with pytest.raises(BadSource, match=problem):
+        read_passwords(file)
+
+
+def test_users_that_are_named_need_a_password_in_the_file(tmp_path: Path) -> None:
+    write_passwords(tmp_path / "f", {"alice": "a", "bob": "b"})
+    whole = options(None, tmp_path / "f")
+    assert users.given_passwords(whole) == {"alice": "a", "bob": "b"}
+    assert users.given_passwords(replace(whole, users=("bob",))) == {"bob": "b"}
+    assert users.given_passwords(options()) == {}
+    with pytest.raises(BadSource, match="user 'eve' is not in it"):
+        users.given_passwords(replace(whole, users=("eve",)))
+
+
+def test_a_file_of_passwords_is_its_owners_and_new(tmp_path: Path) -> None:
+    write_passwords(tmp_path / "f", {"a": "b"})
+    assert read_passwords(tmp_path / "f") == {"a": "b"}
+    with pytest.raises(BadSource, match="File exists"):
+        write_passwords(tmp_path / "f", {})
+    with pytest.raises(BadSource, match="No such file"):
+        read_passwords(tmp_path / "g")
+
+
+def test_options_that_do_not_fit(tmp_path: Path) -> None:
+    both = options(Path("f"), Path("g"))
+    with pytest.raises(BadSource, match="not both"):
+        both.check(as_json=False)
