@@ -237,7 +237,7 @@ class Process:
     async def _serve_admin(self, listener: Listener) -> None:
         builder = self._builder
         pages = AdminPages(builder.identity, lambda: builder.gateway, version("tidegate"))
-        tls, token = self._parts.tls.inner(ADMIN_LISTENER), self._settings.text("admin.token")
+        tls, token = self._parts.tls.inner(ADMIN_LISTENER), self._settings.secret("admin.token")
 
         async def serve(accepted: socket.socket) -> None:
             stream = stream_of(accepted)

@@ -152,7 +152,7 @@ class Gateway:
         self.provider_keys = KeySources(environment.read_keys)
         self.gates = self._make_gates()
         self.peer_service = PeerService(
-            coordinator, environment.log, settings.text("peer.token"), self.lender
+            coordinator, environment.log, settings.secret("peer.token"), self.lender
         )
 
     def start_tasks(self, nursery: trio.Nursery) -> None:
@@ -453,7 +453,7 @@ class Gateway:
 
     def _make_gates(self) -> SaslGates:
         environment, state = self._environment, self.coordinator.state
-        secret = secret_of(state.cluster_id, self.settings.text("peer.token"))
+        secret = secret_of(state.cluster_id, self.settings.secret("peer.token"))
         return SaslGates(
             self.settings,
             [each.listener for each in self.identity.endpoints],

@@ -34,6 +34,7 @@ from tidegate_runtime.listening import (
     stream_of,
 )
 from tidegate_runtime.name_lookups import NameLookups
+from tidegate_runtime.secret import Secret
 from tidegate_storage.stores.files.real_disk import RealDisk, RealDiskSteps
 from tidegate_storage.stores.files.steps import Disk
 from tidegate_storage.stores.load import open_store
@@ -117,9 +118,9 @@ async def opened(
         folder = hold_data_folder(data) if data is not None else None
         if folder is not None:
             stack.callback(folder.close)
-        store = open_store(settings.text("object.store"))
+        store = open_store(settings.secret("object.store").reveal())
         stack.push_async_callback(store.aclose)
-        log = await _opened_log(settings.text("metadata.log"), signals)
+        log = await _opened_log(settings.secret("metadata.log"), signals)
         if log is None:
             yield None
             return
@@ -128,7 +129,7 @@ async def opened(
         dial = NameLookups().dial
         peer_tls = tls.inner(PEER_LISTENER)
         peer_dial = dialled_by_tls(dial, peer_tls) if peer_tls is not None else dial
-        peers = HttpPeers(peer_dial, settings.text("peer.token"))
+        peers = HttpPeers(peer_dial, settings.secret("peer.token"))
         stack.push_async_callback(peers.aclose)
         cache = _hold_cache_folder(settings)
         if cache is not None:
@@ -199,12 +200,12 @@ def _now_ms(wall_clock: Callable[[], float]) -> int:
 
 def _next_log_opener(settings: BrokerSettings) -> OpenLog:
     async def open_next(url: str) -> MetadataLog:
-        return await open_log(settings.text("metadata.log.next") or url)
+        return await open_log(settings.secret("metadata.log.next").reveal() or url)
 
     return open_next
 
 
-async def _opened_log(url: str, signals: AsyncIterator[int]) -> MetadataLog | None:
+async def _opened_log(url: Secret, signals: AsyncIterator[int]) -> MetadataLog | None:
     """Wait for the log; None if a signal comes first."""
     opened: list[MetadataLog] = []
     numbers: list[int] = []
@@ -215,7 +216,7 @@ async def _opened_log(url: str, signals: AsyncIterator[int]) -> MetadataLog | No
             nursery.cancel_scope.cancel()
 
         nursery.start_soon(heed_signal)
-        opened.append(await open_patiently(partial(open_log, url)))
+        opened.append(await open_patiently(partial(open_log, url.reveal())))
         nursery.cancel_scope.cancel()
     if not numbers:
         return opened[0]

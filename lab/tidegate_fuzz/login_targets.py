@@ -28,6 +28,7 @@ from tidegate_gateway.security.sasl.scram import ScramConversation
 from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.headers import encode_request_header
 from tidegate_protocol.messages import api_versions, sasl_authenticate, sasl_handshake
+from tidegate_runtime.secret import Secret
 
 NOW: Final = 1_700_000_000
 ISSUER: Final = "https://provider.example"
@@ -165,7 +166,9 @@ class LoginsTarget:
             return self._credential if (mechanism, user) == (SCRAM, "alice") else None
 
         return [
-            Mechanism("PLAIN", lambda: PlainConversation(is_password_in({"alice": _PASSWORD}))),
+            Mechanism(
+                "PLAIN", lambda: PlainConversation(is_password_in({"alice": Secret(_PASSWORD)}))
+            ),
             Mechanism(
                 SCRAM,
                 lambda: ScramConversation(SCRAM, lookup, _NONCE, b"secret"),

@@ -33,11 +33,12 @@ from tidegate_coordination.classic.tls import make_tls_context
 from tidegate_protocol.messages import metadata as me
 from tidegate_protocol.messages import sasl_authenticate as sa
 from tidegate_protocol.messages import sasl_handshake as sh
+from tidegate_runtime.secret import Secret
 
 SECRET = "hunter2"
 WRONG = "Authentication failed during authentication due to invalid credentials."
-PLAIN = SaslCredentials("PLAIN", "alice", SECRET)
-SCRAM = SaslCredentials("SCRAM-SHA-512", "alice", SECRET)
+PLAIN = SaslCredentials("PLAIN", "alice", Secret(SECRET))
+SCRAM = SaslCredentials("SCRAM-SHA-512", "alice", Secret(SECRET))
 
 
 class SaslListener:
@@ -123,7 +124,7 @@ async def test_plain_authenticates(autojump_clock: MockClock) -> None:
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
 async def test_scram_authenticates(mechanism: str, autojump_clock: MockClock) -> None:
-    credentials = SaslCredentials(mechanism, "alice", SECRET)
+    credentials = SaslCredentials(mechanism, "alice", Secret(SECRET))
     async with listening(credentials, SaslListener(mechanisms=(mechanism,))) as (broker, found):
         assert broker.names_asked()[1:] == ["SaslHandshake"] + ["SaslAuthenticate"] * 2
         assert found.is_open
@@ -263,14 +264,14 @@ async def test_a_trusted_broker_is_connected(
 ) -> None:
     assert await connected_with(TlsProperties(Pem(ca_file)), server) == "c"
     text = f"a comment\n{ca.cert_pem.bytes().decode()}"
-    assert await connected_with(TlsProperties(Pem(text=text)), server) == "c"
+    assert await connected_with(TlsProperties(Pem(text=Secret(text))), server) == "c"
 
 
 async def test_a_certificate_that_is_not_trusted_is_refused(
     server: ssl.SSLContext, autojump_clock: MockClock
 ) -> None:
     stranger = trustme.CA().cert_pem.bytes().decode()
-    for tls in (TlsProperties(Pem(text=stranger)), TlsProperties()):
+    for tls in (TlsProperties(Pem(text=Secret(stranger))), TlsProperties()):
         error = await connected_with(tls, server)
         assert isinstance(error, AuthenticationFailed)
         assert "broker-1:9092 has a certificate that is not trusted" in str(error)
@@ -283,7 +284,7 @@ async def test_the_brokers_own_certificate_may_be_the_trusted_one(
     issued = ca.issue_cert("broker-1")
     issued.configure_cert(context)
     own = issued.cert_chain_pems[0].bytes().decode()
-    assert await connected_with(TlsProperties(Pem(text=own)), context) == "c"
+    assert await connected_with(TlsProperties(Pem(text=Secret(own))), context) == "c"
 
 
 async def test_the_host_must_be_in_the_certificate_unless_that_is_off(
@@ -307,7 +308,7 @@ async def test_a_client_certificate_is_presented(
     issued.private_key_and_cert_chain_pem.write_to_path(path)
     key = issued.private_key_pem.bytes().decode()
     chain = issued.cert_chain_pems[0].bytes().decode()
-    for store in (Pem(str(path)), Pem(text=chain, key=key)):
+    for store in (Pem(str(path)), Pem(text=Secret(chain), key=Secret(key))):
         assert await connected_with(TlsProperties(Pem(ca_file), store), server) == "c"
     # Trio's server closes without an alert; Kafka's alert is in compat-tests.
     error = await connected_with(TlsProperties(Pem(ca_file)), server)
@@ -342,12 +343,14 @@ async def test_a_broker_that_hangs_up_in_the_handshake_is_unreachable(
 
 BAD_STORES = {
     "no file": TlsProperties(Pem("/nowhere/ca.pem")),
-    "no certificate": TlsProperties(Pem(text="nothing")),
+    "no certificate": TlsProperties(Pem(text=Secret("nothing"))),
     "damaged": TlsProperties(
-        Pem(text="-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----")
+        Pem(text=Secret("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----"))
     ),
     "no key file": TlsProperties(keystore=Pem("/nowhere/key.pem")),
-    "no key": TlsProperties(keystore=Pem(text="nothing", key=SECRET), key_password=SECRET),
+    "no key": TlsProperties(
+        keystore=Pem(text=Secret("nothing"), key=Secret(SECRET)), key_password=Secret(SECRET)
+    ),
 }
 
 
@@ -363,8 +366,8 @@ def test_an_encrypted_key_needs_its_password(ca: trustme.CA) -> None:
     plain = se.load_pem_private_key(issued.private_key_pem.bytes(), None)
     best = se.BestAvailableEncryption(SECRET.encode())
     key = plain.private_bytes(se.Encoding.PEM, se.PrivateFormat.PKCS8, best).decode()
-    store = Pem(text=issued.cert_chain_pems[0].bytes().decode(), key=key)
-    make_tls_context(TlsProperties(keystore=store, key_password=SECRET))
+    store = Pem(text=Secret(issued.cert_chain_pems[0].bytes().decode()), key=Secret(key))
+    make_tls_context(TlsProperties(keystore=store, key_password=Secret(SECRET)))
     for wrong in ("", "wrong"):
         with pytest.raises(BadProperties, match=r"ssl\.key\.password must fit"):
-            make_tls_context(TlsProperties(keystore=store, key_password=wrong))
+            make_tls_context(TlsProperties(keystore=store, key_password=Secret(wrong)))

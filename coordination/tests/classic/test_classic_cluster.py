@@ -32,6 +32,7 @@ from tidegate_protocol.messages import list_offsets as lo
 from tidegate_protocol.messages import produce as pr
 from tidegate_protocol.messages import sasl_authenticate as sa
 from tidegate_protocol.messages import sasl_handshake as sh
+from tidegate_runtime.secret import Secret
 
 BOOTSTRAP = replace(
     PROPERTIES, bootstrap_servers=(Address("broker-1", 9092), Address("broker-9", 9092))
@@ -291,7 +292,7 @@ async def test_a_session_that_will_end_gets_a_new_connection(autojump_clock: Moc
     def authenticate(asked: Asked) -> sa.SaslAuthenticateResponse:
         return sa.SaslAuthenticateResponse(0, None, b"", session_lifetime_ms=100_000)
 
-    properties = replace(BOOTSTRAP, sasl=SaslCredentials("PLAIN", "alice", "secret"))
+    properties = replace(BOOTSTRAP, sasl=SaslCredentials("PLAIN", "alice", Secret("secret")))
     async with clustered(properties) as (brokers, cluster):
         for each in brokers.brokers.values():
             each.answers["SaslHandshake"] = lambda _: sh.SaslHandshakeResponse()

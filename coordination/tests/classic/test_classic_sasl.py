@@ -10,6 +10,7 @@ from scramp import ScramMechanism
 from tidegate_coordination.classic.errors import AuthenticationFailed
 from tidegate_coordination.classic.jaas import SaslCredentials
 from tidegate_coordination.classic.sasl import MAX_ITERATIONS, conversation
+from tidegate_runtime.secret import Secret
 
 SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 
@@ -21,7 +22,7 @@ def scram_server(mechanism: str, password: str, iterations: int = 4096) -> Any:
 
 
 def test_plain_sends_user_and_password_at_once() -> None:
-    tokens = conversation(SaslCredentials("PLAIN", "alice", "sécret"))
+    tokens = conversation(SaslCredentials("PLAIN", "alice", Secret("sécret")))
     assert next(tokens) == b"\0alice\0s\xc3\xa9cret"
     with pytest.raises(StopIteration):
         tokens.send(b"")
@@ -30,7 +31,7 @@ def test_plain_sends_user_and_password_at_once() -> None:
 @pytest.mark.parametrize("mechanism", SCRAM)
 def test_scram_proves_the_password_to_a_server(mechanism: str) -> None:
     server = scram_server(mechanism, "secret")
-    tokens = conversation(SaslCredentials(mechanism, "a,b=c", "secret"))
+    tokens = conversation(SaslCredentials(mechanism, "a,b=c", Secret("secret")))
     first = next(tokens).decode()
     assert "n=a=2Cb=3Dc" in first
     server.set_client_first(first)
@@ -42,7 +43,7 @@ def test_scram_proves_the_password_to_a_server(mechanism: str) -> None:
 @pytest.mark.parametrize("mechanism", SCRAM)
 def test_a_server_that_does_not_know_the_password_is_refused(mechanism: str) -> None:
     server = scram_server(mechanism, "other")
-    tokens = conversation(SaslCredentials(mechanism, "a,b=c", "secret"))
+    tokens = conversation(SaslCredentials(mechanism, "a,b=c", Secret("secret")))
     server.set_client_first(next(tokens).decode())
     tokens.send(server.get_server_first().encode())
     with pytest.raises(AuthenticationFailed, match="do not trust it"):
@@ -51,14 +52,14 @@ def test_a_server_that_does_not_know_the_password_is_refused(mechanism: str) -> 
 
 @pytest.mark.parametrize("challenge", [b"", b"nonsense", b"\xff", b"r=x,s=YWJj,i=1", b"v=abc"])
 def test_a_challenge_that_is_none_is_refused(challenge: bytes) -> None:
-    tokens = conversation(SaslCredentials("SCRAM-SHA-256", "alice", "secret"))
+    tokens = conversation(SaslCredentials("SCRAM-SHA-256", "alice", Secret("secret")))
     next(tokens)
     with pytest.raises(AuthenticationFailed, match="does not prove"):
         tokens.send(challenge)
 
 
 def test_a_server_cannot_make_us_compute_for_long() -> None:
-    tokens = conversation(SaslCredentials("SCRAM-SHA-256", "alice", "secret"))
+    tokens = conversation(SaslCredentials("SCRAM-SHA-256", "alice", Secret("secret")))
     nonce = next(tokens).decode().partition("r=")[2]
     salt = "c2FsdHNhbHRzYWx0"
     with pytest.raises(AuthenticationFailed, match="iterations"):
@@ -70,5 +71,5 @@ def test_a_server_cannot_make_us_compute_for_long() -> None:
 )
 def test_what_clients_write_differently_is_refused(name: str, password: str) -> None:
     with pytest.raises(AuthenticationFailed, match="ASCII") as caught:
-        next(conversation(SaslCredentials("SCRAM-SHA-256", name, password)))
+        next(conversation(SaslCredentials("SCRAM-SHA-256", name, Secret(password))))
     assert password not in str(caught.value) or password == "x"

@@ -16,6 +16,7 @@ from tidegate_coordination.classic.properties import (
     read_client_properties,
 )
 from tidegate_coordination.classic.tls import with_texts
+from tidegate_runtime.secret import Secret
 
 BOOTSTRAP = "bootstrap.servers=one:9092\n"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -68,9 +69,12 @@ def test_tls_and_sasl_are_read() -> None:
         "ssl.keystore.type=PEM\nssl.keystore.key=KEY\nssl.keystore.certificate.chain=CHAIN\n"
         f"ssl.key.password={SECRET}\nssl.endpoint.identification.algorithm=\n"
     )
-    assert found.sasl == SaslCredentials("SCRAM-SHA-512", "alice", SECRET)
+    assert found.sasl == SaslCredentials("SCRAM-SHA-512", "alice", Secret(SECRET))
     assert found.tls == TlsProperties(
-        Pem("/etc/ca.pem"), Pem("", "CHAIN", "KEY"), SECRET, is_host_checked=False
+        Pem("/etc/ca.pem"),
+        Pem("", Secret("CHAIN"), Secret("KEY")),
+        Secret(SECRET),
+        is_host_checked=False,
     )
     assert found.unknown == ()
     for secret in (SECRET, "KEY", "CHAIN"):
@@ -78,7 +82,7 @@ def test_tls_and_sasl_are_read() -> None:
 
 
 def test_tls_without_stores_trusts_the_system_and_checks_hosts() -> None:
-    assert read("security.protocol=SSL\n").tls == TlsProperties(None, None, "", True)
+    assert read("security.protocol=SSL\n").tls == TlsProperties(None, None, Secret(), True)
 
 
 def test_inline_certificates_keep_their_lines() -> None:
@@ -89,7 +93,7 @@ def test_inline_certificates_keep_their_lines() -> None:
     )
     assert found.tls is not None
     assert found.tls.truststore == Pem(
-        "", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----"
+        "", Secret("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----")
     )
 
 
@@ -182,7 +186,7 @@ JAAS = {
 def test_jaas_entries_are_read(name: str) -> None:
     text = f"{SCRAM} Required {JAAS[name]}"
     found = read_credentials("SCRAM-SHA-256", text)
-    assert found == SaslCredentials("SCRAM-SHA-256", "alice", "secret")
+    assert found == SaslCredentials("SCRAM-SHA-256", "alice", Secret("secret"))
 
 
 def test_a_quoted_password_may_hold_anything() -> None:
@@ -208,8 +212,8 @@ def test_properties_for_another_machine_hold_the_texts_of_their_files(tmp_path: 
     )
     found = with_texts(properties).tls
     assert found is not None
-    assert found.truststore == Pem(text="the certificates")
-    assert found.keystore == Pem(text="certificate and key")
+    assert found.truststore == Pem(text=Secret("the certificates"))
+    assert found.keystore == Pem(text=Secret("certificate and key"))
     assert found.key_password == "secret"
     own.unlink()
     with pytest.raises(BadProperties, match=r"own\.pem cannot be read"):

@@ -43,7 +43,7 @@ def test_stores_of_keytool_are_used(kind: str) -> None:
     assert elsewhere is not None
     for store in (elsewhere.truststore, elsewhere.keystore):
         assert store is not None
-        assert store.text.startswith("-----BEGIN ")
+        assert store.text.reveal().startswith("-----BEGIN ")
     assert trusted(make_tls_context(elsewhere)) == [authority]
 
 

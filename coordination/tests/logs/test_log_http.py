@@ -32,6 +32,7 @@ from tidegate_coordination.logs.http.service import LogService
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.logs.sqlite.log import open_file
 from tidegate_runtime.http.values import HttpAnswer, HttpRequest
+from tidegate_runtime.secret import Secret
 
 SMALL = LogCapabilities(forward_to_leader=True, typical_append_seconds=0.5, max_entry_bytes=100)
 
@@ -149,7 +150,7 @@ async def test_the_log_reports_its_capabilities(opened: Opened) -> None:
 
 async def test_a_name_that_is_not_ascii_is_answered_without_it() -> None:
     """No header could repeat it; the client need not even know the token."""
-    service = LogService(MemoryLog(), token="s3cret")
+    service = LogService(MemoryLog(), token=Secret("s3cret"))
     async with memory_server(service.handle) as server:
         stream = await server.connect()
         await stream.send_all(
@@ -175,7 +176,7 @@ async def test_a_log_that_may_only_be_read(opened: Opened) -> None:
 async def test_a_token_opens_and_is_never_shown(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("s3cret\n")
     (tmp_path / "wrong").write_text("wr0ng\n")
-    async with log_server(MemoryLog(), token="s3cret") as url:
+    async with log_server(MemoryLog(), token=Secret("s3cret")) as url:
         for good in (f"{url}?token-file={tmp_path}/token", url.replace("//", "//:s3cret@")):
             log = await open_log(good)
             assert await log.read(1, 1) == []
@@ -290,7 +291,7 @@ async def test_over_tls_only_a_trusted_certificate_will_do(opened: Opened, tmp_p
     stranger.cert_pem.write_to_path(tmp_path / "stranger.pem")
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("127.0.0.1").configure_cert(tls)
-    service = LogService(MemoryLog(), token="s3cret")
+    service = LogService(MemoryLog(), token=Secret("s3cret"))
     async with tcp_server(service.handle, tls=tls) as address:
         url = f"https://:s3cret@{address}/?ca-file={tmp_path}"
         log = await opened(f"{url}/ca.pem")

@@ -14,6 +14,7 @@ from tidegate_coordination.logs.http import wire as wire
 from tidegate_coordination.logs.http.service import LogService
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_runtime.http.values import HttpAnswer, HttpRequest
+from tidegate_runtime.secret import Secret
 
 WRITTEN: dict[str, Any] = json.loads(
     (Path(__file__).parents[2] / "http-log.openapi.json").read_text()
@@ -151,7 +152,7 @@ def fits(value: Any, schema: dict[str, Any]) -> bool:
 async def test_every_status_that_is_written_is_answered_and_no_other() -> None:
     seen = Watched()
     log = await log_with_two()
-    service = LogService(log, token="t")
+    service = LogService(log, token=Secret("t"))
     await seen.ask_all(service, REFUSED)
     await seen.ask_all(service, GOOD)
     await seen.ask_all(service, TRIMMED)

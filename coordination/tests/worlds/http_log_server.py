@@ -11,6 +11,7 @@ from tidegate_coordination.log.metadata_log import MetadataLog
 from tidegate_coordination.logs.http.service import LogService
 from tidegate_coordination.logs.http.wire import MAX_PART_BYTES
 from tidegate_runtime.http.server import Handle, serve_http
+from tidegate_runtime.secret import Secret
 
 
 @asynccontextmanager
@@ -30,7 +31,7 @@ async def tcp_server(handle: Handle, *, tls: ssl.SSLContext | None = None) -> As
 
 @asynccontextmanager
 async def log_server(
-    log: MetadataLog, *, token: str | None = None, read_only: bool = False
+    log: MetadataLog, *, token: Secret | None = None, read_only: bool = False
 ) -> AsyncIterator[str]:
     """Serve a log until the block ends; yields its URL, without the token."""
     service = LogService(log, token=token, read_only=read_only, prefix="/logs/one")

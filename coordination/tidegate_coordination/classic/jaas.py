@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
+
+from tidegate_runtime.secret import Secret
 
 from .errors import BadProperties
 
@@ -39,7 +41,7 @@ class SaslCredentials:
 
     mechanism: str
     username: str
-    password: str = field(repr=False)
+    password: Secret
 
 
 def read_credentials(mechanism: str, jaas: str) -> SaslCredentials:
@@ -65,7 +67,7 @@ def read_credentials(mechanism: str, jaas: str) -> SaslCredentials:
         raise BadProperties("sasl.jaas.config has tokenauth, which is not supported: use a user.")
     if not options.get("username") or "password" not in options:
         raise BadProperties(f"sasl.jaas.config lacks username or password: write {example}")
-    return SaslCredentials(mechanism, options["username"], options["password"])
+    return SaslCredentials(mechanism, options["username"], Secret(options["password"]))
 
 
 def read_login_module(jaas: str) -> tuple[str, dict[str, str]]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from tidegate_runtime.addresses import host_port, url_host
+from tidegate_runtime.secret import Secret
 from tidegate_runtime.settings_texts import BadSource, SettingsError, read_properties
 
 from .errors import BadProperties
@@ -55,9 +56,9 @@ class Pem:
     """
 
     path: str = ""
-    text: str = field(default="", repr=False)
-    key: str = field(default="", repr=False)
-    password: str = field(default="", repr=False)
+    text: Secret = field(default_factory=Secret)
+    key: Secret = field(default_factory=Secret)
+    password: Secret = field(default_factory=Secret)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ class TlsProperties:
 
     truststore: Pem | None = None
     keystore: Pem | None = None
-    key_password: str = field(default="", repr=False)
+    key_password: Secret = field(default_factory=Secret)
     is_host_checked: bool = True
 
 
@@ -140,6 +141,9 @@ class _Reading:
     def _take(self, name: str) -> str:
         return self._texts.pop(name, "")
 
+    def _take_secret(self, name: str) -> Secret:
+        return Secret(self._take(name))
+
     def _bad(self, text: str) -> BadProperties:
         return BadProperties(f"{self._source}: {text}")
 
@@ -205,18 +209,20 @@ class _Reading:
                 " https, or to nothing to accept a certificate of any host."
             )
         truststore, keystore = self._truststore(), self._keystore()
-        return TlsProperties(truststore, keystore, self._take("ssl.key.password"), bool(algorithm))
+        password = self._take_secret("ssl.key.password")
+        return TlsProperties(truststore, keystore, password, bool(algorithm))
 
     def _truststore(self) -> Pem | None:
-        pem = Pem(self._take("ssl.truststore.location"), self._take("ssl.truststore.certificates"))
+        text = self._take_secret("ssl.truststore.certificates")
+        pem = Pem(self._take("ssl.truststore.location"), text)
         pem = self._checked("ssl.truststore", pem, "certificates")
         return pem if pem.path or pem.text else None
 
     def _keystore(self) -> Pem | None:
         pem = Pem(
             self._take("ssl.keystore.location"),
-            self._take("ssl.keystore.certificate.chain"),
-            self._take("ssl.keystore.key"),
+            self._take_secret("ssl.keystore.certificate.chain"),
+            self._take_secret("ssl.keystore.key"),
         )
         pem = self._checked("ssl.keystore", pem, "key")
         if bool(pem.text) != bool(pem.key):
@@ -228,7 +234,7 @@ class _Reading:
 
     def _checked(self, store: str, pem: Pem, inline: str) -> Pem:
         """Return the store with its password; its content tells the type, as at listeners."""
-        kind, password = self._take(f"{store}.type"), self._take(f"{store}.password")
+        kind, password = self._take(f"{store}.type"), self._take_secret(f"{store}.password")
         if pem.path and kind not in ("", *_STORE_TYPES):
             raise self._bad(f"{store}.type={kind} is not supported: use {_one_of(_STORE_TYPES)}.")
         if (pem.text or pem.key) and kind != "PEM":

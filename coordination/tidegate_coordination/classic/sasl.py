@@ -31,7 +31,7 @@ def conversation(credentials: SaslCredentials) -> Conversation:
 
 
 def _plain(credentials: SaslCredentials) -> Conversation:
-    yield f"\0{credentials.username}\0{credentials.password}".encode()
+    yield f"\0{credentials.username}\0{credentials.password.reveal()}".encode()
 
 
 def _scram(credentials: SaslCredentials) -> Conversation:
@@ -48,7 +48,7 @@ def _scram(credentials: SaslCredentials) -> Conversation:
 
 
 def _scram_client(credentials: SaslCredentials) -> Any:
-    name, password = credentials.username, credentials.password
+    name, password = credentials.username, credentials.password.reveal()
     try:
         client: Any = ScramClient([credentials.mechanism], name, password)
     except ScramException:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from tidegate_runtime.secret import Secret
 from tidegate_runtime.tls.bad_store import BadStore
 from tidegate_runtime.tls.contexts import present, trust
 from tidegate_runtime.tls.jks import MAGIC as JKS_MAGIC
@@ -41,7 +42,7 @@ def make_tls_context(properties: TlsProperties) -> ssl.SSLContext:
 
 def _trust(context: ssl.SSLContext, store: Pem) -> None:
     try:
-        trust(context, read_trusted(_content(store), store.password or None))
+        trust(context, read_trusted(_content(store), store.password.reveal() or None))
     except (OSError, BadStore) as error:
         raise BadProperties(
             f"ssl.truststore{_place(store)} cannot be used ({_reason(error)}): it must hold"
@@ -49,7 +50,7 @@ def _trust(context: ssl.SSLContext, store: Pem) -> None:
         ) from None
 
 
-def _present(context: ssl.SSLContext, store: Pem, key_password: str) -> None:
+def _present(context: ssl.SSLContext, store: Pem, key_password: Secret) -> None:
     try:
         present(context, _key_entry(_content(store), store, key_password))
     except (OSError, BadStore) as error:
@@ -60,14 +61,14 @@ def _present(context: ssl.SSLContext, store: Pem, key_password: str) -> None:
         ) from None
 
 
-def _key_entry(data: bytes, store: Pem, key_password: str) -> KeyEntry:
-    return read_key_entry(data, store.password or None, key_password or None)
+def _key_entry(data: bytes, store: Pem, key_password: Secret) -> KeyEntry:
+    return read_key_entry(data, store.password.reveal() or None, key_password.reveal() or None)
 
 
 def _content(store: Pem) -> bytes:
     if store.path:
         return Path(store.path).read_bytes()
-    return f"{store.key}\n{store.text}\n".encode()
+    return f"{store.key.reveal()}\n{store.text.reveal()}\n".encode()
 
 
 def _place(store: Pem) -> str:
@@ -103,7 +104,8 @@ def _with_text(store: Pem | None, converted: Callable[[bytes, Pem], str]) -> Pem
     try:
         data = _content(store)
         is_text = not data.startswith((JKS_MAGIC, _DER_SEQUENCE))
-        return Pem(text=data.decode("ascii", "replace") if is_text else converted(data, store))
+        text = data.decode("ascii", "replace") if is_text else converted(data, store)
+        return Pem(text=Secret(text))
     except OSError as error:
         raise BadProperties(f"{store.path} cannot be read ({_reason(error)}).") from None
     except BadStore as error:
@@ -111,7 +113,7 @@ def _with_text(store: Pem | None, converted: Callable[[bytes, Pem], str]) -> Pem
 
 
 def _trusted_text(data: bytes, store: Pem) -> str:
-    trusted = read_trusted(data, store.password or None)
+    trusted = read_trusted(data, store.password.reveal() or None)
     return "".join(pem_of(each, "CERTIFICATE").decode() for each in trusted)
 
 

@@ -18,6 +18,7 @@ from tidegate_coordination.state.gateways import Gateway
 from tidegate_gateway.fetch.object_asks import ObjectAsk
 from tidegate_gateway.peers.peers import HttpPeers
 from tidegate_runtime.name_lookups import THREADS, NameLookups, look_up
+from tidegate_runtime.secret import Secret
 
 
 async def listener() -> trio.SocketListener:
@@ -132,7 +133,7 @@ async def test_all_callers_of_a_failed_lookup_get_its_error(error: Exception) ->
 
 async def test_peers_are_asked_without_the_common_threads(server: Server) -> None:
     endpoint = Endpoint(PEER_LISTENER, "gw-b.example", 9645)
-    peers = HttpPeers(NameLookups(server.look_up).dial, "")
+    peers = HttpPeers(NameLookups(server.look_up).dial, Secret())
     peer = Gateway(7, 2, "key", "az", (endpoint,), "1", False, 0, 0)
     common = trio.to_thread.current_default_thread_limiter()
 

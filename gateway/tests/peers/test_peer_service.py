@@ -20,6 +20,7 @@ from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_gateway.peers.peer_service import PeerService
 from tidegate_runtime.http.values import HttpRequest
+from tidegate_runtime.secret import Secret
 
 TOKEN = "secret"
 
@@ -31,7 +32,7 @@ async def test_a_wrong_peer_token_is_refused_before_the_body(
 ) -> None:
     log = MemoryLog()
     coordinator = Coordinator(log, ClusterState(), rng=Random(1), wall_clock=lambda: 1e6)
-    service = PeerService(coordinator, log, TOKEN)
+    service = PeerService(coordinator, log, Secret(TOKEN))
     head = (
         f"POST {path} HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer {token}\r\n"
         f"Content-Length: {MAX_QUESTION_BYTES}\r\n\r\n"
@@ -61,7 +62,7 @@ async def test_a_malformed_question_gets_a_sentence(
 ) -> None:
     log = MemoryLog()
     coordinator = Coordinator(log, ClusterState(), rng=Random(1), wall_clock=lambda: 1e6)
-    service = PeerService(coordinator, log, "")
+    service = PeerService(coordinator, log, Secret())
     answer = await service.handle(HttpRequest(method, PROPOSALS_PATH, (), body))
     assert answer.status == status
     assert words in answer.body

@@ -6,6 +6,7 @@ import pytest
 
 from tidegate_gateway.security.sasl.mechanism import Refused
 from tidegate_gateway.security.sasl.plain import PlainConversation, is_password_in
+from tidegate_runtime.secret import Secret
 
 OTHER = (
     "Authentication failed: Client requested an authorization id that is different from username"
@@ -13,7 +14,9 @@ OTHER = (
 
 
 def conversation() -> PlainConversation:
-    return PlainConversation(is_password_in({"alice": "secret", "bob": "b\u00fcro"}))
+    return PlainConversation(
+        is_password_in({"alice": Secret("secret"), "bob": Secret("b\u00fcro")})
+    )
 
 
 @pytest.mark.parametrize(
@@ -31,7 +34,7 @@ def test_a_user_with_its_password_is_taken(token: bytes, user: str) -> None:
 
 
 def test_no_password_is_that_of_an_unknown_user() -> None:
-    check = is_password_in({"alice": "secret"})
+    check = is_password_in({"alice": Secret("secret")})
     assert not check("carol", "")
     assert not check("carol", "secret")
     assert not check("alice", "")

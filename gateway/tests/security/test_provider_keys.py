@@ -18,6 +18,7 @@ from tidegate_coordination.classic.properties import Pem
 from tidegate_gateway.security.oauth.key_place import KeyPlace, KeysUnavailable, read_keys
 from tidegate_gateway.security.oauth.key_refresh import MAX_MISSING, KeyRefresh, RefreshTimes
 from tidegate_gateway.security.oauth.key_source import KeySources
+from tidegate_runtime.secret import Secret
 
 TIMES = RefreshTimes(3600.0, 0.1, 10.0)
 PLACE = KeyPlace("https://provider.example/keys")
@@ -239,7 +240,7 @@ async def test_keys_come_over_https_from_a_server_that_is_trusted(tmp_path: Path
     async with web_server(http(b"keys"), context) as port:
         url = f"https://localhost:{port}/keys"
         assert await read_keys(KeyPlace(url, Pem(path=str(trusted)))) == b"keys"
-        for truststore in (None, Pem(text=text)):
+        for truststore in (None, Pem(text=Secret(text))):
             with pytest.raises(KeysUnavailable, match="certificate verify failed"):
                 await read_keys(KeyPlace(url, truststore))
         with pytest.raises(KeysUnavailable, match=r"ssl.truststore.location=.* cannot be used"):

@@ -30,6 +30,7 @@ from tidegate_gateway.tls.tls_listener import TlsListener
 from tidegate_gateway.tls.tls_listeners import TlsListeners, open_tls_listeners
 from tidegate_runtime.http.tcp import tcp_connector
 from tidegate_runtime.http.values import HttpRequest
+from tidegate_runtime.secret import Secret
 from tidegate_runtime.settings_texts import SettingsError
 
 NOW = 1_800_000_000.0
@@ -266,7 +267,7 @@ def refused(
 ) -> bool:
     request = HttpRequest("GET", target, tuple(headers))
     known = bool(more.get("has_certificate"))
-    answer = refusal_of(request, token, has_certificate=known)
+    answer = refusal_of(request, Secret(token), has_certificate=known)
     assert answer is None or answer.status == 401
     return answer is not None
 

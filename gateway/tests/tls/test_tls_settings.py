@@ -16,6 +16,7 @@ from tidegate_gateway.settings.broker_settings import BrokerSettings
 from tidegate_gateway.settings.listener_settings import Protection
 from tidegate_gateway.tls.cipher_suites import TLS13_SUITES
 from tidegate_gateway.tls.tls_settings import TlsSettings, tls_settings
+from tidegate_runtime.secret import Secret
 from tidegate_runtime.settings_texts import SettingsError
 
 STORE = {"ssl.keystore.location": "/etc/server.pem"}
@@ -99,7 +100,7 @@ def test_settings_that_cannot_work_are_refused(settings: Any, reason: str) -> No
 
 def test_secrets_are_not_shown() -> None:
     found = read(ssl_keystore_password=SECRET, ssl_key_password=SECRET)
-    assert found.keystore.password == SECRET
+    assert found.keystore.password == Secret(SECRET)
     assert SECRET not in repr(found)
 
 

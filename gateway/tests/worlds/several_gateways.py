@@ -34,6 +34,7 @@ from tidegate_protocol.messages import heartbeat as hb
 from tidegate_protocol.messages import join_group as jg
 from tidegate_protocol.messages import offset_commit as oc
 from tidegate_protocol.messages import sync_group as sg
+from tidegate_runtime.secret import Secret
 from tidegate_storage.stores.memory_store import MemoryObjectStore
 
 LISTENER = "PLAINTEXT"
@@ -134,7 +135,7 @@ class Cluster:
                 rng=Random(node_id),
                 wall_clock=clock,
                 blocking=Inline(),
-                peers=HttpPeers(self.network.dial, "") if self.network else None,
+                peers=HttpPeers(self.network.dial, Secret()) if self.network else None,
                 source_dial=self._source_dial,
             ),
         )

@@ -15,6 +15,7 @@ from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_gateway.fetch.fetch_plan import FetchSettings
 from tidegate_gateway.peers.peer_service import PeerService
 from tidegate_gateway.peers.peers import HttpPeers
+from tidegate_runtime.secret import Secret
 
 MIB = 1 << 20
 TOKEN = "shared-secret"
@@ -62,7 +63,7 @@ async def zone_world(
                 FetchSettings(),
                 cache_bytes,
                 zone=zone,
-                peers=HttpPeers(network.dial, TOKEN),
+                peers=HttpPeers(network.dial, Secret(TOKEN)),
                 zone_id_map=zone_id_map,
             )
             for node_id, zone in enumerate(zones, 1)
@@ -71,7 +72,7 @@ async def zone_world(
             nursery.start_soon(world.coordinator.run)
             nursery.start_soon(world.read_ahead.run)
             await world.register(lends=lends)
-            service = PeerService(world.coordinator, log, TOKEN, world.lender)
+            service = PeerService(world.coordinator, log, Secret(TOKEN), world.lender)
             network.services[f"node{world.node_id}"] = service
         worlds[0].adopts = True
         found = Zones(worlds, network, store)

@@ -7,28 +7,28 @@ no client gets as far as a request without a certificate.
 
 from __future__ import annotations
 
-from hmac import compare_digest
 from typing import Final
 
 from tidegate_runtime.http.pages import Answer
 from tidegate_runtime.http.values import HttpRequest
+from tidegate_runtime.secret import Secret
 
 OPEN_PAGES: Final = frozenset({"/livez", "/healthz", "/readyz"})
 """For load balancers, which carry no secrets."""
 
 
-def refusal_of(request: HttpRequest, token: str, *, has_certificate: bool) -> Answer | None:
+def refusal_of(request: HttpRequest, token: Secret, *, has_certificate: bool) -> Answer | None:
     """Return the refusal of a request; None to answer it.
 
     Args:
-      token: admin.token; "" for none.
+      token: admin.token; an empty one for none.
     """
     path = request.target.partition("?")[0]
     if not token or has_certificate or path in OPEN_PAGES:
         return None
     scheme, _, given = (request.header("authorization") or "").partition(" ")
     # Headers come as Latin-1, whatever their bytes mean.
-    is_token = compare_digest(given.strip().encode("latin-1", "replace"), token.encode())
+    is_token = token.matches(given.strip().encode("latin-1", "replace"))
     if is_token and scheme.lower() == "bearer":
         return None
     text = "this page needs the header Authorization: Bearer TOKEN; see admin.token\n"

@@ -84,8 +84,8 @@ def _places(running: Running) -> list[str]:
     return [
         f"  bootstrap servers  {bootstrap_servers(running)}",
         f"  admin              {running.admin_url or 'off (see admin.listener)'}",
-        f"  object store       {shown_store(running.settings.text('object.store'))}",
-        f"  metadata log       {shown_log(running.settings.text('metadata.log'))}",
+        f"  object store       {shown_store(_address(running, 'object.store'))}",
+        f"  metadata log       {shown_log(_address(running, 'metadata.log'))}",
     ]
 
 
@@ -98,9 +98,14 @@ def banner_json(running: Running) -> str:
             "bootstrap_servers": bootstrap_servers(running),
             "admin_url": running.admin_url,
             "peer": f"{url_host(running.peer.host)}:{running.peer.port}" if running.peer else None,
-            "object_store": shown_store(running.settings.text("object.store")),
-            "metadata_log": shown_log(running.settings.text("metadata.log")),
+            "object_store": shown_store(_address(running, "object.store")),
+            "metadata_log": shown_log(_address(running, "metadata.log")),
             "cluster_id": running.cluster_id,
             "pid": os.getpid(),
         }
     )
+
+
+def _address(running: Running, setting: str) -> str:
+    """Return an address that may hold a secret, to be shown without it."""
+    return running.settings.secret(setting).reveal()

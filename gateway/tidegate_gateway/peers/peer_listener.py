@@ -73,7 +73,7 @@ def refuse_own_address(settings: BrokerSettings) -> None:
     Raises:
       SettingsError: metadata.log=forward: names this gateway's own peer.listener.
     """
-    url, address = settings.text("metadata.log"), peer_address(settings)
+    url, address = settings.secret("metadata.log").reveal(), peer_address(settings)
     if not url.startswith("forward:") or address is None:
         return
     hosts = {url_host(address.host), *_OTHER_NAMES.get(address.host, ())}
@@ -93,7 +93,7 @@ def open_to_anyone(settings: BrokerSettings) -> str:
       SettingsError: as peer_address().
     """
     address = peer_address(settings)
-    if address is None or settings.text("peer.token") or is_this_machine(address.host):
+    if address is None or settings.secret("peer.token") or is_this_machine(address.host):
         return ""
     return (
         "any client that reaches peer.listener may read all records and change the cluster, since"

@@ -10,8 +10,6 @@ coordination/README.md has the contracts of proposals and the log, gateway/READM
 
 from __future__ import annotations
 
-from hmac import compare_digest
-
 import trio
 
 from tidegate_coordination.coordinator.coordinator import Coordinator
@@ -28,6 +26,7 @@ from tidegate_coordination.log.metadata_log import MetadataLog
 from tidegate_coordination.logs.http.service import LogService
 from tidegate_runtime.http.server import serve_http
 from tidegate_runtime.http.values import BINARY, HttpAnswer, HttpRequest
+from tidegate_runtime.secret import Secret
 
 from ..fetch.object_asks import OBJECTS_PATH
 from ..fetch.object_lender import ObjectLender
@@ -37,14 +36,14 @@ from .object_service import ObjectService
 class PeerService:
     """See the module's head.
 
-    token: peers must send it; "" for none.  lender: None to lend no objects.
+    token: peers must send it; an empty one for none.  lender: None to lend no objects.
     """
 
     def __init__(
         self,
         coordinator: Coordinator,
         log: MetadataLog,
-        token: str,
+        token: Secret,
         lender: ObjectLender | None = None,
     ) -> None:
         self.proposals = ProposalService(coordinator)
@@ -76,7 +75,8 @@ class PeerService:
     def _refusal(self, request: HttpRequest) -> HttpAnswer | None:
         """Return the refusal of a request without the token; None to accept."""
         given = request.header("authorization") or ""
-        if self._token and not compare_digest(given.encode(), f"Bearer {self._token}".encode()):
+        scheme, _, token = given.partition(" ")
+        if self._token and not (self._token.matches(token) and scheme == "Bearer"):
             return _said(401, "gateways of this cluster ask each other for a token: see peer.token")
         return None
 

@@ -22,6 +22,7 @@ from tidegate_coordination.forwarding.peers import Peers, PeerUnavailable
 from tidegate_coordination.state.gateways import Gateway
 from tidegate_runtime.http.client import Connect, HttpClient, HttpUnavailable
 from tidegate_runtime.http.values import BINARY, HttpAnswer
+from tidegate_runtime.secret import Secret
 
 from ..fetch.object_asks import ObjectAsk, target_of
 from ..fetch.zone_reads import CONCURRENT_ASKS, ObjectPeers
@@ -47,15 +48,20 @@ class GatewayPeers(Peers, ObjectPeers, Protocol):
 class HttpPeers:
     """See forwarding.peers.Peers, and zone_reads.ObjectPeers.
 
-    token: sent with each request; "" for none.
+    token: sent with each request; an empty one for none.
     """
 
-    def __init__(self, dial: Dial, token: str) -> None:
-        authorization = (("Authorization", f"Bearer {token}"),) if token else ()
-        self._headers = (("Content-Type", BINARY), *authorization)
+    def __init__(self, dial: Dial, token: Secret) -> None:
+        self._token = token
         # Separate connections, so that no proposal waits for records.
         self._deciders = _Clients(dial, MAX_ASKING)
         self._lenders = _Clients(dial, CONCURRENT_ASKS)
+
+    @property
+    def _headers(self) -> tuple[tuple[str, str], ...]:
+        token = self._token
+        authorization = (("Authorization", f"Bearer {token.reveal()}"),) if token else ()
+        return (("Content-Type", BINARY), *authorization)
 
     async def ask(self, gateway: Gateway, question: Ask, timeout_seconds: float) -> Told:
         """See Peers."""

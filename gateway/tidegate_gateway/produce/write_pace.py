@@ -10,7 +10,7 @@ from ..settings.broker_settings import BrokerSettings
 def write_pace(settings: BrokerSettings) -> str:
     """Return a sentence about small writes once the budget is used up; "" without a budget."""
     budget = settings.float("wal.put.budget.per.second")
-    if not budget or not requests_cost_money(settings.text("object.store")):
+    if not budget or not requests_cost_money(settings.secret("object.store").reveal()):
         return ""
     wait_ms = min(1000 / budget, settings.int("wal.linger.ms"))
     return (

@@ -1,5 +1,8 @@
 """The settings of this gateway, checked against the table of all settings.
 
+Passwords, tokens, keys, and addresses that may hold one stand apart, as Secrets; of those `static`
+has only the names, so nothing that reads or shows it can show one.
+
 A value is looked up in this order: dynamic config of this node, dynamic config of all nodes, static
 setting of the start, default.  As in Kafka, only some names can change while the gateway runs; the
 rules refuse dynamic configs of other names.
@@ -24,6 +27,7 @@ from tidegate_coordination.configs.own_settings import REMOVED_SETTINGS
 from tidegate_coordination.configs.validation import InvalidConfig, parse
 from tidegate_coordination.rules.configs import ResourceType
 from tidegate_coordination.state.configs import ConfigTable
+from tidegate_runtime.secret import HIDDEN, Secret
 from tidegate_runtime.settings_texts import SettingsError
 
 
@@ -31,12 +35,17 @@ def _no_texts() -> dict[str, str]:
     return {}
 
 
+def _no_secrets() -> dict[str, Secret]:
+    return {}
+
+
 @dataclass(frozen=True, slots=True)
 class BrokerSettings:
     """Settings by name.
 
-    static: name -> text of the settings given at the start.
-    dynamic, dynamic_default: see `current`.
+    static: name -> text of the settings given at the start; HIDDEN for those in `secrets`.
+    dynamic, dynamic_default: see `current`.  No client may set a secret, so they hold none.
+    secrets: by name; taken out of `static`.
 
     Raises:
       SettingsError: an unknown name, or an invalid value.
@@ -45,11 +54,21 @@ class BrokerSettings:
     static: Mapping[str, str] = field(default_factory=_no_texts, repr=False)
     dynamic: Mapping[str, str] = field(default_factory=_no_texts)
     dynamic_default: Mapping[str, str] = field(default_factory=_no_texts)
+    secrets: Mapping[str, Secret] = field(default_factory=_no_secrets, repr=False)
 
     def __post_init__(self) -> None:
-        """Check names and values of the static settings."""
+        """Check names and values of the static settings, and take the secrets out."""
         for name, text in self.static.items():
             _check(name, text)
+        secrets = dict(self.secrets)
+        secrets |= {
+            name: Secret(text)
+            for name, text in self.static.items()
+            if _is_secret(name) and not (text == HIDDEN and name in secrets)
+        }
+        shown = {name: HIDDEN if name in secrets else text for name, text in self.static.items()}
+        object.__setattr__(self, "static", shown)
+        object.__setattr__(self, "secrets", secrets)
 
     def is_set(self, name: str) -> bool:
         """Return whether the static or a dynamic config sets a value, so that no default holds."""
@@ -75,9 +94,17 @@ class BrokerSettings:
         return value
 
     def text(self, name: str) -> str:
-        """Return the text as it was set, or the default's; "" if there is none."""
+        """Return the text as it was set, or the default's; "" if there is none.  Not of secrets."""
+        assert not BROKER_CONFIGS[name].is_sensitive, f"{name} is a secret"
         text = self._layers().text(name)
         return "" if text is None else text.strip()
+
+    def secret(self, name: str) -> Secret:
+        """Return a secret as it was set, or the default; an empty one if there is none."""
+        definition = BROKER_CONFIGS[name]
+        assert definition.is_sensitive, f"{name} is no secret"
+        found = self.secrets.get(name)
+        return Secret((definition.default or "") if found is None else found.reveal().strip())
 
     def items(self, name: str) -> tuple[str, ...]:
         """Return the items of a list; none if it is not set and has no default."""
@@ -96,6 +123,17 @@ class BrokerSettings:
         names.append(listener_config(listener, name))
         own = next((self.static[each] for each in names if each in self.static), None)
         return self.text(name) if own is None else own.strip()
+
+    def listener_secret(self, listener: str, name: str, mechanism: str = "") -> Secret:
+        """Return a secret as listener_text() finds a text."""
+        names = [listener_config(listener, name, mechanism)] if mechanism else []
+        names.append(listener_config(listener, name))
+        own = next((self.secrets[each] for each in names if each in self.secrets), None)
+        return self.secret(name) if own is None else Secret(own.reveal().strip())
+
+    def with_secrets(self) -> dict[str, str]:
+        """Return all static settings, to be given to another process."""
+        return {**self.static, **{name: each.reveal() for name, each in self.secrets.items()}}
 
     @property
     def meaningless(self) -> list[str]:
@@ -132,6 +170,11 @@ class BrokerSettings:
         if text is None:
             raise SettingsError(f"{name} is not set and has no default")
         return parse(definition, text)
+
+
+def _is_secret(name: str) -> bool:
+    definition = static_definition(name)
+    return definition is not None and definition.is_sensitive
 
 
 def _check(name: str, text: str) -> None:

@@ -48,7 +48,7 @@ def refuse_token_in_clear(settings: BrokerSettings) -> None:
     for name, setting in _PROTOCOLS.items():
         listener, token = f"{name.lower()}.listener", f"{name.lower()}.token"
         address = settings.text(listener)
-        if not settings.text(token) or settings.text(setting) == SSL:
+        if not settings.secret(token) or settings.text(setting) == SSL:
             continue
         # Without a peer.listener of its own, a gateway sends the token to those of others.
         is_near = is_this_machine(host_port(listener, address)[0]) if address else name != PEER
@@ -57,7 +57,7 @@ def refuse_token_in_clear(settings: BrokerSettings) -> None:
                 f"{token} would leave this machine without TLS: set {setting}=SSL"
                 f" (docs/operations/tls.md), or {_ALLOWED}"
             )
-    log = settings.text("metadata.log")
+    log = settings.secret("metadata.log").reveal()
     if log.startswith("forward:") and "token-file=" in log and not forward.is_secured(log):
         hosts = [each.rpartition(":")[0].strip("[]") for each in forward.addresses_of(log)]
         if not all(map(is_this_machine, hosts)):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from tidegate_runtime.secret import Secret
 from tidegate_runtime.tls.bad_store import BadStore
 from tidegate_runtime.tls.certificate import Certificate
 from tidegate_runtime.tls.contexts import present, trust
@@ -85,7 +86,7 @@ def _limit_suites(context: ssl.SSLContext, suites: CipherSuites) -> None:
 def _presented(context: ssl.SSLContext, settings: TlsSettings) -> KeyEntry:
     store = settings.keystore
     try:
-        entry = read_key_entry(_content(store), store.password, settings.key_password)
+        entry = read_key_entry(_content(store), _text(store.password), _text(settings.key_password))
         present(context, entry)
     except BadStore as error:
         raise BadStore(f"{_place('ssl.keystore', store)}: {error}") from None
@@ -97,15 +98,19 @@ def _trust(context: ssl.SSLContext, store: StoreSettings | None, purpose: ssl.Pu
         context.load_default_certs(purpose)
         return
     try:
-        trust(context, read_trusted(_content(store), store.password))
+        trust(context, read_trusted(_content(store), _text(store.password)))
     except BadStore as error:
         raise BadStore(f"{_place('ssl.truststore', store)}: {error}") from None
 
 
 def _content(store: StoreSettings) -> bytes:
     if store.path is None:
-        return store.text.encode()
+        return store.text.reveal().encode()
     return read_store(store.path)
+
+
+def _text(password: Secret | None) -> str | None:
+    return None if password is None else password.reveal()
 
 
 def read_store(path: Path) -> bytes:

@@ -16,6 +16,7 @@ from typing import Final
 from tidegate_coordination.configs.broker_configs import BROKER_CONFIGS
 from tidegate_coordination.configs.listener_configs import listener_config
 from tidegate_coordination.configs.validation import split_list
+from tidegate_runtime.secret import Secret
 from tidegate_runtime.settings_texts import SettingsError
 
 from ..settings.broker_settings import BrokerSettings
@@ -45,8 +46,8 @@ class StoreSettings:
     """Where a store is: a path, or its text in PEM.  password: None if none is set."""
 
     path: Path | None = None
-    text: str = field(default="", repr=False)
-    password: str | None = field(default=None, repr=False)
+    text: Secret = field(default_factory=Secret)
+    password: Secret | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ class TlsSettings:
     """
 
     keystore: StoreSettings
-    key_password: str | None = field(repr=False)
+    key_password: Secret | None
     truststore: StoreSettings | None
     client_auth: ssl.VerifyMode
     versions: tuple[ssl.TLSVersion, ssl.TLSVersion]
@@ -155,6 +156,7 @@ class _Reading:
         self._listener = listener
         self._has_sasl = has_sasl
         self._text = partial(settings.listener_text, listener)
+        self._secret = partial(settings.listener_secret, listener)
 
     def tls_settings(self) -> TlsSettings:
         for name, instead in _CLASSES.items():
@@ -167,7 +169,7 @@ class _Reading:
         client_auth, is_ignored = self._client_auth()
         return TlsSettings(
             keystore=self._keystore(),
-            key_password=self._text("ssl.key.password") or None,
+            key_password=self._secret("ssl.key.password") or None,
             truststore=self._truststore(),
             client_auth=client_auth,
             versions=_narrowed(self._versions(), suites),
@@ -184,12 +186,14 @@ class _Reading:
         return self._text(name).lower() == "true"
 
     def _keystore(self) -> StoreSettings:
-        key, chain = self._text("ssl.keystore.key"), self._text("ssl.keystore.certificate.chain")
+        key = self._secret("ssl.keystore.key")
+        chain = self._secret("ssl.keystore.certificate.chain")
         if bool(chain) != bool(key):
             raise SettingsError(
                 "ssl.keystore.key and ssl.keystore.certificate.chain belong together: set both"
             )
-        store = self._store("ssl.keystore", "key", f"{key}\n{chain}\n" if key else "")
+        text = Secret(f"{key.reveal()}\n{chain.reveal()}\n") if key else Secret()
+        store = self._store("ssl.keystore", "key", text)
         if store is None:
             raise SettingsError(
                 "ssl.keystore.location is not set: name the file that holds its key and"
@@ -198,16 +202,16 @@ class _Reading:
         return store
 
     def _truststore(self) -> StoreSettings | None:
-        text = self._text("ssl.truststore.certificates")
+        text = self._secret("ssl.truststore.certificates")
         return self._store("ssl.truststore", "certificates", text)
 
-    def _store(self, name: str, inline: str, text: str) -> StoreSettings | None:
+    def _store(self, name: str, inline: str, text: Secret) -> StoreSettings | None:
         path = self._text(f"{name}.location")
         if path and text:
             raise SettingsError(f"set {name}.location or {name}.{inline}, not both")
         if not path and not text:
             return None
-        password = self._text(f"{name}.password") or None
+        password = self._secret(f"{name}.password") or None
         return StoreSettings(Path(path) if path else None, text, password)
 
     def _client_auth(self) -> tuple[ssl.VerifyMode, bool]:

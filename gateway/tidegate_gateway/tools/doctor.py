@@ -39,7 +39,7 @@ async def examine(settings: BrokerSettings, data: Path | None, report: Report) -
         report(checked)
 
     check_machine(settings, data, note)
-    store = _opened_store(settings.text("object.store"), note)
+    store = _opened_store(settings.secret("object.store").reveal(), note)
     try:
         answers = store is not None and await examine_store(store, note)
         if pace := write_pace(settings):

@@ -53,7 +53,7 @@ async def check_log(
     """
     try:
         with trio.fail_after(LOG_SECONDS):
-            log = await open_log(settings.text("metadata.log"))
+            log = await open_log(settings.secret("metadata.log").reveal())
     except (LogMisconfigured, LogUnavailable, trio.TooSlowError) as error:
         note(Checked("metadata log", "opens", False, str(error) or "it does not answer"))
         return

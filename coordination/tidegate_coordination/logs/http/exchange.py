@@ -70,7 +70,7 @@ class LogExchange:
             (wire.VERSION_HEADER, wire.VERSION),
             (wire.NAME_HEADER, name),
             (wire.CRC_HEADER, crc),
-            *((("Authorization", f"Bearer {token}"),) if token else ()),
+            *((("Authorization", f"Bearer {token.reveal()}"),) if token else ()),
         )
 
     async def aclose(self) -> None:

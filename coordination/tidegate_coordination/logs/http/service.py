@@ -4,7 +4,6 @@
 for the log to be safe: if messages are lost, compare-and-set decides in the log that it serves.
 """
 
-import hmac
 from dataclasses import replace
 from typing import Final
 from urllib.parse import parse_qsl
@@ -25,6 +24,7 @@ from tidegate_coordination.logs.http import wire as wire
 from tidegate_coordination.logs.http.service_calls import Call, Query, json_answer, number, said
 from tidegate_coordination.logs.http.service_snapshots import SnapshotDesk
 from tidegate_runtime.http.values import BINARY, HttpAnswer, HttpRequest
+from tidegate_runtime.secret import Secret
 
 _log = structlog.get_logger("tidegate.log_service")
 
@@ -43,7 +43,7 @@ class LogService:
         self,
         log: MetadataLog,
         *,
-        token: str | None,
+        token: Secret | None,
         read_only: bool = False,
         prefix: str = "",
         in_loop: bool = False,
@@ -160,9 +160,10 @@ class LogService:
         return HttpAnswer(204)
 
 
-def _bears(request: HttpRequest, token: str) -> bool:
+def _bears(request: HttpRequest, token: Secret) -> bool:
     borne = request.header("Authorization") or ""
-    return hmac.compare_digest(borne.encode(), f"Bearer {token}".encode())
+    scheme, _, given = borne.partition(" ")
+    return token.matches(given) and scheme == "Bearer"
 
 
 def _unreadable(request: HttpRequest) -> HttpAnswer | None:

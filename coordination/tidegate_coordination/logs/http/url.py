@@ -7,6 +7,7 @@ from typing import Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from tidegate_coordination.log.metadata_log import LogMisconfigured
+from tidegate_runtime.secret import Secret
 
 _FORM: Final = "write http://HOST:PORT/PREFIX or https://HOST:PORT/PREFIX"
 TLS_PARAMETERS: Final = ("ca-file", "key-file")
@@ -21,7 +22,7 @@ class HttpPlace:
     host: str
     port: int
     prefix: str
-    token: str | None = field(repr=False)
+    token: Secret | None
     tls: ssl.SSLContext | None = field(repr=False)
 
     @property
@@ -84,7 +85,7 @@ def _token(file: Path) -> str:
         raise LogMisconfigured(f"the token in {file} cannot be read: {reason}") from None
 
 
-def read_token(file: Path) -> str:
+def read_token(file: Path) -> Secret:
     """Return the token that a file holds. Raises LogMisconfigured."""
     token = _checked(_token(file))
     if token is None:
@@ -92,10 +93,10 @@ def read_token(file: Path) -> str:
     return token
 
 
-def _checked(token: str | None) -> str | None:
+def _checked(token: str | None) -> Secret | None:
     if token and not all("!" <= each <= "~" for each in token):
         raise LogMisconfigured("the token has a character that HTTP cannot carry: use ASCII")
-    return token or None
+    return Secret(token) if token else None
 
 
 def _tls(ca_file: str | None, key_file: str | None) -> ssl.SSLContext:

@@ -40,7 +40,7 @@ def default_log(data: Path) -> str:
 def what_is_in_memory(settings: BrokerSettings) -> str:
     """Return the first setting that no other process can share; "" if there is none."""
     for name in ("object.store", "metadata.log"):
-        if settings.text(name).startswith("memory:"):
+        if settings.secret(name).reveal().startswith("memory:"):
             return name
     return ""
 
@@ -50,7 +50,8 @@ def shown_command(settings: BrokerSettings, data: Path, called: str) -> str:
 
     called: see called_as.py.
     """
-    store, log = settings.text("object.store"), settings.text("metadata.log")
+    store = settings.secret("object.store").reveal()
+    log = settings.secret("metadata.log").reveal()
     if (store, log) == (default_store(data), default_log(data)):
         return f"{called} {shlex.join(['pipeline', 'run', '--data', str(data)])}"
     shown = without_secrets(log)
@@ -71,8 +72,8 @@ class PipelineProcess:
         """Start it on a gateway's log and store; its log lines go to stderr."""
         command = [sys.executable, "-m", "tidegate_gateway", "pipeline", "run", "--stop-at-eof"]
         places = {
-            LOG_VARIABLE: settings.text("metadata.log"),
-            STORE_VARIABLE: settings.text("object.store"),
+            LOG_VARIABLE: settings.secret("metadata.log").reveal(),
+            STORE_VARIABLE: settings.secret("object.store").reveal(),
         }
         popen = self._popen = subprocess.Popen(
             [*command, "--log-level", self._log_level],

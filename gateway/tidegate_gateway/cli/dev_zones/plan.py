@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -61,7 +61,7 @@ class GatewayPlan:
     node_id: int
     zone: str
     data: Path
-    texts: Mapping[str, str]
+    texts: Mapping[str, str] = field(repr=False)
 
     @property
     def name(self) -> str:
@@ -148,7 +148,7 @@ def _plan(shape: Shape, places: Places, assignments: tuple[str, ...], number: in
         "drain.timeout.ms": "12000",
     }
     settings = gather(defaults=texts, environ={}, assignments=assignments)
-    return replace(plan, texts=dict(settings.static))
+    return replace(plan, texts=settings.with_secrets())
 
 
 def _nth(first: int, number: int) -> int:

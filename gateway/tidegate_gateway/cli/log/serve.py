@@ -26,6 +26,7 @@ from tidegate_runtime.listening import (
     stream_of,
 )
 from tidegate_runtime.log_lines import configure_logs
+from tidegate_runtime.secret import Secret
 from tidegate_runtime.settings_texts import SettingsError
 from tidegate_runtime.shown import shown_log
 from tidegate_runtime.tls.bad_store import BadStore
@@ -103,7 +104,7 @@ def _opened_tls(options: LogServeOptions) -> TlsListener | None:
             raise SettingsError("--keystore-password-file needs --keystore FILE")
         return None
     try:
-        password = file.read_text().strip() if file is not None else None
+        password = Secret(file.read_text().strip()) if file is not None else None
         return TlsListener("LOG", server_only(StoreSettings(options.keystore, password=password)))
     except (OSError, UnicodeError, BadStore) as error:
         raise SettingsError(f"--keystore: {error}") from None

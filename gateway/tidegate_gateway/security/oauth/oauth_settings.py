@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from tidegate_coordination.classic.properties import Pem
 from tidegate_coordination.configs.listener_configs import listener_config
 from tidegate_coordination.configs.validation import split_list
+from tidegate_runtime.secret import Secret
 from tidegate_runtime.settings_texts import SettingsError
 
 from ...settings.broker_settings import BrokerSettings
@@ -118,4 +119,4 @@ def _truststore(options: Mapping[str, str]) -> Pem | None:
     text = options.get("ssl.truststore.certificates", "")
     if not path and not text:
         return None
-    return Pem(path=path, text=text, password=options.get("ssl.truststore.password", ""))
+    return Pem(path, Secret(text), password=Secret(options.get("ssl.truststore.password", "")))

@@ -16,6 +16,7 @@ from typing import Final
 from tidegate_coordination.classic.errors import BadProperties
 from tidegate_coordination.classic.jaas import login_module, read_login_module
 from tidegate_coordination.configs.listener_configs import listener_config
+from tidegate_runtime.secret import Secret
 from tidegate_runtime.settings_texts import SettingsError
 
 from ...settings.broker_settings import BrokerSettings
@@ -50,7 +51,7 @@ class Credentials:
 
     lookup: Lookup
     random_bytes: Callable[[int], bytes]
-    secret: bytes
+    secret: bytes = field(repr=False)
     keys: KeySources = field(default_factory=KeySources)
     wall_clock: Callable[[], float] = time.time
 
@@ -72,9 +73,9 @@ class SaslListener:
     max_token_bytes: int
 
 
-def secret_of(cluster_id: str, peer_token: str) -> bytes:
+def secret_of(cluster_id: str, peer_token: Secret) -> bytes:
     """Return what gateways make salts up from.  Without a peer.token insiders can compute it."""
-    return hashlib.sha256(f"made-up salts\0{cluster_id}\0{peer_token}".encode()).digest()
+    return hashlib.sha256(f"made-up salts\0{cluster_id}\0{peer_token.reveal()}".encode()).digest()
 
 
 def sasl_listener(
@@ -137,7 +138,7 @@ def _beginning(
     options = _jaas_options(settings, listener, name)
     if name == PLAIN:
         users = {
-            option.removeprefix(USER_PREFIX): password
+            option.removeprefix(USER_PREFIX): Secret(password)
             for option, password in options.items()
             if option.startswith(USER_PREFIX)
         }
@@ -173,7 +174,7 @@ def _jaas_options(settings: BrokerSettings, listener: str, mechanism: str) -> di
     listener and mechanism counts; only PLAIN needs one here.
     """
     setting = listener_config(listener, _JAAS, mechanism)
-    text = settings.static.get(setting, "").strip()
+    text = settings.secrets.get(setting, Secret()).reveal().strip()
     module = login_module(mechanism)
     sample = f' {USER_PREFIX}NAME="PASSWORD"' if mechanism == PLAIN else ""
     example = f"{module} required{sample};"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import Callable, Mapping
 from math import inf
+
+from tidegate_runtime.secret import Secret
 
 from .mechanism import Refused
 
@@ -12,13 +13,13 @@ IsPassword = Callable[[str, str], bool]
 """(user, password) -> whether the user has it."""
 
 
-def is_password_in(users: Mapping[str, str]) -> IsPassword:
+def is_password_in(users: Mapping[str, Secret]) -> IsPassword:
     """Return the check against passwords by user."""
 
     def check(user: str, password: str) -> bool:
         known = users.get(user)
         # An unknown user takes as long as a wrong password.
-        found = hmac.compare_digest((known or "").encode(), password.encode())
+        found = (known or Secret()).matches(password)
         return found and known is not None
 
     return check

@@ -1,0 +1,50 @@
+"""A text that must not be shown: a password, a token, a key, a URL that may hold one.
+
+A str gets into log lines, tracebacks and pages without anybody's intent: through the repr of the
+dataclass that holds it, an f-string, an encoder.  A Secret shows HIDDEN there, and the type checker
+finds who takes it for a text.  Only reveal() gives the value: call it where the value leaves for
+what needs it, and keep the answer in no other object.
+"""
+
+from __future__ import annotations
+
+from hmac import compare_digest
+from typing import Final
+
+HIDDEN: Final = "[hidden]"
+"""What people see instead."""
+
+
+class Secret:
+    """See the module's head.  It is true if there is a value."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str = "") -> None:
+        self._text: Final = text
+
+    def reveal(self) -> str:
+        """Return the value."""
+        return self._text
+
+    def matches(self, given: str | bytes) -> bool:
+        """Return whether a client gave this value, in a time that does not tell how much of it."""
+        wanted = _bytes(self._text)
+        return compare_digest(given if isinstance(given, bytes) else _bytes(given), wanted)
+
+    def __bool__(self) -> bool:
+        return bool(self._text)
+
+    def __eq__(self, other: object) -> bool:
+        return self.matches(other._text) if isinstance(other, Secret) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+    def __repr__(self) -> str:
+        return HIDDEN
+
+
+def _bytes(text: str) -> bytes:
+    # A variable of the environment may hold bytes that are no UTF-8.
+    return text.encode(errors="surrogateescape")
