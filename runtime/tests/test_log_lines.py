@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum
 
+import msgspec
 import pytest
 import structlog
 
 from tidegate_runtime.log_lines import configure_logs
+from tidegate_runtime.secret import Secret
 
 
 @pytest.fixture(autouse=True)
@@ -46,6 +51,44 @@ def test_secrets_and_local_variables_are_not_shown(
     assert text.count("[hidden]") == 2  # an api_key is a number of Kafka's, and no secret
     assert "ann" in text
     assert "a bug met 7 characters" in text
+
+
+class Level(Enum):
+    HIGH = "high"
+
+
+@dataclass(frozen=True)
+class Holder:
+    user: str
+    password: str = field(repr=False)
+
+
+class Row(msgspec.Struct):
+    key: bytes
+
+    def __repr__(self) -> str:
+        return "Row()"
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_no_encoder_looks_into_objects(as_json: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs("debug", as_json=as_json)
+    log = structlog.get_logger("test")
+    data = SECRET.encode()
+    log.debug(
+        "seen",
+        holder=Holder("ann", SECRET),
+        nested=[{"at": (Row(data), Secret(SECRET))}],
+        headers={"Authorization": f"Bearer {SECRET}", "host": "h"},
+        sasl_jaas_config=SECRET,
+        salt=data,
+        level_of=Level.HIGH,
+        names={"b"},
+    )
+    [line] = lines_of(capsys)
+    encoded = b64encode(data).decode().rstrip("=")
+    assert not any(each in line for each in (SECRET, encoded, data.hex()))
+    assert all(each in line for each in ("ann", "Row()", "[hidden]", "host", "high"))
 
 
 def test_a_line_of_json_is_an_event(capsys: pytest.CaptureFixture[str]) -> None:
