@@ -55,8 +55,19 @@ log.retention.ms=1=2
     }
 
 
+def test_no_error_shows_a_value() -> None:
+    for content in (r"peer.token=\uabc", r"peer.token=\us3cr", r"a\us3cr=b"):
+        with pytest.raises(BadSource) as refused:
+            read_properties(content, "p")
+        assert "s3cr" not in str(refused.value)
+    for items in (["a=b", "peer.token:s3cret"], ["s3cret"]):
+        with pytest.raises(BadSource, match=f"number {len(items)}") as refused:
+            read_assignments(items)
+        assert "s3cret" not in str(refused.value)
+
+
 def test_a_broken_escape_is_refused() -> None:
-    with pytest.raises(BadSource, match="is no character"):
+    with pytest.raises(BadSource, match="for a backslash"):
         read_properties(r"a=\u12", "p")
 
 

@@ -126,7 +126,8 @@ def _unescaped(text: str, source: str) -> str:
 
 def _unicode(digits: str, source: str) -> str:
     if not re.fullmatch(r"[0-9A-Fa-f]{4}", digits):
-        raise BadSource(f"{source}: \\u{digits} is no character")
+        # Of the digits none is shown: they may be a password with a backslash.
+        raise BadSource(f"{source} has an incomplete \\u escape: write \\\\ for a backslash")
     return chr(int(digits, 16))
 
 
@@ -140,9 +141,12 @@ def read_assignments(assignments: Iterable[str]) -> Texts:
       BadSource: an item without "=".
     """
     texts: Texts = {}
-    for item in assignments:
+    for number, item in enumerate(assignments, 1):
         name, equals, text = item.partition("=")
-        if not equals:
-            raise BadSource(f"--set {item}: write name=value, such as --set num.partitions=3")
+        if not equals:  # the item is not shown, since it may hold a secret
+            raise BadSource(
+                f'--set number {number} has no "=": write name=value, such as'
+                " --set num.partitions=3"
+            )
         texts[name.strip()] = text.strip()
     return texts

@@ -51,8 +51,13 @@ def _parts(rest: str) -> tuple[str, str, str]:
 
 def _may_be_shown(field: str) -> bool:
     name, equals, _ = field.partition("=")
-    name = unquote(name).lower()
-    return bool(equals) and (bool(_WHERE_IT_IS.search(name)) or not _SECRET.search(name))
+    return bool(equals) and not is_secret(unquote(name))
+
+
+def is_secret(parameter: str) -> bool:
+    """Return whether the value of a URL's parameter is secret, by its name."""
+    name = parameter.lower()
+    return bool(_SECRET.search(name)) and not _WHERE_IT_IS.search(name)
 
 
 def _shown(field: str) -> str:

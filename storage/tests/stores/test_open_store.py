@@ -68,6 +68,29 @@ def test_a_bad_url_gets_a_clear_error(url: str, sentence: str) -> None:
         open_store(url, environ=KEYS)
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "s3://key:s3cret@bucket/p?endpoint=http://127.0.0.1:1",
+        "s3://s3cret@bucket",
+        "s3://bucket?endpoint=http://user:s3cret@127.0.0.1:1",
+        "s3://bucket?endpoint=http://user:s3cret@[::1:8333",
+        "s3://bucket?secret_access_key=s3cret",
+        "gs://s3cret@bucket?skip_signature=true",
+        "az://:s3cret@container?account_name=a&skip_signature=true",
+        "s4://key:s3cret@bucket",
+        "objects://key:s3cret@/p",
+        "s3://bucket?skip_signature=x&password=s3cret",
+        "az://container?account_key=s3cret",
+    ],
+)
+def test_a_url_with_a_secret_is_refused_without_showing_it(url: str) -> None:
+    """obstore's own errors would show it, each time that the store does not answer."""
+    with pytest.raises(StoreMisconfigured) as refused:
+        open_store(url, environ=KEYS)
+    assert "s3cret" not in str(refused.value)
+
+
 def test_a_bad_endpoint_in_the_environment_gets_a_clear_error() -> None:
     with pytest.raises(StoreMisconfigured, match=r"'store\.local' is no URL"):
         open_store("s3://bucket", environ={**KEYS, "AWS_ENDPOINT_URL": "store.local"})

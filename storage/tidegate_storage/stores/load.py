@@ -22,6 +22,8 @@ from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 from obstore.exceptions import BaseError
 from obstore.store import from_url
 
+from tidegate_runtime.url_secrets import without_secrets
+
 from .credentials import (
     MACHINE_ROLE,
     has_credentials,
@@ -78,7 +80,7 @@ def open_store(
     if parts.scheme in _SETTINGS:
         return _open_remote(url, parts, environ, deadline_seconds)
     raise StoreMisconfigured(
-        f"{url!r} names no object store: write memory:, file:DIR, s3://BUCKET/PREFIX,"
+        f"{without_secrets(url)!r} names no object store: write memory:, file:DIR, s3://BUCKET/PREFIX,"
         " gs://BUCKET/PREFIX or az://CONTAINER/PREFIX"
     )
 
@@ -90,7 +92,9 @@ def requests_cost_money(url: str) -> bool:
 
 def _folder(url: str, parts: SplitResult) -> str:
     if parts.netloc or not parts.path or parts.query:
-        raise StoreMisconfigured(f"{url!r} names no folder: write file:DIR or file:///DIR")
+        raise StoreMisconfigured(
+            f"{without_secrets(url)!r} names no folder: write file:DIR or file:///DIR"
+        )
     return unquote(parts.path)
 
 
@@ -139,7 +143,7 @@ def _open_remote(
         )
     except (BaseError, ValueError) as error:
         reason = str(error).partition("\n\nDebug source")[0]
-        raise StoreMisconfigured(f"{url!r} cannot be opened: {reason}") from error
+        raise StoreMisconfigured(f"{without_secrets(url)!r} cannot be opened: {reason}") from error
     if not (is_found or options or machine_role):
         raise no_credentials(parts.scheme, url)
     return store
@@ -156,7 +160,9 @@ def _config(url: str, parts: SplitResult) -> Any:
     """Return the settings in a URL's query; typed Any, since each cloud has its own type."""
     if not parts.netloc:
         place = f"{parts.scheme}://{'CONTAINER' if parts.scheme == 'az' else 'BUCKET'}/PREFIX"
-        raise StoreMisconfigured(f"{url!r} names no bucket: write {place}")
+        raise StoreMisconfigured(f"{without_secrets(url)!r} names no bucket: write {place}")
+    if "@" in parts.netloc:
+        raise StoreMisconfigured(_in_environment(f"a URL of {parts.scheme}:// names no key"))
     config = dict(parse_qsl(parts.query, keep_blank_values=True))
     unknown = sorted(config.keys() - _SETTINGS[parts.scheme])
     if unknown:
@@ -173,12 +179,19 @@ def _endpoint_scheme(config: Mapping[str, Any]) -> str:
     obstore panics at its first request if the endpoint has no scheme.
     """
     endpoint = str(config.get("endpoint", ""))
+    if "@" in endpoint.partition("?")[0]:
+        # obstore would write them into the text of each error.
+        raise StoreMisconfigured(_in_environment("an endpoint has no user and password"))
     scheme = _scheme_of(endpoint)
     if endpoint and scheme not in ("http", "https"):
         raise StoreMisconfigured(
-            f"endpoint {endpoint!r} is no URL: write endpoint=http://HOST:PORT, or https://"
+            f"endpoint {without_secrets(endpoint)!r} is no URL: write endpoint=http://HOST:PORT, or https://"
         )
     return scheme
+
+
+def _in_environment(wrong: str) -> str:
+    return f"{wrong}: leave out what is before the @; keys are found as the cloud's own tools do"
 
 
 def _scheme_of(url: str) -> str:

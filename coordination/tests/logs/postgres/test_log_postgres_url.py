@@ -19,6 +19,8 @@ def test_the_url_is_libpqs_with_a_schema() -> None:
 def test_shown_messages_are_one_line_without_the_password() -> None:
     address = parse_url("postgres://ann:hidden@h/db")
     assert address.hide("FATAL:  hidden\n\tis wrong\n") == "FATAL: *** is wrong"
+    address = parse_url("postgres://ann:two%20words@h/db?sslpassword=other&sslkey=key")
+    assert address.hide("no two\nwords, no other, but key") == "no ***, no ***, but key"
 
 
 def test_missing_parts_of_the_url_are_left_to_libpq() -> None:

@@ -10,6 +10,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from tidegate_coordination.log.metadata_log import LogMisconfigured
+from tidegate_runtime.url_secrets import is_secret
 
 DEFAULT_SCHEMA: Final = "tidegate"
 _SCHEMA: Final = re.compile(r"[a-z_][a-z0-9_]{0,39}")
@@ -43,10 +44,12 @@ class Address:
         return f"the PostgreSQL log {self.schema!r}" + (f" at {host}" if host else "")
 
     def hide(self, text: str) -> str:
-        """Return a message of server or driver on one line, without the password."""
-        password = self.parameters.get("password", "")
+        """Return a message of server or driver on one line, without passwords."""
         line = " ".join(text.split())
-        return line.replace(password, "***") if password else line
+        for name, value in self.parameters.items():
+            if value and is_secret(name):
+                line = line.replace(" ".join(value.split()), "***")
+        return line
 
 
 def parse_url(url: str) -> Address:
