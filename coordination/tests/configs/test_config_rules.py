@@ -88,6 +88,8 @@ REFUSED = [
      "Cannot update these configs dynamically: [auto.create.topics.enable]"),
     (BROKER, "1", "wal.linger.ms", SET, "1", REQUEST,
      "Cannot update these configs dynamically: [wal.linger.ms]"),
+    (BROKER, "1", "ssl.key.password", SET, "s", REQUEST,
+     "Cannot update these configs dynamically: [ssl.key.password]"),
     (BROKER, "", "ssl.client.auth", SET, "none", REQUEST,
      "Cannot update these configs at default cluster level, broker id must be specified:"
      " [ssl.client.auth]"),
@@ -162,6 +164,17 @@ def test_steps_on_a_list_begin_with_the_default(
     configs = state.topics.by_name["t"].configs
     assert configs.get("cleanup.policy") == stored
     assert configs["retention.ms"] == "7"
+
+
+def test_a_secret_that_an_earlier_release_took_may_stay_until_it_is_removed(
+    state: ClusterState,
+) -> None:
+    fold(state, ConfigsSet(BROKER, "1", {"ssl.key.password": "old"}))
+    assert alter(state, BROKER, "1", ("log.retention.ms", SET, "1000")) is None
+    assert alter(state, BROKER, "1", ("ssl.key.password", SET, "new")) is not None
+    assert state.configs.get(BROKER, "1")["ssl.key.password"] == "old"
+    assert alter(state, BROKER, "1", ("ssl.key.password", DELETE, None)) is None
+    assert state.configs.get(BROKER, "1") == {"log.retention.ms": "1000"}
 
 
 def test_deleting_an_unset_or_unknown_config_succeeds(state: ClusterState) -> None:

@@ -133,6 +133,8 @@ class SetConfigs:
         for change in resource.changes:
             _apply(configs, _TABLES[kind], change)
         _check_configs(view, kind, resource, configs)
+        if kind is ResourceType.BROKER:
+            _refuse_secrets(configs, present)
         if configs == present:
             return None
         return ConfigsSet(kind.value, resource.resource_name, configs)
@@ -273,6 +275,22 @@ def checked_topic_configs(configs: Mapping[str, str | None]) -> dict[str, str]:
             f" ({high})"
         )
     return texts
+
+
+def _refuse_secrets(configs: Mapping[str, str], present: Mapping[str, str]) -> None:
+    """Keep secrets out of the log.  A gateway reads them once, so a change would have no effect.
+
+    Kafka takes some for a broker, without a listener's name; they have no effect there either.  One
+    that an earlier release took may stay until it is removed.
+    """
+    new = [
+        name
+        for name, text in configs.items()
+        if BROKER_CONFIGS[name].is_sensitive and present.get(name) != text
+    ]
+    if new:
+        text = f"Cannot update these configs dynamically: [{', '.join(new)}]"
+        raise _Refusal(ConfigRefusal.INVALID_REQUEST, text)
 
 
 def _check_size(configs: Mapping[str, str]) -> None:
