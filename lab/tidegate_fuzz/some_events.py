@@ -204,6 +204,7 @@ def _of_security() -> list[ev.Event]:
         sev.ScramCredentialSet("a", 1, b"salt", b"\1" * 32, b"\2" * 32, 4_096),
         sev.ScramCredentialSet("b", 2, b"salt", b"\1" * 64, b"\2" * 64, 4_096),
         sev.ScramCredentialRemoved("b", 2),
+        sev.ScramCredentialSealed("b", 2, 4_096, b"\1" * 8, b"\2" * 12, b"\3" * 48),
         sev.ClientQuotasSet((QuotaChange(entity, "producer_byte_rate", 1_024.0), of_address)),
         sev.ClientQuotasSet((QuotaChange(entity, "producer_byte_rate", None),)),
     ]

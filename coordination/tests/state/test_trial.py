@@ -75,6 +75,7 @@ def busy() -> bytes:
         tev.OffsetsStaged(4, "g", 1, (gev.CommittedOffset(TOPIC, 0, 6, -1, "", 9),)),
         sev.AclsChanged((Acl(2, 3, "t", "User:g", "g", 4, 3),), ()),
         sev.ScramCredentialSet("g", 1, b"", b"", b"", 1),
+        sev.ScramCredentialSealed("h", 1, 1, b"", b"", b""),
         sev.ClientQuotasSet((QuotaChange(QuotaEntity("g", "g"), "producer_byte_rate", 1.0),)),
     )
     return world.state.encode()

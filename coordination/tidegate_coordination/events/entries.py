@@ -101,6 +101,7 @@ AnyEvent = Union[  # noqa: UP007 - msgspec reads the union at run time
     sev.AclsChanged,
     sev.ScramCredentialSet,
     sev.ScramCredentialRemoved,
+    sev.ScramCredentialSealed,
     sev.ClientQuotasSet,
 ]
 

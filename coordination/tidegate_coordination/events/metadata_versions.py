@@ -57,6 +57,7 @@ LEVELS: Final = {
     5: Level(2, 8, "links to a classic Kafka cluster"),
     6: Level(2, 9, "mirrored topics can be switched from their source to this cluster"),
     7: Level(2, 10, "security: ACLs, SCRAM credentials and client quotas"),
+    8: Level(2, 11, "SCRAM credentials can be sealed with metadata.secret.key"),
 }
 FIRST: Final = 1
 NEWEST: Final = max(LEVELS)
@@ -90,6 +91,7 @@ WITH_TENANT: Final[tuple[type[Event], ...]] = (
     sev.AclsChanged,
     sev.ScramCredentialSet,
     sev.ScramCredentialRemoved,
+    sev.ScramCredentialSealed,
     sev.ClientQuotasSet,
 )
 TRANSACTIONS: Final = 4
@@ -100,6 +102,8 @@ SWITCHES: Final = 6
 """From here on topics can be switched from their source to this cluster."""
 SECURITY: Final = 7
 """From here on the cluster keeps ACLs, SCRAM credentials and client quotas."""
+SEALS: Final = 8
+"""From here on gateways may seal SCRAM credentials."""
 DUPLICATES_TOLD: Final = 2
 """From here on an old repeat is answered as one; see decision 17."""
 SETTINGS_TOLD: Final = 3
@@ -136,6 +140,7 @@ EVENT_LEVELS: Final[dict[type[Event], int]] = {
     sev.ScramCredentialSet: SECURITY,
     sev.ScramCredentialRemoved: SECURITY,
     sev.ClientQuotasSet: SECURITY,
+    sev.ScramCredentialSealed: SEALS,
 }
 """Types of events that need more than FIRST; a rule must check the level before it decides one."""
 FIELD_LEVELS: Final[dict[tuple[type[msgspec.Struct], str], int]] = {

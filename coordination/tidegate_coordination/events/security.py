@@ -44,6 +44,23 @@ class ScramCredentialRemoved(Event, frozen=True, tag=92):
     tenant: int = 0
 
 
+class ScramCredentialSealed(Event, frozen=True, tag=96):
+    """A user has a password, as ScramCredentialSet says, whose secrets only gateways with a key can
+    read: salt and both keys are sealed with AES-256-GCM.
+
+    key_id: tells which key; see the gateway's sealing.py.  nonce: 12 bytes that the proposer drew.
+    sealed: with the tag of 16 bytes at its end.  The other fields are bound to it.
+    """
+
+    user: str
+    mechanism: int
+    iterations: int
+    key_id: bytes
+    nonce: bytes
+    sealed: bytes
+    tenant: int = 0
+
+
 class ClientQuotasSet(Event, frozen=True, tag=93):
     """Client quotas are set, or removed; KIP-546.
 

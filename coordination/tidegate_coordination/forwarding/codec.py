@@ -103,6 +103,7 @@ KINDS: Final[tuple[type[Any], ...]] = (
     acls.CreateAcls,
     acls.DeleteAcls,
     scram.AlterScramCredentials,
+    scram.SealScramCredentials,
     quotas.AlterClientQuotas,
 )
 

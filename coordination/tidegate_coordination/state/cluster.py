@@ -143,6 +143,7 @@ class ClusterState(StateTables):
             sev.AclsChanged: lambda event: self.acls.fold_changed(event, self.position + 1),
             sev.ScramCredentialSet: self.scram.fold_set,
             sev.ScramCredentialRemoved: self.scram.fold_removed,
+            sev.ScramCredentialSealed: self.scram.fold_sealed,
             sev.ClientQuotasSet: self.quotas.fold_set,
         }
 
@@ -344,6 +345,7 @@ class ClusterState(StateTables):
             self.transactions.frozen(),
             self.acls.frozen(),
             self.scram.frozen(),
+            self.scram.frozen_sealed(),
             self.quotas.frozen(),
         )
         self.frozen_states.append(frozen)
@@ -379,6 +381,7 @@ class ClusterState(StateTables):
             "transactions": state.transactions.decode,
             "acls": state.acls.decode,
             "scram": state.scram.decode,
+            "scram_sealed": state.scram.decode_sealed,
             "quotas": state.quotas.decode,
         }
         for name, rows in pieces:

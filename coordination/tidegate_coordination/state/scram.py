@@ -1,14 +1,22 @@
-"""The SCRAM credentials of users (KIP-554)."""
+"""The SCRAM credentials of users (KIP-554), plain or sealed.
+
+No key comes here: the fold keeps what the proposer has sealed, and gateways open it for a login.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator
 from enum import IntEnum
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from ..events.security import ScramCredentialRemoved, ScramCredentialSet
+from ..events.security import (
+    ScramCredentialRemoved,
+    ScramCredentialSealed,
+    ScramCredentialSet,
+)
 from .broken import expect
 from .frozen import FrozenRows, frozen_values
 
@@ -39,24 +47,49 @@ class ScramCredential(msgspec.Struct, array_like=True, frozen=True, gc=False):
         return f"ScramCredential(user={self.user!r}, mechanism={self.mechanism}, [hidden])"
 
 
+class SealedCredential(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """A credential whose secrets only gateways with a key can read; see ScramCredentialSealed."""
+
+    user: str
+    mechanism: int
+    iterations: int
+    key_id: bytes
+    nonce: bytes
+    sealed: bytes
+
+
+KeptCredential: TypeAlias = ScramCredential | SealedCredential
+
+
+def fingerprint(credential: KeptCredential) -> bytes:
+    """Return 32 bytes by which a changed credential is recognised; they show no secret."""
+    kind = type(credential).__name__.encode()
+    return hashlib.sha256(kind + msgspec.msgpack.encode(credential)).digest()
+
+
 class ScramTable:
     """Credentials by user and mechanism.  version: rises with every change, for caches."""
 
     def __init__(self) -> None:
         self.version = 0
-        self._by_user: Final[dict[str, dict[int, ScramCredential]]] = {}
+        self._by_user: Final[dict[str, dict[int, KeptCredential]]] = {}
 
-    def get(self, user: str, mechanism: int) -> ScramCredential | None:
+    def get(self, user: str, mechanism: int) -> KeptCredential | None:
         """Return a user's credential."""
         return self._by_user.get(user, {}).get(mechanism)
 
-    def by_sasl_name(self, mechanism: str, user: str) -> ScramCredential | None:
+    def by_sasl_name(self, mechanism: str, user: str) -> KeptCredential | None:
         """Return a user's credential for `SCRAM-SHA-256` or `SCRAM-SHA-512`."""
         return self.get(user, ScramMechanism[mechanism.replace("-", "_")])
 
-    def of_user(self, user: str) -> list[ScramCredential]:
+    def of_user(self, user: str) -> list[KeptCredential]:
         """Return a user's credentials, by the number of the mechanism."""
         return [each for _, each in sorted(self._by_user.get(user, {}).items())]
+
+    def __iter__(self) -> Iterator[KeptCredential]:
+        """Yield all credentials, by user and mechanism."""
+        for user in self.users:
+            yield from self.of_user(user)
 
     @property
     def users(self) -> list[str]:
@@ -77,6 +110,20 @@ class ScramTable:
         )
         self.version += 1
 
+    def fold_sealed(self, event: ScramCredentialSealed) -> None:
+        """Set or replace a credential."""
+        self._set(
+            SealedCredential(
+                event.user,
+                event.mechanism,
+                event.iterations,
+                event.key_id,
+                event.nonce,
+                event.sealed,
+            )
+        )
+        self.version += 1
+
     def fold_removed(self, event: ScramCredentialRemoved) -> None:
         """Forget a credential."""
         of_user = self._by_user.get(event.user, {})
@@ -87,18 +134,25 @@ class ScramTable:
             del self._by_user[event.user]
         self.version += 1
 
-    def _set(self, credential: ScramCredential) -> None:
+    def _set(self, credential: KeptCredential) -> None:
         self._by_user.setdefault(credential.user, {})[credential.mechanism] = credential
 
-    def _rows(self) -> Iterator[ScramCredential]:
-        for user in self.users:
-            yield from self.of_user(user)
-
     def frozen(self) -> FrozenRows[ScramCredential]:
-        """Return the present rows, to be encoded later."""
-        return frozen_values("scram", self._rows())
+        """Return the present rows that are plain, to be encoded later."""
+        plain = (each for each in self if isinstance(each, ScramCredential))
+        return frozen_values("scram", plain)
+
+    def frozen_sealed(self) -> FrozenRows[SealedCredential]:
+        """Return the present rows that are sealed, to be encoded later."""
+        sealed = (each for each in self if isinstance(each, SealedCredential))
+        return frozen_values("scram_sealed", sealed)
 
     def decode(self, rows: Iterable[Any]) -> None:
         """Add the rows of a piece of a snapshot."""
         for each in msgspec.convert(rows, list[ScramCredential]):
+            self._set(each)
+
+    def decode_sealed(self, rows: Iterable[Any]) -> None:
+        """Add the sealed rows of a piece of a snapshot."""
+        for each in msgspec.convert(rows, list[SealedCredential]):
             self._set(each)

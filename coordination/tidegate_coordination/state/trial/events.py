@@ -150,6 +150,7 @@ class Trial:
             sev.AclsChanged: security.acls_changed,
             sev.ScramCredentialSet: security.scram_set,
             sev.ScramCredentialRemoved: security.scram_removed,
+            sev.ScramCredentialSealed: security.scram_set,
             sev.ClientQuotasSet: security.quotas_set,
         }
 

@@ -8,6 +8,7 @@ from ...events.security import (
     AclsChanged,
     ClientQuotasSet,
     ScramCredentialRemoved,
+    ScramCredentialSealed,
     ScramCredentialSet,
 )
 from ...security.acls import Acl
@@ -44,7 +45,7 @@ class SecurityTrial:
         found = self._acls.get(acl)
         return acl in self._state.acls if found is None else found
 
-    def scram_set(self, event: ScramCredentialSet) -> None:
+    def scram_set(self, event: ScramCredentialSet | ScramCredentialSealed) -> None:
         """Check that it can be used."""
         expect(event.mechanism in _MECHANISMS, f"SCRAM mechanism {event.mechanism}")
         expect(bool(event.user), "a SCRAM credential without a user")
