@@ -29,6 +29,7 @@ from .environment import Environment, Identity
 from .gateway import Gateway
 from .part_settings import with_advertised
 from .peers.peer_listener import Forwarding, forwarding
+from .security.sealing import refuse_missing_keys, sealing_of
 from .settings.broker_settings import BrokerSettings
 from .startup import register, tell_settings
 from .upkeep.patience import propose_patiently
@@ -51,6 +52,7 @@ class GatewayBuilder:
 
     Raises:
       ValueError: the zone settings and the listeners do not agree.
+      SettingsError: a key of metadata.secret.* is too short.
     """
 
     def __init__(
@@ -63,6 +65,7 @@ class GatewayBuilder:
         self._zone_maps = zone_maps(settings)
         listeners = [each.listener for each in identity.endpoints]
         check_listeners(self._zone_maps, settings, listeners)
+        self._sealing = sealing_of(settings, environment.random_bytes)
         self._disk_cache = self._make_disk_cache()
         self._joined: Coordinator | None = None
 
@@ -79,6 +82,7 @@ class GatewayBuilder:
 
         Raises:
           NodeIdInUse, StoreMisconfigured, LogMisconfigured, ReleaseTooOld: with what to do.
+          SettingsError: SCRAM credentials are sealed with a key that this gateway lacks.
         """
         state = await self._load()
         coordinator = self._make_coordinator(state)
@@ -127,6 +131,7 @@ class GatewayBuilder:
             deadline_seconds=LOAD_SECONDS,
         )
         check_cluster(state, self._settings.text("cluster.id"))
+        refuse_missing_keys(self._sealing, state.scram)
         return state
 
     async def _join(self, coordinator: Coordinator) -> None:

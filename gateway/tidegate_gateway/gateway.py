@@ -16,6 +16,7 @@ from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.object_names.keys import object_key
 from tidegate_coordination.rules.cluster_settings import ClusterSettings
 from tidegate_coordination.state.records.objects import WalName
+from tidegate_coordination.state.scram import ScramCredential
 from tidegate_coordination.state.switches import Fence
 from tidegate_storage.disk.cache import DiskCache
 from tidegate_storage.objects.wal import WalIdentity
@@ -77,6 +78,7 @@ from .security.guarded import Guards
 from .security.oauth.key_source import KeySources
 from .security.sasl.gates import SaslGates
 from .security.sasl.listeners import Credentials, secret_of
+from .security.sealing import sealing_of
 from .settings.broker_settings import BrokerSettings
 from .settings.listener_settings import tls_listeners
 from .transactions.producer_ids import ProducerIds, hold_seconds
@@ -85,6 +87,7 @@ from .upkeep.backup_schedule import BackupSchedule
 from .upkeep.gateway_watch import GatewayWatch
 from .upkeep.housekeeper import Housekeeper
 from .upkeep.patience import SAY_AGAIN_SECONDS, propose_patiently
+from .upkeep.resealing import Resealer
 from .upkeep.transaction_upkeep import TransactionUpkeep
 from .upkeep.transaction_watch import TransactionWatch
 from .upkeep.upkeep import Upkeep
@@ -148,6 +151,7 @@ class Gateway:
         if self.authority is not None:
             coordinator.limit_staleness(settings.int("authorizer.max.staleness.ms") / 1000)
         self._build_quotas()
+        self.sealing = sealing_of(settings, environment.random_bytes)
         self._dispatcher = self._make_dispatcher()
         self.provider_keys = KeySources(environment.read_keys)
         self.gates = self._make_gates()
@@ -184,6 +188,8 @@ class Gateway:
         if self.neighbours is not None:
             yield "look whether gateways answer", self.neighbours.run
         yield "back the metadata log up", self.backup.run
+        if self.sealing.seals:
+            yield "seal SCRAM credentials", Resealer(self.coordinator, self.sealing).run
         if self._environment.audit is not None:
             yield "write the audit log", self._environment.audit.run
 
@@ -408,6 +414,7 @@ class Gateway:
             now_ms=environment.now_ms,
             blocking=environment.blocking,
             min_file_bytes=environment.min_file_bytes,
+            sealing=self.sealing,
             authority=self.authority,
         )
         is_full = self.settings.text("record.validation") == "full"
@@ -458,7 +465,7 @@ class Gateway:
             self.settings,
             [each.listener for each in self.identity.endpoints],
             Credentials(
-                state.scram.by_sasl_name,
+                self._scram_credential,
                 environment.random_bytes,
                 secret,
                 self.provider_keys,
@@ -469,6 +476,10 @@ class Gateway:
             self.counters.count,
             environment.audit,
         )
+
+    def _scram_credential(self, mechanism: str, user: str) -> ScramCredential | None:
+        kept = self.coordinator.state.scram.by_sasl_name(mechanism, user)
+        return None if kept is None else self.sealing.opened(kept)
 
     def _wal_key(self, identity: WalIdentity) -> str:
         return object_key(self.coordinator.state, WalName(identity.incarnation, identity.counter))

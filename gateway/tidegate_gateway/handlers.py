@@ -85,6 +85,7 @@ from .requests.transactions.list_transactions import ListTransactions
 from .requests.transactions.txn_offset_commit import TxnOffsetCommit
 from .requests.transactions.write_txn_markers import WriteTxnMarkers
 from .security.authority import Authority
+from .security.sealing import Sealing
 from .settings.broker_settings import BrokerSettings
 from .topics.internal_topics import InternalTopics
 from .transactions.steps import TransactionSteps
@@ -111,11 +112,12 @@ def make_handlers(
     now_ms: Callable[[], int],
     blocking: Blocking,
     min_file_bytes: int = MIN_FILE_BYTES,
+    sealing: Sealing,
     authority: Authority | None = None,
 ) -> list[Handler]:
     """Return the handlers of all APIs except Produce, which answers in two stages (dispatch.py).
 
-    now_ms: wall clock.  authority: None without an authorizer.
+    now_ms: wall clock.  sealing: of SCRAM credentials.  authority: None without an authorizer.
     """
     handlers = [
         *_data_handlers(
@@ -132,7 +134,13 @@ def make_handlers(
             authority=authority,
         ),
         *_admin_handlers(
-            coordinator, settings, cluster, view, rng=rng, has_authorizer=authority is not None
+            coordinator,
+            settings,
+            cluster,
+            view,
+            rng=rng,
+            sealing=sealing,
+            has_authorizer=authority is not None,
         ),
         *_group_handlers(coordinator, groups, forwards, settings, view, rng=rng),
         *_transaction_handlers(
@@ -214,6 +222,7 @@ def _admin_handlers(
     view: ClusterView,
     *,
     rng: Random,
+    sealing: Sealing,
     has_authorizer: bool,
 ) -> list[Handler]:
     def new_topic_id() -> bytes:
@@ -242,7 +251,7 @@ def _admin_handlers(
         UpdateFeaturesHandler(coordinator),
         DescribeProducersHandler(coordinator),
         DescribeUserScramCredentials(coordinator),
-        AlterUserScramCredentials(coordinator),
+        AlterUserScramCredentials(coordinator, sealing),
         LateSaslHandshake(),
         LateSaslAuthenticate(),
         DescribeAclsHandler(coordinator, has_authorizer),

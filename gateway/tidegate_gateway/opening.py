@@ -56,6 +56,7 @@ from .peers.peer_listener import open_to_anyone, peer_address, peer_endpoint, re
 from .peers.peers import HttpPeers
 from .security.audit_log import AuditLog, open_audit_log
 from .security.sasl.gates import check_sasl
+from .security.sealing import sealing_of
 from .settings.broker_settings import BrokerSettings
 from .settings.inner_listeners import refuse_token_in_clear
 from .settings.listener_settings import (
@@ -157,6 +158,7 @@ def _check(settings: BrokerSettings, addresses: Sequence[ListenerAddress]) -> No
     refuse_open_listeners(settings, addresses)
     refuse_token_in_clear(settings)
     check_sasl(settings, [each.name for each in addresses])
+    sealing_of(settings, os.urandom)
 
 
 async def serve_peers(gateway: Gateway, listener: Listener) -> None:

@@ -18,7 +18,8 @@ def _own(
 
 
 _INT, _LONG, _DOUBLE = ConfigType.INT, ConfigType.LONG, ConfigType.DOUBLE
-_STRING, _LIST, _ADDRESS = ConfigType.STRING, ConfigType.LIST, ConfigType.PASSWORD
+_STRING, _LIST = ConfigType.STRING, ConfigType.LIST
+_ADDRESS = _SECRET = ConfigType.PASSWORD
 
 OWN_SETTINGS = (
     _own("admin.listener", _STRING, None, None,
@@ -26,7 +27,7 @@ OWN_SETTINGS = (
     _own("admin.security.protocol", _STRING, "PLAINTEXT", one_of("PLAINTEXT", "SSL"),
          "SSL: the pages of admin.listener come over TLS, with the stores of"
          " listener.name.admin.ssl.*, else ssl.*."),
-    _own("admin.token", _ADDRESS, "", None,
+    _own("admin.token", _SECRET, "", None,
          "A secret that all pages of admin.listener but those of health need, as"
          " `Authorization: Bearer TOKEN`, unless the client shows a certificate; empty: none is"
          " needed."),
@@ -100,6 +101,12 @@ OWN_SETTINGS = (
     _own("metadata.log.next", _ADDRESS, "", None,
          "The new address of the metadata log in `tidegate log move`, if this gateway needs another"
          " one than the command's."),
+    _own("metadata.secret.key", _SECRET, "", None,
+         "A secret of at least 32 characters, the same for all gateways, under which they seal"
+         " SCRAM credentials in the metadata log; empty: they stay plain there."),
+    _own("metadata.secret.old.keys", _SECRET, "", None,
+         "Further such keys, with commas between, that open credentials and seal none: the former"
+         " ones, or the next one; see docs/operations/sasl.md."),
     _own("object.delete.grace.ms", _LONG, 600_000, at_least(0),
          "How long an unreferenced object is kept for reads under way."),
     _own("object.store", _ADDRESS, "file:data/objects", None,
@@ -114,7 +121,7 @@ OWN_SETTINGS = (
     _own("peer.security.protocol", _STRING, "PLAINTEXT", one_of("PLAINTEXT", "SSL"),
          "SSL: gateways ask each other over TLS, with the stores of listener.name.peer.ssl.*, else"
          " ssl.*; the same for all."),
-    _own("peer.token", _ADDRESS, "", None,
+    _own("peer.token", _SECRET, "", None,
          "A secret that gateways send each other, the same for all; empty: none is required."),
     _own("proxy.protocol.listeners", _LIST, "", None,
          "Listeners whose load balancer sends a PROXY header, version 1 or 2: a connection without"

@@ -100,6 +100,7 @@ async def test_the_apis_that_are_served_are_listed() -> None:
             rng=Random(1),
             now_ms=lambda: 0,
             blocking=Inline(),
+            sealing=gateway.sealing,
         )
     served = [APIS[key] for key in (ApiKey.PRODUCE, *(each.api_key for each in handlers))]
 

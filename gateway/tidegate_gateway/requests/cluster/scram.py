@@ -3,6 +3,8 @@
 The client computes the salted password; here come two HMACs of it, and only their results are kept.
 A request names a user once; its texts are Kafka's (ScramControlManager, ScramImage).
 
+With metadata.secret.key credentials go sealed to the log; see ../../security/sealing.py.
+
 Differs from Kafka: a user cannot be called `*`, since User:* stands for all users in ACLs; keys and
 salts have a greatest length.  A long request changes credentials in several entries of the log; if
 it fails in between, a part has changed, and it can be repeated.
@@ -16,14 +18,16 @@ from types import ModuleType
 from typing import ClassVar, Final, NamedTuple
 
 from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_coordination.events.metadata_versions import FEATURE_NAME, SEALS
 from tidegate_coordination.rules.parts import parts
 from tidegate_coordination.rules.scram import (
     AlterScramCredentials,
+    ScramChange,
     ScramDeletion,
     ScramRefusal,
     size_bytes,
 )
-from tidegate_coordination.state.scram import ScramCredential, ScramMechanism
+from tidegate_coordination.state.scram import ScramCredential, ScramMechanism, SealedCredential
 from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import alter_user_scram_credentials as alter
@@ -33,10 +37,11 @@ from ...network.call import Call
 from ...security.sasl.exchange import ILLEGAL_USERS
 from ...security.sasl.scram import MIN_ITERATIONS
 from ...security.sasl.scram_keys import MAX_ITERATIONS, credential_of
+from ...security.sealing import Sealing
 
 _KNOWN: Final = frozenset(ScramMechanism)
 
-Change = ScramCredential | ScramDeletion
+Change = ScramChange
 Row = alter.ScramCredentialDeletion | alter.ScramCredentialUpsertion
 
 
@@ -53,6 +58,11 @@ _TWICE: Final = Problem(
 _NO_NAME: Final = Problem(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
 _ALL_USERS: Final = Problem(ErrorCode.UNACCEPTABLE_CREDENTIAL, "A user cannot be called *")
 _NO_MECHANISM: Final = Problem(ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism")
+_NO_SEALS_YET: Final = Problem(
+    ErrorCode.UNSUPPORTED_VERSION,
+    f"metadata.secret.key is set, and sealing needs {FEATURE_NAME} {SEALS}: raise it with"
+    f" kafka-features.sh upgrade --feature {FEATURE_NAME}={SEALS}.",
+)
 _TOO_FEW: Final = Problem(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
 _TOO_MANY: Final = Problem(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations")
 _OF_REFUSALS: Final = {
@@ -94,6 +104,7 @@ class AlterUserScramCredentials:
     """See the module's head."""
 
     coordinator: Coordinator
+    sealing: Sealing
     api_key: ClassVar[int] = ApiKey.ALTER_USER_SCRAM_CREDENTIALS
     messages: ClassVar[ModuleType] = alter
 
@@ -108,11 +119,11 @@ class AlterUserScramCredentials:
             is_again = row.name in problems
             if is_again and problems[row.name] is not None:
                 continue
-            problems[row.name] = found = _TWICE if is_again else _problem_of(row)
+            problems[row.name] = found = _TWICE if is_again else self._problem_of(row)
             if found is not None:
                 wanted.pop(row.name, None)
             elif isinstance(row, alter.ScramCredentialUpsertion):
-                wanted[row.name] = credential_from(row)
+                wanted[row.name] = self._kept(credential_from(row))
             else:
                 wanted[row.name] = ScramDeletion(row.name, row.mechanism)
         for part in parts(list(wanted.values()), size_bytes):
@@ -121,11 +132,26 @@ class AlterUserScramCredentials:
             results=[_result(user, each) for user, each in problems.items()]
         )
 
+    def _problem_of(self, row: Row) -> Problem | None:
+        # The operator has asked for no plain secrets in the log.
+        is_early = self.coordinator.state.metadata_version < SEALS and self.sealing.seals
+        if is_early and isinstance(row, alter.ScramCredentialUpsertion):
+            return _NO_SEALS_YET
+        return _problem_of(row)
+
+    def _kept(self, credential: ScramCredential) -> ScramCredential | SealedCredential:
+        return self.sealing.sealed(credential) if self.sealing.seals else credential
+
     async def _propose(self, part: Sequence[Change]) -> dict[str, Problem | None]:
         new = [each for each in part if isinstance(each, ScramCredential)]
         old = [each for each in part if isinstance(each, ScramDeletion)]
-        refusals = await self.coordinator.propose(AlterScramCredentials(new, old))
-        users = [each.user for each in old] + [each.user for each in new]
+        sealed = [each for each in part if isinstance(each, SealedCredential)]
+        refusals = await self.coordinator.propose(AlterScramCredentials(new, old, sealed))
+        users = [
+            *(each.user for each in old),
+            *(each.user for each in new),
+            *(each.user for each in sealed),
+        ]
         return {
             user: None if refusal is None else _OF_REFUSALS[refusal]
             for user, refusal in zip(users, refusals, strict=True)

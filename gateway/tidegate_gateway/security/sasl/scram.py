@@ -72,7 +72,11 @@ class MadeUp:
 
 
 Lookup = Callable[[str, str], Credential | None]
-"""(mechanism, user) -> the credential; None if there is none."""
+"""(mechanism, user) -> the credential; None if there is none.  Raises CannotOpen."""
+
+
+class CannotOpen(Exception):
+    """A credential is there that this gateway cannot read.  The text says why, for an operator."""
 
 
 def made_up(mechanism: str, user: str, secret: bytes) -> MadeUp:
@@ -113,6 +117,7 @@ class ScramConversation:
         self._first_bare = self._server_first = self._nonce = ""
         self._credential: Credential | None = None
         self._is_known = False
+        self._why_unknown = "there is no such user"
 
     def step(self, token: bytes) -> bytes:
         """See Conversation."""
@@ -124,7 +129,7 @@ class ScramConversation:
         if found is None:
             raise InvalidCredentials("the first message is not SCRAM's")
         self._name = _plain_name(found["name"])
-        known = self._lookup(self._mechanism, self._name)
+        known = self._found()
         is_token_login = _TOKEN_LOGIN.search(found["extensions"]) is not None
         self._is_known = known is not None and not is_token_login
         # The authorization id is compared as it came, as in Kafka.
@@ -143,6 +148,14 @@ class ScramConversation:
         self._server_first = f"r={self._nonce},s={salt},i={credential.iterations}"
         return self._server_first.encode()
 
+    def _found(self) -> Credential | None:
+        try:
+            return self._lookup(self._mechanism, self._name)
+        except CannotOpen as error:
+            # As with an unknown user: only the gateway's own log tells that this one exists.
+            self._why_unknown = str(error)
+            return None
+
     def _final(self, text: str) -> bytes:
         assert self._credential is not None
         found = _FINAL.fullmatch(text)
@@ -153,7 +166,7 @@ class ScramConversation:
         signed = f"{self._first_bare},{self._server_first},{found['unproved']}".encode()
         is_proved = self._is_proof(b64decode(found["proof"]), signed)
         if not self._is_known:
-            raise InvalidCredentials("there is no such user")
+            raise InvalidCredentials(self._why_unknown)
         if not is_proved:
             raise InvalidCredentials("the password is wrong")
         self.user = self._name

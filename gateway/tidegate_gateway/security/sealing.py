@@ -1,0 +1,154 @@
+"""Seals SCRAM credentials for the metadata log, its snapshots and its backups.  Pure.
+
+AES-256-GCM under metadata.secret.key.  User, mechanism, iterations and tenant are bound to what is
+sealed: a row that is moved to another user, or changed, cannot be opened.  The gateway that
+proposes draws the nonce; the fold of the log sees only sealed bytes.  Beside them is an id of the
+key, from which the key cannot be computed; so rows of former keys can be opened, too, with
+metadata.secret.old.keys.
+
+A gateway that lacks a key of the log does not start: it would refuse logins with good passwords,
+user by user, and an operator would look for the fault at the clients.  One that meets such a row
+later, while keys are being replaced, refuses only that login.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable, Iterable
+from typing import Final
+
+import msgspec
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from tidegate_coordination.rules.scram import KEY_ID_BYTES, NONCE_BYTES
+from tidegate_coordination.state.scram import KeptCredential, ScramCredential, SealedCredential
+from tidegate_runtime.secret import Secret
+from tidegate_runtime.settings_texts import SettingsError
+
+from ..settings.broker_settings import BrokerSettings
+from .sasl.scram import CannotOpen
+
+SECRET_KEY: Final = "metadata.secret.key"
+OLD_KEYS: Final = "metadata.secret.old.keys"
+MIN_KEY_CHARACTERS: Final = 32
+_TENANT: Final = 0
+_encode = msgspec.msgpack.encode
+
+
+class _Key:
+    """One key of the settings.  Its text is random, so one HMAC makes a key of it."""
+
+    def __init__(self, text: Secret) -> None:
+        made_of = text.reveal().encode(errors="surrogateescape")
+        self.key_id: Final = hmac.digest(made_of, b"tidegate key id", "sha256")[:KEY_ID_BYTES]
+        self.cipher: Final = AESGCM(hmac.digest(made_of, b"tidegate scram", "sha256"))
+
+
+class Sealing:
+    """The keys of a gateway.
+
+    Args:
+      key: seals and opens; an empty one for a gateway that seals nothing.
+      old_keys: only open.
+      random_bytes: unpredictable; for nonces.
+    """
+
+    def __init__(
+        self, key: Secret, old_keys: Iterable[Secret], random_bytes: Callable[[int], bytes]
+    ) -> None:
+        self._key: Final = _Key(key) if key else None
+        known = [each for each in (self._key, *map(_Key, old_keys)) if each is not None]
+        self._known: Final = {each.key_id: each for each in known}
+        self._random_bytes: Final = random_bytes
+
+    @property
+    def seals(self) -> bool:
+        """Return whether credentials are to be sealed."""
+        return self._key is not None
+
+    def sealed(self, credential: ScramCredential) -> SealedCredential:
+        """Return a credential as the log is to keep it; for a gateway that seals."""
+        assert self._key is not None
+        nonce = self._random_bytes(NONCE_BYTES)
+        secrets = _encode((credential.salt, credential.stored_key, credential.server_key))
+        sealed = self._key.cipher.encrypt(nonce, secrets, _bound(credential))
+        about = credential.user, credential.mechanism, credential.iterations
+        return SealedCredential(*about, self._key.key_id, nonce, sealed)
+
+    def opened(self, kept: KeptCredential) -> ScramCredential:
+        """Return a credential that can be used.
+
+        Raises:
+          CannotOpen: its key is not here, or it was changed.
+        """
+        if isinstance(kept, ScramCredential):
+            return kept
+        key = self._known.get(kept.key_id)
+        if key is None:
+            raise CannotOpen(f"its credential is sealed with a key that is not in {SECRET_KEY}")
+        try:
+            secrets = key.cipher.decrypt(kept.nonce, kept.sealed, _bound(kept))
+        except InvalidTag:
+            raise CannotOpen("its sealed credential was changed: set the password again") from None
+        salt, stored_key, server_key = msgspec.msgpack.decode(
+            secrets, type=tuple[bytes, bytes, bytes]
+        )
+        about = kept.user, kept.mechanism
+        return ScramCredential(*about, salt, stored_key, server_key, kept.iterations)
+
+    def is_current(self, kept: KeptCredential) -> bool:
+        """Return whether a credential is sealed with the key that seals."""
+        if self._key is None or isinstance(kept, ScramCredential):
+            return False
+        return kept.key_id == self._key.key_id
+
+    def missing(self, credentials: Iterable[KeptCredential]) -> list[str]:
+        """Return the users with a credential whose key is not here."""
+        return [
+            each.user
+            for each in credentials
+            if isinstance(each, SealedCredential) and each.key_id not in self._known
+        ]
+
+
+def _bound(about: KeptCredential) -> bytes:
+    """Return the associated data; an array, so that no two rows have the same."""
+    return _encode(("scram", _TENANT, about.user, int(about.mechanism), about.iterations))
+
+
+def sealing_of(settings: BrokerSettings, random_bytes: Callable[[int], bytes]) -> Sealing:
+    """Return the keys of a gateway's settings.
+
+    Raises:
+      SettingsError: one is too short.
+    """
+    key = _checked(SECRET_KEY, settings.secret(SECRET_KEY))
+    texts = settings.secret(OLD_KEYS).reveal().split(",")
+    old = [_checked(OLD_KEYS, Secret(each.strip())) for each in texts if each.strip()]
+    return Sealing(key, old, random_bytes)
+
+
+def _checked(name: str, key: Secret) -> Secret:
+    if key and len(key.reveal()) < MIN_KEY_CHARACTERS:
+        raise SettingsError(
+            f"{name} has a key of fewer than {MIN_KEY_CHARACTERS} characters: make one with"
+            " `openssl rand -base64 32`"
+        )
+    return key
+
+
+def refuse_missing_keys(sealing: Sealing, credentials: Iterable[KeptCredential]) -> None:
+    """Check that this gateway can open all credentials of the cluster.
+
+    Raises:
+      SettingsError: it lacks a key.
+    """
+    users = sealing.missing(credentials)
+    if users:
+        shown = ", ".join(users[:3]) + (", ..." if len(users) > 3 else "")
+        raise SettingsError(
+            f"SCRAM credentials of the cluster ({shown}) are sealed with a key that this gateway"
+            f" has neither in {SECRET_KEY} nor in {OLD_KEYS}: give it the keys of the others"
+            " (docs/operations/sasl.md)"
+        )
