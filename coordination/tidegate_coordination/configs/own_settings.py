@@ -151,6 +151,8 @@ OWN_SETTINGS = (
          " request to the object store serves all of them."),
 )  # fmt: skip
 
+ADDRESSES = frozenset({"metadata.log", "metadata.log.next", "object.store"})
+"""Settings that are secret only where the address holds a password or a token."""
 REMOVED_SETTINGS = frozenset(
     {"disk.cache.send.min.bytes", "forwarding.after.lost.races", "wal.efficient.object.bytes"}
 )

@@ -6,10 +6,20 @@ import pytest
 
 from tests.worlds.sasl_client import oauth_settings, sasl_settings
 from tests.worlds.tls_world import authority
+from tidegate_coordination.events.security import ScramCredentialSealed, ScramCredentialSet
+from tidegate_coordination.state.cluster import ClusterState
+from tidegate_coordination.state.scram import ScramCredential
 from tidegate_gateway.security.authorizer_settings import STANDARD
+from tidegate_gateway.security.sealing import Sealing
 from tidegate_gateway.settings.broker_settings import BrokerSettings
 from tidegate_gateway.settings.listener_settings import listen_addresses
-from tidegate_gateway.tools.doctor_security import security_findings
+from tidegate_gateway.settings.settings_sources import secrets_in_view
+from tidegate_gateway.tools.doctor_security import (
+    command_line_finding,
+    scram_findings,
+    security_findings,
+)
+from tidegate_runtime.secret import Secret
 
 SASL = {"listeners": "SASL_PLAINTEXT://127.0.0.1:9092"}
 FAR = {"listeners": "SASL_PLAINTEXT://gw.example:9092"}
@@ -66,3 +76,64 @@ def test_anonymous_may_be_a_super_user_where_all_clients_log_in() -> None:
     users = {"super.users": "User:ANONYMOUS"}
     assert problems(SASL, sasl_settings(), RIGHTS, users) == []
     assert problems(SSL, RIGHTS, users) != []
+
+
+@pytest.mark.parametrize(
+    ("assignment", "is_in_view"),
+    [
+        ("peer.token=s3cret", True),
+        ("listener.name.x.ssl.key.password=s3cret", True),
+        ("metadata.secret.key=s3cret", True),
+        ("metadata.log=postgres://ann:s3cret@h/db", True),
+        ("metadata.log=http://:s3cret@h", True),
+        ("peer.token=${file:/run/secrets/p:token}", False),
+        ("peer.token=", False),
+        ("metadata.log=sqlite:log.db", False),
+        ("metadata.log=postgres://ann@h/db", False),
+        ("object.store=s3://bucket/p?region=r", False),
+        ("num.partitions=3", False),
+        ("no.such.setting=3", False),
+    ],
+)
+def test_secrets_on_the_command_line_are_named(assignment: str, is_in_view: bool) -> None:
+    name = assignment.partition("=")[0]
+    assert secrets_in_view(["node.id=2", assignment]) == [name] * is_in_view
+    found = command_line_finding([assignment])
+    assert found.ok is not is_in_view
+    assert (name in found.advice) is is_in_view
+    assert "s3cret" not in found.advice
+
+
+KEY = "K" * 32
+ALICE = ScramCredential("alice", 1, b"salt", b"stored", b"server", 4_096)
+
+
+def of_scram(credential: ScramCredential | None, key: str = "", is_sealed: str = "") -> list[str]:
+    """Return the advice on a cluster with one credential, "" for one that is well."""
+    state = ClusterState()
+    if credential is not None and is_sealed:
+        sealed = Sealing(Secret(is_sealed), (), bytes).sealed(credential)
+        about = sealed.user, sealed.mechanism, sealed.iterations
+        secrets = sealed.key_id, sealed.nonce, sealed.sealed
+        state.scram.fold_sealed(ScramCredentialSealed(*about, *secrets))
+    elif credential is not None:
+        keys = credential.salt, credential.stored_key, credential.server_key
+        user, mechanism = credential.user, credential.mechanism
+        state.scram.fold_set(ScramCredentialSet(user, mechanism, *keys, credential.iterations))
+    settings = BrokerSettings({"metadata.secret.key": key})
+    return [each.advice for each in scram_findings(state, settings)]
+
+
+def test_plain_scram_credentials_are_named() -> None:
+    assert of_scram(None) == []
+    assert of_scram(None, KEY) == []
+    [advice] = of_scram(ALICE)
+    assert "plain in the metadata log, its snapshots and backups: set metadata.secret.key" in advice
+    [advice] = of_scram(ALICE, KEY)
+    assert "seal them when they start" in advice
+    assert of_scram(ALICE, KEY, KEY) == [""]
+    for wrong in ("", "X" * 32):
+        [advice] = of_scram(ALICE, wrong, KEY)
+        assert "give it the keys of the others" in advice
+    [advice] = of_scram(ALICE, "short")
+    assert "fewer than 32 characters" in advice

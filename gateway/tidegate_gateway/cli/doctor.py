@@ -11,6 +11,7 @@ import trio
 from tidegate_runtime.log_lines import configure_logs
 
 from ..tools.doctor import examine
+from ..tools.doctor_security import command_line_finding
 from ..tools.findings import Checked
 from .options import DEV_DATA, SERVE_DATA
 from .serve import serve_settings
@@ -47,7 +48,9 @@ def run_doctor(
 
     try:
         settings = serve_settings(config, properties, data, assignments)
-        all_well = trio.run(examine, settings, data, report)
+        in_view = command_line_finding(assignments)
+        report(in_view)
+        all_well = trio.run(examine, settings, data, report) and in_view.ok
     except Exception as error:
         if not was_told(error):
             raise

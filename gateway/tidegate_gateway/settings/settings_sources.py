@@ -12,7 +12,7 @@ from typing import Final
 
 from tidegate_coordination.configs.broker_configs import BROKER_CONFIGS
 from tidegate_coordination.configs.listener_configs import static_definition
-from tidegate_coordination.configs.own_settings import REMOVED_SETTINGS
+from tidegate_coordination.configs.own_settings import ADDRESSES, REMOVED_SETTINGS
 from tidegate_runtime.settings_texts import (
     BadSource,
     SettingsError,
@@ -21,6 +21,7 @@ from tidegate_runtime.settings_texts import (
     read_properties,
     read_toml,
 )
+from tidegate_runtime.url_secrets import without_secrets
 
 from .broker_settings import BrokerSettings
 from .config_providers import is_of_provider, with_provided
@@ -64,6 +65,20 @@ def gather(
         return BrokerSettings(texts)
     except SettingsError as error:
         raise BadSource(str(error)) from error
+
+
+def secrets_in_view(assignments: Iterable[str]) -> list[str]:
+    """Return the names of secrets on the command line, which `ps` shows to all users of the
+    machine.  A value from elsewhere (config_providers.py) and an address without a secret are none.
+    """
+    return [name for name, text in read_assignments(assignments).items() if _is_in_view(name, text)]
+
+
+def _is_in_view(name: str, text: str) -> bool:
+    definition = static_definition(name)
+    if definition is None or not definition.is_sensitive or not text or text.startswith("${"):
+        return False
+    return name not in ADDRESSES or without_secrets(text) != text
 
 
 def _content(path: Path) -> str:

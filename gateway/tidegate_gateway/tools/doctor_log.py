@@ -25,6 +25,7 @@ from tidegate_storage.stores.object_store import ObjectStore, StoreMisconfigured
 
 from ..settings.broker_settings import BrokerSettings
 from ..upkeep.prefixes import see_prefix
+from .doctor_security import scram_findings
 from .findings import Checked, Report
 
 LOG_SECONDS: Final = 60.0
@@ -64,6 +65,8 @@ async def check_log(
             note(check_node_id(state, settings.int("node.id"), instance_key))
             note(check_settings(state, settings))
             note(_cluster(state, settings.text("cluster.id")))
+            for finding in scram_findings(state, settings):
+                note(finding)
             note(_gateway_clocks(state))
             if store is not None:
                 note(await _prefix(store, log, state, settings.int("node.id")))

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import ssl
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 from tidegate_coordination.configs.listener_configs import listener_config
 from tidegate_coordination.configs.validation import split_list
+from tidegate_coordination.events.metadata_versions import FEATURE_NAME, SEALS
 from tidegate_coordination.security.authorizer import super_users_of
 from tidegate_coordination.state.acls import AclTable
+from tidegate_coordination.state.cluster import ClusterState
+from tidegate_coordination.state.scram import ScramCredential
 from tidegate_runtime.addresses import ListenerAddress
 from tidegate_runtime.settings_texts import SettingsError
 
 from ..network.call import ANONYMOUS
 from ..security.authorizer_settings import authority_of
 from ..security.sasl.gates import check_sasl
+from ..security.sealing import SECRET_KEY, refuse_missing_keys, sealing_of
 from ..settings.broker_settings import BrokerSettings
 from ..settings.listener_settings import (
     PROTOCOLS,
@@ -23,6 +28,7 @@ from ..settings.listener_settings import (
     is_this_machine,
     security_protocol,
 )
+from ..settings.settings_sources import secrets_in_view
 from ..tls.tls_settings import tls_settings
 from .findings import Checked
 
@@ -51,6 +57,49 @@ def security_findings(
         yield from _without_authorizer(knowing)
     else:
         yield from _rights(settings, nameless)
+
+
+def command_line_finding(assignments: Sequence[str]) -> Checked:
+    """Say whether the command line holds secrets."""
+    names = secrets_in_view(assignments)
+    advice = (
+        f"{', '.join(names)}: all users of this machine see it in `ps`; give it in a file of"
+        " --config or --properties, in the environment, or as ${file:PATH:KEY} (docs/security.md)"
+    )
+    what = "no secret is on the command line"
+    return Checked(AREA, what, not names, advice if names else "")
+
+
+def scram_findings(state: ClusterState, settings: BrokerSettings) -> Iterator[Checked]:
+    """Yield what there is to say of SCRAM credentials in the log; nothing without any."""
+    try:
+        sealing = sealing_of(settings, os.urandom)
+    except SettingsError as error:
+        yield Checked(AREA, "SCRAM credentials can be sealed", False, str(error))
+        return
+    if not (users := state.scram.users):
+        return
+    what = f"the SCRAM credentials of {len(users)} users can be read by gateways alone"
+    try:
+        refuse_missing_keys(sealing, state.scram)
+    except SettingsError as error:
+        yield Checked(AREA, what, False, str(error))
+        return
+    plain = {each.user for each in state.scram if isinstance(each, ScramCredential)}
+    if not plain:
+        yield Checked(AREA, what, True)
+    elif not sealing.seals:
+        advice = (
+            f"those of {len(plain)} are plain in the metadata log, its snapshots and backups: set"
+            f" {SECRET_KEY} (docs/operations/sasl.md)"
+        )
+        yield Checked(AREA, what, False, advice)
+    else:
+        advice = (
+            f"those of {len(plain)} are plain: gateways with {SECRET_KEY} seal them when they"
+            f" start, once the cluster is at {FEATURE_NAME} {SEALS}"
+        )
+        yield Checked(AREA, what, False, advice)
 
 
 def _knows_clients(settings: BrokerSettings, listener: str) -> bool:
