@@ -19,10 +19,20 @@ from tests.worlds.wire_client import WireWorld, wire_world
 from tidegate_coordination.events.metadata_versions import SEALS
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.rules.metadata_versions import SetMetadataVersion
-from tidegate_coordination.rules.scram import Resealing, SealScramCredentials
-from tidegate_coordination.state.scram import KeptCredential, ScramCredential, fingerprint
+from tidegate_coordination.rules.scram import (
+    AlterScramCredentials,
+    Resealing,
+    SealScramCredentials,
+)
+from tidegate_coordination.state.scram import (
+    KeptCredential,
+    ScramCredential,
+    ScramMechanism,
+    fingerprint,
+)
 from tidegate_gateway.security.sasl.mechanism import InvalidCredentials
 from tidegate_gateway.security.sasl.scram import CannotOpen, ScramConversation
+from tidegate_gateway.security.sasl.scram_keys import credential_of
 from tidegate_gateway.security.sealing import Sealing, refuse_missing_keys, sealing_of
 from tidegate_gateway.settings.broker_settings import BrokerSettings
 from tidegate_protocol.error_codes import ErrorCode
@@ -205,6 +215,22 @@ async def test_plain_ones_are_sealed_at_the_next_start_and_keys_can_be_replaced(
     ):
         async with wire_world(secrets_of(KEY), log=log, listeners=LISTENERS):
             pytest.fail("a gateway started without the key")
+
+
+async def test_plain_ones_that_come_later_are_sealed_at_once() -> None:
+    """A gateway or a command without the key has set them."""
+    async with wire_world(secrets_of(KEY), listeners=LISTENERS) as world:
+        await alter(world.connect(), password_of("alice", "good"))
+        coordinator = world.gateway.coordinator
+        row = password_of("bob", "good")
+        plain = credential_of(
+            "bob", ScramMechanism.SCRAM_SHA_256, row.salt, row.salted_password, row.iterations
+        )
+        for _ in range(2):
+            assert await coordinator.propose(AlterScramCredentials([plain])) == [None]
+            await trio.testing.wait_all_tasks_blocked()
+            assert sealed_of(world) == {"alice": True, "bob": True}
+            assert await logs_in(world, "bob", "good")
 
 
 async def test_below_its_level_no_plain_secret_goes_to_the_log() -> None:

@@ -21,6 +21,7 @@ import msgspec
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from tidegate_coordination.events.metadata_versions import FEATURE_NAME, SEALS
 from tidegate_coordination.rules.scram import KEY_ID_BYTES, NONCE_BYTES
 from tidegate_coordination.state.scram import KeptCredential, ScramCredential, SealedCredential
 from tidegate_runtime.secret import Secret
@@ -32,6 +33,10 @@ from .sasl.scram import CannotOpen
 SECRET_KEY: Final = "metadata.secret.key"
 OLD_KEYS: Final = "metadata.secret.old.keys"
 MIN_KEY_CHARACTERS: Final = 32
+SEALS_NOT_YET: Final = (
+    f"{SECRET_KEY} is set, and sealing needs {FEATURE_NAME} {SEALS}: raise it with"
+    f" kafka-features.sh upgrade --feature {FEATURE_NAME}={SEALS}."
+)
 _TENANT: Final = 0
 _encode = msgspec.msgpack.encode
 
@@ -123,13 +128,18 @@ def sealing_of(settings: BrokerSettings, random_bytes: Callable[[int], bytes]) -
     Raises:
       SettingsError: one is too short.
     """
-    key = _checked(SECRET_KEY, settings.secret(SECRET_KEY))
+    key = checked_key(SECRET_KEY, settings.secret(SECRET_KEY))
     texts = settings.secret(OLD_KEYS).reveal().split(",")
-    old = [_checked(OLD_KEYS, Secret(each.strip())) for each in texts if each.strip()]
+    old = [checked_key(OLD_KEYS, Secret(each.strip())) for each in texts if each.strip()]
     return Sealing(key, old, random_bytes)
 
 
-def _checked(name: str, key: Secret) -> Secret:
+def checked_key(name: str, key: Secret) -> Secret:
+    """Return a key that is empty or long enough.
+
+    Raises:
+      SettingsError: it is too short.
+    """
     if key and len(key.reveal()) < MIN_KEY_CHARACTERS:
         raise SettingsError(
             f"{name} has a key of fewer than {MIN_KEY_CHARACTERS} characters: make one with"

@@ -1,7 +1,8 @@
-"""Seals the SCRAM credentials that are plain, or sealed with a former key, once after the start.
+"""Seals SCRAM credentials that are plain, and those of a former key once after the start.
 
-Not again and again: while keys are being replaced, gateways with different ones would undo each
-other's work.  The last gateway that starts with the new key leaves all credentials sealed with it.
+Not the latter again and again: while keys are being replaced, gateways with different ones would
+undo each other's work.  The last gateway that starts with the new key leaves all credentials sealed
+with it.  Plain ones come from gateways and commands without a key.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.events.metadata_versions import SEALS
 from tidegate_coordination.rules.parts import parts
 from tidegate_coordination.rules.scram import Resealing, SealScramCredentials, size_bytes
-from tidegate_coordination.state.scram import KeptCredential, fingerprint
+from tidegate_coordination.state.scram import KeptCredential, ScramCredential, fingerprint
 
 from ..security.sasl.scram import CannotOpen
 from ..security.sealing import Sealing
@@ -30,31 +31,38 @@ class Resealer:
         self._coordinator: Final = coordinator
         self._sealing: Final = sealing
         self._is_done = False
-        self._may_seal = trio.Event()
+        self._as_of = -1  # the version of the table in which nothing was left to be sealed
+        self._changed = trio.Event()
         coordinator.listen(self._look)
-        self._look(set())
 
     def _look(self, _touched: set[int]) -> None:
-        if self._coordinator.state.metadata_version >= SEALS:
-            self._may_seal.set()
+        state = self._coordinator.state
+        if state.metadata_version >= SEALS and state.scram.version != self._as_of:
+            self._changed.set()
 
     async def run(self) -> None:
-        """Wait until the cluster allows it, seal once, and then rest."""
-        await self._may_seal.wait()
-        if not self._is_done:
+        """Seal as soon as the cluster allows it, and whenever plain ones come; forever."""
+        while True:
+            self._look(set())
+            await self._changed.wait()
+            self._changed = trio.Event()
             await self._seal()
             self._is_done = True
-        await trio.sleep_forever()
 
     async def _seal(self) -> None:
         await self._coordinator.catch_up()
-        kept = list(self._coordinator.state.scram)
+        version = self._coordinator.state.scram.version
+        kept = [each for each in self._coordinator.state.scram if self._concerns(each)]
         changes = [change for each in kept if (change := self._change_of(each)) is not None]
         count = 0
         for part in parts(changes, lambda each: size_bytes(each.after)):
             count += await self._coordinator.propose(SealScramCredentials(part))
+        self._as_of = version
         if count:
             _log.info("SCRAM credentials were sealed with metadata.secret.key", count=count)
+
+    def _concerns(self, kept: KeptCredential) -> bool:
+        return not self._is_done or isinstance(kept, ScramCredential)
 
     def _change_of(self, kept: KeptCredential) -> Resealing | None:
         if self._sealing.is_current(kept):

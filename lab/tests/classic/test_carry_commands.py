@@ -115,9 +115,9 @@ def operator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Operator:
 
 
 @contextmanager
-def linked(tmp_path: Path, operator: Operator) -> Iterator[ModelCluster]:
-    """A gateway with link `old` to a source."""
-    with a_source() as source, serving(*DEV, cwd=tmp_path):
+def linked(tmp_path: Path, operator: Operator, *more: str) -> Iterator[ModelCluster]:
+    """A gateway with link `old` to a source.  more: its options."""
+    with a_source() as source, serving(*DEV, *more, cwd=tmp_path):
         words = ("add", "old", "--bootstrap-servers", source.address, "--topics", "t")
         assert operator.run(*words)[0] == 0
         yield source.cluster
@@ -168,6 +168,24 @@ def test_users_get_new_passwords(tmp_path: Path, operator: Operator) -> None:
         code, told = run("users", "old")
         assert (code, told.count("\n")) == (2, 1)
         assert "give the link's principal DESCRIBE of the cluster there" in told
+
+
+def test_users_are_sealed_as_the_gateways_seal_them(tmp_path: Path, operator: Operator) -> None:
+    key, other, given = (tmp_path / name for name in ("key", "other", "given.json"))
+    key.write_text("k" * 32 + "\n")
+    other.write_text("o" * 32)
+    write_passwords(given, {"bob": "first", "eve": "second"})
+    of_bob = ("users", "old", "--user", "bob", "--passwords", str(given), "--yes")
+    of_eve = ("users", "old", "--user", "eve", "--passwords", str(given), "--yes")
+    with linked(
+        tmp_path, operator, "--set", f"metadata.secret.key={key.read_text().strip()}"
+    ) as it:
+        it.security.users = {"bob": {SHA_256: 4096}, "eve": {SHA_256: 4096}}
+        assert operator.run(*of_bob, "--secret-key", str(key))[1]["set"] == ["bob"]
+        assert "--secret-key FILE with their metadata.secret.key" in operator.run(*of_eve)[1]
+        assert "no credential" in operator.run(*of_eve, "--secret-key", str(other))[1]
+        assert "No such file" in operator.run(*of_eve, "--secret-key", str(tmp_path / "no"))[1]
+        assert operator.run(*of_eve, "--secret-key", str(key))[1]["set"] == ["eve"]
 
 
 def test_a_person_sees_what_is_here_and_what_gateways_lack(

@@ -103,6 +103,12 @@ def carry_users(
     replace: Annotated[
         bool, typer.Option("--replace", help="Set those anew that users have here.")
     ] = False,
+    secret_key: Annotated[
+        Path | None,
+        typer.Option(
+            "--secret-key", metavar="FILE", help="Where the gateways' metadata.secret.key is."
+        ),
+    ] = None,
     client_properties: Properties = None,
     yes: Yes = False,
     data: DataOfCluster = Path("tidegate-data"),
@@ -118,5 +124,7 @@ def carry_users(
     from .users import UserOptions, run_users
 
     names = tuple(user or ())
-    options = UserOptions(name, names, generate, passwords, replace, yes, client_properties)
+    options = UserOptions(
+        name, names, generate, passwords, replace, yes, client_properties, secret_key
+    )
     raise typer.Exit(run_users(ClusterOptions(data, log), options, as_json=json))

@@ -24,17 +24,23 @@ from tidegate_runtime.settings_texts import BadSource
 
 from ...links.scram_plan import ScramUser, credentials, scram_users
 from ...links.source_security import source_users
+from ...security.sealing import SEALS_NOT_YET, Sealing
 from ..existing_cluster import NOT_DONE, ClusterOptions, run_told
 from ..table import printable
 from .carrying import agreed, both_sides, counted, listed
 from .password_file import made_passwords, read_passwords, write_passwords
+from .secret_key import sealing_of
 
 _SALT_BYTES: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
 class UserOptions:
-    """As they were typed.  users: only these; all if empty.  replaces: also those that are here."""
+    """As they were typed.
+
+    users: only these; all if empty.  replaces: also those that are here.  secret_key: the file with
+    the gateways' metadata.secret.key.
+    """
 
     name: str
     users: tuple[str, ...]
@@ -43,6 +49,7 @@ class UserOptions:
     replaces: bool
     yes: bool
     client_properties: Path | None
+    secret_key: Path | None = None
 
     @property
     def sets(self) -> bool:
@@ -83,6 +90,7 @@ def run_users(cluster: ClusterOptions, options: UserOptions, *, as_json: bool) -
                 print(users_text(users))
             result = UserResult(users, [])
             if options.sets:
+                sealing = sealing_of(options.secret_key, coordinator.state.scram)
                 chosen = chosen_users(users, options, given)
                 question = f"Set the password of {counted(len(chosen), 'user')} here?"
                 if chosen and not await agreed(question, yes=options.yes):
@@ -91,7 +99,7 @@ def run_users(cluster: ClusterOptions, options: UserOptions, *, as_json: bool) -
                 if options.generate is not None and chosen:
                     passwords = made_passwords(each.name for each in chosen)
                     write_passwords(options.generate, passwords)
-                result = await _set(coordinator, users, chosen, passwords)
+                result = await _set(coordinator, sealing, users, chosen, passwords)
         print(users_json(result) if as_json else done_text(result, options))
         return NOT_DONE if result.problem else 0
 
@@ -149,6 +157,7 @@ def chosen_users(
 
 async def _set(
     coordinator: Coordinator,
+    sealing: Sealing,
     users: list[ScramUser],
     chosen: Sequence[ScramUser],
     passwords: Mapping[str, str],
@@ -162,15 +171,22 @@ async def _set(
     for part in parts(made, lambda each: sum(map(size_bytes, each))):
         rows = [row for each in part for row in each]
         try:
-            refusals = await coordinator.propose(AlterScramCredentials(rows))
+            refusals = await coordinator.propose(_proposal(rows, sealing))
         except ProposalFailed as failure:
             return UserResult(users, done, str(failure))
         refusal = next((each for each in refusals if each is not None), None)
         if refusal is not None:
+            early = SEALS_NOT_YET if sealing.seals else SECURITY_NOT_YET
             is_early = refusal is ScramRefusal.NOT_YET
-            return UserResult(users, done, SECURITY_NOT_YET if is_early else refusal.value)
+            return UserResult(users, done, early if is_early else refusal.value)
         done += [each[0].user for each in part]
     return UserResult(users, done)
+
+
+def _proposal(rows: Sequence[ScramCredential], sealing: Sealing) -> AlterScramCredentials:
+    if sealing.seals:
+        return AlterScramCredentials((), sealed=[sealing.sealed(each) for each in rows])
+    return AlterScramCredentials(rows)
 
 
 def _salts() -> Iterator[bytes]:

@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import ClassVar, Final, NamedTuple
 
 from tidegate_coordination.coordinator.coordinator import Coordinator
-from tidegate_coordination.events.metadata_versions import FEATURE_NAME, SEALS
+from tidegate_coordination.events.metadata_versions import SEALS
 from tidegate_coordination.rules.parts import parts
 from tidegate_coordination.rules.scram import (
     AlterScramCredentials,
@@ -37,7 +37,7 @@ from ...network.call import Call
 from ...security.sasl.exchange import ILLEGAL_USERS
 from ...security.sasl.scram import MIN_ITERATIONS
 from ...security.sasl.scram_keys import MAX_ITERATIONS, credential_of
-from ...security.sealing import Sealing
+from ...security.sealing import SEALS_NOT_YET, Sealing
 
 _KNOWN: Final = frozenset(ScramMechanism)
 
@@ -58,11 +58,7 @@ _TWICE: Final = Problem(
 _NO_NAME: Final = Problem(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
 _ALL_USERS: Final = Problem(ErrorCode.UNACCEPTABLE_CREDENTIAL, "A user cannot be called *")
 _NO_MECHANISM: Final = Problem(ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism")
-_NO_SEALS_YET: Final = Problem(
-    ErrorCode.UNSUPPORTED_VERSION,
-    f"metadata.secret.key is set, and sealing needs {FEATURE_NAME} {SEALS}: raise it with"
-    f" kafka-features.sh upgrade --feature {FEATURE_NAME}={SEALS}.",
-)
+_NO_SEALS_YET: Final = Problem(ErrorCode.UNSUPPORTED_VERSION, SEALS_NOT_YET)
 _TOO_FEW: Final = Problem(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
 _TOO_MANY: Final = Problem(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations")
 _OF_REFUSALS: Final = {
