@@ -43,6 +43,7 @@ from tidegate_gateway.links.survey import candidates_of, findings
 from tidegate_gateway.security.sasl.mechanism import InvalidCredentials
 from tidegate_gateway.security.sasl.scram import ScramConversation
 from tidegate_protocol.apis import ApiKey
+from tidegate_runtime.secret import Secret
 from tidegate_simulation.classic import rights
 from tidegate_simulation.classic.profiles import KAFKA_2_1, KAFKA_3_9, KAFKA_4_3, Profile
 from tidegate_simulation.classic.rights import Denial
@@ -303,7 +304,7 @@ def test_a_client_logs_in_with_its_new_password(password: str, is_right: bool) -
     user = ScramUser("a,b", {SHA_512: 4096}, frozenset({SHA_512}))
     [made] = credentials(user, "p w;=,1", repeat(b"salt of twelve bytes"))
     server = ScramConversation("SCRAM-SHA-512", lambda *_: made, "nonce", b"")
-    client = conversation(SaslCredentials("SCRAM-SHA-512", "a,b", password))
+    client = conversation(SaslCredentials("SCRAM-SHA-512", "a,b", Secret(password)))
     final = client.send(server.step(next(client)))
     if is_right:
         with suppress(StopIteration):
