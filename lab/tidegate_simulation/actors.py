@@ -17,6 +17,12 @@ from .clients.readers import Admin, Reader
 from .clients.seekers import Seeker
 from .clients.twins import Twin, Wrapper, Zombie
 from .clients.workload import Workload
+from .logins import scram
+from .logins.login import PLAIN
+from .logins.passwords import Guesser, PasswordKeeper, Passwords
+from .logins.sessions import SessionClient
+from .logins.strangers import Strangers
+from .logins.throttled import ThrottledProducer
 from .members.contenders import Contender, GroupDeleter, Resumer
 from .members.groups import Committer, CommitterOfAll, Pauser
 from .members.members import GroupMember
@@ -85,6 +91,8 @@ def make_actors(workload: Workload, rng: Random, source: Source | None) -> list[
         actors = _with_mirrors(workload, actors, source)
     if workload.world.plan.transactions.is_on:
         actors = _with_transactions(workload, actors)
+    if workload.world.plan.logins.is_on:
+        actors = _with_logins(workload, actors)
     if PRODUCERS in workload.world.settings:
         actors += [Newcomer(workload, f"newcomer {number}") for number in range(1, 4)]
         actors.append(Pauser(workload, "pauser", "paused"))
@@ -96,6 +104,24 @@ def make_actors(workload: Workload, rng: Random, source: Source | None) -> list[
     if workload.world.plan.rights.is_on:
         actors += _guarded(workload)
     return actors
+
+
+def _with_logins(workload: Workload, others: list[Actor]) -> list[Actor]:
+    """Return the others, or a few of them, and those that log in, or do not."""
+    if workload.world.plan.logins.is_focused:
+        others = [each for each in others if each.client.name in _FEW or _uses_lives(each)]
+        for each in others:
+            each.client.leisure = _LEISURE
+    passwords = Passwords()
+    return [
+        *others,
+        PasswordKeeper(workload, "password keeper", passwords),
+        Guesser(workload, "guesser", passwords),
+        SessionClient(workload, "session by PLAIN", PLAIN),
+        SessionClient(workload, "session by SCRAM", scram.NAME),
+        ThrottledProducer(workload, "throttled producer"),
+        Strangers(workload, "strangers"),
+    ]
 
 
 def _guarded(workload: Workload) -> list[Actor]:

@@ -14,6 +14,7 @@ from .plans.expiry_plan import draw_expiries
 from .plans.faults import FaultPlan, draw_plan, draw_settings
 from .plans.forwarding_plan import draw_forwarding
 from .plans.link_plan import draw_links
+from .plans.login_plan import draw_logins
 from .plans.losses import draw_losses
 from .plans.move_plan import draw_moves
 from .plans.pipeline_plan import draw_pipelines
@@ -82,4 +83,12 @@ def draw_run(seed: int, rng: Random, asked_zones: int) -> tuple[dict[str, str], 
         beginnings=beginnings,
         transactions=transactions,
     ).with_links(links)
-    return settings, plan.with_events(*events)
+    plan = plan.with_events(*events)
+    logins = draw_logins(
+        seed,
+        may_draw=not (versions.is_rolling or draws_restore(seed)),
+        is_calm=not plan.kinds,
+        may_focus=not (links.is_on or transactions.is_on),
+    )
+    settings |= logins.settings
+    return settings, replace(plan, logins=logins)

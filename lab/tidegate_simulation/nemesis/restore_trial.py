@@ -72,10 +72,10 @@ class _RestoredMachine:
         self._serve = gateway.serve
         self._nursery = nursery
 
-    def connect(self, process: str) -> MemoryTransport:
+    def connect(self, process: str, listener: str = LISTENER) -> MemoryTransport:
         """See Machine."""
         ours, theirs = memory_transport_pair((process, 1))
-        self._nursery.start_soon(self._serve, theirs, LISTENER)
+        self._nursery.start_soon(self._serve, theirs, listener)
         return ours
 
     def drop(self, process: str) -> None:

@@ -18,6 +18,7 @@ from .beginnings import Beginnings
 from .disk_plan import DiskPlan
 from .forwarding_plan import ForwardingPlan
 from .link_plan import LinkPlan
+from .login_plan import LoginPlan
 from .losses import LossPlan
 from .move_plan import LogMovePlan
 from .pipeline_plan import EVENT_KINDS as PIPELINE_EVENT_KINDS
@@ -131,6 +132,7 @@ class FaultPlan:
     transactions: TransactionPlan = field(default_factory=TransactionPlan)
     links: LinkPlan = field(default_factory=LinkPlan)
     rights: RightsPlan = field(default_factory=RightsPlan)
+    logins: LoginPlan = field(default_factory=LoginPlan)
 
     def with_losses(self, losses: LossPlan) -> FaultPlan:
         """Return a plan with objects that are lost for good."""

@@ -25,6 +25,7 @@ from tidegate_storage.disk.memory_disk import MemoryDisk
 from tidegate_storage.disk.queue import Offer
 from tidegate_storage.stores.object_store import ObjectStore
 
+from ..plans import login_plan
 from ..plans.disk_plan import PREFIX as DISK
 from .dials import SimulatedDial, host_of
 from .disks import SimulatedDisk
@@ -87,8 +88,8 @@ class Node(Host):
         self.links.clear()
         return count
 
-    def connect(self, process: str) -> MemoryTransport:
-        """Open a connection and return the client's end.
+    def connect(self, process: str, listener: str = LISTENER) -> MemoryTransport:
+        """Open a connection to a listener and return the client's end.
 
         Raises:
           NotReachable: it is down.
@@ -99,7 +100,7 @@ class Node(Host):
         link = Link((process, 1), self._rng, self._world.plan.latency_seconds)
         self.links[link] = None
         self._world.nursery.start_soon(self._carry, link)
-        life.nursery.start_soon(life.gateway.serve, link.server, LISTENER)
+        life.nursery.start_soon(life.gateway.serve, link.server, listener)
         return link.client
 
     def drop(self, process: str) -> None:
@@ -205,6 +206,12 @@ class Node(Host):
             return self._open(world.next_log)
         return self._open(world.homes[-1] if self.next_log else None)
 
+    def _endpoints(self) -> tuple[Endpoint, ...]:
+        own = Endpoint(LISTENER, host_of(self.node_id), 9092)
+        if not self._world.plan.logins.is_on:
+            return (own,)
+        return (own, Endpoint(login_plan.LISTENER, host_of(self.node_id), login_plan.PORT))
+
     def _make(self) -> GatewayBuilder:
         world = self._world
         log, store = self._open_as_told()
@@ -217,7 +224,7 @@ class Node(Host):
             self.node_id,
             f"key-{self.node_id}",
             self.zone,
-            (Endpoint(LISTENER, host_of(self.node_id), 9092),),
+            self._endpoints(),
             "0",
             CLUSTER_ID,
             Endpoint(PEER_LISTENER, host_of(self.node_id), 9093) if has_peers else None,
@@ -241,6 +248,7 @@ class Node(Host):
             min_file_bytes=world.plan.disks.min_send_bytes,
             after_lost_races=world.plan.zones.after_lost_races,
             source_dial=world.source_dial,
+            random_bytes=world.rng(f"secrets of {self.name}, {world.lives}").randbytes,
         )
         settings = BrokerSettings({**world.settings, **static, "node.id": str(self.node_id)})
         return GatewayBuilder(identity, settings, environment)

@@ -98,8 +98,8 @@ class Machine(Protocol):
         """Return the gateway while it serves, else None."""
         ...
 
-    def connect(self, process: str) -> MemoryTransport:
-        """Open a connection; return the client's end.
+    def connect(self, process: str, listener: str = "PLAINTEXT") -> MemoryTransport:
+        """Open a connection to a listener; return the client's end.
 
         Raises:
           NotReachable: it is down.

@@ -1,0 +1,76 @@
+"""Whether the gateways of a run have a listener with logins.  Drawn apart from all other plans.
+
+The other clients of the run use the listener without logins, and notice nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+LISTENER: Final = "SASL_PLAINTEXT"
+PORT: Final = 9094
+STRANGERS: Final = 8
+"""So many connections may be without a login at a gateway."""
+MOST_PIECES: Final = 20
+"""A small request or answer may travel in so many pieces, each with its own delay."""
+STEADY: Final = "carol"
+THROTTLED: Final = "dave"
+SHARE: Final = 0.12
+CALM_SHARE: Final = 0.4
+_FOCUSED_SHARE: Final = 0.7
+_PREFIX: Final = "listener.name.sasl_plaintext"
+_MODULE: Final = "org.apache.kafka.common.security.plain.PlainLoginModule"
+
+
+def password_of(user: str) -> str:
+    """Return the password of a user of PLAIN, which never changes."""
+    return f"password of {user}"
+
+
+@dataclass(frozen=True, slots=True)
+class LoginPlan:
+    """is_on: clients log in, and strangers do not.  is_calm: nothing strikes the gateways.
+    is_focused: few other clients work.
+
+    session_ms: how long a login is good for.  quota: bytes a second that THROTTLED may produce.
+    """
+
+    is_on: bool = False
+    is_calm: bool = False
+    is_focused: bool = False
+    session_ms: int = 0
+    quota: int = 0
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """Return the settings of all gateways."""
+        if not self.is_on:
+            return {}
+        users = " ".join(f'user_{each}="{password_of(each)}"' for each in (STEADY, THROTTLED))
+        return {
+            f"{_PREFIX}.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
+            f"{_PREFIX}.plain.sasl.jaas.config": f"{_MODULE} required {users};",
+            "connections.max.reauth.ms": str(self.session_ms),
+            "max.connections": str(8 * STRANGERS),
+        }
+
+
+def draw_logins(seed: int, *, may_draw: bool, is_calm: bool, may_focus: bool) -> LoginPlan:
+    """Draw it.
+
+    may_draw: all gateways know SCRAM credentials and quotas.  may_focus: no other plan needs many
+    clients.
+    """
+    rng = Random(f"{seed}/logins")
+    is_on = may_draw and rng.random() < (CALM_SHARE if is_calm else SHARE)
+    if not is_on:
+        return LoginPlan()
+    return LoginPlan(
+        is_on=True,
+        is_calm=is_calm,
+        is_focused=rng.random() < _FOCUSED_SHARE and may_focus,
+        session_ms=rng.choice((4_000, 8_000)),
+        quota=rng.choice((30, 100)),
+    )
