@@ -31,6 +31,11 @@ class Windows:
         """How many seconds of a quota a client may use at once without being throttled."""
         return max(self.samples - 1, 0) * self.window_ms / 1_000
 
+    @property
+    def token_seconds(self) -> float:
+        """For how many seconds tokens of mutations can be saved up."""
+        return self.samples * self.window_ms / 1_000
+
 
 @dataclass(slots=True)
 class _Sample:
@@ -71,7 +76,7 @@ class SampledRate:
         rate = self.per_second(now_ms)
         if rate <= quota:
             return 0
-        return _rounded((rate - quota) / quota * self._span_ms(now_ms))
+        return rounded_ms((rate - quota) / quota * self._span_ms(now_ms))
 
     def _span_ms(self, now_ms: int) -> int:
         """Return the time over which the rate is; _forget() was called for it."""
@@ -106,7 +111,7 @@ class TokenBucket:
 
     def tokens(self, quota: float, now_ms: int) -> float:
         """Return how many there are."""
-        most = self._windows.samples * self._windows.window_ms / 1_000 * quota
+        most = self._windows.token_seconds * quota
         tokens = most
         if self._tokens is not None:
             tokens = min(most, self._tokens + quota * (now_ms - self._at_ms) / 1_000)
@@ -116,9 +121,9 @@ class TokenBucket:
     def throttle_ms(self, quota: float, now_ms: int) -> int:
         """Return how long the client must wait until there are none missing."""
         missing = -self.tokens(quota, now_ms)
-        return _rounded(missing / quota * 1_000) if missing > 0 else 0
+        return rounded_ms(missing / quota * 1_000) if missing > 0 else 0
 
 
-def _rounded(milliseconds: float) -> int:
+def rounded_ms(milliseconds: float) -> int:
     """Round as Java's Math.round() does, to at most MAX_THROTTLE_MS.  milliseconds: at least 0."""
     return int(min(milliseconds, MAX_THROTTLE_MS) + 0.5)

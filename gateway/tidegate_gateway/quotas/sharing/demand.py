@@ -1,0 +1,46 @@
+"""How much clients would use of a quota at this gateway, if it had no end.  Pure; times are in ms.
+
+What passed does not say it: a client that is throttled sends nothing.  So as long as clients wait
+for this quota, the demand is the whole quota, and else the mean of what passed lately.  A client
+whose demand is met stops waiting, and the mean of what it sends then is known soon.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+LOOKS: Final = 10
+"""Demand is what passed between so many looks: it falls that slowly."""
+LEAST_MS: Final = 5_000
+"""Or in that time if it is longer: one large request is not much demand."""
+HEADROOM: Final = 1.05
+
+
+class Demand:
+    """See the module's head.  begin_ms: when the bucket was used first, or again after a pause."""
+
+    def __init__(self, begin_ms: int) -> None:
+        self._looked_ms = begin_ms
+        self._waits_until_ms = begin_ms
+        self._passed = 0.0
+        self._before: deque[tuple[float, int]] = deque(maxlen=LOOKS)
+
+    def note_passed(self, amount: float) -> None:
+        """Count what passed; a negative amount takes an earlier one back."""
+        self._passed += amount
+
+    def note_waiting(self, until_ms: int) -> None:
+        """Note that a client waits until then."""
+        self._waits_until_ms = max(self._waits_until_ms, until_ms)
+
+    def look(self, quota: float, now_ms: int) -> float:
+        """Return the demand in a second, at most the quota; 0 if there was none for LOOKS looks."""
+        waited = self._waits_until_ms > self._looked_ms
+        self._before.append((self._passed, now_ms - self._looked_ms))
+        self._passed, self._looked_ms = 0.0, now_ms
+        if waited:
+            return quota
+        span_ms = max(sum(each for _, each in self._before), LEAST_MS)
+        passed = max(sum(each for each, _ in self._before), 0.0)
+        return min(passed * 1_000 / span_ms * HEADROOM, quota)

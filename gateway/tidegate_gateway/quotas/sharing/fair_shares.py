@@ -1,0 +1,34 @@
+"""How one quota is divided among gateways: max-min fair, and all of it.  Pure.
+
+A gateway gets what it asks for, unless that would leave less to a gateway that gets less than it
+asks for.  The rest is spread over those that ask, so that a rise of demand finds some room.  A
+gateway that does not ask has a small floor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+FLOOR_PART: Final = 0.01
+"""The part of a quota that all floors together take."""
+
+
+def floor_of(quota: float, live: int) -> float:
+    """Return what a gateway has without asking.  live: the number of gateways, at least 1."""
+    return quota * FLOOR_PART / live
+
+
+def fair_shares(demands: Mapping[int, float], live: int, quota: float) -> dict[int, float]:
+    """Return the shares of the gateways that ask; with the floors of the others they are the quota.
+
+    demands: by gateway, in the unit of the quota.  live: the number of gateways, those included.
+    """
+    floor = floor_of(quota, live)
+    left = quota - floor * (live - len(demands))
+    shares: dict[int, float] = {}
+    wanted = sorted((max(demand, floor), gateway) for gateway, demand in demands.items())
+    for place, (want, gateway) in enumerate(wanted):
+        shares[gateway] = min(want, left / (len(wanted) - place))
+        left -= shares[gateway]
+    return {gateway: share + left / len(shares) for gateway, share in shares.items()}

@@ -1,0 +1,150 @@
+"""The shares that this gateway has granted, of the quotas that it divides.  Pure; times in ms.
+
+Each question says what its gateway holds.  The owner counts, of each gateway, the larger of what it
+held and what it was granted last, until its next question shows that it knows the new share, or
+until KEPT_MS without a question.  An answer never makes the sum larger than the quota: a share
+grows once others have given theirs back.
+
+A gateway that falls silent without giving its share back goes on with quota / live gateways.  The
+owner keeps so much for it until it misses that gateway, or for SILENT_MS.
+
+An owner that is new does not know what its predecessor granted.  For KEPT_MS it gives no gateway
+more than it says that it holds.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple, Protocol
+
+from .fair_shares import fair_shares, floor_of
+from .held_share import KEPT_MS
+
+MAX_QUOTAS: Final = 30_000
+"""Beyond it, gateways go on as if this one were silent."""
+
+
+SILENT_MS: Final = 6_000
+"""By then a gateway that does not answer is missed (peers/neighbours.py)."""
+
+
+class Wanted(NamedTuple):
+    """What a gateway asks for: all in the unit of the quota."""
+
+    quota: float
+    demand: float
+    held: float
+
+
+class Members(Protocol):
+    """See membership.Membership.
+
+    live: all gateways.  suspects: those that this one misses.  changed_ms: when it may have become
+    the owner.
+    """
+
+    live: frozenset[int]
+    suspects: frozenset[int]
+    changed_ms: int
+
+
+class _Granted(NamedTuple):
+    """What a gateway may hold."""
+
+    wanted: Wanted
+    most: float
+    at_ms: int
+
+
+class _Quota:
+    """One quota.  learns_until_ms: see the module's head."""
+
+    __slots__ = ("granted", "learns_until_ms")
+
+    def __init__(self, learns_until_ms: int) -> None:
+        self.learns_until_ms = learns_until_ms
+        self.granted: dict[int, _Granted] = {}
+
+
+class ShareLedger:
+    """See the module's head."""
+
+    def __init__(self) -> None:
+        self._quotas: OrderedDict[bytes, _Quota] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._quotas)
+
+    def keep(self, is_own: Callable[[bytes], bool]) -> None:
+        """Forget the quotas that another gateway divides now."""
+        for key in [each for each in self._quotas if not is_own(each)]:
+            del self._quotas[key]
+
+    def grant(
+        self, key: bytes, asker: int, wanted: Wanted, members: Members, now_ms: int
+    ) -> float | None:
+        """Return the share of the gateway that asks; None if it gets no answer."""
+        quota = self._quota(key, members, now_ms)
+        if quota is None:
+            return None
+        granted = quota.granted
+        granted.pop(asker, None)
+        value = min(each.wanted.quota for each in (*granted.values(), _Granted(wanted, 0, 0)))
+        if wanted.demand <= 0:
+            return floor_of(value, len(members.live | {asker}))
+        share = _share(granted, asker, wanted.demand, members.live, value, now_ms)
+        if now_ms < quota.learns_until_ms:
+            share = min(share, wanted.held)
+        granted[asker] = _Granted(wanted, max(share, wanted.held), now_ms)
+        return share
+
+    def _quota(self, key: bytes, members: Members, now_ms: int) -> _Quota | None:
+        found = self._quotas.get(key)
+        if found is None and not self._has_room(now_ms):
+            return None
+        if found is not None:
+            for each, row in list(found.granted.items()):
+                if _is_over(row, now_ms, is_missed=each not in members.live - members.suspects):
+                    del found.granted[each]
+        if found is None or not found.granted:
+            # Old grants say nothing about those that another owner made since.
+            found = self._quotas[key] = _Quota(members.changed_ms + KEPT_MS)
+        self._quotas.move_to_end(key)
+        return found
+
+    def _has_room(self, now_ms: int) -> bool:
+        if len(self._quotas) < MAX_QUOTAS:
+            return True
+        key, oldest = next(iter(self._quotas.items()))
+        if not all(_is_over(each, now_ms, is_missed=True) for each in oldest.granted.values()):
+            return False
+        del self._quotas[key]
+        return True
+
+
+def _share(
+    granted: Mapping[int, _Granted],
+    asker: int,
+    demand: float,
+    live: frozenset[int],
+    value: float,
+    now_ms: int,
+) -> float:
+    """Return a fair share, or what the others leave of the quota if that is less.
+
+    granted: to the others.  value: of the quota.
+    """
+    count = len(live | granted.keys() | {asker})
+    silent = {each for each, row in granted.items() if now_ms - row.at_ms > KEPT_MS}
+    even = value / count
+    demands = {each: even if each in silent else row.wanted.demand for each, row in granted.items()}
+    demands[asker] = demand
+    taken = sum(even if each in silent else row.most for each, row in granted.items())
+    taken += (count - len(demands)) * floor_of(value, count)
+    return min(fair_shares(demands, count, value)[asker], max(value - taken, 0.0))
+
+
+def _is_over(granted: _Granted, now_ms: int, *, is_missed: bool) -> bool:
+    age_ms = now_ms - granted.at_ms
+    return age_ms > SILENT_MS or (is_missed and age_ms > KEPT_MS)

@@ -1,0 +1,89 @@
+"""Which gateway divides which quota, as this gateway sees it.  Pure; times are in ms.
+
+The owner of a quota is chosen by rendezvous hashing over the live gateways that others can ask.  A
+gateway that died lives on in the cluster's state until its lease ends, so gateways leave out the
+ones that do not answer (peers/neighbours.py).  What one gateway does not reach may still serve, so
+a gateway is left out only if more than half of the live ones say so; each question and answer tells
+whom its author misses.  A gateway that misses half of the others owns nothing: it may be the one
+that is cut off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Final, NamedTuple
+
+from tidegate_coordination.placement.rendezvous import choose
+
+from .held_share import HOLD_MS
+
+VOTE_MS: Final = 1_500
+"""For so long counts what a gateway said."""
+
+
+class Member(NamedTuple):
+    """A live gateway.  can_own: others can ask it."""
+
+    incarnation: int
+    node_id: int
+    can_own: bool
+
+
+class Membership:
+    """See the module's head.
+
+    live: incarnations.  suspects: those of them that do not answer this gateway.  changed_ms: since
+    when this gateway owns what it owns.
+    """
+
+    def __init__(self, me: int) -> None:
+        self.live: frozenset[int] = frozenset({me})
+        self.suspects: frozenset[int] = frozenset()
+        self.changed_ms = 0
+        self._me = me
+        self._owners: dict[int, int] = {}
+        self._may_own = False
+        self._votes: dict[int, tuple[frozenset[int], int]] = {}
+        self._looked_ms: int | None = None
+
+    def look(self, members: Iterable[Member], missed: Collection[int], now_ms: int) -> bool:
+        """See who lives now; return whether owners changed.  missed: those that do not answer."""
+        members = list(members)
+        self.live = frozenset(each.incarnation for each in members) | {self._me}
+        self.suspects = (self.live & frozenset(missed)) - {self._me}
+        self._forget_votes(now_ms)
+        gone = {each for each in self.suspects if self._is_gone(each)}
+        owners = {
+            each.node_id: each.incarnation
+            for each in members
+            if each.can_own and each.incarnation not in gone
+        }
+        may_own = 2 * len(self.live - self.suspects) > len(self.live)
+        slept = self._looked_ms is None or now_ms - self._looked_ms > HOLD_MS
+        has_changed = owners != self._owners or may_own != self._may_own
+        if has_changed or slept:
+            # After a sleep, others may have owned what this gateway believes to own.
+            self.changed_ms = now_ms
+        self._owners, self._may_own, self._looked_ms = owners, may_own, now_ms
+        return has_changed or slept
+
+    def note_vote(self, incarnation: int, missed: Collection[int], now_ms: int) -> None:
+        """Take what another gateway says about which ones do not answer it."""
+        self._votes[incarnation] = frozenset(missed), now_ms
+
+    def owner(self, key: bytes) -> int | None:
+        """Return the incarnation that divides a quota; None if none does."""
+        return self._owners[choose(key, list(self._owners))] if self._owners else None
+
+    def owns(self, key: bytes) -> bool:
+        """Return whether this gateway divides a quota."""
+        return self._may_own and self.owner(key) == self._me
+
+    def _is_gone(self, suspect: int) -> bool:
+        votes = 1 + sum(suspect in missed for missed, _ in self._votes.values())
+        return 2 * votes > len(self.live)
+
+    def _forget_votes(self, now_ms: int) -> None:
+        for each, (_, at_ms) in list(self._votes.items()):
+            if each not in self.live or now_ms - at_ms > VOTE_MS:
+                del self._votes[each]

@@ -1,0 +1,179 @@
+"""The shares of quotas that this gateway holds, and those that it grants.
+
+It decides and does not wait: exchange.py asks other gateways, peers/peer_service.py answers them.
+Only quotas that clients use are active, and cost time and messages.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+import trio
+
+from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_coordination.forwarding.leaders import PEER_LISTENERS
+from tidegate_coordination.security.quotas import Bucket
+from tidegate_coordination.state.gateways import Gateway
+
+from .allowance import Allowance
+from .ledger import ShareLedger, Wanted
+from .membership import Member, Membership
+from .messages import MAX_MISSED, MAX_WISHES, VERSION, Asked, Granted, Wish, key_of
+
+TURN: Final = 256
+"""After so many quotas, other tasks run."""
+VOTES_MS: Final = 5_000
+"""For so long after a question, this gateway finds out who is gone."""
+
+
+class NotOurs(Exception):
+    """The question is for another cluster."""
+
+
+class Batch(NamedTuple):
+    """What one other gateway is asked."""
+
+    gateway: Gateway
+    wishes: list[tuple[Allowance, Wish]]
+
+
+class QuotaShares:
+    """See the module's head.
+
+    Args:
+      missed: returns the incarnations that do not answer this gateway.
+      asks: whether this gateway asks for shares; else it has quota / live gateways of each.
+    """
+
+    def __init__(
+        self, coordinator: Coordinator, missed: Callable[[], frozenset[int]], *, asks: bool
+    ) -> None:
+        self.asks = asks
+        self.membership = Membership(coordinator.incarnation)
+        self.ledger = ShareLedger()
+        self._coordinator = coordinator
+        self._missed = missed
+        self._active: OrderedDict[bytes, Allowance] = OrderedDict()
+        self._asked_ms = -VOTES_MS
+        self._counted = (-1, 1)
+
+    @property
+    def active(self) -> int:
+        """How many quotas this gateway asks for."""
+        return len(self._active)
+
+    def allowance(self, resource: str, bucket: Bucket, burst_seconds: float) -> Allowance:
+        """Return a new allowance of a bucket."""
+        key = key_of(resource, *bucket)
+
+        def on_use(allowance: Allowance) -> None:
+            if self.asks:
+                self._active[key] = allowance
+
+        return Allowance(burst_seconds, self.live, on_use)
+
+    def live(self) -> int:
+        """Return the number of live gateways, at least 1."""
+        gateways = self._coordinator.state.gateways
+        if self._counted[0] != gateways.version:
+            self._counted = gateways.version, max(len(gateways.serving()), 1)
+        return self._counted[1]
+
+    async def due(self, now_ms: int) -> list[Batch]:
+        """Return what must be asked now, at most MAX_WISHES of each gateway.
+
+        Call it every half second.  What this gateway divides itself it grants at once.
+        """
+        self._look(now_ms)
+        me, wishes = self._coordinator.incarnation, dict[int, list[tuple[Allowance, Wish]]]()
+        for count, (key, allowance) in enumerate(list(self._active.items())):
+            if count % TURN == TURN - 1:
+                await trio.lowlevel.checkpoint()
+            wanted = allowance.look(now_ms)
+            owner = self.membership.owner(key)
+            if wanted is None or wanted.demand <= 0:
+                self._active.pop(key, None)
+            if wanted is None or owner is None:
+                continue
+            if owner == me:
+                self._take(allowance, self._granted(key, me, wanted, now_ms), now_ms)
+            elif len(asked := wishes.setdefault(owner, [])) < MAX_WISHES:
+                asked.append((allowance, Wish(key, *wanted)))
+                if key in self._active:
+                    self._active.move_to_end(key)  # those beyond the bound come first next time
+        return list(self._batches(wishes, now_ms))
+
+    def question(self, batch: Batch) -> Asked:
+        """Return the message to a gateway."""
+        return Asked(
+            VERSION,
+            self._coordinator.state.cluster_id,
+            self._coordinator.incarnation,
+            self._said_missed(),
+            [wish for _, wish in batch.wishes],
+        )
+
+    def take(self, batch: Batch, granted: Granted, asked_ms: int, now_ms: int) -> None:
+        """Hold what a gateway answered to a question of asked_ms."""
+        self.membership.note_vote(batch.gateway.incarnation, granted.missed, now_ms)
+        for (allowance, wish), share in zip(batch.wishes, granted.shares, strict=True):
+            if share is not None:
+                allowance.grant(min(share, wish.quota), asked_ms, now_ms)
+
+    async def answer(self, asked: Asked, now_ms: int) -> Granted:
+        """Answer another gateway.
+
+        Raises:
+          NotOurs: see there.
+        """
+        if asked.cluster_id != self._coordinator.state.cluster_id:
+            raise NotOurs("this gateway belongs to another cluster")
+        self._asked_ms = now_ms
+        self.membership.note_vote(asked.incarnation, asked.missed, now_ms)
+        self._look(now_ms)
+        shares: list[float | None] = []
+        for count, wish in enumerate(asked.wishes):
+            if count % TURN == TURN - 1:
+                await trio.lowlevel.checkpoint()
+            wanted = Wanted(wish.quota, wish.demand, min(wish.held, wish.quota))
+            shares.append(self._granted(wish.key, asked.incarnation, wanted, now_ms))
+        return Granted(VERSION, self._said_missed(), shares)
+
+    def _granted(self, key: bytes, asker: int, wanted: Wanted, now_ms: int) -> float | None:
+        members = self.membership
+        if self._coordinator.is_stale or not members.owns(key):
+            return None
+        return self.ledger.grant(key, asker, wanted, members, now_ms)
+
+    def _take(self, allowance: Allowance, share: float | None, now_ms: int) -> None:
+        if share is not None:
+            allowance.grant(share, now_ms, now_ms)
+
+    def _look(self, now_ms: int) -> None:
+        gateways = self._coordinator.state.gateways.serving()
+        members = [Member(each.incarnation, each.node_id, can_be_asked(each)) for each in gateways]
+        if self.membership.look(members, self._missed(), now_ms):
+            self.ledger.keep(self.membership.owns)
+
+    def _said_missed(self) -> list[int]:
+        return sorted(self.membership.suspects)[:MAX_MISSED]
+
+    def _batches(self, wishes: dict[int, list[tuple[Allowance, Wish]]], now_ms: int) -> list[Batch]:
+        """Return the wishes by gateway, and empty questions to all that can say who is gone."""
+        members, me = self.membership, self._coordinator.incarnation
+        if members.suspects and (self._active or now_ms - self._asked_ms < VOTES_MS):
+            for each in sorted(members.live - members.suspects - {me}):
+                wishes.setdefault(each, [])
+        live = self._coordinator.state.gateways.live
+        return [
+            Batch(live[each], asked)
+            for each, asked in wishes.items()
+            if each in live and can_be_asked(live[each])
+        ]
+
+
+def can_be_asked(gateway: Gateway) -> bool:
+    """Return whether other gateways can ask a gateway."""
+    return any(each.listener in PEER_LISTENERS for each in gateway.endpoints)
