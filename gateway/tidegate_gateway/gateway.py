@@ -68,6 +68,9 @@ from .produce.record_checks import RecordChecks
 from .produce.wal_writer import WalWriter
 from .quotas.client_quotas import ClientQuotas
 from .quotas.connection_rates import ConnectionRates
+from .quotas.sharing.exchange import ShareExchange
+from .quotas.sharing.scope import Scope, asks_for_shares
+from .quotas.sharing.shares import QuotaShares
 from .quotas.throttling import Throttling
 from .requests.records.produce import Produce
 from .requests.records.produce_fast_path import PlainProducePath
@@ -156,7 +159,11 @@ class Gateway:
         self.provider_keys = KeySources(environment.read_keys)
         self.gates = self._make_gates()
         self.peer_service = PeerService(
-            coordinator, environment.log, settings.secret("peer.token"), self.lender
+            coordinator,
+            environment.log,
+            settings.secret("peer.token"),
+            self.lender,
+            self.quota_shares,
         )
 
     def start_tasks(self, nursery: trio.Nursery) -> None:
@@ -187,6 +194,8 @@ class Gateway:
         yield "reach fences of groups", self.group_fences.run
         if self.neighbours is not None:
             yield "look whether gateways answer", self.neighbours.run
+        if self.share_exchange is not None:
+            yield "share quotas", self.share_exchange.run
         yield "back the metadata log up", self.backup.run
         if self.sealing.seals:
             yield "seal SCRAM credentials", Resealer(self.coordinator, self.sealing).run
@@ -309,10 +318,18 @@ class Gateway:
 
     def _build_quotas(self) -> None:
         """Make the parts that hold clients to their quotas."""
+        state, asks = self.coordinator.state, asks_for_shares(self.settings)
+        self.quota_shares = QuotaShares(self.coordinator, lambda: self._unheard, asks=asks)
+        peers = self._environment.peers
+        self.share_exchange = (
+            ShareExchange(self.quota_shares, peers) if asks and peers is not None else None
+        )
         self.quotas = ClientQuotas(
-            self.coordinator.state.quotas,
+            state.quotas,
             quota_windows(self.settings),
             quota_windows(self.settings, "controller."),
+            self.quota_shares,
+            Scope(state, own=asks).of_cluster,
         )
         self.throttling = Throttling(
             self.quotas,
@@ -322,7 +339,7 @@ class Gateway:
         )
         self.coordinator.listen(self.throttling.on_change)
         self.connection_rates = ConnectionRates(
-            self.coordinator.state.quotas,
+            state.quotas,
             self.quotas.windows,
             self.settings.int("max.connection.creation.rate"),
         )
@@ -339,8 +356,12 @@ class Gateway:
     @property
     def absent(self) -> frozenset[int]:
         """The incarnations that no client is sent to; this gateway's own while it is cut off."""
-        unheard = self.neighbours.absent if self.neighbours is not None else frozenset[int]()
-        return to_avoid(self.coordinator, unheard)
+        return to_avoid(self.coordinator, self._unheard)
+
+    @property
+    def _unheard(self) -> frozenset[int]:
+        """The incarnations that do not answer this gateway."""
+        return self.neighbours.absent if self.neighbours is not None else frozenset[int]()
 
     @property
     def is_cut_off(self) -> bool:

@@ -54,6 +54,7 @@ from .instance import (
 )
 from .peers.peer_listener import open_to_anyone, peer_address, peer_endpoint, refuse_own_address
 from .peers.peers import HttpPeers
+from .quotas.sharing.scope import refuse_scope_without_peers
 from .security.audit_log import AuditLog, open_audit_log
 from .security.sasl.gates import check_sasl
 from .security.sealing import sealing_of
@@ -157,6 +158,7 @@ async def opened(
 def _check(settings: BrokerSettings, addresses: Sequence[ListenerAddress]) -> None:
     refuse_open_listeners(settings, addresses)
     refuse_token_in_clear(settings)
+    refuse_scope_without_peers(settings)
     check_sasl(settings, [each.name for each in addresses])
     sealing_of(settings, os.urandom)
 

@@ -37,10 +37,14 @@ TIMES: Final[dict[str, Definition]] = {
 }
 """How long things are kept, or may stay open, that are no topic's."""
 
+QUOTA_SCOPE: Final = "quota.scope"
+"""Removes and refuses no record, and all gateways must know it: cluster holds if one has it."""
+
 CLUSTER_WIDE: Final = frozenset(
     {
         *OF_TOPICS,
         *TIMES,
+        QUOTA_SCOPE,
         *(other for name in OF_TOPICS for other, _ in STAND_INS.get(name, ())),
     }
 )

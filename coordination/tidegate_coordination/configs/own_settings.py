@@ -126,6 +126,10 @@ OWN_SETTINGS = (
     _own("proxy.protocol.listeners", _LIST, "", None,
          "Listeners whose load balancer sends a PROXY header, version 1 or 2: a connection without"
          " one is closed."),
+    _own("quota.scope", _STRING, "broker", one_of("broker", "cluster"),
+         "broker: each gateway holds clients to their whole quotas, as each broker of Kafka does;"
+         " cluster: gateways share quotas of produce, fetch and mutations, over their"
+         " peer.listener.  cluster holds for all gateways once a live one has it."),
     _own("record.validation", _STRING, "header", one_of("header", "full"),
          "header: check batches as a whole; full: check every record as Kafka does."),
     _own("snapshot.interval.entries", _INT, 10_000, at_least(1),

@@ -26,6 +26,9 @@ def quota_metrics(gateway: Gateway) -> Iterator[Metric]:
     bytes_rate = _family("byte_rate", "Bytes a second")
     times = _family("request_time", "Percent of the time of one thread")
     mutation_rate = _family("mutation_rate", "Partitions created or deleted in a second")
+    shares = GaugeMetricFamily(
+        "tidegate_quota_share", "This gateway's share of a quota, in a second", labels=_LABELS
+    )
     for resource, buckets, family in (
         ("Produce", quotas.produced, bytes_rate),
         ("Fetch", quotas.fetched, bytes_rate),
@@ -36,7 +39,10 @@ def quota_metrics(gateway: Gateway) -> Iterator[Metric]:
             labels = [resource, user, client_id]
             family.add_metric(labels, usage.rate.per_second(now_ms))
             throttled.add_metric(labels, usage.throttled.mean(now_ms))
-    yield from (throttled, bytes_rate, times, mutation_rate)
+            if (share := usage.share(now_ms)) is not None:
+                shares.add_metric(labels, share)
+    yield from (throttled, bytes_rate, times, mutation_rate, shares)
+    yield from _exchange(gateway)
     rates = gateway.connection_rates
     yield counter(
         "tidegate_connections_held",
@@ -47,6 +53,20 @@ def quota_metrics(gateway: Gateway) -> Iterator[Metric]:
         "tidegate_accept_wait_seconds",
         "Seconds in which accepting paused for max.connection.creation.rate",
         rates.waited_seconds,
+    )
+
+
+def _exchange(gateway: Gateway) -> Iterator[Metric]:
+    exchange = gateway.share_exchange
+    yield counter(
+        "tidegate_quota_share_questions",
+        "Questions to other gateways about shares of quotas",
+        exchange.asked if exchange is not None else 0,
+    )
+    yield counter(
+        "tidegate_quota_share_questions_unanswered",
+        "Those that got no usable answer in time",
+        exchange.unanswered if exchange is not None else 0,
     )
 
 

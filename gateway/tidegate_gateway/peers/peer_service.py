@@ -3,9 +3,10 @@
 POST /v1/proposals     decides proposals of other gateways: the forwarding protocol
 GET /v1/objects/...    lends a range of an object to a gateway of the zone (object_asks.py)
 POST /v1/objects/...   takes a report of a range that arrived damaged
+POST /v1/quota-shares  grants shares of quotas (quotas/sharing/)
 all other requests     read the metadata log, for gateways that do not reach it themselves
 
-coordination/README.md has the contracts of proposals and the log, gateway/README.md the objects'.
+coordination/README.md has the contracts of proposals and the log, gateway/README.md the others.
 """
 
 from __future__ import annotations
@@ -30,13 +31,17 @@ from tidegate_runtime.secret import Secret
 
 from ..fetch.object_asks import OBJECTS_PATH
 from ..fetch.object_lender import ObjectLender
+from ..quotas.sharing.messages import SHARES_PATH
+from ..quotas.sharing.shares import QuotaShares
 from .object_service import ObjectService
+from .share_service import ShareService
 
 
 class PeerService:
     """See the module's head.
 
     token: peers must send it; an empty one for none.  lender: None to lend no objects.
+    shares: None to grant no shares of quotas.
     """
 
     def __init__(
@@ -45,9 +50,11 @@ class PeerService:
         log: MetadataLog,
         token: Secret,
         lender: ObjectLender | None = None,
+        shares: QuotaShares | None = None,
     ) -> None:
         self.proposals = ProposalService(coordinator)
         self.objects = ObjectService(coordinator.state, lender)
+        self.shares = ShareService(shares)
         self._reaches_log = log.capabilities.can_append
         self._token = token
         shown = ShownLog(log, coordinator)
@@ -66,6 +73,8 @@ class PeerService:
         """Answer one request."""
         if request.target.startswith(OBJECTS_PATH):
             return self._refusal(request) or await self.objects.answer(request)
+        if request.target == SHARES_PATH:
+            return self._refusal(request) or await self.shares.answer(request)
         if not self._reaches_log:
             return _said(421, "this gateway does not reach the metadata log itself: ask another")
         if request.target != PROPOSALS_PATH:

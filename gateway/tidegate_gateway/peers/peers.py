@@ -8,7 +8,7 @@ from typing import Final, Protocol
 import h11
 
 from tidegate_coordination.events.cluster import Endpoint
-from tidegate_coordination.forwarding.leaders import PEER_LISTENER
+from tidegate_coordination.forwarding.leaders import PEER_LISTENER, PEER_LISTENERS
 from tidegate_coordination.forwarding.messages import (
     MAX_ANSWER_BYTES,
     PROPOSALS_PATH,
@@ -26,6 +26,16 @@ from tidegate_runtime.secret import Secret
 
 from ..fetch.object_asks import ObjectAsk, target_of
 from ..fetch.zone_reads import CONCURRENT_ASKS, ObjectPeers
+from ..quotas.sharing.exchange import SharePeers
+from ..quotas.sharing.messages import (
+    MAX_MESSAGE_BYTES,
+    SHARES_PATH,
+    Asked,
+    Granted,
+    NotShares,
+    decode_granted,
+)
+from ..quotas.sharing.messages import encode as encode_asked
 
 MAX_PEERS: Final = 64
 MAX_ASKING: Final = 2
@@ -41,21 +51,22 @@ Dial = Callable[[str, int], Connect]
 """Host and port -> a function that opens connections there."""
 
 
-class GatewayPeers(Peers, ObjectPeers, Protocol):
+class GatewayPeers(Peers, ObjectPeers, SharePeers, Protocol):
     """All questions between gateways."""
 
 
 class HttpPeers:
-    """See forwarding.peers.Peers, and zone_reads.ObjectPeers.
+    """See forwarding.peers.Peers, zone_reads.ObjectPeers, and exchange.SharePeers.
 
     token: sent with each request; an empty one for none.
     """
 
     def __init__(self, dial: Dial, token: Secret) -> None:
         self._token = token
-        # Separate connections, so that no proposal waits for records.
+        # Separate connections, so that no proposal waits for records, and no share for either.
         self._deciders = _Clients(dial, MAX_ASKING)
         self._lenders = _Clients(dial, CONCURRENT_ASKS)
+        self._sharers = _Clients(dial, 1)
 
     @property
     def _headers(self) -> tuple[tuple[str, str], ...]:
@@ -110,10 +121,32 @@ class HttpPeers:
         except _NO_ANSWER as error:
             raise PeerUnavailable(str(error)) from error
 
+    async def share(self, gateway: Gateway, asked: Asked, timeout_seconds: float) -> Granted:
+        """See SharePeers."""
+        endpoint = next(
+            (each for each in gateway.endpoints if each.listener in PEER_LISTENERS), None
+        )
+        if endpoint is None:
+            raise _unreachable(gateway)
+        client = await self._sharers.client(endpoint)
+        try:
+            answer = await client.call(
+                "POST",
+                SHARES_PATH,
+                body=encode_asked(asked),
+                headers=self._headers,
+                timeout_seconds=timeout_seconds,
+                max_answer_bytes=MAX_MESSAGE_BYTES,
+            )
+        except _NO_ANSWER as error:
+            raise PeerUnavailable(str(error)) from error
+        return granted_shares(_text(endpoint), answer, asked)
+
     async def aclose(self) -> None:
         """Close all connections."""
         await self._deciders.aclose()
         await self._lenders.aclose()
+        await self._sharers.aclose()
 
 
 class _Clients:
@@ -145,8 +178,26 @@ class _Clients:
 def _endpoint(gateway: Gateway) -> Endpoint:
     found = gateway.endpoint(PEER_LISTENER)
     if found is None:
-        raise PeerUnavailable(f"gateway {gateway.node_id} has no peer.listener")
+        raise _unreachable(gateway)
     return found
+
+
+def _unreachable(gateway: Gateway) -> PeerUnavailable:
+    return PeerUnavailable(f"gateway {gateway.node_id} has no peer.listener")
+
+
+def granted_shares(who: str, answer: HttpAnswer, asked: Asked) -> Granted:
+    """Return the shares from a gateway's answer.
+
+    Raises:
+      PeerUnavailable: it has none.
+    """
+    if answer.status != OK:
+        raise _refused(who, answer)
+    try:
+        return decode_granted(answer.body, len(asked.wishes))
+    except NotShares as error:
+        raise PeerUnavailable(f"{who}: {error}") from error
 
 
 def lent_bytes(who: str, answer: HttpAnswer, ask: ObjectAsk) -> bytes | None:

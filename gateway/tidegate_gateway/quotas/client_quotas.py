@@ -1,20 +1,27 @@
 """The quotas of this gateway's clients, and how much of them is used up.
 
-Each gateway counts for itself, as each broker of Kafka does.  The limits come from the cluster's
-state, and change as soon as the gateway reads that they did.
+Each gateway counts for itself, as each broker of Kafka does, unless the gateways share quotas
+(sharing/): then it counts against its shares.  Request time is a machine's own and never shared.
+The limits come from the cluster's state, and change as soon as the gateway reads that they did.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from tidegate_coordination.security.quotas import Limit, QuotaKey
+import structlog
+
+from tidegate_coordination.security.quotas import Bucket, Limit, QuotaKey
 from tidegate_coordination.state.quotas import ClientQuotaTable
 
-from .rates import Windows
-from .usage import Buckets, MutationUsage, RateUsage
+from .rates import TokenBucket, Windows
+from .sharing.shares import QuotaShares
+from .usage import Buckets, MutationUsage, RateUsage, SharedUsage
 
 MAX_CACHED: Final = 10_000
+
+_log = structlog.get_logger("tidegate.quotas")
 
 
 class ClientLimits(NamedTuple):
@@ -34,19 +41,62 @@ class ClientQuotas:
 
     Args:
       windows: of rates.  mutation_windows: of the tokens of mutations.
+      shares: of the quotas, while is_shared() says that gateways share them.
     """
 
     def __init__(
-        self, table: ClientQuotaTable, windows: Windows, mutation_windows: Windows
+        self,
+        table: ClientQuotaTable,
+        windows: Windows,
+        mutation_windows: Windows,
+        shares: QuotaShares,
+        is_shared: Callable[[], bool],
     ) -> None:
         self.windows = windows
+        self._mutation_windows = mutation_windows
+        self._shares = shares
+        self._is_shared = is_shared
         self._table = table
         self._as_of = -1
         self._limits: dict[tuple[str, str], ClientLimits] = {}
-        self.produced = Buckets(lambda: RateUsage(windows))
-        self.fetched = Buckets(lambda: RateUsage(windows))
-        self.request_time = Buckets(lambda: RateUsage(windows))
-        self.mutations = Buckets(lambda: MutationUsage(mutation_windows))
+        self.request_time = Buckets[RateUsage](lambda _: RateUsage(windows))
+        self.are_shared = is_shared()
+        self._make_buckets()
+
+    def look(self) -> None:
+        """Begin anew if gateways share quotas now, or no longer; what was used up is forgotten."""
+        if self._is_shared() != self.are_shared:
+            self.are_shared = not self.are_shared
+            self._make_buckets()
+            _log.info("gateways share quotas" if self.are_shared else "no gateway shares quotas")
+            if self.are_shared and not self._shares.asks:
+                _log.warning(
+                    "other gateways have quota.scope=cluster, and this one does not: its clients"
+                    " get no more than quota / live gateways; restart it with quota.scope=cluster"
+                )
+
+    def _make_buckets(self) -> None:
+        self.produced = self._rates("Produce")
+        self.fetched = self._rates("Fetch")
+        self.mutations = Buckets(self._mutations_of)
+
+    def _rates(self, resource: str) -> Buckets[RateUsage]:
+        windows, shares = self.windows, self._shares
+        if not self.are_shared:
+            return Buckets(lambda _: RateUsage(windows))
+        burst_seconds = windows.burst_seconds
+
+        def shared(bucket: Bucket) -> RateUsage:
+            return SharedUsage(windows, shares.allowance(resource, bucket, burst_seconds))
+
+        return Buckets(shared)
+
+    def _mutations_of(self, bucket: Bucket) -> MutationUsage:
+        windows = self._mutation_windows
+        if not self.are_shared:
+            return MutationUsage(windows, TokenBucket(windows))
+        allowance = self._shares.allowance("ControllerMutation", bucket, windows.token_seconds)
+        return MutationUsage(windows, allowance)
 
     @property
     def version(self) -> int:

@@ -38,7 +38,7 @@ class ConnectionRates:
         self._windows = windows
         self._rate = max(rate, _LOWEST)
         self._all = SampledRate(windows)
-        self._of_addresses = Buckets(lambda: SampledRate(windows))
+        self._of_addresses = Buckets(lambda _: SampledRate(windows))
 
     def pause(self) -> float:
         """Count an accepted connection; return after how many seconds the next may be accepted."""

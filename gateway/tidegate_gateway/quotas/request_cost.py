@@ -11,9 +11,8 @@ from collections.abc import Callable
 from typing import Final
 
 from .client_quotas import ClientLimits, ClientQuotas
-from .rates import TokenBucket
 from .step_time import StepClock
-from .usage import RecentMean
+from .usage import RecentMean, Tokens
 
 _PERCENT: Final = 100.0
 
@@ -24,7 +23,7 @@ class MutationQuota:
     is_strict: a topic is refused while tokens are missing; else the client is only throttled.
     """
 
-    def __init__(self, tokens: TokenBucket, quota: float, now_ms: int, *, is_strict: bool) -> None:
+    def __init__(self, tokens: Tokens, quota: float, now_ms: int, *, is_strict: bool) -> None:
         self._tokens = tokens
         self._quota = quota
         self._now_ms = now_ms
@@ -77,8 +76,8 @@ class RequestCost:
         limit = self._limits.produce
         if limit is not None:
             usage = self._quotas.produced.of(limit.bucket, self._now_ms)
-            usage.rate.record(size_bytes, self._now_ms)
-            self._throttle(usage.rate.throttle_ms(limit.value, self._now_ms), usage.throttled)
+            throttle_ms = usage.spend(size_bytes, limit.value, self._now_ms)
+            self._throttle(throttle_ms, usage.throttled)
 
     @property
     def fetch_bytes(self) -> int | None:
@@ -86,7 +85,8 @@ class RequestCost:
         limit = self._limits.fetch
         if limit is None:
             return None
-        return int(min(limit.value * self._quotas.windows.burst_seconds, 2**31 - 1))
+        usage = self._quotas.fetched.of(limit.bucket, self._now_ms)
+        return usage.most(limit.value, self._now_ms)
 
     def fetch(self, size_bytes: int, now_ms: int) -> bool:
         """Count the bytes of an answer; return False if it must be sent without records.
@@ -98,13 +98,10 @@ class RequestCost:
         limit = self._limits.fetch
         if limit is not None:
             usage = self._quotas.fetched.of(limit.bucket, now_ms)
-            was_silent = usage.rate.per_second(now_ms) <= 0
-            usage.rate.record(size_bytes, now_ms)
-            throttle_ms = usage.rate.throttle_ms(limit.value, now_ms)
-            if not (was_silent and size_bytes > (self.fetch_bytes or 0)):
-                self._throttle(throttle_ms, usage.throttled)
+            throttle_ms = usage.offer(size_bytes, limit.value, now_ms)
+            self._throttle(throttle_ms, usage.throttled)
             if self._throttle_ms:
-                usage.rate.record(-size_bytes, now_ms)
+                usage.take_back(size_bytes, limit.value, now_ms)
         return not self._throttle_ms
 
     def mutations(self, *, is_strict: bool) -> MutationQuota | None:
@@ -125,8 +122,7 @@ class RequestCost:
             return
         self._is_time_counted = True
         usage = self._quotas.request_time.of(limit.bucket, now_ms)
-        usage.rate.record(self.clock.seconds * _PERCENT, now_ms)
-        throttle_ms = usage.rate.throttle_ms(limit.value, now_ms)
+        throttle_ms = usage.spend(self.clock.seconds * _PERCENT, limit.value, now_ms)
         self._throttle(min(throttle_ms, self._quotas.windows.window_ms), usage.throttled)
 
     def throttle_ms(self, now_ms: int, *, with_time: bool = True) -> int:

@@ -98,7 +98,8 @@ class Throttling:
         peer.is_limited = limits.produce is not None or limits.request is not None
 
     def on_change(self, _: set[int]) -> None:
-        """Do the same for all clients if quotas have changed; a listener of the coordinator."""
+        """Heed that quotas have changed, for all clients; a listener of the coordinator."""
+        self.quotas.look()
         if self._as_of != self.quotas.version:
             self._as_of = self.quotas.version
             for each in self._connections():

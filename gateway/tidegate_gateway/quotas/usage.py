@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 from tidegate_coordination.security.quotas import Bucket
 
-from .rates import SampledRate, TokenBucket, Windows
+from .rates import SampledRate, Windows
+from .sharing.allowance import Allowance
 
 MAX_BUCKETS: Final = 10_000
 """Of each kind of quota.  At the bound the bucket that was unused for longest makes room; clients
@@ -40,14 +41,84 @@ class RecentMean:
         return self._values.per_second(now_ms) / count if count else 0.0
 
 
+class Tokens(Protocol):
+    """What can be used up of one bucket's quota; see rates.TokenBucket."""
+
+    def take(self, count: float, quota: float, now_ms: int) -> None: ...
+
+    def tokens(self, quota: float, now_ms: int) -> float: ...
+
+    def throttle_ms(self, quota: float, now_ms: int) -> int: ...
+
+
 class RateUsage:
     """The rate of one bucket, and how long its clients were throttled."""
 
-    __slots__ = ("rate", "throttled")
+    __slots__ = ("_windows", "rate", "throttled")
 
     def __init__(self, windows: Windows) -> None:
+        self._windows = windows
         self.rate = SampledRate(windows)
         self.throttled = RecentMean()
+
+    def most(self, quota: float, now_ms: int) -> int:
+        """Return how much a client may use at once."""
+        return _most(quota * self._windows.burst_seconds)
+
+    def spend(self, amount: float, quota: float, now_ms: int) -> int:
+        """Count what was used; return how long the client must wait for it, in ms."""
+        self.rate.record(amount, now_ms)
+        return self.rate.throttle_ms(quota, now_ms)
+
+    def offer(self, amount: float, quota: float, now_ms: int) -> int:
+        """Do the same, but admit what no wait would admit once nothing was used for long enough."""
+        was_silent = self.rate.per_second(now_ms) <= 0
+        throttle_ms = self.spend(amount, quota, now_ms)
+        return 0 if was_silent and amount > self.most(quota, now_ms) else throttle_ms
+
+    def take_back(self, amount: float, quota: float, now_ms: int) -> None:
+        """Take back what was counted and then not used."""
+        self.rate.record(-amount, now_ms)
+
+    def share(self, now_ms: int) -> float | None:
+        """Return this gateway's share of the quota; None for the whole of it."""
+        return None
+
+
+class SharedUsage(RateUsage):
+    """The same for a quota of which this gateway has a share."""
+
+    __slots__ = ("allowance",)
+
+    def __init__(self, windows: Windows, allowance: Allowance) -> None:
+        super().__init__(windows)
+        self.allowance = allowance
+
+    def most(self, quota: float, now_ms: int) -> int:
+        """See RateUsage."""
+        return _most(self.allowance.most(quota, now_ms))
+
+    def spend(self, amount: float, quota: float, now_ms: int) -> int:
+        """See RateUsage."""
+        self.rate.record(amount, now_ms)
+        self.allowance.take(amount, quota, now_ms)
+        return self.allowance.throttle_ms(quota, now_ms)
+
+    def offer(self, amount: float, quota: float, now_ms: int) -> int:
+        """See RateUsage."""
+        most = self.most(quota, now_ms)
+        is_full = self.allowance.tokens(quota, now_ms) >= most
+        throttle_ms = self.spend(amount, quota, now_ms)
+        return 0 if is_full and amount > most else throttle_ms
+
+    def take_back(self, amount: float, quota: float, now_ms: int) -> None:
+        """See RateUsage."""
+        self.rate.record(-amount, now_ms)
+        self.allowance.take(-amount, quota, now_ms)
+
+    def share(self, now_ms: int) -> float | None:
+        """See RateUsage."""
+        return self.allowance.share(now_ms)
 
 
 class MutationUsage:
@@ -55,10 +126,18 @@ class MutationUsage:
 
     __slots__ = ("rate", "throttled", "tokens")
 
-    def __init__(self, windows: Windows) -> None:
-        self.tokens = TokenBucket(windows)
+    def __init__(self, windows: Windows, tokens: Tokens) -> None:
+        self.tokens = tokens
         self.rate = SampledRate(windows)
         self.throttled = RecentMean()
+
+    def share(self, now_ms: int) -> float | None:
+        """See RateUsage."""
+        return self.tokens.share(now_ms) if isinstance(self.tokens, Allowance) else None
+
+
+def _most(amount: float) -> int:
+    return int(min(amount, 2**31 - 1))
 
 
 Usage = TypeVar("Usage")
@@ -67,7 +146,7 @@ Usage = TypeVar("Usage")
 class Buckets(Generic[Usage]):
     """See the module's head.  The bucket that was unused for longest stands first."""
 
-    def __init__(self, make: Callable[[], Usage]) -> None:
+    def __init__(self, make: Callable[[Bucket], Usage]) -> None:
         self._make = make
         self._used: OrderedDict[Bucket, tuple[Usage, int]] = OrderedDict()
 
@@ -78,7 +157,7 @@ class Buckets(Generic[Usage]):
         """Return a bucket's usage, a new one if it was not used for an hour."""
         self._forget(now_ms)
         found = self._used.get(bucket)
-        usage = self._make() if found is None else found[0]
+        usage = self._make(bucket) if found is None else found[0]
         self._used[bucket] = usage, now_ms
         self._used.move_to_end(bucket)
         if len(self._used) > MAX_BUCKETS:
