@@ -18,6 +18,7 @@ from .plans.login_plan import draw_logins
 from .plans.losses import draw_losses
 from .plans.move_plan import draw_moves
 from .plans.pipeline_plan import draw_pipelines
+from .plans.quota_plan import draw_quotas
 from .plans.rights_plan import draw_rights
 from .plans.settings_plan import draw_static
 from .plans.transaction_plan import draw_transaction_plan
@@ -76,9 +77,13 @@ def draw_run(seed: int, rng: Random, asked_zones: int) -> tuple[dict[str, str], 
     settings |= links.settings
     rights = draw_rights(seed, may_draw=not (versions.is_rolling or draws_restore(seed)))
     settings |= rights.settings
+    may_share = not (versions.is_rolling or draws_restore(seed) or plan.has_wrong_clocks)
+    quotas = draw_quotas(seed, may_draw=may_share)
+    settings |= quotas.settings
     plan = replace(
         plan.with_versions(versions),
         rights=rights,
+        quotas=quotas,
         static=static,
         beginnings=beginnings,
         transactions=transactions,

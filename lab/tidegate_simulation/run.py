@@ -47,6 +47,7 @@ from .plans.strikes import Strikes
 from .probers.collection import leaks, wait_for_collection
 from .probers.drain_probers import DrainProber
 from .probers.neighbourhood import wrongly_absent
+from .probers.quota_trial import QuotaTrial
 from .probers.zone_probers import ZoneProber
 from .transactions.committed_readers import FinalCommittedReader
 from .transactions.last_phase import finish_transactions
@@ -239,6 +240,9 @@ class _Run:
         await self._faulty_phase(workload, nemesis)
         await self._await_nodes(nodes)
         self._note_if("absent though it lives", await wrongly_absent(nodes))
+        if self.plan.quotas.strikes:
+            await QuotaTrial(world, nodes).run()
+            await self._await_nodes(nodes)
         await self._await_repair(world)
         await self._await_moves(world)
         await self._await_copies(world)

@@ -23,6 +23,7 @@ from .losses import LossPlan
 from .move_plan import LogMovePlan
 from .pipeline_plan import EVENT_KINDS as PIPELINE_EVENT_KINDS
 from .pipeline_plan import PipelinePlan
+from .quota_plan import QuotaPlan
 from .rights_plan import RightsPlan
 from .settings_plan import SettingsPlan
 from .store_faults import StoreFaults
@@ -133,6 +134,7 @@ class FaultPlan:
     links: LinkPlan = field(default_factory=LinkPlan)
     rights: RightsPlan = field(default_factory=RightsPlan)
     logins: LoginPlan = field(default_factory=LoginPlan)
+    quotas: QuotaPlan = field(default_factory=QuotaPlan)
 
     def with_losses(self, losses: LossPlan) -> FaultPlan:
         """Return a plan with objects that are lost for good."""

@@ -33,6 +33,7 @@ from .host import Host
 from .lending import SimulatedLenders
 from .network import Link
 from .peers import SimulatedPeers
+from .sharing import SimulatedSharers
 from .world import NotReachable, World
 
 LISTENER = "PLAINTEXT"
@@ -219,7 +220,8 @@ class Node(Host):
         only_forwards = self.node_id in forwarding.only_forward
         if only_forwards:
             log = _through_others(log)
-        has_peers = forwarding.is_on or world.plan.zones.lend
+        shares_quotas = bool(world.plan.quotas.strikes)
+        has_peers = forwarding.is_on or world.plan.zones.lend or shares_quotas
         identity = Identity(
             self.node_id,
             f"key-{self.node_id}",
@@ -231,10 +233,11 @@ class Node(Host):
             self.release,
         )
         lenders = SimulatedLenders(world, self.name, self.zone, is_calm=not world.plan.kinds)
-        peers = SimulatedPeers(
-            world, self, lenders, world.rng(f"peers of {self.name}, {world.lives}")
-        )
+        life = f"{self.name}, {world.lives}"
+        sharers = SimulatedSharers(world, self, world.rng(f"sharers of {life}"))
+        peers = SimulatedPeers(world, self, lenders, sharers, world.rng(f"peers of {life}"))
         static = world.plan.static.of(self.node_id)
+        is_probed = world.plan.zones.is_probed or shares_quotas
         environment = Environment(
             store=store,
             log=log,
@@ -242,7 +245,7 @@ class Node(Host):
             wall_clock=self._wall_clock,
             blocking=Inline(),
             peers=peers if has_peers else None,
-            dial=SimulatedDial(world, self) if world.plan.zones.is_probed else None,
+            dial=SimulatedDial(world, self) if is_probed else None,
             cache_disk=MemoryDisk(self.disk) if world.plan.disks.max_bytes else None,
             max_open_files=4,
             min_file_bytes=world.plan.disks.min_send_bytes,

@@ -20,8 +20,10 @@ from tidegate_coordination.forwarding.service import OtherCluster
 from tidegate_coordination.state.gateways import Gateway
 from tidegate_gateway.fetch.object_asks import ObjectAsk
 from tidegate_gateway.fetch.zone_reads import ObjectPeers
+from tidegate_gateway.quotas.sharing.messages import Asked, Granted
 
 from ..plans.forwarding_plan import PREFIX
+from .sharing import SimulatedSharers
 from .world import AskedMachine, World
 
 LATE_SECONDS: Final = 60.0
@@ -37,7 +39,15 @@ class Asker(Protocol):
 class SimulatedPeers:
     """See tidegate_gateway.peers.peers.GatewayPeers.  One for each life of a gateway."""
 
-    def __init__(self, world: World, asker: Asker, lenders: ObjectPeers, rng: Random) -> None:
+    def __init__(
+        self,
+        world: World,
+        asker: Asker,
+        lenders: ObjectPeers,
+        sharers: SimulatedSharers,
+        rng: Random,
+    ) -> None:
+        self._sharers = sharers
         self._world = world
         self._asker = asker
         self._lenders = lenders
@@ -59,6 +69,10 @@ class SimulatedPeers:
     async def doubt(self, gateway: Gateway, ask: ObjectAsk, timeout_seconds: float) -> None:
         """See ObjectPeers."""
         await self._lenders.doubt(gateway, ask, timeout_seconds)
+
+    async def share(self, gateway: Gateway, asked: Asked, timeout_seconds: float) -> Granted:
+        """See SharePeers."""
+        return await self._sharers.share(gateway, asked, timeout_seconds)
 
     async def _asked(self, machine: AskedMachine, question: bytes) -> Told:
         await self._travel(self._asker, machine)

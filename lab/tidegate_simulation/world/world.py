@@ -143,7 +143,8 @@ class World:
     and the current one.  next_log: the target of the next move, "" if no mover has named one.
     when_moved: called when the old log is sealed and the new one continues.  hurt: what the store
     lost for good.  number_of: returns a partition's number in histories.  unanswered_creates:
-    topics that an unanswered request may still create.  source_dial: see Environment.
+    topics that an unanswered request may still create.  source_dial: see Environment.  lost_shares:
+    the part of the answers about shares of quotas that is lost.
     """
 
     seed: int
@@ -173,6 +174,7 @@ class World:
     peers: dict[int, AskedMachine] = field(default_factory=dict[int, AskedMachine])
     coordinators: dict[int, Coordinator] = field(default_factory=dict[int, Coordinator])
     source_dial: Callable[[ClientProperties], Dial] = dial_of
+    lost_shares: float = 0.0
     number_of: Callable[[bytes, int], int | None] = lambda topic_id, partition: None
 
     def __post_init__(self) -> None:

@@ -1,0 +1,49 @@
+"""Whether the gateways of a run share quotas.  Drawn apart from all other plans.
+
+There is a quota only in the trial at the end (probers/quota_trial.py), so that the other clients of
+the run notice nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+OWNER_DIES: Final = "quotas.owner_dies"
+OTHER_DIES: Final = "quotas.other_dies"
+ALONE: Final = "quotas.alone"
+PAIR: Final = "quotas.pair"
+LOSSY: Final = "quotas.lossy"
+MOVES: Final = "quotas.moves"
+STRIKES: Final = (OWNER_DIES, OTHER_DIES, ALONE, PAIR, LOSSY, MOVES)
+"""
+owner_dies, other_dies  the gateway that divides the quota dies, or another one
+alone                   a gateway reaches no other one, and its clients do
+pair                    two gateways do not reach each other
+lossy                   half of the answers about shares are lost
+moves                   the clients of two gateways want more or less
+"""
+_SHARE: Final = 0.06
+_MAX_STRIKES: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaPlan:
+    """strikes: what befalls gateways in the trial, one after the other; none: no trial."""
+
+    strikes: tuple[str, ...] = ()
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """Return the settings of all gateways."""
+        return {"quota.scope": "cluster"} if self.strikes else {}
+
+
+def draw_quotas(seed: int, *, may_draw: bool) -> QuotaPlan:
+    """Draw it; may_draw: all gateways know quotas, and clocks are right."""
+    # This share keeps the draws of the seeds with which tests find planted bugs.
+    rng = Random(f"{seed}/quotas 16434")
+    if rng.random() >= _SHARE or not may_draw:
+        return QuotaPlan()
+    return QuotaPlan(tuple(rng.sample(STRIKES, rng.randint(1, _MAX_STRIKES))))
