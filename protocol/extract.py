@@ -29,7 +29,8 @@ APIS = """
     DescribeAcls CreateAcls DeleteAcls DescribeProducers AddPartitionsToTxn AddOffsetsToTxn EndTxn
     TxnOffsetCommit WriteTxnMarkers DescribeTransactions ListTransactions SaslHandshake
     SaslAuthenticate DescribeUserScramCredentials AlterUserScramCredentials DescribeClientQuotas
-    AlterClientQuotas
+    AlterClientQuotas CreateDelegationToken RenewDelegationToken ExpireDelegationToken
+    DescribeDelegationToken
 """
 PLAIN = "RequestHeader ResponseHeader ConsumerProtocolSubscription ConsumerProtocolAssignment"
 

@@ -20,7 +20,8 @@ ANNOUNCED = """
     InitProducerId 0-5 OffsetForLeaderEpoch 2-4 DescribeConfigs 1-4 AlterConfigs 0-2
     DescribeLogDirs 1-5 CreatePartitions 0-3 DeleteGroups 0-2 IncrementalAlterConfigs 0-1
     OffsetDelete 0-0 DescribeCluster 0-2 ListConfigResources 0-1 DescribeTopicPartitions 0-0
-    DescribeClientQuotas 0-1 AlterClientQuotas 0-1
+    DescribeClientQuotas 0-1 AlterClientQuotas 0-1 CreateDelegationToken 1-3
+    RenewDelegationToken 1-2 ExpireDelegationToken 1-2 DescribeDelegationToken 1-3
     AlterReplicaLogDirs 1-2 ElectLeaders 0-2 AlterPartitionReassignments 0-1
     ListPartitionReassignments 0-0 DescribeQuorum 0-2 UpdateFeatures 0-2 DescribeAcls 1-3
     CreateAcls 1-3 DeleteAcls 1-3 DescribeProducers 0-0 AddPartitionsToTxn 0-5 AddOffsetsToTxn 0-4

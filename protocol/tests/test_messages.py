@@ -27,6 +27,12 @@ from tidegate_protocol.errors import RemoteProtocolError
 
 SCHEMA = Path(__file__).parents[1] / "schema"
 INTEGER_BYTES = {"int8": 1, "int16": 2, "int32": 4, "int64": 8}
+KIO_DATES = frozenset(
+    {
+        *("issue_timestamp_ms", "expiry_timestamp_ms", "max_timestamp_ms"),
+        *("issue_timestamp", "expiry_timestamp", "max_timestamp"),
+    }
+)
 FIRST_OWN_TAG = 10_000  # see OWN_FIELDS in extract.py; kio does not know these
 KIO_ERROR_CODES = (0, 1, 3, 6, 35, 87, 100)
 
@@ -120,7 +126,8 @@ def _scalar(case: Case, each: Field, for_kio: bool) -> st.SearchStrategy[Any]:
     if for_kio and each.name.endswith("error_code"):
         return st.sampled_from(KIO_ERROR_CODES)
     if for_kio and each.type == "int64":
-        return st.integers(-1, 2**41)  # it makes dates of some
+        # It makes dates of some, and of -1 only where the schema has that as default.
+        return st.integers(0 if each.name in KIO_DATES else -1, 2**41)
     if each.type in INTEGER_BYTES:
         half = 1 << INTEGER_BYTES[each.type] * 8 - 1
         return st.integers(-half, half - 1)

@@ -46,6 +46,10 @@ class ApiKey(IntEnum):
     DESCRIBE_LOG_DIRS = 35
     SASL_AUTHENTICATE = 36
     CREATE_PARTITIONS = 37
+    CREATE_DELEGATION_TOKEN = 38
+    RENEW_DELEGATION_TOKEN = 39
+    EXPIRE_DELEGATION_TOKEN = 40
+    DESCRIBE_DELEGATION_TOKEN = 41
     DELETE_GROUPS = 42
     ELECT_LEADERS = 43
     INCREMENTAL_ALTER_CONFIGS = 44
@@ -116,6 +120,10 @@ APIS: dict[int, ApiFacts] = {
     35: ApiFacts(35, "DescribeLogDirs", 1, 5, 2, 1),
     36: ApiFacts(36, "SaslAuthenticate", 0, 2, 2, 0),
     37: ApiFacts(37, "CreatePartitions", 0, 3, 2, 0),
+    38: ApiFacts(38, "CreateDelegationToken", 1, 3, 2, 1),
+    39: ApiFacts(39, "RenewDelegationToken", 1, 2, 2, 1),
+    40: ApiFacts(40, "ExpireDelegationToken", 1, 2, 2, 1),
+    41: ApiFacts(41, "DescribeDelegationToken", 1, 3, 2, 1),
     42: ApiFacts(42, "DeleteGroups", 0, 2, 2, 0),
     43: ApiFacts(43, "ElectLeaders", 0, 2, 2, 0),
     44: ApiFacts(44, "IncrementalAlterConfigs", 0, 1, 1, 0),
