@@ -14,6 +14,7 @@ from tidegate_coordination.events import transactions as tev
 from tidegate_coordination.events.metadata_versions import NEWEST
 from tidegate_coordination.security.acls import Acl
 from tidegate_coordination.security.quotas import DEFAULT, QuotaChange, QuotaEntity
+from tidegate_coordination.security.tokens import DelegationToken
 
 from .record_targets import NOW_MS
 
@@ -198,6 +199,8 @@ def _of_security() -> list[ev.Event]:
     of_address = QuotaChange(QuotaEntity(ip="10.0.0.1"), "connection_creation_rate", 5.0)
     acl = Acl(2, 4, "orders", "User:a", "*", 3, 3)
     denied = Acl(3, 3, "*", "User:*", "10.0.0.1", 2, 2)
+    times = NOW_MS, NOW_MS + 9, NOW_MS + 5
+    token = DelegationToken("t", "User:a", "User:b", ("User:c", "User:d"), *times)
     return [
         sev.AclsChanged((acl, denied), ()),
         sev.AclsChanged((), (denied,)),
@@ -207,6 +210,9 @@ def _of_security() -> list[ev.Event]:
         sev.ScramCredentialSealed("b", 2, 4_096, b"\1" * 8, b"\2" * 12, b"\3" * 48),
         sev.ClientQuotasSet((QuotaChange(entity, "producer_byte_rate", 1_024.0), of_address)),
         sev.ClientQuotasSet((QuotaChange(entity, "producer_byte_rate", None),)),
+        sev.DelegationTokenSet(token),
+        sev.DelegationTokenSet(DelegationToken("u", "User:a", "User:a", (), *times)),
+        sev.DelegationTokensRemoved(("u",)),
     ]
 
 

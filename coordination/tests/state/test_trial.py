@@ -39,6 +39,7 @@ from tidegate_coordination.rules.proposal import NOTHING, Decided, View
 from tidegate_coordination.rules.topics import CreateTopics, NewTopic
 from tidegate_coordination.security.acls import Acl
 from tidegate_coordination.security.quotas import QuotaChange, QuotaEntity
+from tidegate_coordination.security.tokens import DelegationToken
 from tidegate_coordination.state.broken import StateBroken
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.trial.events import Trial
@@ -77,6 +78,7 @@ def busy() -> bytes:
         sev.ScramCredentialSet("g", 1, b"", b"", b"", 1),
         sev.ScramCredentialSealed("h", 1, 1, b"", b"", b""),
         sev.ClientQuotasSet((QuotaChange(QuotaEntity("g", "g"), "producer_byte_rate", 1.0),)),
+        sev.DelegationTokenSet(DelegationToken("g", "User:g", "User:g", (), 1, 3, 2)),
     )
     return world.state.encode()
 

@@ -103,6 +103,8 @@ AnyEvent = Union[  # noqa: UP007 - msgspec reads the union at run time
     sev.ScramCredentialRemoved,
     sev.ScramCredentialSealed,
     sev.ClientQuotasSet,
+    sev.DelegationTokenSet,
+    sev.DelegationTokensRemoved,
 ]
 
 

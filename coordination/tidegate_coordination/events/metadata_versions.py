@@ -57,7 +57,11 @@ LEVELS: Final = {
     5: Level(2, 8, "links to a classic Kafka cluster"),
     6: Level(2, 9, "mirrored topics can be switched from their source to this cluster"),
     7: Level(2, 10, "security: ACLs, SCRAM credentials and client quotas"),
-    8: Level(2, 11, "SCRAM credentials can be sealed with metadata.secret.key"),
+    8: Level(
+        2,
+        11,
+        "SCRAM credentials can be sealed with metadata.secret.key; delegation tokens",
+    ),
 }
 FIRST: Final = 1
 NEWEST: Final = max(LEVELS)
@@ -93,6 +97,8 @@ WITH_TENANT: Final[tuple[type[Event], ...]] = (
     sev.ScramCredentialRemoved,
     sev.ScramCredentialSealed,
     sev.ClientQuotasSet,
+    sev.DelegationTokenSet,
+    sev.DelegationTokensRemoved,
 )
 TRANSACTIONS: Final = 4
 """From here on the cluster has transactions, and gateways tell clients transaction.version 2."""
@@ -104,6 +110,8 @@ SECURITY: Final = 7
 """From here on the cluster keeps ACLs, SCRAM credentials and client quotas."""
 SEALS: Final = 8
 """From here on gateways may seal SCRAM credentials."""
+DELEGATION_TOKENS: Final = 8
+"""From here on the cluster keeps delegation tokens."""
 DUPLICATES_TOLD: Final = 2
 """From here on an old repeat is answered as one; see decision 17."""
 SETTINGS_TOLD: Final = 3
@@ -141,6 +149,8 @@ EVENT_LEVELS: Final[dict[type[Event], int]] = {
     sev.ScramCredentialRemoved: SECURITY,
     sev.ClientQuotasSet: SECURITY,
     sev.ScramCredentialSealed: SEALS,
+    sev.DelegationTokenSet: DELEGATION_TOKENS,
+    sev.DelegationTokensRemoved: DELEGATION_TOKENS,
 }
 """Types of events that need more than FIRST; a rule must check the level before it decides one."""
 FIELD_LEVELS: Final[dict[tuple[type[msgspec.Struct], str], int]] = {

@@ -1,9 +1,13 @@
-"""Events of ACLs, SCRAM credentials and client quotas (tags 90 to 99).  tenant: see cluster.py."""
+"""Events of ACLs, SCRAM credentials, client quotas and delegation tokens (tags 90 to 99).
+
+tenant: see cluster.py.
+"""
 
 from __future__ import annotations
 
 from ..security.acls import Acl
 from ..security.quotas import QuotaChange
+from ..security.tokens import DelegationToken
 from .cluster import Event
 
 
@@ -68,4 +72,18 @@ class ClientQuotasSet(Event, frozen=True, tag=93):
     """
 
     changes: tuple[QuotaChange, ...]
+    tenant: int = 0
+
+
+class DelegationTokenSet(Event, frozen=True, tag=94):
+    """A delegation token is created, or expires at another time; KIP-48.  It holds no secret."""
+
+    token: DelegationToken
+    tenant: int = 0
+
+
+class DelegationTokensRemoved(Event, frozen=True, tag=95):
+    """Delegation tokens are not known any more.  token_ids: each is there, and only once."""
+
+    token_ids: tuple[str, ...]
     tenant: int = 0

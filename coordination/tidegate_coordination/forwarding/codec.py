@@ -28,6 +28,7 @@ from ..rules import (
     returns,
     scram,
     switches,
+    tokens,
     topics,
 )
 from ..rules.consumer_groups import groups, offset_expiry, offsets
@@ -105,6 +106,10 @@ KINDS: Final[tuple[type[Any], ...]] = (
     scram.AlterScramCredentials,
     scram.SealScramCredentials,
     quotas.AlterClientQuotas,
+    tokens.CreateToken,
+    tokens.RenewToken,
+    tokens.ExpireToken,
+    tokens.RemoveExpiredTokens,
 )
 
 _INT32 = 2**31 - 1

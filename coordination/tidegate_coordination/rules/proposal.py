@@ -32,6 +32,7 @@ STAGED = "staged offsets"
 ACLS = "ACLs"
 SCRAM = "SCRAM credentials"
 QUOTAS = "client quotas"
+TOKENS = "delegation tokens"
 NOTHING: frozenset[str] = frozenset()
 
 

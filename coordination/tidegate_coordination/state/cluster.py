@@ -145,6 +145,8 @@ class ClusterState(StateTables):
             sev.ScramCredentialRemoved: self.scram.fold_removed,
             sev.ScramCredentialSealed: self.scram.fold_sealed,
             sev.ClientQuotasSet: self.quotas.fold_set,
+            sev.DelegationTokenSet: self.tokens.fold_set,
+            sev.DelegationTokensRemoved: self.tokens.fold_removed,
         }
 
     def _fold_version_set(self, event: ev.MetadataVersionSet) -> None:
@@ -347,6 +349,7 @@ class ClusterState(StateTables):
             self.scram.frozen(),
             self.scram.frozen_sealed(),
             self.quotas.frozen(),
+            self.tokens.frozen(),
         )
         self.frozen_states.append(frozen)
         try:
@@ -383,6 +386,7 @@ class ClusterState(StateTables):
             "scram": state.scram.decode,
             "scram_sealed": state.scram.decode_sealed,
             "quotas": state.quotas.decode,
+            "tokens": state.tokens.decode,
         }
         for name, rows in pieces:
             expect(name in tables, f"a snapshot with a table {name}")

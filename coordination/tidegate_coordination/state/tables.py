@@ -31,6 +31,7 @@ from .scram import ScramTable
 from .static_settings import StaticSettingsTable
 from .switches import SwitchTable
 from .timelines import TimelineTable
+from .tokens import TokenTable
 from .topics import TopicTable
 from .transactions.table import TransactionTable
 
@@ -72,6 +73,7 @@ class StateTables:
         self.acls: Final = AclTable()
         self.scram: Final = ScramTable()
         self.quotas: Final = ClientQuotaTable()
+        self.tokens: Final = TokenTable()
         self.touched: Final[set[int]] = set()
         self.frozen_states: Final[list[FrozenState]] = []
 

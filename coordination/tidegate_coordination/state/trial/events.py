@@ -152,6 +152,8 @@ class Trial:
             sev.ScramCredentialRemoved: security.scram_removed,
             sev.ScramCredentialSealed: security.scram_set,
             sev.ClientQuotasSet: security.quotas_set,
+            sev.DelegationTokenSet: security.token_set,
+            sev.DelegationTokensRemoved: security.tokens_removed,
         }
 
     def _only_once(self, what: str, key: object) -> None:

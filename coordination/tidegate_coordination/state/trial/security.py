@@ -1,4 +1,4 @@
-"""The part of a trial for ACLs, SCRAM credentials and client quotas; see events.py."""
+"""The part of a trial for ACLs, SCRAM credentials, quotas and delegation tokens; see events.py."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Final
 from ...events.security import (
     AclsChanged,
     ClientQuotasSet,
+    DelegationTokenSet,
+    DelegationTokensRemoved,
     ScramCredentialRemoved,
     ScramCredentialSealed,
     ScramCredentialSet,
@@ -30,6 +32,7 @@ class SecurityTrial:
         self._acls: Final[dict[Acl, bool]] = {}
         self._credentials: Final[dict[tuple[str, int], bool]] = {}
         self._quotas: Final[dict[tuple[QuotaEntity, str], bool]] = {}
+        self._tokens: Final[dict[str, bool]] = {}
 
     def acls_changed(self, event: AclsChanged) -> None:
         """Check that removed ACLs are there, and that added ones are not, and are possible."""
@@ -70,3 +73,17 @@ class SecurityTrial:
                 found = self._quotas.get(key, self._state.quotas.get(*key) is not None)
                 expect(found, f"{each.entity} has no quota {each.key}")
             self._quotas[key] = each.value is not None
+
+    def token_set(self, event: DelegationTokenSet) -> None:
+        """Check that it has an id, and does not outlive its greatest age."""
+        token = event.token
+        expect(bool(token.token_id), "a delegation token without an id")
+        expect(token.expires_ms <= token.max_ms, f"a token that outlives its greatest age: {token}")
+        self._tokens[token.token_id] = True
+
+    def tokens_removed(self, event: DelegationTokensRemoved) -> None:
+        """Check that they are there."""
+        for each in event.token_ids:
+            found = self._tokens.get(each, self._state.tokens.get(each) is not None)
+            expect(found, f"there is no delegation token {each}")
+            self._tokens[each] = False

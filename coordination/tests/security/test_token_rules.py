@@ -1,0 +1,406 @@
+"""Rules of delegation tokens, and what the fold makes of their events, beside a simple model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from tests.rules.test_wal_rules import World
+from tidegate_coordination.events.cluster import Event
+from tidegate_coordination.events.metadata_versions import DELEGATION_TOKENS, needed_for
+from tidegate_coordination.events.security import DelegationTokenSet, DelegationTokensRemoved
+from tidegate_coordination.rules import tokens as rules
+from tidegate_coordination.rules.tokens import (
+    MAX_OF_REQUESTER,
+    MAX_REMOVED,
+    CreateToken,
+    ExpireToken,
+    RemoveExpiredTokens,
+    RenewToken,
+    TokenRefusal,
+)
+from tidegate_coordination.security.tokens import DelegationToken
+from tidegate_coordination.state.broken import StateBroken
+from tidegate_coordination.state.cluster import ClusterState
+from tidegate_coordination.state.trial.events import Trial
+
+HOUR_MS = 3_600_000
+LONG_MAX = (1 << 63) - 1
+ALICE, BOB, CAROL = "User:alice", "User:bob", "User:carol"
+
+
+class Cluster(World):
+    def propose(self, proposal: Any) -> Any:
+        decided = proposal.decide(self.view())
+        Trial(self.state).check(decided.events)
+        if decided.events:
+            self.apply(*decided.events)
+        return decided.answer
+
+    @property
+    def now_ms(self) -> int:
+        return self.view().log_time_ms
+
+    def create(
+        self,
+        token_id: str = "t",
+        owner: str = ALICE,
+        renewers: tuple[str, ...] = (),
+        lifetime_ms: int = 7 * HOUR_MS,
+        requester: str = ALICE,
+    ) -> DelegationToken:
+        proposal = CreateToken(token_id, owner, requester, renewers, lifetime_ms, HOUR_MS)
+        found = self.propose(proposal)
+        assert isinstance(found, DelegationToken)
+        return found
+
+
+def test_a_token_has_its_times() -> None:
+    cluster = Cluster()
+    token = cluster.create(renewers=(BOB,), requester=CAROL)
+    now_ms = cluster.now_ms
+    times = now_ms, now_ms + 7 * HOUR_MS, now_ms + HOUR_MS
+    assert token == DelegationToken("t", ALICE, CAROL, (BOB,), *times)
+    assert list(cluster.state.tokens) == [token]
+    short = cluster.create("short", lifetime_ms=5)
+    assert (short.max_ms, short.expires_ms) == (now_ms + 5, now_ms + 5)
+    cluster.check_replay()
+
+
+def test_owner_and_renewers_may_renew_and_nobody_else() -> None:
+    cluster = Cluster()
+    token = cluster.create(renewers=(BOB,), requester=CAROL)
+    cluster.create("other", renewers=(CAROL,))
+    cluster.clock_ms += HOUR_MS // 2
+    for principal in (ALICE, BOB):
+        answer = cluster.propose(RenewToken("t", principal, HOUR_MS))
+        assert answer == cluster.now_ms + HOUR_MS > token.expires_ms
+    for principal in (CAROL, "User:bo", ""):
+        assert cluster.propose(RenewToken("t", principal, HOUR_MS)) is TokenRefusal.NOT_ALLOWED
+        assert cluster.propose(ExpireToken("t", principal, -1)) is TokenRefusal.NOT_ALLOWED
+    assert cluster.propose(RenewToken("none", ALICE, HOUR_MS)) is TokenRefusal.NOT_FOUND
+    assert cluster.propose(ExpireToken("none", ALICE, -1)) is TokenRefusal.NOT_FOUND
+    cluster.check_replay()
+
+
+@pytest.mark.parametrize("period_ms", [8 * HOUR_MS, LONG_MAX])
+def test_no_token_outlives_its_greatest_age(period_ms: int) -> None:
+    cluster = Cluster()
+    token = cluster.create()
+    assert cluster.propose(RenewToken("t", ALICE, period_ms)) == token.max_ms
+    assert cluster.propose(ExpireToken("t", ALICE, period_ms)) == token.max_ms
+    endless = cluster.create("endless", lifetime_ms=LONG_MAX)
+    assert endless.max_ms == LONG_MAX
+    cluster.check_replay()
+
+
+def test_what_has_expired_is_not_renewed_but_removed() -> None:
+    cluster = Cluster()
+    token = cluster.create(renewers=(BOB,))
+    cluster.clock_ms += HOUR_MS
+    assert cluster.propose(RenewToken("t", BOB, 1)) == token.expires_ms + 1
+    cluster.clock_ms += 2
+    assert cluster.propose(RenewToken("t", CAROL, 1)) is TokenRefusal.EXPIRED
+    assert cluster.propose(ExpireToken("t", ALICE, 0)) is TokenRefusal.EXPIRED
+    assert cluster.propose(ExpireToken("t", CAROL, 0)) is TokenRefusal.NOT_ALLOWED
+    assert cluster.propose(ExpireToken("t", BOB, -1)) == cluster.now_ms
+    assert list(cluster.state.tokens) == []
+    assert cluster.state.tokens.requested_by(ALICE) == 0
+    cluster.check_replay()
+
+
+def test_expired_tokens_are_removed_in_parts() -> None:
+    cluster = Cluster()
+    cluster.create("long", lifetime_ms=9 * HOUR_MS)
+    cluster.propose(RenewToken("long", ALICE, 9 * HOUR_MS))
+    for number in range(MAX_REMOVED + 1):
+        cluster.create(f"{number}", lifetime_ms=1)
+    assert not cluster.propose(RemoveExpiredTokens())
+    cluster.clock_ms += 2
+    assert cluster.propose(RemoveExpiredTokens())
+    assert len(cluster.state.tokens) == 2
+    assert not cluster.propose(RemoveExpiredTokens())
+    assert list(cluster.state.tokens.ids) == ["long"]
+    assert RemoveExpiredTokens().decide(cluster.view()).events == ()
+    cluster.check_replay()
+
+
+def test_one_gateway_with_a_wrong_clock_makes_no_lasting_token() -> None:
+    cluster = Cluster()
+    # A day ahead of its own last entry: log time follows by an hour at most.
+    cluster.clock_ms += 24 * HOUR_MS
+    token = cluster.create()
+    assert token.max_ms <= 1_000_000 + HOUR_MS + 7 * HOUR_MS
+
+
+def test_a_token_ends_in_time_where_a_clock_was_once_ahead() -> None:
+    cluster = Cluster()
+    cluster.clock_ms += HOUR_MS
+    cluster.propose(CreateToken("of then", ALICE, ALICE, (), HOUR_MS, HOUR_MS))
+    cluster.clock_ms -= HOUR_MS
+    cluster.create("one entry later")
+    token = cluster.create(lifetime_ms=HOUR_MS)
+    assert cluster.now_ms > cluster.clock_ms
+    assert token.expires_ms == cluster.clock_ms + HOUR_MS
+    cluster.clock_ms += HOUR_MS + 1
+    assert cluster.propose(RenewToken("t", ALICE, 1)) is TokenRefusal.EXPIRED
+
+
+def test_tokens_have_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster()
+    long = CreateToken("t", ALICE, ALICE, ("User:" + "x" * 9_000,), HOUR_MS, HOUR_MS)
+    assert cluster.propose(long) is TokenRefusal.TOO_LARGE
+    assert MAX_OF_REQUESTER == 10_000
+    monkeypatch.setattr(rules, "MAX_OF_REQUESTER", 2)
+    cluster.create("a")
+    cluster.create("b")
+    more = CreateToken("c", ALICE, ALICE, (), HOUR_MS, HOUR_MS)
+    assert cluster.propose(more) is TokenRefusal.TOO_MANY
+    assert isinstance(
+        cluster.propose(CreateToken("c", ALICE, BOB, (), HOUR_MS, HOUR_MS)), DelegationToken
+    )
+    cluster.propose(ExpireToken("a", ALICE, -1))
+    assert isinstance(cluster.propose(more), DelegationToken)
+
+
+def test_below_the_level_there_are_no_tokens() -> None:
+    cluster = Cluster(DELEGATION_TOKENS - 1)
+    new = CreateToken("t", ALICE, ALICE, (), HOUR_MS, HOUR_MS)
+    assert cluster.propose(new) is TokenRefusal.NOT_YET
+    assert cluster.propose(RenewToken("t", ALICE, 1)) is TokenRefusal.NOT_FOUND
+    assert cluster.propose(ExpireToken("t", ALICE, -1)) is TokenRefusal.NOT_FOUND
+    assert not cluster.propose(RemoveExpiredTokens())
+    event = DelegationTokenSet(DelegationToken("t", ALICE, ALICE, (), 1, 2, 2))
+    assert needed_for([event]) == DELEGATION_TOKENS
+    assert needed_for([DelegationTokensRemoved(("t",))]) == DELEGATION_TOKENS
+
+
+TOKEN = DelegationToken("t", ALICE, ALICE, (), 1, 2, 2)
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [DelegationTokensRemoved(("none",))],
+        [DelegationTokensRemoved(("known", "known"))],
+        [DelegationTokensRemoved(("known",)), DelegationTokensRemoved(("known",))],
+        [DelegationTokenSet(DelegationToken("", ALICE, ALICE, (), 1, 2, 2))],
+        [DelegationTokenSet(DelegationToken("t", ALICE, ALICE, (), 1, 2, 3))],
+    ],
+)
+def test_impossible_events_fail_their_trial(events: list[Event]) -> None:
+    cluster = Cluster()
+    cluster.create("known")
+    with pytest.raises(StateBroken):
+        Trial(cluster.state).check(events)
+
+
+def test_the_fold_refuses_to_remove_what_is_not_there() -> None:
+    with pytest.raises(StateBroken):
+        Cluster().apply(DelegationTokensRemoved(("none",)))
+
+
+def test_one_entry_may_set_and_remove_a_token() -> None:
+    cluster = Cluster()
+    events = [DelegationTokenSet(TOKEN), DelegationTokensRemoved(("t",))]
+    Trial(cluster.state).check(events)
+    cluster.apply(*events)
+    assert len(cluster.state.tokens) == 0
+
+
+def test_a_snapshot_under_way_does_not_see_later_changes() -> None:
+    cluster = Cluster()
+    for number in range(600):
+        cluster.create(f"{number}")
+    before = cluster.state.encode()
+    with cluster.state.frozen() as frozen:
+        pieces: list[bytes] = []
+        for number, piece in enumerate(frozen.pieces()):
+            pieces.append(piece)
+            cluster.propose(ExpireToken(f"{number}", ALICE, -1))
+            cluster.propose(RenewToken("599", ALICE, 1_000 + number))
+            cluster.create(f"new-{number}")
+    assert b"".join(pieces) == before
+    restored = ClusterState.decode(before)
+    assert len(restored.tokens) == restored.tokens.requested_by(ALICE) == 600
+
+
+# -- beside a model -------------------------------------------------------------------------------
+
+
+@dataclass
+class Promise:
+    """The answers that clients got about a token."""
+
+    owner: str
+    renewers: tuple[str, ...]
+    max_ms: int
+    expires_ms: int
+
+
+@dataclass
+class Model:
+    """Clients that create, renew and expire tokens, and what they were promised."""
+
+    cluster: Cluster = field(default_factory=Cluster)
+    promises: dict[str, Promise] = field(default_factory=dict[str, Promise])
+
+    def create(self, owner: str, renewers: tuple[str, ...], lifetime_ms: int) -> None:
+        token_id = f"{len(self.cluster.entries)}"
+        token = self.cluster.create(token_id, owner, renewers, lifetime_ms)
+        now_ms = self.cluster.now_ms
+        assert token.max_ms == now_ms + lifetime_ms
+        expires_ms = now_ms + min(lifetime_ms, HOUR_MS)
+        self.promises[token_id] = Promise(owner, renewers, token.max_ms, expires_ms)
+
+    def renew(self, token_id: str, principal: str, period_ms: int) -> None:
+        answer = self.cluster.propose(RenewToken(token_id, principal, period_ms))
+        self._check_moved(token_id, principal, period_ms, answer, late_first=True)
+
+    def expire(self, token_id: str, principal: str, period_ms: int) -> None:
+        answer = self.cluster.propose(ExpireToken(token_id, principal, period_ms))
+        promise = self.promises.get(token_id)
+        if period_ms >= 0 or promise is None or not self._may(promise, principal):
+            self._check_moved(token_id, principal, period_ms, answer, late_first=False)
+            return
+        assert answer == self.cluster.now_ms
+        del self.promises[token_id]
+
+    def _check_moved(
+        self, token_id: str, principal: str, period_ms: int, answer: Any, *, late_first: bool
+    ) -> None:
+        now_ms, promise = self.cluster.now_ms, self.promises.get(token_id)
+        if promise is None:
+            assert answer is TokenRefusal.NOT_FOUND
+            return
+        is_late, may = promise.expires_ms < now_ms, self._may(promise, principal)
+        if is_late and (late_first or may):
+            assert answer is TokenRefusal.EXPIRED
+        elif not may:
+            assert answer is TokenRefusal.NOT_ALLOWED
+        else:
+            assert answer == min(promise.max_ms, now_ms + period_ms)
+            promise.expires_ms = answer
+
+    def _may(self, promise: Promise, principal: str) -> bool:
+        return principal in (promise.owner, *promise.renewers)
+
+    def remove(self) -> None:
+        while self.cluster.propose(RemoveExpiredTokens()):
+            pass
+        late = [k for k, each in self.promises.items() if each.expires_ms < self.cluster.now_ms]
+        for each in late:
+            del self.promises[each]
+
+    def pass_time(self, passed_ms: int) -> None:
+        self.cluster.clock_ms += passed_ms
+
+    def check(self) -> None:
+        found = {
+            each.token_id: Promise(each.owner, each.renewers, each.max_ms, each.expires_ms)
+            for each in self.cluster.state.tokens
+        }
+        assert found == self.promises
+
+
+PRINCIPALS = st.sampled_from((ALICE, BOB, CAROL))
+PERIODS = st.sampled_from((-1, 0, 1, HOUR_MS, 2 * HOUR_MS, 9 * HOUR_MS, LONG_MAX))
+STEPS = st.one_of(
+    st.tuples(
+        st.just("create"),
+        PRINCIPALS,
+        st.lists(PRINCIPALS, max_size=2).map(tuple),
+        st.sampled_from((1, HOUR_MS, 3 * HOUR_MS)),
+    ),
+    st.tuples(st.just("renew"), st.integers(0, 3), PRINCIPALS, PERIODS),
+    st.tuples(st.just("expire"), st.integers(0, 3), PRINCIPALS, PERIODS),
+    st.tuples(st.just("pass_time"), st.sampled_from((1, HOUR_MS // 2, HOUR_MS))),
+    st.tuples(st.just("remove")),
+)
+
+
+def run_steps(steps: list[tuple[Any, ...]]) -> None:
+    model = Model()
+    names = ["none"]
+    for what, *arguments in steps:
+        if what in ("renew", "expire"):
+            arguments[0] = names[-1 - arguments[0] % len(names)]
+        getattr(model, what)(*arguments)
+        names += [each for each in model.promises if each not in names]
+        model.check()
+    model.cluster.check_replay()
+
+
+@given(st.lists(STEPS, max_size=20))
+@settings(deadline=None, max_examples=150, derandomize=True)
+def test_clients_get_what_they_were_promised(steps: list[tuple[Any, ...]]) -> None:
+    run_steps(steps)
+
+
+def lets_renewers_of_others_renew(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(DelegationToken, "is_renewed_by", lambda self, principal: True)
+
+
+def renews_beyond_the_greatest_age(patch: pytest.MonkeyPatch) -> None:
+    real = rules._expiring_at
+
+    def expiring_at(token: DelegationToken, time_ms: int) -> Any:
+        unbounded = replace(token, max_ms=max(token.max_ms, time_ms))
+        return real(unbounded, time_ms)
+
+    patch.setattr(rules, "_expiring_at", expiring_at)
+
+
+def renews_what_has_expired(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(DelegationToken, "is_expired", lambda self, now_ms: False)
+
+
+def removes_before_the_end(patch: pytest.MonkeyPatch) -> None:
+    real = DelegationToken.is_expired
+    patch.setattr(DelegationToken, "is_expired", lambda self, now: real(self, now + 1))
+
+
+def forgets_renewers_when_it_renews(patch: pytest.MonkeyPatch) -> None:
+    real = rules._expiring_at
+    patch.setattr(
+        rules,
+        "_expiring_at",
+        lambda token, time_ms: real(replace(token, renewers=()), time_ms),
+    )
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [
+        lets_renewers_of_others_renew,
+        renews_beyond_the_greatest_age,
+        renews_what_has_expired,
+        removes_before_the_end,
+        forgets_renewers_when_it_renews,
+    ],
+)
+def test_planted_bugs_are_found(
+    plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+
+    @given(st.lists(STEPS, max_size=20))
+    @settings(
+        deadline=None,
+        max_examples=150,
+        derandomize=True,
+        database=None,
+        report_multiple_bugs=False,
+        suppress_health_check=list(HealthCheck),
+    )
+    def look(steps: list[tuple[Any, ...]]) -> None:
+        run_steps(steps)
+
+    with pytest.raises(AssertionError):
+        look()

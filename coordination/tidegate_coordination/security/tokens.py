@@ -1,0 +1,47 @@
+"""Delegation tokens, as events and snapshots hold them (KIP-48, KIP-373)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+USER: Final = "User"
+"""The only type of principals that tokens are for."""
+_NUMBERS_BYTES: Final = 48  # of a token, with the lengths of its texts
+
+
+class DelegationToken(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """A token without its secret, which follows from the id and `delegation.token.secret.key`.
+
+    owner: the principal of who logs in by it.  requester: who created it.  renewers: who else may
+    renew it.  All are `type:name`.  Times are ms since 1970: it is good up to and with expires_ms,
+    which no renewal moves beyond max_ms.
+    """
+
+    token_id: str
+    owner: str
+    requester: str
+    renewers: tuple[str, ...]
+    issued_ms: int
+    max_ms: int
+    expires_ms: int
+
+    def is_expired(self, now_ms: int) -> bool:
+        """Return whether it is not good any more."""
+        return self.expires_ms < now_ms or self.max_ms < now_ms
+
+    def is_renewed_by(self, principal: str) -> bool:
+        """Return whether a principal may renew and expire it."""
+        return principal == self.owner or principal in self.renewers
+
+    @property
+    def principals(self) -> tuple[str, ...]:
+        """Return the principals that may see it without further rights."""
+        return (self.owner, self.requester, *self.renewers)
+
+    @property
+    def size_bytes(self) -> int:
+        """Return about how many bytes it takes in an entry of the log."""
+        texts = (self.token_id, self.owner, self.requester, *self.renewers)
+        return _NUMBERS_BYTES + sum(4 + len(each.encode()) for each in texts)
