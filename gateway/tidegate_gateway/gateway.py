@@ -58,6 +58,7 @@ from .part_settings import (
     housekeeper_settings,
     link_settings,
     quota_windows,
+    token_times,
     transaction_intervals,
     wal_settings,
 )
@@ -72,6 +73,7 @@ from .quotas.sharing.exchange import ShareExchange
 from .quotas.sharing.scope import Scope, asks_for_shares
 from .quotas.sharing.shares import QuotaShares
 from .quotas.throttling import Throttling
+from .requests.cluster.delegation_tokens import TokenParts
 from .requests.records.produce import Produce
 from .requests.records.produce_fast_path import PlainProducePath
 from .requests.records.produce_forwarding import ProduceForwarding
@@ -82,6 +84,8 @@ from .security.oauth.key_source import KeySources
 from .security.sasl.gates import SaslGates
 from .security.sasl.listeners import Credentials, secret_of
 from .security.sealing import sealing_of
+from .security.tokens.logins import TokenLogins
+from .security.tokens.secrets import TokenSecrets
 from .settings.broker_settings import BrokerSettings
 from .settings.listener_settings import tls_listeners
 from .transactions.producer_ids import ProducerIds, hold_seconds
@@ -91,6 +95,7 @@ from .upkeep.gateway_watch import GatewayWatch
 from .upkeep.housekeeper import Housekeeper
 from .upkeep.patience import SAY_AGAIN_SECONDS, propose_patiently
 from .upkeep.resealing import Resealer
+from .upkeep.token_upkeep import TokenUpkeep
 from .upkeep.transaction_upkeep import TransactionUpkeep
 from .upkeep.transaction_watch import TransactionWatch
 from .upkeep.upkeep import Upkeep
@@ -155,6 +160,10 @@ class Gateway:
             coordinator.limit_staleness(settings.int("authorizer.max.staleness.ms") / 1000)
         self._build_quotas()
         self.sealing = sealing_of(settings, environment.random_bytes)
+        self.token_secrets = TokenSecrets(settings.secret("delegation.token.secret.key"))
+        self.token_parts = TokenParts(
+            coordinator, self.token_secrets, token_times(settings), environment.random_bytes
+        )
         self._dispatcher = self._make_dispatcher()
         self.provider_keys = KeySources(environment.read_keys)
         self.gates = self._make_gates()
@@ -188,6 +197,7 @@ class Gateway:
         yield "heed operators", self.draining.run
         yield "keep house", self.housekeeper.run
         yield "time transactions out", self.transaction_upkeep.run
+        yield "remove expired delegation tokens", self.token_upkeep.run
         yield "mirror topics", self.links.run
         yield "forward writes", self.forwards.run
         yield "reach fences", self.fences.run
@@ -268,6 +278,7 @@ class Gateway:
         hold = hold_seconds(settings.int("producer.id.expiration.ms"))
         self.transactions = TransactionSteps(self.coordinator, ProducerIds(self.coordinator, hold))
         self.transaction_upkeep = self._make_transaction_upkeep()
+        self.token_upkeep = self._make_token_upkeep()
         self.transaction_watch = TransactionWatch(self.coordinator)
         self.links = Links(
             self.coordinator,
@@ -402,6 +413,14 @@ class Gateway:
             *transaction_intervals(self.settings),
         )
 
+    def _make_token_upkeep(self) -> TokenUpkeep:
+        return TokenUpkeep(
+            self.coordinator,
+            self.housekeeper.may_expire_here,
+            self.upkeep,
+            self.settings.int("delegation.token.expiry.check.interval.ms") / 1000,
+        )
+
     def _make_backup(self) -> BackupSchedule:
         settings = self.settings
         return BackupSchedule(
@@ -436,6 +455,7 @@ class Gateway:
             blocking=environment.blocking,
             min_file_bytes=environment.min_file_bytes,
             sealing=self.sealing,
+            tokens=self.token_parts,
             authority=self.authority,
         )
         is_full = self.settings.text("record.validation") == "full"
@@ -482,6 +502,13 @@ class Gateway:
     def _make_gates(self) -> SaslGates:
         environment, state = self._environment, self.coordinator.state
         secret = secret_of(state.cluster_id, self.settings.secret("peer.token"))
+        self.token_logins = TokenLogins(
+            self.coordinator,
+            self.token_secrets,
+            secret,
+            environment.blocking,
+            environment.wall_clock,
+        )
         return SaslGates(
             self.settings,
             [each.listener for each in self.identity.endpoints],
@@ -491,6 +518,7 @@ class Gateway:
                 secret,
                 self.provider_keys,
                 environment.wall_clock,
+                self.token_logins.begin,
             ),
             self._dispatcher,
             self._limits,

@@ -26,6 +26,13 @@ from .network.reply_memory import ReplyMemory
 from .requests.cluster.acls import CreateAclsHandler, DeleteAclsHandler, DescribeAclsHandler
 from .requests.cluster.api_versions import ApiVersions
 from .requests.cluster.client_quotas import AlterClientQuotasHandler, DescribeClientQuotasHandler
+from .requests.cluster.delegation_tokens import (
+    CreateDelegationToken,
+    DescribeDelegationToken,
+    ExpireDelegationToken,
+    RenewDelegationToken,
+    TokenParts,
+)
 from .requests.cluster.describe_cluster import DescribeClusterHandler
 from .requests.cluster.describe_quorum import DescribeQuorumHandler
 from .requests.cluster.metadata import MetadataHandler
@@ -113,6 +120,7 @@ def make_handlers(
     blocking: Blocking,
     min_file_bytes: int = MIN_FILE_BYTES,
     sealing: Sealing,
+    tokens: TokenParts,
     authority: Authority | None = None,
 ) -> list[Handler]:
     """Return the handlers of all APIs except Produce, which answers in two stages (dispatch.py).
@@ -143,6 +151,10 @@ def make_handlers(
             has_authorizer=authority is not None,
         ),
         *_group_handlers(coordinator, groups, forwards, settings, view, rng=rng),
+        CreateDelegationToken(tokens),
+        RenewDelegationToken(tokens),
+        ExpireDelegationToken(tokens),
+        DescribeDelegationToken(tokens),
         *_transaction_handlers(
             coordinator, groups, forwards, transactions, steps, cluster, blocking, now_ms
         ),

@@ -15,6 +15,7 @@ from .links.links import LinkSettings
 from .network.receiver import ConnectionLimits
 from .produce.wal_writer import WalSettings
 from .quotas.rates import Windows
+from .requests.cluster.delegation_tokens import TokenTimes
 from .settings.broker_settings import BrokerSettings
 from .upkeep.housekeeper import HousekeeperSettings
 
@@ -75,6 +76,14 @@ def transaction_intervals(settings: BrokerSettings) -> tuple[float, float]:
     abort_ms = settings.int("transaction.abort.timed.out.transaction.cleanup.interval.ms")
     expire_ms = settings.int("transaction.remove.expired.transaction.cleanup.interval.ms")
     return abort_ms / 1000, expire_ms / 1000
+
+
+def token_times(settings: BrokerSettings) -> TokenTimes:
+    """Return how long delegation tokens last."""
+    return TokenTimes(
+        lifetime_ms=settings.int("delegation.token.max.lifetime.ms"),
+        expiry_ms=settings.int("delegation.token.expiry.time.ms"),
+    )
 
 
 def group_settings(settings: BrokerSettings) -> GroupSettings:

@@ -64,6 +64,13 @@ _MEANINGS = {
     "log.retention.hours": "Default of retention.ms, where no finer one is set.",
     "log.retention.minutes": "Default of retention.ms, where log.retention.ms is not set.",
     "log.retention.ms": "Default of retention.ms.",
+    "delegation.token.expiry.check.interval.ms": "How often the housekeeper looks for delegation"
+    " tokens that expired, and removes them.",
+    "delegation.token.expiry.time.ms": "How long a delegation token is good without a renewal.",
+    "delegation.token.max.lifetime.ms": "How long a delegation token is good at most, however often"
+    " it is renewed.",
+    "delegation.token.secret.key": "The key that the secrets of delegation tokens follow from; the"
+    " same for all gateways.  Empty: there are no delegation tokens.",
     "log.segment.bytes": "Default of segment.bytes.",
     "max.connection.creation.rate": "The most connections that are accepted in a second.",
     "max.connections": "The most connections of this gateway.",

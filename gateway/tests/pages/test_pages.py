@@ -101,6 +101,7 @@ async def test_the_apis_that_are_served_are_listed() -> None:
             now_ms=lambda: 0,
             blocking=Inline(),
             sealing=gateway.sealing,
+            tokens=gateway.token_parts,
         )
     served = [APIS[key] for key in (ApiKey.PRODUCE, *(each.api_key for each in handlers))]
 

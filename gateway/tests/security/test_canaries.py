@@ -100,7 +100,10 @@ def lines() -> Iterator[list[str]]:
 
 GOOD = {
     kind: canary(kind)
-    for kind in ("peer token", "admin token", "PLAIN password", "secret key", "client secret")
+    for kind in (
+        *("peer token", "admin token", "PLAIN password", "secret key", "client secret"),
+        "token key",
+    )
 }
 GIVEN = {
     kind: canary(kind)
@@ -128,6 +131,7 @@ def settings() -> dict[str, str]:
         ),
         "peer.token": text["peer token"],
         "admin.token": text["admin token"],
+        "delegation.token.secret.key": text["token key"],
         "metadata.secret.key": text["secret key"] + "0" * 8,
     }
 

@@ -28,10 +28,12 @@ from tidegate_coordination.events.metadata_versions import FEATURE_NAME, NEWEST
 from tidegate_coordination.events.security import (
     AclsChanged,
     ClientQuotasSet,
+    DelegationTokenSet,
     ScramCredentialSet,
 )
 from tidegate_coordination.log.metadata_log import AppendResult, LogEntry, Trimmed
 from tidegate_coordination.log_contract.faulty import FaultyLog, LogFaults
+from tidegate_gateway.network.call import Peer
 from tidegate_gateway.security.authorizer_settings import STANDARD
 from tidegate_gateway.security.permit import PROPOSING
 from tidegate_protocol.apis import APIS
@@ -40,6 +42,7 @@ from tidegate_protocol.messages import alter_client_quotas as acq
 from tidegate_protocol.messages import alter_configs as ac
 from tidegate_protocol.messages import alter_user_scram_credentials as au
 from tidegate_protocol.messages import create_acls as ca
+from tidegate_protocol.messages import create_delegation_token as cd
 from tidegate_protocol.messages import create_partitions as cp
 from tidegate_protocol.messages import create_topics as ct
 from tidegate_protocol.messages import delete_acls as da
@@ -54,13 +57,15 @@ SETTINGS: Final = {
     "authorizer.class.name": STANDARD,
     "allow.everyone.if.no.acl.found": "true",
     "auto.create.topics.enable": "true",
+    "delegation.token.secret.key": "key",
 }
 DENIED: Final = {
     ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
 }
 _ALL, _DENY, _ALLOW, _LITERAL, _PREFIXED = 2, 2, 3, 3, 4
-_TOPICS, _CLUSTER = 2, 4
+_TOPICS, _CLUSTER, _USERS = 2, 4, 7
 
 
 Act: TypeAlias = Callable[[], Awaitable[None]]
@@ -105,6 +110,7 @@ def _denials() -> ca.CreateAclsRequest:
     rows = [
         ca.AclCreation(_TOPICS, "*", _LITERAL, "User:ANONYMOUS", "*", _ALL, _DENY),
         ca.AclCreation(_CLUSTER, "kafka-cluster", _LITERAL, "User:ANONYMOUS", "*", _ALL, _DENY),
+        ca.AclCreation(_USERS, "User:me", _LITERAL, "User:ANONYMOUS", "*", _ALL, _DENY),
     ]
     return ca.CreateAclsRequest(rows)
 
@@ -183,9 +189,20 @@ CASES: Final = [
         MetadataVersionSet,
         appends=False,
     ),
+    Case(
+        "CreateDelegationToken",
+        3,
+        cd.CreateDelegationTokenRequest("User", "me", [], -1),
+        DelegationTokenSet,
+    ),
 ]
 
 OF_ADMINS: Final = tuple({each.event for each in CASES})
+
+
+@pytest.fixture(autouse=True)
+def _tokens_without_a_login(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Peer, "may_have_tokens", True)
 
 
 class Scene:

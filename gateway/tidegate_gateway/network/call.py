@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum, auto
 from math import inf
 from types import ModuleType
 from typing import Any, ClassVar, Final, Protocol
@@ -17,6 +18,14 @@ from .forward_line import ForwardLine
 
 ANONYMOUS: Final = "User:ANONYMOUS"
 """The principal of clients that have shown no other, as Kafka names it."""
+
+
+class Login(Enum):
+    """How a client has logged in by SASL, if it has."""
+
+    NONE = auto()
+    CREDENTIALS = auto()
+    TOKEN = auto()
 
 
 class Rights(Protocol):
@@ -81,7 +90,7 @@ class Peer:
     was_refused: whether a batch was refused that the client may send again, after later ones that
       it has already sent: produce.py looks at these.
     principal: who the client is; "User:ANONYMOUS" without authentication.
-    session_ends_at: when the authenticated session ends, seconds on Trio's clock.
+    login: by SASL.  session_ends_at: when the authenticated session ends, seconds on Trio's clock.
     forward_line: of the batches that were forwarded to other clusters; None before the first.
     rights: its own; None before they are asked for, and without an authorizer.
     is_limited: whether produce requests of it use up a quota: produce.py looks at these.
@@ -100,9 +109,19 @@ class Peer:
     was_refused: bool = False
     forward_line: ForwardLine | None = None
     principal: str = ANONYMOUS
+    login: Login = Login.NONE
     rights: Rights | None = None
     session_ends_at: float = inf
     is_limited: bool = False
+
+    @property
+    def may_have_tokens(self) -> bool:
+        """Return whether it may ask about delegation tokens: not by a token, nor without a login
+        or a certificate (KIP-48).
+        """
+        if self.login is Login.NONE:
+            return self.principal != ANONYMOUS
+        return self.login is Login.CREDENTIALS
 
 
 def _tell_nobody(refusal: Refusal) -> None:

@@ -47,13 +47,14 @@ class Caller:
     """The client of a request.
 
     version: of its API.  topics: to find the names of ids.  creates_topics: whether metadata may
-    create topics here (auto.create.topics.enable).
+    create topics here (auto.create.topics.enable).  may_have_tokens: see Peer.
     """
 
     rights: Rights
     version: int
     topics: TopicTable
     creates_topics: bool = True
+    may_have_tokens: bool = True
 
     def may_topic(self, operation: Operation, name: str) -> bool:
         """Return whether the client may do this with the topic of that name."""

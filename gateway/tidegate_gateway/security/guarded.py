@@ -40,7 +40,8 @@ class Guards:
 
     async def _guard(self, handler: Handler, call: Call, request: Any, rights: Rights) -> Any:
         topics = self._coordinator.state.topics
-        caller = Caller(rights, call.version, topics, self._creates_topics)
+        may_have_tokens = call.peer.may_have_tokens
+        caller = Caller(rights, call.version, topics, self._creates_topics, may_have_tokens)
         guarding = NEEDS[handler.api_key](caller, request)
         try:
             return await self._run(guarding, handler, call)

@@ -12,7 +12,17 @@ from typing import Final
 from tidegate_protocol.apis import ApiKey
 
 from .guard import Guard, open_to_all
-from .guards import cluster, configs, groups, metadata, offset_fetch, records, topics, transactions
+from .guards import (
+    cluster,
+    configs,
+    groups,
+    metadata,
+    offset_fetch,
+    records,
+    tokens,
+    topics,
+    transactions,
+)
 
 NEEDS: Final[dict[int, Guard]] = {
     # These two check in their handlers; see guards/records.py.
@@ -50,6 +60,11 @@ NEEDS: Final[dict[int, Guard]] = {
     ApiKey.ALTER_REPLICA_LOG_DIRS: cluster.guard_alter_replica_log_dirs,
     ApiKey.DESCRIBE_LOG_DIRS: cluster.guard_describe_log_dirs,
     ApiKey.CREATE_PARTITIONS: topics.guard_create_partitions,
+    ApiKey.CREATE_DELEGATION_TOKEN: tokens.guard_create_delegation_token,
+    # For these three see guards/tokens.py.
+    ApiKey.RENEW_DELEGATION_TOKEN: open_to_all,
+    ApiKey.EXPIRE_DELEGATION_TOKEN: open_to_all,
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: open_to_all,
     ApiKey.DELETE_GROUPS: groups.guard_delete_groups,
     ApiKey.ELECT_LEADERS: cluster.guard_elect_leaders,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: configs.guard_incremental_alter_configs,

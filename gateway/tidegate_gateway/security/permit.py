@@ -29,6 +29,7 @@ PROPOSING: Final = frozenset(
         ApiKey.ALTER_CLIENT_QUOTAS,
         ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
         ApiKey.UPDATE_FEATURES,
+        ApiKey.CREATE_DELEGATION_TOKEN,
     }
 )
 """The requests that change the cluster as an administrator does."""

@@ -74,6 +74,7 @@ class Exchange:
 
     principal: "User:NAME" once the client is authenticated, before that None.
     ends_at: seconds on the caller's clock; after it nothing is served.  mechanism: its name, or "".
+    is_by_token: whether the last login was by a delegation token.
 
     Args:
       mechanisms: what the listener offers, in the order that clients get.
@@ -82,6 +83,7 @@ class Exchange:
     def __init__(self, mechanisms: Sequence[Mechanism]) -> None:
         self.principal: str | None = None
         self.ends_at = inf
+        self.is_by_token = False
         self.mechanism = ""
         self._mechanisms: Mapping[str, Mechanism] = {each.name: each for each in mechanisms}
         self._state = _State.VERSIONS_OR_HANDSHAKE
@@ -223,6 +225,7 @@ class Exchange:
         if user is None:
             return challenge, 0
         self._take(user)
+        self.is_by_token = self._conversation.is_by_token
         most_ms = self._mechanisms[self.mechanism].max_session_ms
         lifetime = min(most_ms / 1000 if most_ms > 0 else inf, self._conversation.lasts_seconds)
         self.ends_at = now + lifetime

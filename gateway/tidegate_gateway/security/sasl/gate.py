@@ -17,6 +17,7 @@ import trio
 from tidegate_protocol.apis import ApiKey
 
 from ...network.arenas import Arena
+from ...network.call import Login
 from ...network.connection import Connection, FrameHandler
 from ...network.receiver import CloseConnection, ConnectionLimits
 from .authentications import Authentications
@@ -130,6 +131,7 @@ class SaslGate:
         self._on_known()
         self._has_failed = False
         connection.peer.principal = exchange.principal
+        connection.peer.login = Login.TOKEN if exchange.is_by_token else Login.CREDENTIALS
         self._tally.note_success(connection.peer, exchange.mechanism)
         connection.peer.session_ends_at = exchange.ends_at
         # Until dispatch has looked at the quotas of this principal; see throttling.py.

@@ -26,7 +26,7 @@ from ..oauth.token_check import BearerToken, UnknownKey, check_token
 from .bearer import BearerConversation
 from .mechanism import Conversation, Mechanism, NotYet
 from .plain import PlainConversation, is_password_in
-from .scram import HASHES, NONCE_BYTES, Lookup, ScramConversation
+from .scram import HASHES, NONCE_BYTES, FindToken, Lookup, ScramConversation, no_token
 
 PLAIN: Final = "PLAIN"
 MECHANISMS: Final = (PLAIN, *HASHES, OAUTHBEARER)
@@ -46,7 +46,7 @@ class Credentials:
 
     lookup: of SCRAM, in the cluster's log.  random_bytes: unpredictable.  secret: the same for all
     gateways, so that they make the same salts up.  keys: of identity providers.  wall_clock:
-    seconds since 1970.
+    seconds since 1970.  begin_token: returns what a conversation finds delegation tokens with.
     """
 
     lookup: Lookup
@@ -54,6 +54,7 @@ class Credentials:
     secret: bytes = field(repr=False)
     keys: KeySources = field(default_factory=KeySources)
     wall_clock: Callable[[], float] = time.time
+    begin_token: Callable[[], FindToken] = lambda: no_token
 
     def nonce(self) -> str:
         """Return a nonce that was never used."""
@@ -147,7 +148,13 @@ def _beginning(
         return _bearers(settings, listener, options, credentials)
 
     def begin() -> Conversation:
-        return ScramConversation(name, credentials.lookup, credentials.nonce(), credentials.secret)
+        return ScramConversation(
+            name,
+            credentials.lookup,
+            credentials.nonce(),
+            credentials.secret,
+            credentials.begin_token(),
+        )
 
     return begin
 

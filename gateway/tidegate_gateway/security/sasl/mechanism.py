@@ -35,7 +35,8 @@ class Conversation(Protocol):
 
     user: None until the client has proved who it is.  lasts_seconds: how long the proof is good
     from then on; infinite if it has no end of its own.  why_refused: why the last step ended in a
-    challenge that only says no, for the gateway's own log; "" if it did not.
+    challenge that only says no, for the gateway's own log; "" if it did not.  is_by_token: whether
+    the proof is a delegation token.
     """
 
     @property
@@ -50,6 +51,11 @@ class Conversation(Protocol):
 
     @property
     def why_refused(self) -> str:
+        """See the class."""
+        ...
+
+    @property
+    def is_by_token(self) -> bool:
         """See the class."""
         ...
 

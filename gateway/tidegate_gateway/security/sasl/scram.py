@@ -6,7 +6,7 @@ binding.
 
 Differs from Kafka: a user that does not exist gets a salt, too, always the same one, and fails at
 the end with the text of a wrong password.  Kafka fails at the first message, which tells who
-exists.  A client that asks to log in by a delegation token is refused in the same way.
+exists.  So it is with a delegation token that does not exist, or has expired.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ _FINAL: Final = re.compile(
     rf",p=(?P<proof>{_BASE64})",
     re.DOTALL,
 )
-_TOKEN_LOGIN: Final = re.compile(r",tokenauth=true(?:,|\Z)", re.IGNORECASE)
+_TOKEN_LOGIN: Final = "tokenauth"
+"""The extension that says that the user is a delegation token (KIP-48)."""
 # Kafka's tools make salts of 130 random bits, written in base 36.
 _SALT_BITS: Final = 130
 _DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
@@ -79,6 +80,24 @@ class CannotOpen(Exception):
     """A credential is there that this gateway cannot read.  The text says why, for an operator."""
 
 
+@dataclass(frozen=True, slots=True)
+class TokenLogin:
+    """What a delegation token is to its login.  user: its owner.  lasts_seconds: from now on."""
+
+    credential: Credential
+    user: str
+    lasts_seconds: float
+
+
+FindToken = Callable[[str, str], TokenLogin | None]
+"""(mechanism, token id) -> the token; None if there is none that is good.  Raises NotYet."""
+
+
+def no_token(_mechanism: str, _token_id: str) -> TokenLogin | None:
+    """Find no token."""
+    return None
+
+
 def made_up(mechanism: str, user: str, secret: bytes) -> MadeUp:
     """Return what a client gets for a user that does not exist: no password fits it."""
     name = HASHES[mechanism]
@@ -104,13 +123,22 @@ class ScramConversation:
       secret: the same for all gateways; see made_up.
     """
 
-    def __init__(self, mechanism: str, lookup: Lookup, nonce: str, secret: bytes) -> None:
+    def __init__(
+        self,
+        mechanism: str,
+        lookup: Lookup,
+        nonce: str,
+        secret: bytes,
+        find_token: FindToken = no_token,
+    ) -> None:
         self.user: str | None = None
+        self.is_by_token = False
         self.lasts_seconds = inf
         self.why_refused = ""
         self._mechanism = mechanism
         self._hash = HASHES[mechanism]
         self._lookup = lookup
+        self._find_token = find_token
         self._own_nonce = nonce
         self._secret = secret
         self._name = ""
@@ -129,9 +157,9 @@ class ScramConversation:
         if found is None:
             raise InvalidCredentials("the first message is not SCRAM's")
         self._name = _plain_name(found["name"])
+        self.is_by_token = _says_token(found["extensions"])
         known = self._found()
-        is_token_login = _TOKEN_LOGIN.search(found["extensions"]) is not None
-        self._is_known = known is not None and not is_token_login
+        self._is_known = known is not None
         # The authorization id is compared as it came, as in Kafka.
         if found["authzid"] not in (None, self._name):
             raise Refused(
@@ -149,6 +177,10 @@ class ScramConversation:
         return self._server_first.encode()
 
     def _found(self) -> Credential | None:
+        if self.is_by_token:
+            self._why_unknown = "there is no such token that is good"
+            token = self._find_token(self._mechanism, self._name)
+            return token.credential if token is not None else None
         try:
             return self._lookup(self._mechanism, self._name)
         except CannotOpen as error:
@@ -169,9 +201,18 @@ class ScramConversation:
             raise InvalidCredentials(self._why_unknown)
         if not is_proved:
             raise InvalidCredentials("the password is wrong")
-        self.user = self._name
+        self._succeed()
         signature = hmac.digest(self._credential.server_key, signed, self._hash)
         return b"v=" + b64encode(signature)
+
+    def _succeed(self) -> None:
+        if not self.is_by_token:
+            self.user = self._name
+            return
+        token = self._find_token(self._mechanism, self._name)
+        if token is None:
+            raise InvalidCredentials("the token has ended meanwhile")
+        self.user, self.lasts_seconds = token.user, token.lasts_seconds
 
     def _is_proof(self, proof: bytes, signed: bytes) -> bool:
         assert self._credential is not None
@@ -181,6 +222,12 @@ class ScramConversation:
             return False
         client_key = bytes(one ^ other for one, other in zip(proof, signature, strict=True))
         return hmac.compare_digest(hashlib.new(self._hash, client_key).digest(), stored_key)
+
+
+def _says_token(extensions: str) -> bool:
+    """Return whether the client names a token; extensions: each with a comma before it."""
+    pairs = dict(each.split("=", 1) for each in extensions.split(",") if each)
+    return pairs.get(_TOKEN_LOGIN, "").lower() == "true"
 
 
 def _plain_name(name: str) -> str:

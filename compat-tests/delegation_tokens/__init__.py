@@ -1,0 +1,1 @@
+"""Delegation tokens, against Apache Kafka and the gateway: codes, names, times, logins."""

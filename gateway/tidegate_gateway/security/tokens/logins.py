@@ -1,0 +1,124 @@
+"""Logins by delegation tokens: SCRAM with the extension `tokenauth=true` (KIP-48).
+
+The user name is the token's id, the password its secret in base64.  A gateway computes from it what
+it keeps of other users' passwords, once for each token and mechanism, and in a thread: that takes
+milliseconds.  The salt is the one that a user who does not exist would get.
+
+A token is good up to its end by the time of the rules (rules/tokens.py) and by this gateway's
+clock, whichever is later: neither a slow clock nor a log that stands still makes it last longer.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from base64 import b64encode
+from collections import OrderedDict
+from collections.abc import Callable
+from functools import partial
+from math import inf
+from typing import Final
+
+import trio
+
+from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_coordination.coordinator.waiting import CoordinatorUnavailable
+from tidegate_coordination.security.tokens import USER, DelegationToken
+
+from ...blocking import Blocking
+from ..sasl.mechanism import NotYet
+from ..sasl.scram import HASHES, MIN_ITERATIONS, FindToken, MadeUp, TokenLogin, made_up
+from .secrets import TokenSecrets
+
+MAX_KEPT: Final = 2_000
+"""Credentials of tokens that are kept; a token beyond costs its login a few ms more."""
+LOOK_SECONDS: Final = 1.0
+"""Strangers who name unknown tokens have the log read once in this time, all together."""
+_LOOK_TIMEOUT_SECONDS: Final = 3.0
+
+
+class TokenLogins:
+    """What SCRAM conversations of a gateway know of tokens.
+
+    Args:
+      salt_secret: see scram.made_up.
+      wall_clock: seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        secrets: TokenSecrets,
+        salt_secret: bytes,
+        blocking: Blocking,
+        wall_clock: Callable[[], float],
+    ) -> None:
+        self._coordinator: Final = coordinator
+        self._secrets: Final = secrets
+        self._salt_secret: Final = salt_secret
+        self._blocking: Final = blocking
+        self._wall_clock: Final = wall_clock
+        self._kept: Final[OrderedDict[tuple[str, str], MadeUp]] = OrderedDict()
+        self._lock: Final = trio.Lock()
+        self._looked_at = -inf
+
+    def begin(self) -> FindToken:
+        """Return what one conversation finds its token with."""
+        has_looked = False
+
+        def find(mechanism: str, token_id: str) -> TokenLogin | None:
+            nonlocal has_looked
+            if not self._secrets.is_enabled:
+                return None
+            found = self._coordinator.state.tokens.get(token_id)
+            if found is None and not has_looked:
+                # Another gateway may have created it a moment ago.
+                has_looked = True
+                raise NotYet(self._look)
+            return None if found is None else self._login(mechanism, found)
+
+        return find
+
+    def _login(self, mechanism: str, token: DelegationToken) -> TokenLogin | None:
+        state = self._coordinator.state
+        log_time_ms = state.gateways.earlier_of_median_and(state.log_time_ms)
+        lasts_ms = token.expires_ms - max(self._wall_clock() * 1000, log_time_ms)
+        kind, _, user = token.owner.partition(":")
+        if lasts_ms <= 0 or kind != USER:
+            return None
+        key = mechanism, token.token_id
+        credential = self._kept.get(key)
+        if credential is None:
+            raise NotYet(partial(self._make, *key))
+        self._kept.move_to_end(key)
+        return TokenLogin(credential, user, lasts_ms / 1000)
+
+    async def _make(self, mechanism: str, token_id: str) -> None:
+        password = b64encode(self._secrets.of(token_id))
+        empty = made_up(mechanism, token_id, self._salt_secret)
+        compute = partial(_credential, HASHES[mechanism], password, empty.salt)
+        self._kept[mechanism, token_id] = await self._blocking.run(compute)
+        if len(self._kept) > MAX_KEPT:
+            self._kept.popitem(last=False)
+
+    async def _look(self) -> None:
+        """Read the log, unless another client has that done from now on."""
+        asked_at = trio.current_time()
+        async with self._lock:
+            if self._looked_at >= asked_at:
+                return
+            await trio.sleep_until(self._looked_at + LOOK_SECONDS)
+            self._looked_at = trio.current_time()
+            with trio.move_on_after(_LOOK_TIMEOUT_SECONDS):
+                try:
+                    await self._coordinator.catch_up()
+                except CoordinatorUnavailable:
+                    return  # what is known here decides
+
+
+def _credential(hash_name: str, password: bytes, salt: bytes) -> MadeUp:
+    salted = hashlib.pbkdf2_hmac(hash_name, password, salt, MIN_ITERATIONS)
+    client_key = hmac.digest(salted, b"Client Key", hash_name)
+    stored_key = hashlib.new(hash_name, client_key).digest()
+    server_key = hmac.digest(salted, b"Server Key", hash_name)
+    return MadeUp(salt, MIN_ITERATIONS, stored_key, server_key)

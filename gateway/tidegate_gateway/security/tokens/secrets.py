@@ -1,0 +1,77 @@
+"""The secrets of delegation tokens.
+
+A secret is the HMAC-SHA512 of the token's id under `delegation.token.secret.key`, as in Kafka.  So
+every gateway with the key knows it, and the log need not hold it.
+"""
+
+from __future__ import annotations
+
+import hmac
+from base64 import urlsafe_b64encode
+from collections.abc import Callable
+from typing import Final
+
+import trio
+
+from tidegate_coordination.state.tokens import TokenTable
+from tidegate_runtime.secret import Secret
+
+_ID_BYTES: Final = 16
+SECRETS_A_TURN: Final = 200
+"""So many HMACs take less than a millisecond."""
+
+
+class TokenSecrets:
+    """Makes secrets."""
+
+    def __init__(self, key: Secret) -> None:
+        self._key: Final = key
+
+    @property
+    def is_enabled(self) -> bool:
+        """Return whether there is a key; without one there are no tokens."""
+        return bool(self._key)
+
+    def of(self, token_id: str) -> bytes:
+        """Return the secret of a token."""
+        return hmac.digest(self._key.reveal().encode(), token_id.encode(), "sha512")
+
+
+def new_token_id(random_bytes: Callable[[int], bytes]) -> str:
+    """Return a random id in the form of Kafka's: 22 characters, of which the first is no dash."""
+    while (made := urlsafe_b64encode(random_bytes(_ID_BYTES)).decode().rstrip("=")).startswith("-"):
+        pass
+    return made
+
+
+class TokenFinder:
+    """Finds the tokens that secrets belong to: requests name a token by its secret only."""
+
+    def __init__(self, table: TokenTable, secrets: TokenSecrets) -> None:
+        self._table: Final = table
+        self._secrets: Final = secrets
+        self._ids: Final[dict[bytes, str]] = {}
+        self._by_id: Final[dict[str, bytes]] = {}
+        self._as_of = -1
+
+    async def find(self, secret: bytes) -> str | None:
+        """Return the id of a token; None if no token here has the secret."""
+        while self._as_of != self._table.version:
+            version = self._table.version
+            if await self._learn():
+                self._as_of = version
+        return self._ids.get(secret)
+
+    async def _learn(self) -> bool:
+        """Follow the table; return False if that stopped for other clients' sake."""
+        for gone in self._by_id.keys() - self._table.ids:
+            del self._ids[self._by_id.pop(gone)]
+        new = self._table.ids - self._by_id.keys()
+        for _, token_id in zip(range(SECRETS_A_TURN), new, strict=False):
+            secret = self._secrets.of(token_id)
+            self._ids[secret] = token_id
+            self._by_id[token_id] = secret
+        if len(new) <= SECRETS_A_TURN:
+            return True
+        await trio.lowlevel.checkpoint()
+        return False

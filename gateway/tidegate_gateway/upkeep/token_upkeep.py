@@ -1,0 +1,51 @@
+"""Removes delegation tokens that have expired.
+
+The housekeeper does it, or every gateway while none holds that claim, and only with a good clock;
+see Housekeeper.may_expire_here.  Until then no client can log in by them, nor renew them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+import trio
+
+from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_coordination.rules.tokens import RemoveExpiredTokens
+
+from .upkeep import Upkeep
+
+_log = structlog.get_logger("tidegate.tokens")
+
+
+@dataclass(frozen=True, slots=True)
+class TokenUpkeep:
+    """See the module's head.
+
+    interval_seconds: between two looks (delegation.token.expiry.check.interval.ms).
+    """
+
+    coordinator: Coordinator
+    may_work: Callable[[], bool]
+    upkeep: Upkeep
+    interval_seconds: float
+
+    async def run(self) -> None:
+        """Look again and again; forever."""
+        while True:
+            await trio.sleep(self.interval_seconds)
+            if self.may_work():
+                await self.upkeep.attempt("remove expired delegation tokens", self.remove_once)
+
+    async def remove_once(self) -> None:
+        """Remove all tokens that have expired."""
+        state = self.coordinator.state
+        before = len(state.tokens)
+        now_ms = state.gateways.earlier_of_median_and(state.log_time_ms)
+        if next(state.tokens.expired(now_ms), None) is None:
+            return
+        while await self.coordinator.propose(RemoveExpiredTokens()):
+            pass
+        _log.info("expired delegation tokens were removed", left=len(state.tokens), before=before)
