@@ -24,7 +24,7 @@ from tidegate_gateway.security.sasl.bearer import BearerConversation
 from tidegate_gateway.security.sasl.exchange import Exchange
 from tidegate_gateway.security.sasl.mechanism import Mechanism
 from tidegate_gateway.security.sasl.plain import PlainConversation, is_password_in
-from tidegate_gateway.security.sasl.scram import ScramConversation
+from tidegate_gateway.security.sasl.scram import ScramConversation, TokenLogin
 from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.headers import encode_request_header
 from tidegate_protocol.messages import api_versions, sasl_authenticate, sasl_handshake
@@ -137,7 +137,8 @@ class _Credential(NamedTuple):
 class LoginsTarget:
     """Input: frames, each with its length in two bytes, on one connection.
 
-    A client becomes alice only by her password, a proof of it, or a token of hers.
+    A client becomes alice only by her password, a proof of it, or a token of hers: one of the
+    provider, or a delegation token.
     """
 
     head_bytes = 0
@@ -154,9 +155,11 @@ class LoginsTarget:
         )
         self._token = token_of()
         self._set: KeySet = read_key_set(json.dumps({"keys": [_keys()]}).encode())
-        self._scram = list(self._scram_messages())
-        # Without its end, where several texts stand for the same bytes.
-        self._proof = self._scram[1].rpartition(b",p=")[2][:-2]
+        self._scram = list(self._scram_messages("n=alice,r=client"))
+        self._by_token = list(self._scram_messages("n=token,r=client,tokenauth=true"))
+        # Without their ends, where several texts stand for the same bytes.
+        both = self._scram[1], self._by_token[1]
+        self._proofs = [each.rpartition(b",p=")[2][:-2] for each in both]
 
     def _mechanisms(self) -> list[Mechanism]:
         def check(token: str) -> BearerToken:
@@ -165,20 +168,24 @@ class LoginsTarget:
         def lookup(mechanism: str, user: str) -> _Credential | None:
             return self._credential if (mechanism, user) == (SCRAM, "alice") else None
 
+        def find_token(mechanism: str, token_id: str) -> TokenLogin | None:
+            if (mechanism, token_id) != (SCRAM, "token"):
+                return None
+            return TokenLogin(self._credential, "alice", 60.0)
+
         return [
             Mechanism(
                 "PLAIN", lambda: PlainConversation(is_password_in({"alice": Secret(_PASSWORD)}))
             ),
             Mechanism(
                 SCRAM,
-                lambda: ScramConversation(SCRAM, lookup, _NONCE, b"secret"),
+                lambda: ScramConversation(SCRAM, lookup, _NONCE, b"secret", find_token),
                 5000,
             ),
             Mechanism("OAUTHBEARER", lambda: BearerConversation(check, lambda: NOW), 5000),
         ]
 
-    def _scram_messages(self) -> Iterator[bytes]:
-        bare = "n=alice,r=client"
+    def _scram_messages(self, bare: str) -> Iterator[bytes]:
         first = f"r=client{_NONCE},s={b64encode(_SALT).decode()},i={_ROUNDS}"
         unproved = f"c=biws,r=client{_NONCE}"
         signature = digest(
@@ -191,13 +198,14 @@ class LoginsTarget:
     def seeds(self, rng: Random) -> list[bytes]:
         """See engine.Target."""
         first = b"n,,\x01auth=Bearer " + self._token + b"\x01\x01"
-        logins = {
-            "PLAIN": [f"\0alice\0{_PASSWORD}".encode()],
-            SCRAM: self._scram,
-            "OAUTHBEARER": [first],
-        }
+        logins = [
+            ("PLAIN", [f"\0alice\0{_PASSWORD}".encode()]),
+            (SCRAM, self._scram),
+            (SCRAM, self._by_token),
+            ("OAUTHBEARER", [first]),
+        ]
         found: list[bytes] = []
-        for mechanism, tokens in logins.items():
+        for mechanism, tokens in logins:
             for version in (0, 1):
                 steps = [_versions(), _shake(mechanism, version)]
                 steps += [each if version == 0 else _authenticate(each) for each in tokens]
@@ -224,7 +232,7 @@ class LoginsTarget:
         if machine.principal is None:
             return
         assert machine.principal == "User:alice", machine.principal
-        proofs = (_PASSWORD.encode(), self._token.rpartition(b".")[0], self._proof)
+        proofs = (_PASSWORD.encode(), self._token.rpartition(b".")[0], *self._proofs)
         assert any(each in data for each in proofs), "alice without a proof"
 
 
