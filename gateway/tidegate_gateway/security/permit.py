@@ -30,6 +30,7 @@ PROPOSING: Final = frozenset(
         ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
         ApiKey.UPDATE_FEATURES,
         ApiKey.CREATE_DELEGATION_TOKEN,
+        ApiKey.CREATE_DELEGATION_TOKEN,
     }
 )
 """The requests that change the cluster as an administrator does."""
