@@ -203,6 +203,7 @@ class StateWatch:
                 self._ended.add(event.supersedes)
 
     def _event(self, author: int, event: AnyEvent) -> None:
+        self._settings.of_life(self.state, event)
         match event:
             case ev.Proposed() if not self._lives(event.incarnation):
                 self._broken(8, f"a proposal of incarnation {event.incarnation}, which ended")
@@ -212,8 +213,6 @@ class StateWatch:
                 self._settle(WalName(event.incarnation, event.counter), "abandoned")
             case ev.LogStartsMoved():
                 self._settings.cut(self.state, event)
-            case ev.GatewayRegistered():
-                self._settings.began(event.node_id)
             case ev.ConfigsSet():
                 check_right(self.state, event, self._complain)
             case ev.ObjectsCollected():

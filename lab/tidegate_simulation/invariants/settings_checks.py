@@ -3,7 +3,8 @@
 The watch knows the settings and the start of each life from the simulator, not from the gateway's
 announcements.  It checks topics without settings of their own, of which no client deletes records
 (static_keepers.py).  A removal that was planned before a gateway began may still be appended, so a
-gateway counts some time after its start.
+gateway counts some time after its start.  One whose life ends before it has written its settings to
+the log does not count: it has not served, and no other can know them.
 """
 
 from __future__ import annotations
@@ -13,7 +14,14 @@ from typing import Final
 
 import trio
 
-from tidegate_coordination.events.cluster import LogStartsMoved, SegmentsPublished
+from tidegate_coordination.events.cluster import (
+    GatewayExpired,
+    GatewayRegistered,
+    LogStartsMoved,
+    SegmentsPublished,
+    StaticSettingsTold,
+)
+from tidegate_coordination.events.entries import AnyEvent
 from tidegate_coordination.state.cluster import ClusterState
 
 from ..plans.settings_plan import LAG, RETENTION, SettingsPlan
@@ -30,11 +38,21 @@ class SettingsWatch:
         self._plan = plan
         self._complain = complain
         self._began: dict[int, float] = {}
+        self._told: set[int] = set()
 
-    def began(self, node_id: int) -> None:
-        """Record the start of a gateway's life."""
-        if node_id in self._plan.static:
-            self._began.setdefault(node_id, trio.current_time())
+    def of_life(self, state: ClusterState, event: AnyEvent) -> None:
+        """Record the start or the end of a gateway's life, or that it has written its settings."""
+        match event:
+            case GatewayRegistered(node_id=node_id) if node_id in self._plan.static:
+                self._began.setdefault(node_id, trio.current_time())
+            case StaticSettingsTold(incarnation=incarnation) if incarnation in state.gateways.live:
+                self._told.add(state.gateways.live[incarnation].node_id)
+            case GatewayExpired(incarnation=incarnation) if incarnation in state.gateways.live:
+                node_id = state.gateways.live[incarnation].node_id
+                if node_id not in self._told:
+                    self._began.pop(node_id, None)
+            case _:
+                pass
 
     def careful(self, name: str) -> list[int]:
         """Return the gateways whose settings keep all records and which began some time ago."""
