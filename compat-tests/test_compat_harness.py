@@ -13,6 +13,7 @@ from harness.java_tools.normalise import apis, normal
 from harness.java_tools.script import Call
 from harness.librdkafka_suite import read_results
 from harness.report import Outcome, Report
+from harness.security import SASL, sasl_address, with_ports
 from harness.toolbox import Printed
 
 EXCLUDED = [(re.compile("Txn"), "not yet")]
@@ -43,10 +44,10 @@ def test_go_runs_the_chosen_tests_with_all_of_their_subtests() -> None:
 
 def test_an_excluded_test_runs_once_its_api_is_offered() -> None:
     exclusions = [
-        (re.compile("^a"), "client quotas are not offered yet"),
+        (re.compile("^a"), "share groups (KIP-932) are not offered yet"),
         (re.compile("^b"), "never"),
     ]
-    assert [worth_a_start("a", exclusions, offered) for offered in ({49, 30}, {30})] == [
+    assert [worth_a_start("a", exclusions, offered) for offered in ({78, 30}, {30})] == [
         True,
         False,
     ]
@@ -54,7 +55,14 @@ def test_an_excluded_test_runs_once_its_api_is_offered() -> None:
     assert worth_a_start("c", exclusions, set())
 
 
-@pytest.mark.parametrize("suite", ["kafka-go", "librdkafka", "librdkafka-noautocreate"])
+def test_logins_have_the_port_after_the_brokers_own() -> None:
+    assert with_ports(SASL, 9092)["listeners"] == "SASL_PLAINTEXT://127.0.0.1:9093"
+    assert sasl_address("127.0.0.1:9092") == "127.0.0.1:9093"
+
+
+@pytest.mark.parametrize(
+    "suite", ["kafka-go", "librdkafka", "librdkafka-noautocreate", "librdkafka-sasl"]
+)
 def test_every_exclusion_is_of_a_test_that_counts(suite: str) -> None:
     tests = passing(suite)
     for pattern, _ in excluded(suite):

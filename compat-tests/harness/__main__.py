@@ -10,7 +10,14 @@ import sys
 import time
 from collections.abc import Sequence
 
-from harness import clients, go_suite, kafka_go_suite, librdkafka_suite, python_suite
+from harness import (
+    clients,
+    go_suite,
+    kafka_go_suite,
+    librdkafka_suite,
+    python_logins_suite,
+    python_suite,
+)
 from harness.baseline import EVERYTHING, passing
 from harness.broker import running
 from harness.install import MissingTool
@@ -23,10 +30,14 @@ from harness.suite import ScoredSuite, Suite
 SCORED = {
     "franz-go": ScoredSuite(go_suite.SETTINGS, go_suite.check),
     "kafka-python": ScoredSuite(python_suite.SETTINGS, python_suite.check),
+    "kafka-python-logins": ScoredSuite(python_logins_suite.SETTINGS, python_logins_suite.check),
     "kafka-go": ScoredSuite(kafka_go_suite.SETTINGS, kafka_go_suite.check),
     "librdkafka": ScoredSuite(librdkafka_suite.SETTINGS, librdkafka_suite.check_default),
     "librdkafka-noautocreate": ScoredSuite(
         librdkafka_suite.WITHOUT_AUTO_CREATE, librdkafka_suite.check_without_auto_create
+    ),
+    "librdkafka-sasl": ScoredSuite(
+        librdkafka_suite.WITH_LOGINS, librdkafka_suite.check_with_logins
     ),
 }
 CLIENTS = {name: Suite(clients.SETTINGS, client) for name, client in clients.CLIENTS.items()}
@@ -38,6 +49,7 @@ def main() -> int:
     options = _options()
     signal.signal(signal.SIGTERM, _leave)  # so that the brokers are stopped on the way out
     clients.options.records = options.records
+    python_logins_suite.options.against = options.against
     names = NAMES if options.name == "all" else [options.name]
     failed = [_run(name, options).failed for name in names]
     return 1 if any(failed) else 0

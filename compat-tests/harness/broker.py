@@ -21,6 +21,7 @@ from harness import kafka_broker
 from harness.places import KAFKA_VERSION, ROOT, WORK
 from harness.probe import answers
 from harness.process import Process, free_ports, spawn
+from harness.security import NEXT_PORT, with_ports
 
 READY_SECONDS = 90.0
 _numbers = itertools.count(1)
@@ -157,12 +158,12 @@ def fresh_folder(against: str) -> Path:
 
 
 def _tidegate(folder: Path, settings: Mapping[str, str], log_url: str) -> LocalBroker:
-    port, admin_port = free_ports(2)
+    port, admin_port = _ports(settings)
     command = [str(ROOT / "tidegate"), "dev", "--port", str(port), "--admin-port", str(admin_port)]
     command += ["--data", str(folder / "data")]
     if log_url:
         command += ["--log", log_url]
-    for name, value in settings.items():
+    for name, value in with_ports(settings, port).items():
         # As with Kafka, a setting "listeners" names more of them, beside the one on the port.
         own = f"PLAINTEXT://127.0.0.1:{port}," if name == "listeners" else ""
         command += ["--set", f"{name}={own}{value}"]
@@ -170,7 +171,14 @@ def _tidegate(folder: Path, settings: Mapping[str, str], log_url: str) -> LocalB
 
 
 def _kafka(folder: Path, settings: Mapping[str, str], version: str, heap: str) -> LocalBroker:
-    port, controller_port = free_ports(2)
+    port, controller_port = _ports(settings)
     node = kafka_broker.alone(port, controller_port)
-    command = kafka_broker.prepare(folder, node, settings, version=version, heap=heap)
+    own = with_ports(settings, port)
+    command = kafka_broker.prepare(folder, node, own, version=version, heap=heap)
     return LocalBroker(command, port, folder)
+
+
+def _ports(settings: Mapping[str, str]) -> list[int]:
+    """Return two ports; the one after the first is free, too, if settings name it."""
+    is_named = any(NEXT_PORT in text for text in settings.values())
+    return free_ports(2, partner=1 if is_named else 0)

@@ -11,11 +11,8 @@ from collections.abc import Set
 from harness.baseline import Exclusions
 from harness.places import HERE
 
-# Reasons that end by themselves: once a broker offers the API, the tests are run.  That of ACLs
-# does not: their APIs are offered, and answer that there is no authorizer.
+# Reasons that end by themselves: once a broker offers the API, the tests are run.
 API_OF_REASON = {
-    "client quotas are not offered yet": 49,  # AlterClientQuotas
-    "SCRAM users are not offered yet": 51,  # AlterUserScramCredentials
     "share groups (KIP-932) are not offered yet": 78,  # ShareFetch
 }
 

@@ -11,8 +11,14 @@ from harness.baseline import EVERYTHING, Exclusions, passing, score
 from harness.places import log_of
 from harness.process import run_to_end, tail
 from harness.report import Outcome
+from harness.security import SASL, SCRAM_USERS, add_scram_users, sasl_address
 
-SETTINGS = {"node.id": "1", "num.partitions": "4", "group.initial.rebalance.delay.ms": "0"}
+SETTINGS = {
+    "node.id": "1",
+    "num.partitions": "4",
+    "group.initial.rebalance.delay.ms": "0",
+    **SASL,
+}
 SECONDS = 900
 RESULT = re.compile(r"^\s*--- (PASS|FAIL|SKIP): (\S+) ", re.MULTILINE)
 
@@ -26,7 +32,14 @@ def check(bootstrap: str, only: re.Pattern[str]) -> Sequence[Outcome]:
     """Run the tests of the package and score them."""
     folder = install.franz_go_tests()
     log, names = log_of("franz-go"), passing("franz-go", only)
-    env = {"KGO_SEEDS": bootstrap, "KGO_TEST_RF": "1", "KGO_TEST_RECORDS": "50000"}
+    add_scram_users(bootstrap)
+    env = {
+        "KGO_SEEDS": bootstrap,
+        "KGO_TEST_RF": "1",
+        "KGO_TEST_RECORDS": "50000",
+        "KGO_TEST_SCRAM": ":".join(SCRAM_USERS["SCRAM-SHA-256"]),
+        "KGO_TEST_SCRAM_SEEDS": sasl_address(bootstrap),
+    }
     limit = f"-test.timeout={SECONDS}s"
     command: list[str | Path] = [folder / "kgo.test", "-test.count=1", limit, "-test.v"]
     command += chosen(names, only)

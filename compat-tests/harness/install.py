@@ -107,6 +107,7 @@ def librdkafka_tests() -> Path:
 def kafka_python_suite() -> Path:
     """The unpacked source distribution, with `venv` beside its files."""
     version = places.KAFKA_PYTHON_VERSION
+    stub = HERE / "clients" / "kafka-python" / "service_stub.py"
 
     def unpack(folder: Path) -> None:
         folder.mkdir(parents=True)
@@ -121,11 +122,9 @@ def kafka_python_suite() -> Path:
         _run([*pip, "install", "-e", ".", *extras, *codecs], cwd=folder)
         (folder / "kroot").mkdir()
         (folder / "test" / "__init__.py").touch()  # else `test` is CPython's own package
-        shutil.copy(
-            HERE / "clients" / "kafka-python" / "service_stub.py", folder / "test/service.py"
-        )
+        shutil.copy(stub, folder / "test/service.py")
 
-    return _once("kafka-python", version, unpack)
+    return _once("kafka-python", version + stub.read_text(), unpack)
 
 
 def old_kafka_python(version: str) -> Path:

@@ -10,6 +10,7 @@ from typing import Final
 
 from harness import install
 from harness.places import KAFKA_VERSION
+from harness.security import AUTHORIZER
 
 CLUSTER_ID = "dGlkZWdhdGUtY29tcGF0MQ"  # any 16 bytes in base64
 
@@ -18,7 +19,9 @@ PROPERTIES = {
     "process.roles": "broker,controller",
     "controller.listener.names": "CONTROLLER",
     "inter.broker.listener.name": "PLAINTEXT",
-    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "listener.security.protocol.map": (
+        "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT"
+    ),
     "broker.rack": "default",  # a gateway is always in some zone
     "num.partitions": "4",
     "offsets.topic.replication.factor": "1",
@@ -30,9 +33,7 @@ PROPERTIES = {
     "share.coordinator.state.topic.min.isr": "1",
     "share.coordinator.state.topic.num.partitions": "8",
     "group.initial.rebalance.delay.ms": "0",
-    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-    "allow.everyone.if.no.acl.found": "true",
-    "super.users": "User:ANONYMOUS",
+    **AUTHORIZER,
 }
 
 # With ELR every topic shows a min.insync.replicas that no client set.

@@ -24,10 +24,24 @@ from harness.places import log_of
 from harness.probe import offered
 from harness.process import run_to_end
 from harness.report import Outcome
+from harness.security import (
+    AUTHORIZER,
+    SASL,
+    SCRAM_USERS,
+    add_scram_users,
+    sasl_address,
+)
 
-# Some tests want two consumers in a group's first round.
-SETTINGS = {"node.id": "1", "num.partitions": "4", "group.initial.rebalance.delay.ms": "500"}
+# Some tests want two consumers in a group's first round, and some deny everybody something.
+SETTINGS = {
+    "node.id": "1",
+    "num.partitions": "4",
+    "group.initial.rebalance.delay.ms": "500",
+    **AUTHORIZER,
+    "super.users": "User:nobody",
+}
 WITHOUT_AUTO_CREATE = {**SETTINGS, "auto.create.topics.enable": "false"}
+WITH_LOGINS = {**SETTINGS, **SASL, "connections.max.reauth.ms": "5000"}
 SECONDS = 600
 SIDE_BY_SIDE = 4
 # Milliseconds: these run alone, and again if a busy machine got in the way.
@@ -39,6 +53,12 @@ broker.address.family=v4
 test.topic.random=true
 test.timeout.multiplier=3
 """
+LOGIN = """\
+security.protocol=sasl_plaintext
+sasl.mechanism=SCRAM-SHA-512
+sasl.username={}
+sasl.password={}
+""".format(*SCRAM_USERS["SCRAM-SHA-512"])
 RESULT = re.compile(r"=== Test (\w+) (PASSED|FAILED) ===")
 FAILURE = re.compile(r'### Test "(\w+)')  # its thread may end without a result
 SUBTEST_PASSED = re.compile(r"\[ (.*): PASS \(")
@@ -91,13 +111,24 @@ def _title(text: str) -> str:
 
 
 def check(
-    suite: str, options: tuple[str, ...], bootstrap: str, only: re.Pattern[str]
+    suite: str,
+    options: tuple[str, ...],
+    bootstrap: str,
+    only: re.Pattern[str],
+    *,
+    is_known: bool = False,
 ) -> Sequence[Outcome]:
-    """Run the cases of the suite's list and score them."""
+    """Run the cases of the suite's list and score them.
+
+    is_known: they log in.
+    """
     folder = install.librdkafka_tests()
     config = log_of(suite).with_suffix(".conf")
     config.parent.mkdir(exist_ok=True)
-    config.write_text(CONFIG.format(bootstrap=bootstrap))
+    if is_known:
+        add_scram_users(bootstrap)
+    servers, login = (sasl_address(bootstrap), LOGIN) if is_known else (bootstrap, "")
+    config.write_text(CONFIG.format(bootstrap=servers) + login)
     env = {
         "LD_LIBRARY_PATH": f"{folder.parent / 'src'}:{folder.parent / 'src-cpp'}",
         "RDKAFKA_TEST_CONF": str(config),
@@ -131,4 +162,5 @@ def _job(case: str) -> str:
 
 
 check_default = partial(check, "librdkafka", ())
+check_with_logins = partial(check, "librdkafka-sasl", (), is_known=True)
 check_without_auto_create = partial(check, "librdkafka-noautocreate", ("-s", "noautocreate"))

@@ -1,7 +1,18 @@
 """Stands in for test/service.py, which the source distribution leaves out.
 
-The suite then talks to the broker it was pointed at and starts none itself.
+Most of the suite talks to the broker it was pointed at.  The tests of logins and TLS start one of
+their own, by the scripts of KAFKA_ROOT.
 """
+
+import os
+import re
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+POLL_SECONDS = 0.1
+STOP_SECONDS = 30
 
 
 class ExternalService:
@@ -28,7 +39,67 @@ class ExternalService:
 
 
 class SpawnedService:
-    """Refuses: this suite starts no broker of its own."""
+    """A broker as a process of its own.  command: its last word is the file with its settings."""
 
-    def __init__(self, *args: object, **kwargs: object) -> None:
-        raise RuntimeError("no broker is started here; set KAFKA_URI")
+    def __init__(self, command: list[str], env: dict[str, str]) -> None:
+        self._command, self._env = command, env
+        self._settings = Path(command[-1]).read_text()
+        self._log = Path(f"{command[-1]}.log")
+        self._popen: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it."""
+        with self._log.open("ab") as log:
+            self._popen = subprocess.Popen(
+                self._command, env=self._env, stdout=log, stderr=subprocess.STDOUT
+            )
+
+    def stop(self) -> None:
+        """End it."""
+        if self._popen is None:
+            return
+        self._popen.terminate()
+        try:
+            self._popen.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._popen.kill()
+            self._popen.wait()
+
+    def dump_logs(self) -> None:
+        """Print what it printed."""
+        print(self._log.read_text(errors="replace"))
+
+    def wait_for(self, pattern: str, timeout: float = 30) -> bool:
+        """Wait until its listener is open, whatever it prints; a user of SCRAM is there then."""
+        listener = re.search(r"^listeners=\w+://(\w+):(\d+)", self._settings, re.MULTILINE)
+        assert listener is not None
+        deadline = time.monotonic() + timeout
+        while not _is_open(listener[1], int(listener[2])):
+            assert self._popen is not None
+            if self._popen.poll() is not None or time.monotonic() > deadline:
+                return False
+            time.sleep(POLL_SECONDS)
+        if "Scram" in pattern and "ADD_SCRAM_USER" in os.environ:
+            self._add_scram_user()
+        return True
+
+    def _add_scram_user(self) -> None:
+        """Do what Kafka does when it formats its folder."""
+        from kafka import KafkaAdminClient
+        from kafka.admin import ScramMechanism, UserScramCredentialUpsertion
+
+        settings = dict(each.split("=", 1) for each in self._settings.splitlines() if "=" in each)
+        plain = settings["listeners"].rpartition("PLAINTEXT://")[2]
+        mechanism = getattr(ScramMechanism, settings["sasl.enabled.mechanisms"].replace("-", "_"))
+        with KafkaAdminClient(bootstrap_servers=plain) as admin:
+            admin.alter_user_scram_credentials(
+                [UserScramCredentialUpsertion("alice", mechanism, "alice-secret")]
+            )
+
+
+def _is_open(host: str, port: int) -> bool:
+    try:
+        with socket.create_connection((host, port), timeout=2):
+            return True
+    except OSError:
+        return False
