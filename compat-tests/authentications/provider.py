@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import threading
 import time
@@ -18,17 +19,24 @@ AUDIENCE: Final = "tidegate"
 
 
 class Provider:
-    """reads: how often its keys were read."""
+    """reads: how often its keys were read.
 
-    def __init__(self) -> None:
+    Args:
+      seconds: how long tokens are good that it gives over HTTP.
+      kept: how many older keys stay published.
+    """
+
+    def __init__(self, seconds: float = 3600.0, kept: int = 1) -> None:
         self.reads = 0
+        self._seconds = seconds
+        self._kept = kept
         self._keys: list[ECKey] = []
         self.rotate()
 
     def rotate(self) -> None:
-        """Sign with a new key from now on.  The one before stays published, for its tokens."""
+        """Sign with a new key from now on.  Those before stay published, for their tokens."""
         key = ECKey.generate_key("P-256", {"kid": f"key-{time.monotonic_ns()}"})
-        self._keys = [key, *self._keys[:1]]
+        self._keys = [key, *self._keys[: self._kept]]
 
     def token(self, subject: str = "alice", seconds: float = 3600.0) -> str:
         """Return a token that is good for so long."""
@@ -48,15 +56,32 @@ class Provider:
         self.reads += 1
         return json.dumps({"keys": [each.as_dict(private=False) for each in self._keys]}).encode()
 
+    def grant(self, authorization: str) -> bytes:
+        """Return what it answers to a client that asks for a token: any secret will do."""
+        name = base64.b64decode(authorization.removeprefix("Basic ")).decode().partition(":")[0]
+        answer = {
+            "access_token": self.token(name, self._seconds),
+            "expires_in": self._seconds,
+            "token_type": "Bearer",
+        }
+        return json.dumps(answer).encode()
+
     @contextmanager
     def published(self) -> Generator[str]:
-        """Serve the keys; yield their URL."""
-        keys = self
+        """Serve keys, and tokens to those that POST; yield the URL of the keys."""
+        provider = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                body = keys.key_set()
+                self._answer(provider.key_set())
+
+            def do_POST(self) -> None:
+                self.rfile.read(int(self.headers["Content-Length"]))
+                self._answer(provider.grant(self.headers["Authorization"]))
+
+            def _answer(self, body: bytes) -> None:
                 self.send_response(200)
+                self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)

@@ -30,6 +30,12 @@ class Files:
         _write(fresh, _server(self.authority))
         fresh.replace(self.server)
 
+    def new_client(self, name: str) -> Path:
+        """Return the key and certificate of a client that is called so."""
+        path = self.folder / f"{name}.pem"
+        _write(path, self.authority.issue_cert(f"{name}@example.com", common_name=name))
+        return path
+
     def java_store(self, pem: Path, kind: str) -> Path:
         """Return a keystore of keytool; kind: "JKS" or "PKCS12"."""
         p12, target = pem.with_suffix(".openssl.p12"), pem.with_suffix(f".{kind.lower()}")

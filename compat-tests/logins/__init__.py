@@ -1,0 +1,1 @@
+"""Client libraries and ways to log in, each pair at work while sessions end and keys change."""

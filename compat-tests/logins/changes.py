@@ -1,0 +1,113 @@
+"""What changes under the clients: server certificates, keys of tokens, and credentials of SCRAM."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from functools import partial
+from types import TracebackType
+from typing import Final
+
+from authentications.provider import Provider
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._scram import (
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialAlteration,
+    UserScramCredentialUpsertion,
+)
+from tls.certificates import Files
+
+from logins.brokers import Brokers
+from logins.plan import PASSWORD, users
+
+PATIENCE_SECONDS: Final = 30.0
+KINDS: Final = 3
+"""How many kinds of changes there are."""
+_SCRAM: Final = {
+    "SCRAM-SHA-256": ScramMechanism.SCRAM_SHA_256,
+    "SCRAM-SHA-512": ScramMechanism.SCRAM_SHA_512,
+}
+
+
+def set_passwords(bootstrap: str, mechanisms: Iterable[str], iterations: int) -> None:
+    """Give each user of SCRAM its password, with a new salt."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    for mechanism in mechanisms:
+        if mechanism not in _SCRAM:
+            continue
+        info = ScramCredentialInfo(_SCRAM[mechanism], iterations)
+        changes: list[UserScramCredentialAlteration] = [
+            UserScramCredentialUpsertion(name, info, PASSWORD.encode())
+            for name in users([mechanism])
+        ]
+        for done in admin.alter_user_scram_credentials(changes).values():
+            done.result(PATIENCE_SECONDS)
+
+
+class Changes:
+    """Makes one change after another, of each kind in turn, from a thread.
+
+    done: how often each kind was made.
+
+    Args:
+      every_seconds: between two changes, of which each KINDS-th is of the same kind.
+    """
+
+    def __init__(
+        self,
+        brokers: Brokers,
+        files: Files,
+        provider: Provider,
+        mechanisms: Iterable[str],
+        every_seconds: float,
+    ) -> None:
+        self.done: Counter[str] = Counter()
+        self._brokers, self._files, self._provider = brokers, files, provider
+        self._mechanisms = tuple(mechanisms)
+        self._every_seconds = every_seconds
+        self._stop = threading.Event()
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Changes:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stop.set()
+        self._thread.join(PATIENCE_SECONDS)
+        if self._error is not None and error is None:
+            raise RuntimeError("a change failed") from self._error
+
+    def _run(self) -> None:
+        kinds: dict[str, Callable[[], None]] = {
+            "keys": self._provider.rotate,
+            "passwords": self._passwords,
+        }
+        if reload := self._brokers.reload:
+            kinds["certificates"] = partial(self._certificates, reload)
+        try:
+            while True:
+                for name, change in kinds.items():
+                    if self._stop.wait(self._every_seconds):
+                        return
+                    change()
+                    self.done[name] += 1
+        except BaseException as error:
+            self._error = error
+
+    def _certificates(self, reload: Callable[[], None]) -> None:
+        self._files.new_server()
+        reload()
+
+    def _passwords(self) -> None:
+        iterations = 4096 + int(time.time()) % 4096
+        set_passwords(self._brokers.plain, self._mechanisms, iterations)

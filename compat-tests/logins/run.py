@@ -1,0 +1,190 @@
+"""Every client library with every way to log in, while sessions end, and keys and passwords change.
+
+    PYTHONPATH=compat-tests .venv/bin/python compat-tests/logins/run.py --minutes 10
+
+Each pair of library and mechanism has a producer, a group member and a topic of its own.  Sessions
+last five seconds.  Server certificates, the identity provider's keys and the credentials of SCRAM
+are replaced meanwhile.  At the end each acknowledged record must be there once, at its place, and
+each group must have got all; otherwise the exit status is 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from functools import partial
+from math import ceil
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+import msgspec
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from authentications.provider import Provider
+from faults.clients import Family, installed
+from harness.places import WORK
+from tls.certificates import Files, make_files
+
+from logins.brokers import Brokers, gateways, kafka, security
+from logins.changes import KINDS, Changes, set_passwords
+from logins.ledger import LibraryLedger
+from logins.plan import LIBRARIES, MECHANISMS, MTLS, Plan, logins_of, user_of, users
+from logins.programs import COMMANDS, start
+from logins.reading import create_topics, read_all
+from logins.report import Figures, judged, table
+
+TOKEN_SECONDS: Final = 20.0
+ITERATIONS: Final = 4096
+LOOK_SECONDS: Final = 0.1
+PATIENCE_SECONDS: Final = 90.0
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options.  rate: records a second of each pair; every_seconds: between changes."""
+
+    minutes: float
+    libraries: Sequence[str]
+    mechanisms: Sequence[str] = MECHANISMS
+    rate: int = 20
+    every_seconds: float = 7.0
+    is_kafka: bool = False
+
+
+def login_run(options: Options, folder: Path) -> Figures:
+    """Run it in a folder that is empty; what was logged stays there."""
+    files = make_files(folder / "certificates")
+    # A key stays published as long as tokens are good that it signed.
+    provider = Provider(TOKEN_SECONDS, 1 + ceil(TOKEN_SECONDS / (KINDS * options.every_seconds)))
+    logs = folder / "clients"
+    logs.mkdir()
+    with provider.published() as keys_url, _brokers(options, folder, files, keys_url) as brokers:
+        topics = [user_of(one, each) for one in options.libraries for each in options.mechanisms]
+        set_passwords(brokers.plain, options.mechanisms, ITERATIONS)
+        create_topics(brokers.plain, topics)
+        certificates = {user: files.new_client(user) for user in users([MTLS]) if user in topics}
+        families: list[Family[LibraryLedger]] = []
+        try:
+            for each in options.libraries:
+                logins = logins_of(each, options.mechanisms, certificates)
+                tokens = keys_url.replace("/keys", "/tokens")
+                plan = Plan(dict(brokers.servers), str(files.ca), tokens, options.rate, logins)
+                families.append(start(each, plan, logs))
+            changes = Changes(brokers, files, provider, options.mechanisms, options.every_seconds)
+            return _figures(options, brokers, families, changes, topics)
+        finally:
+            for family in families:
+                with suppress(OSError, ValueError):
+                    family.close()
+
+
+@contextmanager
+def _brokers(options: Options, folder: Path, files: Files, keys_url: str) -> Generator[Brokers]:
+    mechanisms = ",".join(each for each in MECHANISMS if each != MTLS)
+    texts = security(files, keys_url, users(["PLAIN"]), mechanisms)
+    started = kafka(texts, keys_url) if options.is_kafka else gateways(folder, texts)
+    with started as brokers:
+        yield brokers
+
+
+def _figures(
+    options: Options,
+    brokers: Brokers,
+    families: list[Family[LibraryLedger]],
+    changes: Changes,
+    topics: Sequence[str],
+) -> Figures:
+    """Let things change, then end the clients, read all records and judge."""
+    problems: list[str] = []
+    ledgers = [each.ledger for each in families]
+    pairs = {
+        user_of(ledger.library, mechanism): pair
+        for ledger in ledgers
+        for mechanism, pair in ledger.pairs.items()
+    }
+    wait = partial(_wait, families, problems)
+    wait("begun", lambda: [each.name for each in pairs.values() if not each.read])
+    minutes = _hurt(options, families, changes)
+    for family in families:
+        family.tell("flush")
+    wait("ended", lambda: [each.name for each in pairs.values() if not each.is_done])
+    found = read_all(brokers.plain, topics)
+    wait(
+        "read all", lambda: [each.name for user, each in pairs.items() if each.behind(found[user])]
+    )
+    for family in families:
+        family.close()
+    logins = brokers.logins()
+    judgement = judged(ledgers, found, logins)
+    problems += [text for each in ledgers for text in each.problems]
+    problems += [text for each in pairs.values() for text in each.problems]
+    return Figures(minutes, judgement, changes.done, brokers.reloads(), logins.failed, problems)
+
+
+def _hurt(options: Options, families: Sequence[Family[LibraryLedger]], changes: Changes) -> float:
+    """Return how many minutes it took."""
+    began = time.monotonic()
+    with changes:
+        while time.monotonic() < began + options.minutes * 60:
+            _check(families)
+            time.sleep(LOOK_SECONDS)
+    return (time.monotonic() - began) / 60
+
+
+def _wait(
+    families: Sequence[Family[LibraryLedger]],
+    problems: list[str],
+    word: str,
+    missing: Callable[[], list[str]],
+) -> None:
+    """Wait until nothing is missing; what is then becomes a problem."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while found := missing():
+        _check(families)
+        if time.monotonic() > deadline:
+            problems += [f"{each} has not {word} in {PATIENCE_SECONDS:.0f} s" for each in found]
+            return
+        time.sleep(LOOK_SECONDS)
+
+
+def _check(families: Sequence[Family[LibraryLedger]]) -> None:
+    for family in families:
+        family.check()
+
+
+def main() -> int:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description="clients and ways to log in, under load")
+    parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--libraries", default=",".join(LIBRARIES), help="by comma")
+    parser.add_argument("--mechanisms", default=",".join(MECHANISMS), help="by comma")
+    parser.add_argument("--rate", type=int, default=20, help="records a second of each pair")
+    parser.add_argument("--every", type=float, default=7.0, help="seconds between two changes")
+    parser.add_argument("--kafka", action="store_true", help="log in at Apache Kafka instead")
+    parser.add_argument("--folder", type=Path, help="where logs and data stay (an empty one)")
+    parser.add_argument("--json", action="store_true", help="print all figures as JSON")
+    given = parser.parse_args()
+    say = partial(print, flush=True, file=sys.stderr if given.json else sys.stdout)
+    options = Options(
+        given.minutes,
+        installed(given.libraries.split(","), say, COMMANDS),
+        given.mechanisms.split(","),
+        given.rate,
+        given.every,
+        given.kafka,
+    )
+    WORK.mkdir(exist_ok=True)
+    with TemporaryDirectory(dir=WORK, prefix="logins-") as made:
+        figures = login_run(options, (given.folder or Path(made)).absolute())
+    print(msgspec.json.encode(asdict(figures)).decode() if given.json else table(figures))
+    return 0 if figures.is_clean else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
