@@ -8,6 +8,7 @@ import pytest
 from harness.baseline import EVERYTHING, passing, score
 from harness.excluded import excluded, worth_a_start
 from harness.go_suite import chosen
+from harness.java_tools import suite as java_tools
 from harness.java_tools import verifiable
 from harness.java_tools.normalise import apis, normal
 from harness.java_tools.script import Call
@@ -53,6 +54,11 @@ def test_an_excluded_test_runs_once_its_api_is_offered() -> None:
     ]
     assert not worth_a_start("b", exclusions, {30})
     assert worth_a_start("c", exclusions, set())
+
+
+def test_calls_of_the_script_have_names_of_their_own() -> None:
+    names = [each.name for each in java_tools.SCRIPT if isinstance(each, Call)]
+    assert len(names) == len(set(names))
 
 
 def test_logins_have_the_port_after_the_brokers_own() -> None:

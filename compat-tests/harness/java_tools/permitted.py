@@ -15,8 +15,6 @@ CALLS = {
     "topics --create --topic jt-three --replication-factor 3": (
         "the replication factor is a label: the object store replicates, any value is accepted"
     ),
-    "configs --describe --client jt-client": "quotas are not offered yet",
-    "acls --list": "ACLs are not offered yet",
     "transactor send jt-tx-c, timed out": (
         "a refused batch gets a sentence that says why; Kafka sends none, the client shows its own"
     ),
@@ -47,8 +45,7 @@ ABSENT_APIS = [
     (re.compile(r"Share"), "share groups (KIP-932) are not offered yet"),
     (re.compile(r"Streams"), "streams groups (KIP-1071) are not offered yet"),
     (re.compile(r"ConsumerGroup(Heartbeat|Describe)"), "KIP-848 groups are not offered yet"),
-    (re.compile(r"Sasl|Scram|DelegationToken"), "SASL and its credentials are not offered yet"),
-    (re.compile(r"ClientQuotas"), "quotas are not offered yet"),
+    (re.compile(r"DelegationToken"), "delegation tokens are not offered yet"),
     (re.compile(r"Raft|Quorum|UnregisterBroker"), "there is no KRaft quorum"),
     (
         re.compile(r"Reassignments|ReplicaLogDirs|ElectLeaders"),

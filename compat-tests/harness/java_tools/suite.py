@@ -22,19 +22,26 @@ from harness.java_tools.groups import CLUSTER, GROUPS, PERFORMANCE
 from harness.java_tools.normalise import normal
 from harness.java_tools.permitted import CALLS, absent_api
 from harness.java_tools.script import TOOLS, TRANSACTOR, Call, Join, Leave, Step
+from harness.java_tools.security import SECURITY
 from harness.java_tools.topics import CONFIGS, CONSOLE, DELETE_RECORDS, OFFSETS, TOPICS
 from harness.java_tools.transactions import TRANSACTIONS
 from harness.java_tools.transactor import Transactor
 from harness.places import HERE, WORK
 from harness.process import Process
 from harness.report import Outcome
+from harness.security import AUTHORIZER
 from harness.toolbox import Printed, Toolbox, spawn_tool
 
 EXPECTED = HERE / "expected" / "java-tools.json"
-SETTINGS = {"node.id": "1", "num.partitions": "4", "group.initial.rebalance.delay.ms": "0"}
+SETTINGS = {
+    "node.id": "1",
+    "num.partitions": "4",
+    "group.initial.rebalance.delay.ms": "0",
+    **AUTHORIZER,
+}
 SCRIPT: list[Step] = [
     *TOPICS, *CONFIGS, *CONSOLE, *OFFSETS, *DELETE_RECORDS, *GROUPS, *TRANSACTIONS, *CLUSTER,
-    *PERFORMANCE
+    *SECURITY, *PERFORMANCE
 ]  # fmt: skip
 UNTIL_SECONDS = 30.0
 # Kafka's admin client asks for a missing partition's leader until its time-out, 60 s by default.
