@@ -7,11 +7,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import pytest
+import trio
 from trio.testing import MockClock
 
 from tests.worlds.forwarding_world import World, forwarding_world
 from tidegate_coordination.coordinator.coordinator import (
     MAX_RENEWALS,
+    RENEWAL_SECONDS,
     Coordinator,
     CoordinatorUnavailable,
 )
@@ -126,6 +128,26 @@ async def test_it_ends_where_acls_change_all_the_time(autojump_clock: MockClock)
         with by(Busy(1)) as rights, pytest.raises(CoordinatorUnavailable):
             await gateway.propose(ReserveProducerIds(1))
         assert len(rights.asked) == MAX_RENEWALS
+
+
+async def test_a_client_that_may_have_given_up_is_not_proposed_for_again(
+    autojump_clock: MockClock,
+) -> None:
+    """It may have turned to another gateway since (decision 22)."""
+    async with forwarding_world(level=NEWEST) as world:
+        gateway = await world.start(1)
+        seen = gateway.state.position
+        await gateway.propose(CreateAcls([acl("x")]))
+        catch_up = gateway.catch_up
+
+        async def slow() -> None:
+            await trio.sleep(RENEWAL_SECONDS + 0.1)
+            await catch_up()
+
+        gateway.catch_up = slow  # type: ignore[method-assign]
+        with by(Rights(seen, [True])) as rights, pytest.raises(CoordinatorUnavailable):
+            await gateway.propose(ReserveProducerIds(1))
+        assert rights.asked == []
 
 
 async def test_a_snapshot_counts_as_a_change(autojump_clock: MockClock) -> None:

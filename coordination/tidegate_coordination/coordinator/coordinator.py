@@ -51,6 +51,8 @@ Answer = TypeVar("Answer")
 
 MAX_RENEWALS: Final = 8
 """So often is a proposal made again since ACLs changed; a client may ask again after that."""
+RENEWAL_SECONDS: Final = 5.0
+"""Later it is not made again: clients wait as long, and may then turn to another gateway."""
 
 
 class Coordinator:
@@ -179,22 +181,25 @@ class Coordinator:
             (permits.py).
           ProposalFailed: the proposal changed nothing.
         """
+        before_ms = self._deadline_ms() if expires else 0
         permit = PERMIT.get()
         if permit is None:
-            return await self._propose(proposal, expires, 0)
+            return await self._propose(proposal, before_ms, 0)
+        until = trio.current_time() + RENEWAL_SECONDS
         for _ in range(MAX_RENEWALS):
             try:
-                return await self._propose(proposal, expires, permit.as_of)
+                return await self._propose(proposal, before_ms, permit.as_of)
             except ProposalFailed as failure:
                 if str(failure) != RIGHTS_CHANGED:
                     raise
             await self.catch_up()
-            if not permit.renew(self.state.position):
+            is_late = trio.current_time() > until or self.standstill.is_recent
+            if is_late or not permit.renew(self.state.position):
                 break
-        raise CoordinatorUnavailable("nothing was changed: the client's rights have changed")
+        raise CoordinatorUnavailable("nothing was changed: rights have changed meanwhile")
 
     async def _propose(
-        self, proposal: Proposal[Answer], expires: bool, rights_as_of: int
+        self, proposal: Proposal[Answer], before_ms: int, rights_as_of: int
     ) -> Answer:
         answers: list[Answer] = []
         failures: list[Failure] = []
@@ -208,7 +213,6 @@ class Coordinator:
             failures.append(failure)
             done.set()
 
-        before_ms = self._deadline_ms() if expires else 0
         waiting = Waiting(proposal, deliver, fail, before_ms=before_ms, rights_as_of=rights_as_of)
         self.route.take(waiting)
         await self._patience.wait(done, lambda: self.route.withdraw(waiting))

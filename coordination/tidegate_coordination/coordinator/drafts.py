@@ -10,7 +10,7 @@ import structlog
 from ..events.entries import check_readable, encode_events
 from ..events.metadata_versions import FEATURE_NAME, allowed_to, needed_for
 from ..rules.numbered import Numbered
-from ..rules.permitted import RightsChanged
+from ..rules.permitted import Permitted, RightsChanged
 from ..rules.proposal import Decided, Proposal, View
 from ..state.broken import NumbersRunOut
 from ..state.cluster import ClusterState
@@ -119,6 +119,12 @@ def _log_failure(proposal: Proposal[Any], error: Exception) -> None:
     would stop every gateway (decision 24).
     """
     if isinstance(error, NumbersRunOut):
-        _log.error("numbers have run out", proposal=type(proposal), error=str(error))
+        _log.error("numbers have run out", proposal=_kind(proposal), error=str(error))
     else:
-        _log.error("could not decide a proposal", proposal=type(proposal), exc_info=error)
+        _log.error("could not decide a proposal", proposal=_kind(proposal), exc_info=error)
+
+
+def _kind(proposal: Proposal[Any]) -> type[Proposal[Any]]:
+    while isinstance(proposal, Numbered | Permitted):
+        proposal = proposal.proposal
+    return type(proposal)

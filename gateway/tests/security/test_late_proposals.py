@@ -274,8 +274,7 @@ async def scene() -> AsyncIterator[Scene]:
 
 
 def test_each_request_that_proposes_has_a_case() -> None:
-    # Tokens are only for clients with a login, which these have not.
-    proposing = PROPOSING - {ApiKey.CREATE_DELEGATION_TOKEN}
+    proposing = {*PROPOSING, ApiKey.METADATA}
     assert {each.api for each in CASES} == {APIS[key].name for key in proposing}
 
 

@@ -12,7 +12,7 @@ from ..network.call import Call, Handler, Rights
 from .authority import Authority
 from .guard import Ask, Caller, Guarding
 from .needs import NEEDS
-from .permit import PROPOSING, NotedRights, proposing_by
+from .permit import NotedRights, proposes, proposing_by
 
 
 class Guards:
@@ -31,8 +31,9 @@ class Guards:
         Raises:
           CoordinatorUnavailable: see Handler.
         """
-        rights = self.authority.of(call.peer)
-        if handler.api_key not in PROPOSING:
+        rights, topics = self.authority.of(call.peer), self._coordinator.state.topics
+        creates = self._creates_topics
+        if not proposes(handler.api_key, request, topics, creates_topics=creates):
             return await self._guard(handler, call, request, rights)
         noted = NotedRights(rights, self._coordinator.state.position)
         with proposing_by(noted):
