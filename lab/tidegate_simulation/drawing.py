@@ -77,13 +77,9 @@ def draw_run(seed: int, rng: Random, asked_zones: int) -> tuple[dict[str, str], 
     settings |= links.settings
     rights = draw_rights(seed, may_draw=not (versions.is_rolling or draws_restore(seed)))
     settings |= rights.settings
-    may_share = not (versions.is_rolling or draws_restore(seed) or plan.has_wrong_clocks)
-    quotas = draw_quotas(seed, may_draw=may_share)
-    settings |= quotas.settings
     plan = replace(
         plan.with_versions(versions),
         rights=rights,
-        quotas=quotas,
         static=static,
         beginnings=beginnings,
         transactions=transactions,
@@ -95,5 +91,8 @@ def draw_run(seed: int, rng: Random, asked_zones: int) -> tuple[dict[str, str], 
         is_calm=not plan.kinds,
         may_focus=not (links.is_on or transactions.is_on),
     )
-    settings |= logins.settings
-    return settings, replace(plan, logins=logins)
+    may_share = not (versions.is_rolling or draws_restore(seed) or plan.has_wrong_clocks)
+    # Of those who log in, a producer has a quota that each gateway counts for itself.
+    quotas = draw_quotas(seed, may_draw=may_share and not logins.is_on)
+    settings |= logins.settings | quotas.settings
+    return settings, replace(plan, logins=logins, quotas=quotas)
