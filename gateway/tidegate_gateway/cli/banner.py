@@ -36,7 +36,7 @@ def _what_is_kept(running: Running) -> str:
     in_memory = [
         name
         for setting, name in (("object.store", "records"), ("metadata.log", "the metadata log"))
-        if running.settings.text(setting).startswith("memory:")
+        if _address(running, setting).startswith("memory:")
     ]
     if in_memory:
         return f", and loses all data in memory: {' and '.join(in_memory)}"
