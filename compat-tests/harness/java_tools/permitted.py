@@ -45,7 +45,6 @@ ABSENT_APIS = [
     (re.compile(r"Share"), "share groups (KIP-932) are not offered yet"),
     (re.compile(r"Streams"), "streams groups (KIP-1071) are not offered yet"),
     (re.compile(r"ConsumerGroup(Heartbeat|Describe)"), "KIP-848 groups are not offered yet"),
-    (re.compile(r"DelegationToken"), "delegation tokens are not offered yet"),
     (re.compile(r"Raft|Quorum|UnregisterBroker"), "there is no KRaft quorum"),
     (
         re.compile(r"Reassignments|ReplicaLogDirs|ElectLeaders"),

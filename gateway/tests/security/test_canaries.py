@@ -45,7 +45,10 @@ from tidegate_protocol.messages import incremental_alter_configs as iac
 from tidegate_runtime.log_lines import hide_secrets
 
 SENSITIVE = sorted(name for name, each in BROKER_CONFIGS.items() if each.is_sensitive)
-IN_SETTINGS = [*SENSITIVE, *(listener_config("x", each) for each in OF_LISTENERS & {*SENSITIVE})]
+IN_SETTINGS = [
+    *SENSITIVE,
+    *(listener_config("x", each) for each in SENSITIVE if each in OF_LISTENERS),
+]
 BROKER = 4
 
 
