@@ -106,6 +106,19 @@ def test_only_a_credential_that_is_still_the_same_is_sealed() -> None:
     assert cluster.propose(SealScramCredentials([Resealing(same, sealed())])) == 0
 
 
+def test_a_credential_that_is_another_one_now_is_not_removed() -> None:
+    cluster = Cluster()
+    cluster.propose(AlterScramCredentials([], sealed=[sealed()]))
+    deletion = ScramDeletion("bob", 1, fingerprint(sealed()))
+    cluster.propose(AlterScramCredentials([], sealed=[sealed(content=b"y" * 96)]))
+    late = AlterScramCredentials([], [deletion])
+    assert cluster.propose(late) == [ScramRefusal.NOT_FOUND]
+    assert cluster.state.scram.users == ["bob"]
+    cluster.propose(AlterScramCredentials([], sealed=[sealed()]))
+    assert cluster.propose(late) == [None]
+    assert cluster.state.scram.users == []
+
+
 def test_many_are_sealed_in_parts() -> None:
     cluster = Cluster()
     plain = [credential(f"user-{number}") for number in range(2_000)]

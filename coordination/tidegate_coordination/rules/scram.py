@@ -53,10 +53,14 @@ class ScramRefusal(Enum):
 
 
 class ScramDeletion(msgspec.Struct, array_like=True, frozen=True):
-    """A credential to remove."""
+    """A credential to remove.
+
+    before: only if its fingerprint() is still this one; empty: whatever it is.
+    """
 
     user: str
     mechanism: int
+    before: bytes = b""
 
 
 class Resealing(msgspec.Struct, array_like=True, frozen=True):
@@ -147,7 +151,8 @@ def _is_same(view: View, change: Resealing) -> bool:
 
 
 def _removal(view: View, change: ScramDeletion) -> ScramCredentialRemoved | None:
-    if view.state.scram.get(change.user, change.mechanism) is None:
+    found = view.state.scram.get(change.user, change.mechanism)
+    if found is None or (change.before and fingerprint(found) != change.before):
         return None
     return ScramCredentialRemoved(change.user, int(change.mechanism))
 
