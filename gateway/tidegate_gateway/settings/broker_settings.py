@@ -44,7 +44,8 @@ class BrokerSettings:
     """Settings by name.
 
     static: name -> text of the settings given at the start; HIDDEN for those in `secrets`.
-    dynamic, dynamic_default: see `current`.  No client may set a secret, so they hold none.
+    dynamic, dynamic_default: see `current`.  No client may set a secret, but one that an earlier
+    release took may be there: it has no effect, and is not shown.
     secrets: by name; taken out of `static`.
 
     Raises:
@@ -52,8 +53,8 @@ class BrokerSettings:
     """
 
     static: Mapping[str, str] = field(default_factory=_no_texts, repr=False)
-    dynamic: Mapping[str, str] = field(default_factory=_no_texts)
-    dynamic_default: Mapping[str, str] = field(default_factory=_no_texts)
+    dynamic: Mapping[str, str] = field(default_factory=_no_texts, repr=False)
+    dynamic_default: Mapping[str, str] = field(default_factory=_no_texts, repr=False)
     secrets: Mapping[str, Secret] = field(default_factory=_no_secrets, repr=False)
 
     def __post_init__(self) -> None:
