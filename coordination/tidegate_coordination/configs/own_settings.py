@@ -102,8 +102,9 @@ OWN_SETTINGS = (
          "The new address of the metadata log in `tidegate log move`, if this gateway needs another"
          " one than the command's."),
     _own("metadata.secret.key", _SECRET, "", None,
-         "A secret of at least 32 characters, the same for all gateways, under which they seal"
-         " SCRAM credentials in the metadata log; empty: they stay plain there."),
+         "A secret of at least 32 characters, without commas and white space, the same for all"
+         " gateways, under which they seal SCRAM credentials in the metadata log; empty: they stay"
+         " plain there."),
     _own("metadata.secret.old.keys", _SECRET, "", None,
          "Further such keys, with commas between, that open credentials and seal none: the former"
          " ones, or the next one; see docs/operations/sasl.md."),

@@ -103,6 +103,14 @@ def test_a_gateway_without_the_key_does_not_start() -> None:
         assert KEY not in str(refused.value)
 
 
+@pytest.mark.parametrize("key", ["a,b" * 16, "a b" * 16, "a\tb" * 16])
+def test_a_key_that_could_not_be_an_old_one_is_refused(key: str) -> None:
+    settings = BrokerSettings({"metadata.secret.key": key})
+    with pytest.raises(SettingsError, match="a comma or white space: make one") as refused:
+        sealing_of(settings, bytes)
+    assert key not in str(refused.value)
+
+
 @pytest.mark.parametrize("name", ["metadata.secret.key", "metadata.secret.old.keys"])
 def test_a_short_key_is_refused(name: str) -> None:
     settings = BrokerSettings({name: "short-and-secret"})

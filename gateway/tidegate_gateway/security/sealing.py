@@ -37,6 +37,7 @@ SEALS_NOT_YET: Final = (
     f"{SECRET_KEY} is set, and sealing needs {FEATURE_NAME} {SEALS}: raise it with"
     f" kafka-features.sh upgrade --feature {FEATURE_NAME}={SEALS}."
 )
+_MAKE_ONE: Final = "make one with `openssl rand -base64 32`"
 _TENANT: Final = 0
 _encode = msgspec.msgpack.encode
 
@@ -126,7 +127,7 @@ def sealing_of(settings: BrokerSettings, random_bytes: Callable[[int], bytes]) -
     """Return the keys of a gateway's settings.
 
     Raises:
-      SettingsError: one is too short.
+      SettingsError: see checked_key().
     """
     key = checked_key(SECRET_KEY, settings.secret(SECRET_KEY))
     texts = settings.secret(OLD_KEYS).reveal().split(",")
@@ -135,15 +136,17 @@ def sealing_of(settings: BrokerSettings, random_bytes: Callable[[int], bytes]) -
 
 
 def checked_key(name: str, key: Secret) -> Secret:
-    """Return a key that is empty or long enough.
+    """Return a key that is empty, or long enough and fit for a list of keys.
 
     Raises:
-      SettingsError: it is too short.
+      SettingsError: it is too short, or could not stand in metadata.secret.old.keys one day.
     """
-    if key and len(key.reveal()) < MIN_KEY_CHARACTERS:
+    text = key.reveal()
+    if any(each == "," or each.isspace() for each in text):
+        raise SettingsError(f"{name} has a key with a comma or white space: {_MAKE_ONE}")
+    if text and len(text) < MIN_KEY_CHARACTERS:
         raise SettingsError(
-            f"{name} has a key of fewer than {MIN_KEY_CHARACTERS} characters: make one with"
-            " `openssl rand -base64 32`"
+            f"{name} has a key of fewer than {MIN_KEY_CHARACTERS} characters: {_MAKE_ONE}"
         )
     return key
 
