@@ -52,7 +52,7 @@ class GatewayBuilder:
 
     Raises:
       ValueError: the zone settings and the listeners do not agree.
-      SettingsError: a key of metadata.secret.* is too short.
+      SettingsError: a key of metadata.secret.* cannot be one.
     """
 
     def __init__(
@@ -104,6 +104,7 @@ class GatewayBuilder:
             cluster,
             zone_maps=self._zone_maps,
             disk_cache=self._disk_cache,
+            sealing=self._sealing,
         )
         self.gateway.start_tasks(nursery)
         return self.gateway

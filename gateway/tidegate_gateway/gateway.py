@@ -83,7 +83,7 @@ from .security.guarded import Guards
 from .security.oauth.key_source import KeySources
 from .security.sasl.gates import SaslGates
 from .security.sasl.listeners import Credentials, secret_of
-from .security.sealing import sealing_of
+from .security.sealing import Sealing
 from .security.tokens.logins import TokenLogins
 from .security.tokens.secrets import TokenSecrets
 from .settings.broker_settings import BrokerSettings
@@ -130,6 +130,7 @@ class Gateway:
         *,
         zone_maps: ZoneMaps,
         disk_cache: DiskCache | None,
+        sealing: Sealing,
     ) -> None:
         self.identity = identity
         self.settings = settings
@@ -159,7 +160,7 @@ class Gateway:
         if self.authority is not None:
             coordinator.limit_staleness(settings.int("authorizer.max.staleness.ms") / 1000)
         self._build_quotas()
-        self.sealing = sealing_of(settings, environment.random_bytes)
+        self.sealing = sealing
         self.token_secrets = TokenSecrets(settings.secret("delegation.token.secret.key"))
         self.token_parts = TokenParts(
             coordinator, self.token_secrets, token_times(settings), environment.random_bytes
@@ -207,8 +208,7 @@ class Gateway:
         if self.share_exchange is not None:
             yield "share quotas", self.share_exchange.run
         yield "back the metadata log up", self.backup.run
-        if self.sealing.seals:
-            yield "seal SCRAM credentials", Resealer(self.coordinator, self.sealing).run
+        yield "seal SCRAM credentials", Resealer(self.coordinator, self.sealing).run
         if self._environment.audit is not None:
             yield "write the audit log", self._environment.audit.run
 

@@ -12,6 +12,7 @@ import pytest
 import trio
 import trio.testing
 from scramp import ScramClient
+from structlog.testing import capture_logs
 
 from tests.security.test_scram_credentials import alter, describe, drop, set_
 from tests.worlds.sasl_client import LISTENER, authenticate, handshake, sasl_settings
@@ -84,7 +85,7 @@ def test_a_row_that_was_moved_or_changed_stays_closed(change: dict[str, object])
 
 def test_another_key_does_not_open_it() -> None:
     kept = keys().sealed(ALICE)
-    with pytest.raises(CannotOpen, match=r"not in metadata\.secret\.key"):
+    with pytest.raises(CannotOpen, match=r"neither in metadata\.secret\.key nor in .*old\.keys"):
         keys(NEXT_KEY).opened(kept)
     with pytest.raises(CannotOpen):
         keys("").opened(kept)
@@ -101,6 +102,14 @@ def test_a_gateway_without_the_key_does_not_start() -> None:
         with pytest.raises(SettingsError, match="give it the keys of the others") as refused:
             refuse_missing_keys(wrong, kept)
         assert KEY not in str(refused.value)
+        assert "`tidegate user forget-sealed`" in str(refused.value)
+
+
+def test_each_user_is_named_once() -> None:
+    other = msgspec.structs.replace(ALICE, mechanism=2)
+    kept: list[KeptCredential] = [keys().sealed(each) for each in (ALICE, other)]
+    with pytest.raises(SettingsError, match=r"cluster \(alice\) are"):
+        refuse_missing_keys(keys(NEXT_KEY), kept)
 
 
 @pytest.mark.parametrize("key", ["a,b" * 16, "a b" * 16, "a\tb" * 16])
@@ -258,6 +267,24 @@ async def test_below_its_level_no_plain_secret_goes_to_the_log() -> None:
         await trio.testing.wait_all_tasks_blocked()
         assert sealed_of(world) == {"alice": True}
         assert await logs_in(world, "alice", "good")
+
+
+@pytest.mark.parametrize("key", ["", KEY])
+async def test_a_gateway_tells_of_a_key_that_it_lacks_while_it_runs(key: str) -> None:
+    foreign = keys(NEXT_KEY)
+    async with wire_world(secrets_of(key), listeners=LISTENERS) as world:
+        coordinator = world.gateway.coordinator
+        with capture_logs() as lines:
+            for user in ("alice", "bob", "bob"):
+                row = foreign.sealed(msgspec.structs.replace(ALICE, user=user))
+                assert await coordinator.propose(AlterScramCredentials((), sealed=[row])) == [None]
+                await trio.testing.wait_all_tasks_blocked()
+                await alter(world.connect(), set_("eve", 2))
+                await trio.testing.wait_all_tasks_blocked()
+        told = [each for each in lines if each["log_level"] == "error"]
+        assert [each["count"] for each in told] == [1, 2, 2]
+        assert all("remove these credentials with" in each["event"] for each in told)
+        assert not await logs_in(world, "alice", "good")
 
 
 async def test_a_password_that_changes_meanwhile_is_not_undone() -> None:

@@ -20,6 +20,7 @@ from .log import command as log_command
 from .options import DEV_DATA, SERVE_DATA, Json, LogThatExists, StoreThatExists
 from .topic import command as topic_command
 from .transaction import command as transaction_command
+from .user import command as user_command
 
 COMMANDS: Final = "tidegate.commands"
 
@@ -37,6 +38,7 @@ app.add_typer(topic_command.app, name="topic")
 app.add_typer(gateway_command.app, name="gateway")
 app.add_typer(transaction_command.app, name="transaction")
 app.add_typer(audit_command.app, name="audit")
+app.add_typer(user_command.app, name="user")
 
 Set = Annotated[
     list[str] | None,
@@ -255,6 +257,7 @@ def run() -> None:
         "log",
         "topic",
         "transaction",
+        "user",
         "version",
         "zones",
         "--version",

@@ -8,7 +8,7 @@ metadata.secret.old.keys.
 
 A gateway that lacks a key of the log does not start: it would refuse logins with good passwords,
 user by user, and an operator would look for the fault at the clients.  One that meets such a row
-later, while keys are being replaced, refuses only that login.
+later refuses only that login, and logs an error (upkeep/resealing.py).
 """
 
 from __future__ import annotations
@@ -33,11 +33,13 @@ from .sasl.scram import CannotOpen
 SECRET_KEY: Final = "metadata.secret.key"
 OLD_KEYS: Final = "metadata.secret.old.keys"
 MIN_KEY_CHARACTERS: Final = 32
+FORGET: Final = "tidegate user forget-sealed"
 SEALS_NOT_YET: Final = (
     f"{SECRET_KEY} is set, and sealing needs {FEATURE_NAME} {SEALS}: raise it with"
     f" kafka-features.sh upgrade --feature {FEATURE_NAME}={SEALS}."
 )
 _MAKE_ONE: Final = "make one with `openssl rand -base64 32`"
+_SHOWN_USERS: Final = 3
 _TENANT: Final = 0
 _encode = msgspec.msgpack.encode
 
@@ -92,7 +94,10 @@ class Sealing:
             return kept
         key = self._known.get(kept.key_id)
         if key is None:
-            raise CannotOpen(f"its credential is sealed with a key that is not in {SECRET_KEY}")
+            raise CannotOpen(
+                f"its credential is sealed with a key that is neither in {SECRET_KEY} nor in"
+                f" {OLD_KEYS}"
+            )
         try:
             secrets = key.cipher.decrypt(kept.nonce, kept.sealed, _bound(kept))
         except InvalidTag:
@@ -109,10 +114,14 @@ class Sealing:
             return False
         return kept.key_id == self._key.key_id
 
-    def missing(self, credentials: Iterable[KeptCredential]) -> list[str]:
-        """Return the users with a credential whose key is not here."""
+    def needs_old_key(self, kept: KeptCredential) -> bool:
+        """Return whether a credential is sealed, and not with the key that seals."""
+        return isinstance(kept, SealedCredential) and not self.is_current(kept)
+
+    def missing(self, credentials: Iterable[KeptCredential]) -> list[SealedCredential]:
+        """Return the credentials whose key is not here."""
         return [
-            each.user
+            each
             for each in credentials
             if isinstance(each, SealedCredential) and each.key_id not in self._known
         ]
@@ -157,11 +166,17 @@ def refuse_missing_keys(sealing: Sealing, credentials: Iterable[KeptCredential])
     Raises:
       SettingsError: it lacks a key.
     """
-    users = sealing.missing(credentials)
-    if users:
-        shown = ", ".join(users[:3]) + (", ..." if len(users) > 3 else "")
-        raise SettingsError(
-            f"SCRAM credentials of the cluster ({shown}) are sealed with a key that this gateway"
-            f" has neither in {SECRET_KEY} nor in {OLD_KEYS}: give it the keys of the others"
-            " (docs/operations/sasl.md)"
-        )
+    missing = sealing.missing(credentials)
+    if missing:
+        raise SettingsError(missing_key_text(missing))
+
+
+def missing_key_text(missing: Iterable[SealedCredential]) -> str:
+    """Return what to do about credentials whose key a gateway lacks."""
+    users = list(dict.fromkeys(repr(each.user)[1:-1] for each in missing))
+    shown = ", ".join(users[:_SHOWN_USERS]) + (", ..." if len(users) > _SHOWN_USERS else "")
+    return (
+        f"SCRAM credentials of the cluster ({shown}) are sealed with a key that this gateway has"
+        f" neither in {SECRET_KEY} nor in {OLD_KEYS}: give it the keys of the others; if the key is"
+        f" lost, remove these credentials with `{FORGET}` (docs/operations/sasl.md)"
+    )

@@ -1,5 +1,8 @@
 """Seals SCRAM credentials that are plain, and those of a former key once after the start.
 
+Logs an error when one comes that is sealed with a key that this gateway lacks: another gateway or
+command has a wrong key, and this gateway could not start again.
+
 Not the latter again and again: while keys are being replaced, gateways with different ones would
 undo each other's work.  The last gateway that starts with the new key leaves all credentials sealed
 with it.  Plain ones come from gateways and commands without a key.
@@ -16,22 +19,28 @@ from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.events.metadata_versions import SEALS
 from tidegate_coordination.rules.parts import parts
 from tidegate_coordination.rules.scram import Resealing, SealScramCredentials, size_bytes
-from tidegate_coordination.state.scram import KeptCredential, ScramCredential, fingerprint
+from tidegate_coordination.state.scram import (
+    KeptCredential,
+    ScramCredential,
+    SealedCredential,
+    fingerprint,
+)
 
 from ..security.sasl.scram import CannotOpen
-from ..security.sealing import Sealing
+from ..security.sealing import Sealing, missing_key_text
 
 _log = structlog.get_logger("tidegate.sealing")
 
 
 class Resealer:
-    """See the module's head; for a gateway that seals."""
+    """See the module's head.  One without a key only looks."""
 
     def __init__(self, coordinator: Coordinator, sealing: Sealing) -> None:
         self._coordinator: Final = coordinator
         self._sealing: Final = sealing
         self._is_done = False
         self._as_of = -1  # the version of the table in which nothing was left to be sealed
+        self._closed: set[SealedCredential] = set()  # those that the log names
         self._changed = trio.Event()
         coordinator.listen(self._look)
 
@@ -46,26 +55,38 @@ class Resealer:
             self._look(set())
             await self._changed.wait()
             self._changed = trio.Event()
-            await self._seal()
+            if self._sealing.seals:
+                await self._coordinator.catch_up()
+            self._tell_of_missing_keys()
+            self._as_of = await self._seal()
             self._is_done = True
 
-    async def _seal(self) -> None:
-        await self._coordinator.catch_up()
+    def _tell_of_missing_keys(self) -> None:
+        closed = set(self._sealing.missing(self._coordinator.state.scram))
+        if new := closed - self._closed:
+            in_order = sorted(new, key=lambda each: each.user)
+            _log.error(missing_key_text(in_order), count=len(closed))
+        self._closed = closed
+
+    async def _seal(self) -> int:
+        """Return the version of the table that was looked at."""
         version = self._coordinator.state.scram.version
+        if not self._sealing.seals:
+            return version
         kept = [each for each in self._coordinator.state.scram if self._concerns(each)]
         changes = [change for each in kept if (change := self._change_of(each)) is not None]
         count = 0
         for part in parts(changes, lambda each: size_bytes(each.after)):
             count += await self._coordinator.propose(SealScramCredentials(part))
-        self._as_of = version
         if count:
             _log.info("SCRAM credentials were sealed with metadata.secret.key", count=count)
+        return version
 
     def _concerns(self, kept: KeptCredential) -> bool:
         return not self._is_done or isinstance(kept, ScramCredential)
 
     def _change_of(self, kept: KeptCredential) -> Resealing | None:
-        if self._sealing.is_current(kept):
+        if self._sealing.is_current(kept) or self._sealing.missing([kept]):
             return None
         try:
             opened = self._sealing.opened(kept)

@@ -1,0 +1,1 @@
+"""`tidegate user ...`: users of a cluster."""
