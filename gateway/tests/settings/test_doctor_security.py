@@ -108,7 +108,9 @@ KEY = "K" * 32
 ALICE = ScramCredential("alice", 1, b"salt", b"stored", b"server", 4_096)
 
 
-def of_scram(credential: ScramCredential | None, key: str = "", is_sealed: str = "") -> list[str]:
+def of_scram(
+    credential: ScramCredential | None, key: str = "", is_sealed: str = "", old: str = ""
+) -> list[str]:
     """Return the advice on a cluster with one credential, "" for one that is well."""
     state = ClusterState()
     if credential is not None and is_sealed:
@@ -120,7 +122,7 @@ def of_scram(credential: ScramCredential | None, key: str = "", is_sealed: str =
         keys = credential.salt, credential.stored_key, credential.server_key
         user, mechanism = credential.user, credential.mechanism
         state.scram.fold_set(ScramCredentialSet(user, mechanism, *keys, credential.iterations))
-    settings = BrokerSettings({"metadata.secret.key": key})
+    settings = BrokerSettings({"metadata.secret.key": key, "metadata.secret.old.keys": old})
     return [each.advice for each in scram_findings(state, settings)]
 
 
@@ -137,3 +139,13 @@ def test_plain_scram_credentials_are_named() -> None:
         assert "give it the keys of the others" in advice
     [advice] = of_scram(ALICE, "short")
     assert "fewer than 32 characters" in advice
+
+
+def test_credentials_that_need_a_former_key_are_named() -> None:
+    assert of_scram(ALICE, KEY, KEY, old="O" * 32) == [""]
+    [advice, rest] = of_scram(ALICE, "N" * 32, KEY, old=KEY)
+    assert "still sealed with a former key, so keep it" in advice
+    assert "restart one" in advice
+    assert rest == ""
+    [advice, _] = of_scram(ALICE, "", KEY, old=KEY)
+    assert "set their passwords again, or set metadata.secret.key" in advice

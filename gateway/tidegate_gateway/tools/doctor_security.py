@@ -20,7 +20,7 @@ from tidegate_runtime.settings_texts import SettingsError
 from ..network.call import ANONYMOUS
 from ..security.authorizer_settings import authority_of
 from ..security.sasl.gates import check_sasl
-from ..security.sealing import SECRET_KEY, refuse_missing_keys, sealing_of
+from ..security.sealing import OLD_KEYS, SECRET_KEY, Sealing, refuse_missing_keys, sealing_of
 from ..settings.broker_settings import BrokerSettings
 from ..settings.listener_settings import (
     PROTOCOLS,
@@ -85,6 +85,7 @@ def scram_findings(state: ClusterState, settings: BrokerSettings) -> Iterator[Ch
     except SettingsError as error:
         yield Checked(AREA, what, False, str(error))
         return
+    yield from _needing_old_keys(state, sealing)
     plain = {each.user for each in state.scram if isinstance(each, ScramCredential)}
     if not plain:
         yield Checked(AREA, what, True)
@@ -100,6 +101,20 @@ def scram_findings(state: ClusterState, settings: BrokerSettings) -> Iterator[Ch
             f" start, once the cluster is at {FEATURE_NAME} {SEALS}"
         )
         yield Checked(AREA, what, False, advice)
+
+
+def _needing_old_keys(state: ClusterState, sealing: Sealing) -> Iterator[Checked]:
+    old = {each.user for each in state.scram if sealing.needs_old_key(each)}
+    if not old:
+        return
+    what = f"no SCRAM credential needs a key of {OLD_KEYS}"
+    advice = f"those of {len(old)} users do: set their passwords again, or set {SECRET_KEY}"
+    if sealing.seals:
+        advice = (
+            f"those of {len(old)} users are still sealed with a former key, so keep it: a gateway"
+            f" with the new {SECRET_KEY} seals them anew when it starts, so restart one"
+        )
+    yield Checked(AREA, what, False, advice)
 
 
 def _knows_clients(settings: BrokerSettings, listener: str) -> bool:
