@@ -281,7 +281,7 @@ def _carried(mirror: Mirror, made: Path) -> list[str]:
     done = mirror.command("link", "quotas", LINK, "--yes")
     if done["changed"] != sum(map(len, QUOTAS.values())) or done["not_carried"]:
         problems.append(f"quotas: {done}")
-    done = mirror.command("link", "users", LINK, "--generate", str(made), "--yes")
+    done = mirror.command("link", "users", LINK, "--generate", str(made), "--plain", "--yes")
     if done["set"] != sorted(USERS):
         problems.append(f"users: {done}")
     for what in ("acls", "quotas"):

@@ -153,13 +153,13 @@ def test_users_get_new_passwords(tmp_path: Path, operator: Operator) -> None:
         source.security.users = {"bob": {SHA_256: 4096}, "eve": {SHA_256: 4096, SHA_512: 4096}}
         code, told = run("users", "old")
         assert (code, [each["is_here"] for each in told["users"]]) == (0, [False, False])
-        words = ("users", "old", "--user", "bob", "--generate", str(made), "--yes")
+        words = ("users", "old", "--user", "bob", "--generate", str(made), "--plain", "--yes")
         assert run(*words)[1]["set"] == ["bob"]
         assert list(json.loads(made.read_text())) == ["bob"]
         assert stat.S_IMODE(made.stat().st_mode) == 0o600
         assert "File exists" in run(*words, "--replace")[1]
         write_passwords(given, {"eve": "secret", "bob": "other"})
-        code, told = run("users", "old", "--passwords", str(given), "--yes")
+        code, told = run("users", "old", "--passwords", str(given), "--plain", "--yes")
         assert (code, told["set"]) == (0, ["eve"])
         assert [each["is_here"] for each in run("users", "old")[1]["users"]] == [True] * 2
         assert "no SCRAM user 'mallory'" in run("users", "old", "--user", "mallory")[1]
@@ -181,11 +181,16 @@ def test_users_are_sealed_as_the_gateways_seal_them(tmp_path: Path, operator: Op
         tmp_path, operator, "--set", f"metadata.secret.key={key.read_text().strip()}"
     ) as it:
         it.security.users = {"bob": {SHA_256: 4096}, "eve": {SHA_256: 4096}}
-        assert operator.run(*of_bob, "--secret-key", str(key))[1]["set"] == ["bob"]
+        assert "or --plain if they have none" in operator.run(*of_bob)[1]
+        code, printed, said = operator.shown(*of_bob, "--secret-key", str(key))
+        assert (code, "1 user got a password here." in printed) == (0, True)
+        assert "nothing proves that the file of --secret-key" in said
         assert "--secret-key FILE with their metadata.secret.key" in operator.run(*of_eve)[1]
         assert "no credential" in operator.run(*of_eve, "--secret-key", str(other))[1]
         assert "No such file" in operator.run(*of_eve, "--secret-key", str(tmp_path / "no"))[1]
-        assert operator.run(*of_eve, "--secret-key", str(key))[1]["set"] == ["eve"]
+        assert "not both" in operator.run(*of_eve, "--secret-key", str(key), "--plain")[1]
+        code, _, said = operator.shown(*of_eve, "--secret-key", str(key))
+        assert (code, said) == (0, "")
 
 
 def test_a_person_sees_what_is_here_and_what_gateways_lack(

@@ -109,6 +109,10 @@ def carry_users(
             "--secret-key", metavar="FILE", help="Where the gateways' metadata.secret.key is."
         ),
     ] = None,
+    plain: Annotated[
+        bool,
+        typer.Option("--plain", help="Seal nothing: the gateways have no metadata.secret.key."),
+    ] = False,
     client_properties: Properties = None,
     yes: Yes = False,
     data: DataOfCluster = Path("tidegate-data"),
@@ -125,6 +129,6 @@ def carry_users(
 
     names = tuple(user or ())
     options = UserOptions(
-        name, names, generate, passwords, replace, yes, client_properties, secret_key
+        name, names, generate, passwords, replace, yes, client_properties, secret_key, plain
     )
     raise typer.Exit(run_users(ClusterOptions(data, log), options, as_json=json))

@@ -3,46 +3,61 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from pathlib import Path
+from typing import Final
 
-from tidegate_coordination.state.scram import KeptCredential, SealedCredential
+from tidegate_coordination.events.metadata_versions import SEALS
+from tidegate_coordination.state.cluster import ClusterState
+from tidegate_coordination.state.scram import SealedCredential
 from tidegate_runtime.secret import Secret
 from tidegate_runtime.settings_texts import BadSource
 
-from ...security.sealing import SECRET_KEY, Sealing, checked_key
+from ...security.sealing import FORGET, SECRET_KEY, Sealing
+from ..key_file import read_key
 
+UNPROVED: Final = (
+    f"No credential of the cluster is sealed yet, so nothing proves that the file of --secret-key"
+    f" holds the {SECRET_KEY} of the gateways. With another key these users cannot log in, and no"
+    " gateway starts again."
+)
 _NO_KEY = Secret()
 
 
-def sealing_of(path: Path | None, kept: Iterable[KeptCredential]) -> Sealing:
+def sealing_of(path: Path | None, state: ClusterState, *, is_plain: bool) -> Sealing:
     """Return the key of a file; without a file one that seals nothing.
 
-    kept: the credentials of the cluster, which say whether its gateways seal, and with which key.
+    The credentials of the cluster say whether its gateways seal, and with which key.  While there
+    are none only a person knows: plain ones in the log and its backups are there to stay.
+
+    Args:
+      is_plain: the person says that the gateways have no key.
 
     Raises:
-      BadSource: the gateways seal, and there is no key, or it is another one.
-      SettingsError: the key is too short.
+      BadSource: there is no key, and the gateways may seal; or it is another one than theirs.
+      SettingsError: see read_key().
     """
-    sealed = [each for each in kept if isinstance(each, SealedCredential)]
-    if path is None and sealed:
-        raise BadSource(
-            f"the gateways seal SCRAM credentials: give --secret-key FILE with their {SECRET_KEY}"
-        )
-    sealing = Sealing(_NO_KEY if path is None else _read(path), (), os.urandom)
+    sealed = [each for each in state.scram if isinstance(each, SealedCredential)]
+    if path is None:
+        if not is_plain and sealed:
+            raise BadSource(
+                "the gateways seal SCRAM credentials: give --secret-key FILE with their"
+                f" {SECRET_KEY}; if it is lost, see `{FORGET}`"
+            )
+        if not is_plain and state.metadata_version >= SEALS:
+            raise BadSource(
+                f"give --secret-key FILE with the {SECRET_KEY} of the gateways, or --plain if they"
+                " have none"
+            )
+        return Sealing(_NO_KEY, (), os.urandom)
+    sealing = Sealing(read_key(path), (), os.urandom)
     if sealed and not any(sealing.is_current(each) for each in sealed):
         raise BadSource(
             f"--secret-key {path}: no credential of the cluster is sealed with this key; it must be"
-            f" the {SECRET_KEY} of the gateways"
+            f" the {SECRET_KEY} of the gateways; if that is lost, see `{FORGET}`"
         )
     return sealing
 
 
-def _read(path: Path) -> Secret:
-    try:
-        text = path.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadSource(f"--secret-key {path}: {error}") from error
-    if not text:
-        raise BadSource(f"--secret-key {path}: the file is empty")
-    return checked_key(SECRET_KEY, Secret(text))
+def unproved(sealing: Sealing, state: ClusterState) -> bool:
+    """Return whether credentials are to be sealed with a key that no credential proves."""
+    return sealing.seals and not any(sealing.is_current(each) for each in state.scram)

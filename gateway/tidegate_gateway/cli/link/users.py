@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -29,7 +30,7 @@ from ..existing_cluster import NOT_DONE, ClusterOptions, run_told
 from ..table import printable
 from .carrying import agreed, both_sides, counted, listed
 from .password_file import made_passwords, read_passwords, write_passwords
-from .secret_key import sealing_of
+from .secret_key import UNPROVED, sealing_of, unproved
 
 _SALT_BYTES: Final = 20
 
@@ -39,7 +40,7 @@ class UserOptions:
     """As they were typed.
 
     users: only these; all if empty.  replaces: also those that are here.  secret_key: the file with
-    the gateways' metadata.secret.key.
+    the gateways' metadata.secret.key.  is_plain: they have none.
     """
 
     name: str
@@ -50,6 +51,7 @@ class UserOptions:
     yes: bool
     client_properties: Path | None
     secret_key: Path | None = None
+    is_plain: bool = False
 
     @property
     def sets(self) -> bool:
@@ -64,6 +66,8 @@ class UserOptions:
         """
         if self.generate is not None and self.passwords is not None:
             raise BadSource("give --generate or --passwords, not both")
+        if self.secret_key is not None and self.is_plain:
+            raise BadSource("give --secret-key or --plain, not both")
         if as_json and self.sets and not self.yes:
             raise BadSource("--json cannot ask for a confirmation: give --yes, too")
 
@@ -90,7 +94,10 @@ def run_users(cluster: ClusterOptions, options: UserOptions, *, as_json: bool) -
                 print(users_text(users))
             result = UserResult(users, [])
             if options.sets:
-                sealing = sealing_of(options.secret_key, coordinator.state.scram)
+                file, is_plain = options.secret_key, options.is_plain
+                sealing = sealing_of(file, coordinator.state, is_plain=is_plain)
+                if unproved(sealing, coordinator.state):
+                    print(UNPROVED, file=sys.stderr, flush=True)
                 chosen = chosen_users(users, options, given)
                 question = f"Set the password of {counted(len(chosen), 'user')} here?"
                 if chosen and not await agreed(question, yes=options.yes):
