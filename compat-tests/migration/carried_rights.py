@@ -276,7 +276,7 @@ def _carried(mirror: Mirror, made: Path) -> list[str]:
     if permissions != sorted(permissions, reverse=True):
         problems.append(f"a permission before a denial: {trial['missing']}")
     done = mirror.command("link", "acls", LINK, "--yes")
-    if (done["added"], len(done["notes"])) != (len(ACLS), 2):
+    if (done["added"], len(done["notes"])) != (len(ACLS), 3):
         problems.append(f"acls: {done}")
     done = mirror.command("link", "quotas", LINK, "--yes")
     if done["changed"] != sum(map(len, QUOTAS.values())) or done["not_carried"]:

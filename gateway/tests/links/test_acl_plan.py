@@ -18,14 +18,18 @@ from tidegate_coordination.security.acls import (
 )
 from tidegate_coordination.security.authorizer import Authorizer
 from tidegate_coordination.state.acls import AclTable
-from tidegate_gateway.links.acl_plan import AclPlan, MissingAcls, Scope, acl_plan
+from tidegate_gateway.links.acl_notes import OwnNames
+from tidegate_gateway.links.acl_plan import AclPlan, MissingAcls, acl_plan
+from tidegate_gateway.links.acl_scope import Scope
 
 TOPIC, GROUP = ResourceType.TOPIC, ResourceType.GROUP
 CLUSTER, IDS = ResourceType.CLUSTER, ResourceType.TRANSACTIONAL_ID
 LITERAL, PREFIXED = PatternType.LITERAL, PatternType.PREFIXED
 ALLOW, DENY = Permission.ALLOW, Permission.DENY
 READ, WRITE, DESCRIBE = Operation.READ, Operation.WRITE, Operation.DESCRIBE
-ALL = Scope(is_all=True)
+ALL, NOTHING = Scope(is_all=True), OwnNames()
+OF_LATER_RELEASES = 16
+"""An operation that this release does not know."""
 
 
 def acl(
@@ -51,10 +55,11 @@ def plan(
     theirs: Iterable[Acl],
     ours: Iterable[Acl] = (),
     scope: Scope = ALL,
-    *own_topics: str,
+    own: OwnNames = NOTHING,
+    *,
     prunes: bool = False,
 ) -> AclPlan:
-    return acl_plan(theirs, table(ours), scope, own_topics, prunes=prunes)
+    return acl_plan(theirs, table(ours), scope, own, prunes=prunes)
 
 
 # -- what differs ----------------------------------------------------------------------------------
@@ -84,6 +89,9 @@ def test_what_this_release_does_not_know_is_left_out_and_named() -> None:
     assert len(whys) == 3
 
 
+OWN = OwnNames(["own-1", "own-2"], ["own-g"], ["own-a", "own-b"], ("billing*",), ("tx*",))
+
+
 @pytest.mark.parametrize(
     ("row", "why"),
     [
@@ -96,11 +104,20 @@ def test_what_this_release_does_not_know_is_left_out_and_named() -> None:
             "brokers need it among each other",
         ),
         (acl("*"), "topics that are not of this link: own-1 and 1 more"),
-        (acl("own-2", pattern=PREFIXED), "not of this link: own-2"),
+        (acl("own-2", pattern=PREFIXED), "topics that are not of this link: own-2"),
+        (acl("own-1"), "topics that are not of this link: own-1"),
+        (acl("kafka-cluster", kind=CLUSTER, operation=Operation.ALTER), "all of this cluster"),
+        (acl("kafka-cluster", kind=CLUSTER, operation=Operation.CREATE), "all of this cluster"),
+        (acl("own-g", kind=GROUP), "groups that are not of this link: own-g"),
+        (acl("own", kind=GROUP, pattern=PREFIXED), "groups that are not of this link: own-g"),
+        (acl("*", kind=IDS), "transactional ids that are not of this link: own-a and 1 more"),
+        (acl("bill", kind=GROUP, pattern=PREFIXED), "all groups of this cluster that it names"),
+        (acl("*", kind=ResourceType.USER), "all users of this cluster that it names"),
+        (acl("t", kind=ResourceType.DELEGATION_TOKEN, pattern=PREFIXED), "delegation tokens of"),
     ],
 )
 def test_a_person_is_told_what_holds_otherwise_here(row: Acl, why: str) -> None:
-    found = plan([row], (), ALL, "own-1", "own-2")
+    found = plan([row], (), ALL, OWN)
     assert found.added == [row]
     [note] = found.notes
     assert note.acl == row
@@ -108,8 +125,76 @@ def test_a_person_is_told_what_holds_otherwise_here(row: Acl, why: str) -> None:
 
 
 def test_what_holds_as_at_the_source_has_no_note() -> None:
-    rows = [acl("*", DENY), acl("own-1"), acl("*", kind=GROUP)]
-    assert plan(rows, (), ALL, "own-1").notes == []
+    rows = [
+        acl("*", DENY),
+        acl("own"),
+        acl("own-11"),
+        acl("own-1", DENY),
+        acl("z", pattern=PREFIXED),
+        acl("kafka-cluster", DENY, kind=CLUSTER),
+        acl("*", DENY, kind=GROUP),
+        acl("billing-1", kind=GROUP),
+        acl("billing-1", kind=GROUP, pattern=PREFIXED),
+        acl("tx-", kind=IDS, pattern=PREFIXED),
+        acl("bob", kind=ResourceType.USER),
+    ]
+    assert plan(rows, (), ALL, OWN).notes == []
+
+
+# -- ACLs that stand in for others -----------------------------------------------------------------
+
+STANDS_IN = acl("x", principal="User:admin")
+
+
+@pytest.mark.parametrize(
+    "unknown",
+    [
+        acl("x", operation=OF_LATER_RELEASES),
+        acl("x", DENY, operation=OF_LATER_RELEASES),
+        acl("*", operation=OF_LATER_RELEASES),
+        acl("x", pattern=PREFIXED, operation=OF_LATER_RELEASES),
+        acl("y", pattern=7),
+    ],
+)
+def test_what_closes_a_resource_in_place_of_another_acl_stays(unknown: Acl) -> None:
+    ours = [STANDS_IN, acl("y", kind=GROUP)]
+    found = plan([unknown], ours, prunes=True)
+    assert found.only_here == ours
+    assert found.removed == [acl("y", kind=GROUP)]
+    [note] = found.notes
+    assert note.acl == STANDS_IN
+    assert note.why.startswith("it stays: ")
+    assert plan([unknown], ours).notes == []
+
+
+@pytest.mark.parametrize("closing", [acl("x"), acl("*"), acl("x", pattern=PREFIXED)])
+def test_nothing_stands_in_where_the_sources_own_acls_close(closing: Acl) -> None:
+    unknown = acl("x", operation=OF_LATER_RELEASES)
+    assert plan([unknown, closing], [STANDS_IN], prunes=True).removed == [STANDS_IN]
+
+
+def test_a_wide_acl_that_stays_keeps_the_denials_that_narrow_it() -> None:
+    wide, denial, other = acl("*"), acl("y", DENY), acl("z")
+    found = plan([acl("x", operation=OF_LATER_RELEASES)], [wide, denial, other], prunes=True)
+    assert found.removed == [other]
+
+
+# -- the question ----------------------------------------------------------------------------------
+
+
+def test_a_person_agreed_to_what_was_shown() -> None:
+    shown = plan([acl("a")], [acl("c")], prunes=True)
+    assert shown.asks_as(plan([acl("a")], [acl("c")], prunes=True))
+    others = [
+        plan([acl("a"), acl("b")], [acl("c")], prunes=True),
+        plan([acl("a")], [acl("c"), acl("d")], prunes=True),
+        plan([acl("a")], [], prunes=True),
+        plan([acl("a"), acl(operation=OF_LATER_RELEASES)], [acl("c")], prunes=True),
+        plan([acl("a")], [acl("c")], ALL, OwnNames(["a"]), prunes=True),
+    ]
+    assert not any(shown.asks_as(each) for each in others)
+    one, two = OwnNames(["a"]), OwnNames(["a", "b"])
+    assert plan([acl("*")], (), ALL, one).asks_as(plan([acl("*")], (), ALL, two))
 
 
 # -- only what the link has ------------------------------------------------------------------------
@@ -177,7 +262,10 @@ _QUESTIONS = list(
 )
 
 
-def drawn(rng: Random, count: int) -> set[Acl]:
+_KNOWN = (READ, WRITE, DESCRIBE, Operation.ALL, Operation.ALTER)
+
+
+def drawn(rng: Random, count: int, operations: tuple[int, ...] = _KNOWN) -> set[Acl]:
     return {
         Acl(
             rng.choice((TOPIC, TOPIC, TOPIC, CLUSTER)),
@@ -185,7 +273,7 @@ def drawn(rng: Random, count: int) -> set[Acl]:
             rng.choice(("a", "ab", "b", "*")),
             rng.choice(("User:bob", "User:eve", "User:*", "Group:g")),
             rng.choice(("*", "*", "h")),
-            rng.choice((READ, WRITE, DESCRIBE, Operation.ALL, Operation.ALTER)),
+            rng.choice(operations),
             rng.choice((ALLOW, ALLOW, DENY)),
         )
         for _ in range(count)
@@ -214,14 +302,15 @@ def moments(ours: AclTable, wanted: AclPlan) -> Iterator[AclTable]:
 def test_no_moment_allows_more_than_the_source_and_the_time_before(
     scope: Scope, open_to_all: bool
 ) -> None:
-    for seed in range(120):
+    for seed in range(240):
         rng = Random(seed)
         theirs = drawn(rng, rng.randrange(9))
+        theirs |= drawn(rng, rng.choice((0, 1, 2)), (OF_LATER_RELEASES,))
         here = table(drawn(rng, rng.choice((0, 0, 3, 6))))
         prunes = rng.random() < 0.5
         most = allowed(table(theirs), open_to_all=open_to_all)
         most |= allowed(here, open_to_all=open_to_all)
-        wanted = acl_plan(theirs, here, scope, (), prunes=prunes)
+        wanted = acl_plan(theirs, here, scope, NOTHING, prunes=prunes)
         for moment in moments(here, wanted):
             assert allowed(moment, open_to_all=open_to_all) <= most, seed
 
@@ -232,12 +321,12 @@ def test_in_the_end_all_decisions_are_the_sources(open_to_all: bool) -> None:
         rng = Random(seed)
         theirs = drawn(rng, rng.randrange(12))
         here = table(drawn(rng, rng.choice((0, 5))))
-        wanted = acl_plan(theirs, here, ALL, (), prunes=True)
+        wanted = acl_plan(theirs, here, ALL, NOTHING, prunes=True)
         for _ in moments(here, wanted):
             pass
         expected = allowed(table(theirs), open_to_all=open_to_all)
         assert allowed(here, open_to_all=open_to_all) == expected, seed
-        assert acl_plan(theirs, here, ALL, (), prunes=True).is_done
+        assert acl_plan(theirs, here, ALL, NOTHING, prunes=True).is_done
 
 
 def test_in_the_end_decisions_about_the_links_topics_are_the_sources() -> None:
@@ -245,7 +334,7 @@ def test_in_the_end_decisions_about_the_links_topics_are_the_sources() -> None:
         rng = Random(seed)
         theirs, here = drawn(rng, 8), table()
         for _ in moments(
-            here, acl_plan(theirs, here, Scope(False, frozenset({"a"})), (), prunes=False)
+            here, acl_plan(theirs, here, Scope(False, frozenset({"a"})), NOTHING, prunes=False)
         ):
             pass
         mine, source = (allowed(each, open_to_all=True) for each in (here, table(theirs)))

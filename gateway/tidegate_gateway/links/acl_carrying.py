@@ -21,6 +21,8 @@ from .acl_plan import AclPlan
 
 # Each step removes as many as an entry holds; more steps than ACLs mean that others add them again.
 _MAX_STEPS: Final = 100
+ADDED_AGAIN: Final = "Others add ACLs again while they are removed."
+"""Why not all were removed, after so many steps."""
 
 
 class Carried(NamedTuple):
@@ -45,25 +47,26 @@ async def carry_acls(coordinator: Coordinator, plan: AclPlan) -> Carried:
                 return Carried(added, removed, _words(refusal))
             added += len(part)
         for some in _removals(coordinator.state.acls, plan.removed):
-            answer = await _removed(coordinator, some)
-            if isinstance(answer, AclRefusal):
-                return Carried(added, removed, _words(answer))
-            removed += answer
+            count, problem = await _removed(coordinator, some)
+            removed += count
+            if problem:
+                return Carried(added, removed, problem)
     except ProposalFailed as failure:
         return Carried(added, removed, str(failure))
     return Carried(added, removed)
 
 
-async def _removed(coordinator: Coordinator, acls: Sequence[Acl]) -> int | AclRefusal:
+async def _removed(coordinator: Coordinator, acls: Sequence[Acl]) -> tuple[int, str]:
+    """Return how many were removed, and why not all; "" if all were."""
     wanted, count = DeleteAcls([_exactly(each) for each in acls]), 0
     for _ in range(_MAX_STEPS):
         answer = await coordinator.propose(wanted)
         if isinstance(answer, AclRefusal):
-            return answer
+            return count, _words(answer)
         count += len(answer.acls)
         if answer.is_all:
-            break
-    return count
+            return count, ""
+    return count, ADDED_AGAIN
 
 
 def _removals(table: AclTable, acls: Sequence[Acl]) -> Iterator[list[Acl]]:

@@ -13,7 +13,7 @@ from tidegate_coordination.rules.acls import SECURITY_NOT_YET
 from tidegate_coordination.rules.parts import parts
 from tidegate_coordination.rules.quotas import AlterClientQuotas, QuotaRefusal, size_bytes
 from tidegate_coordination.security.quota_checks import QuotaRefused, check_value
-from tidegate_coordination.security.quotas import QuotaChange
+from tidegate_coordination.security.quotas import QuotaChange, QuotaEntity
 from tidegate_coordination.state.quotas import ClientQuotaTable
 
 from .source_security import SourceQuota
@@ -51,22 +51,29 @@ class QuotaPlan(NamedTuple):
         """Return all that is to be changed."""
         return self.steps + (self.only_here if self.prunes else [])
 
+    def asks_as(self, other: QuotaPlan) -> bool:
+        """Return whether a person who agreed to the other one agrees to this one."""
+        return self.changes == other.changes and self.not_carried == other.not_carried
+
 
 def quota_plan(theirs: Sequence[SourceQuota], ours: ClientQuotaTable, *, prunes: bool) -> QuotaPlan:
     """Compare."""
     steps: list[QuotaStep] = []
     not_carried: list[NotCarried] = []
-    known = set[tuple[object, str]]()
+    known = set[tuple[QuotaEntity, str]]()
+    equal = 0
     for each in theirs:
         try:
             entity = each.own
+            known.add((entity, each.key))  # also one that cannot be here is not "only here"
             check_value(entity, each.key, each.value)
         except QuotaRefused as refused:
             not_carried.append(NotCarried(each, str(refused)))
             continue
-        known.add((entity, each.key))
         before = ours.get(entity, each.key)
-        if before != each.value:
+        if before == each.value:
+            equal += 1
+        else:
             steps.append(QuotaStep(QuotaChange(entity, each.key, each.value), before))
     only_here = [
         QuotaStep(QuotaChange(entity, key, None), value)
@@ -74,7 +81,7 @@ def quota_plan(theirs: Sequence[SourceQuota], ours: ClientQuotaTable, *, prunes:
         for key, value in quotas.items()
         if (entity, key) not in known
     ]
-    return QuotaPlan(len(known) - len(steps), steps, only_here, not_carried, prunes)
+    return QuotaPlan(equal, steps, only_here, not_carried, prunes)
 
 
 async def carry_quotas(coordinator: Coordinator, plan: QuotaPlan) -> tuple[int, str]:

@@ -88,7 +88,7 @@ async def findings(source: ClassicCluster, link: Link, state: ClusterState) -> l
         )
     found += await _rights(source, topics)
     found.append(await _acls(source, topics, state))
-    obstacles = {each.name: _obstacle(state, link, each) for each in topics}
+    obstacles = {each.name: obstacle_of(state, link, each) for each in topics}
     found += [Finding(f"topic {name}", text) for name, text in obstacles.items() if text]
     return found
 
@@ -156,7 +156,8 @@ async def _unread(source: ClassicCluster, topic: Topic) -> str:
     return next((str(Refused("Fetch", code)) for code in codes if code not in expected), "")
 
 
-def _obstacle(state: ClusterState, link: Link, topic: Topic) -> str:
+def obstacle_of(state: ClusterState, link: Link, topic: Topic) -> str:
+    """Return why a link cannot mirror a topic of the source; "" if it can, or does."""
     present = state.topics.by_id.get(topic_id_of(topic, link.cluster_id))
     if present is not None and present.link == link.name:
         return ""
@@ -188,7 +189,7 @@ async def candidates_of(source: ClassicCluster, link: Link, state: ClusterState)
                 len(own),
                 _offsets(own, starts, ends),
                 sum(sizes.get(each, 0) for each in own) if sizes is not None else None,
-                _obstacle(state, link, topic),
+                obstacle_of(state, link, topic),
                 present is not None and present.link == link.name,
                 missing.count(topic.name) if missing is not None else None,
             )

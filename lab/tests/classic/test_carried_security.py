@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from itertools import repeat
 
 import pytest
@@ -26,10 +27,15 @@ from tidegate_coordination.security.acls import (
 )
 from tidegate_coordination.security.quotas import QuotaChange, QuotaEntity, QuotaKey
 from tidegate_coordination.state.scram import ScramMechanism
+from tidegate_gateway.cli.link.acls import compared_now
+from tidegate_gateway.cli.link.carrying import CarryOptions
 from tidegate_gateway.links import acl_carrying, scram_plan
-from tidegate_gateway.links.acl_carrying import Carried, carry_acls
-from tidegate_gateway.links.acl_plan import AclPlan, Scope, acl_plan
+from tidegate_gateway.links.acl_carrying import ADDED_AGAIN, Carried, carry_acls
+from tidegate_gateway.links.acl_notes import OwnNames
+from tidegate_gateway.links.acl_plan import AclPlan, acl_plan
+from tidegate_gateway.links.acl_scope import Scope
 from tidegate_gateway.links.authorizer_here import has_authorizer
+from tidegate_gateway.links.own_names import link_topics, own_names
 from tidegate_gateway.links.quota_plan import carry_quotas, quota_plan
 from tidegate_gateway.links.scram_plan import ScramUser, credentials, scram_users
 from tidegate_gateway.links.source_security import (
@@ -39,6 +45,7 @@ from tidegate_gateway.links.source_security import (
     source_quotas,
     source_users,
 )
+from tidegate_gateway.links.source_topics import wanted
 from tidegate_gateway.links.survey import candidates_of, findings
 from tidegate_gateway.security.sasl.mechanism import InvalidCredentials
 from tidegate_gateway.security.sasl.scram import ScramConversation
@@ -71,7 +78,7 @@ async def planned(world: World, coordinator: Coordinator, *, prunes: bool = Fals
     async with client_of(world.servers) as source:
         theirs = await source_acls(source)
     assert theirs is not None
-    return acl_plan(theirs, coordinator.state.acls, ALL, (), prunes=prunes)
+    return acl_plan(theirs, coordinator.state.acls, ALL, OwnNames(), prunes=prunes)
 
 
 # -- ACLs ------------------------------------------------------------------------------------------
@@ -124,6 +131,78 @@ async def test_many_acls_of_one_name_are_removed_a_few_at_a_time(
         world.source.security.acls = set()
         pruned = await planned(world, coordinator, prunes=True)
         assert await carry_acls(coordinator, pruned) == Carried(0, 16)
+
+
+async def test_acls_that_others_add_again_are_not_called_removed(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(acl_rules, "MAX_PART_BYTES", 1)  # so each step removes one ACL
+    monkeypatch.setattr(acl_carrying, "_MAX_STEPS", 3)
+    async with worlds() as (world, coordinator):
+        rows = tuple(acl("t", ALLOW, f"User:u{each}") for each in range(8))
+        assert await coordinator.propose(CreateAcls(rows)) is None
+        world.source.security.acls = set()
+        pruned = await planned(world, coordinator, prunes=True)
+        assert await carry_acls(coordinator, pruned) == Carried(0, 3, ADDED_AGAIN)
+
+
+async def test_own_topics_are_not_the_links_though_the_source_has_their_names(
+    autojump_clock: MockClock,
+) -> None:
+    async with worlds() as (world, coordinator), client_of(world.servers) as source:
+        world.source.create_topic("t.2", 1)
+        world.source.create_topic("later", 1)
+        await world.gateways[0].world.create_topic("t_2", 1)
+        await world.gateways[0].world.create_topic("own", 1)
+        world.source.create_topic("own", 1)
+        state, link = coordinator.state, replace(LINK, topics=(".*",))
+        there = wanted(link, await source.refresh())
+        found = link_topics(state, link, there)
+        assert found.names == {"t", "later"}
+        assert found.taken == {
+            "own": "the name is taken here: by topic own",
+            "t.2": "the name is taken here: by topic t_2",
+        }
+        link = replace(link, groups=("g*",), transactional_ids=("x",))
+        assert own_names(state, link, found.names) == OwnNames(
+            ["own", "t_2"], [], [], ("g*",), ("x",)
+        )
+
+
+async def test_what_a_link_mirrors_or_has_switched_is_the_links(
+    autojump_clock: MockClock,
+) -> None:
+    async with worlds() as (world, coordinator), client_of(world.servers) as source:
+        await world.link()
+        world.write()
+        await world.copied()
+        state, there = coordinator.state, wanted(LINK, await source.refresh())
+        assert link_topics(state, LINK, there) == (frozenset({"t"}), {})
+        assert link_topics(state, LINK, ()) == (frozenset({"t"}), {})
+        state.topics.fold_unlinked(world.source.topics["t"].topic_id)
+        assert link_topics(state, LINK, there) == (frozenset({"t"}), {})
+        state.topics.fold_relinked(world.source.topics["t"].topic_id, "other")
+        assert link_topics(state, LINK, there) == (frozenset(), {"t": "link other mirrors it"})
+
+
+async def test_acls_of_a_topic_that_only_has_the_links_name_stay(
+    autojump_clock: MockClock,
+) -> None:
+    async with worlds() as (world, coordinator), client_of(world.servers) as source:
+        await world.gateways[0].world.create_topic("t", 1)
+        await world.link()
+        world.source.security.acls = {acl(principal="User:theirs")}
+        assert await coordinator.propose(CreateAcls((acl(principal="User:ours"),))) is None
+        options = CarryOptions(LINK.name, None, True, False, True)
+        linked = await compared_now(coordinator, source, options, only_linked=True)
+        assert linked is not None
+        assert (linked.plan.added, linked.plan.removed) == ([], [])
+        assert list(linked.taken) == ["t"]
+        whole = await compared_now(coordinator, source, options, only_linked=False)
+        assert whole is not None
+        assert [each.why for each in whole.plan.notes] == [
+            "it also opens topics that are not of this link: t"
+        ]
 
 
 def _permission(row: Acl) -> int:
@@ -258,6 +337,21 @@ async def test_quotas_that_cannot_be_here_are_named(autojump_clock: MockClock) -
         assert [each.quota for each in plan.not_carried] == theirs[:3]
         assert all(each.why for each in plan.not_carried)
         assert theirs[3].text == "user (default)"
+
+
+async def test_a_quota_stays_if_the_source_has_one_that_cannot_be_here(
+    autojump_clock: MockClock,
+) -> None:
+    async with worlds() as (_, coordinator):
+        ours = [QuotaChange(QuotaEntity("a"), QuotaKey.FETCH, 9.0)]
+        assert await coordinator.propose(AlterClientQuotas(ours)) is None
+        theirs = [
+            SourceQuota((("user", "a"),), QuotaKey.FETCH, -1.0),
+            SourceQuota((("user", "b"),), QuotaKey.FETCH, 5.0),
+        ]
+        plan = quota_plan(theirs, coordinator.state.quotas, prunes=True)
+        assert [each.change.entity.user for each in plan.changes] == ["b"]
+        assert (plan.equal, len(plan.not_carried)) == (0, 1)
 
 
 async def test_quotas_wait_for_the_level_of_the_cluster(

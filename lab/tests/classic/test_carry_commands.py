@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,6 +18,7 @@ import trio
 from typer.testing import CliRunner
 
 from tests.worlds.app_world import PATIENCE_SECONDS, serving
+from tidegate_coordination.events.security import ScramCredentialSet
 from tidegate_coordination.security.acls import (
     Acl,
     Operation,
@@ -27,13 +28,14 @@ from tidegate_coordination.security.acls import (
 )
 from tidegate_coordination.security.quotas import QuotaEntity, QuotaKey
 from tidegate_coordination.state.quotas import ClientQuotaTable
-from tidegate_coordination.state.scram import ScramMechanism
-from tidegate_gateway.cli.link import acls, quotas, users
+from tidegate_coordination.state.scram import ScramMechanism, ScramTable
+from tidegate_gateway.cli.link import acls, carrying, quotas, users
 from tidegate_gateway.cli.link.command import app
 from tidegate_gateway.cli.link.looks import authorizer_findings
 from tidegate_gateway.cli.link.password_file import read_passwords, write_passwords
 from tidegate_gateway.links.acl_carrying import Carried
-from tidegate_gateway.links.acl_plan import AclPlan, Noted
+from tidegate_gateway.links.acl_notes import Noted
+from tidegate_gateway.links.acl_plan import AclPlan
 from tidegate_gateway.links.quota_plan import QuotaPlan, quota_plan
 from tidegate_gateway.links.scram_plan import ScramUser
 from tidegate_gateway.links.source_security import SourceQuota
@@ -133,6 +135,7 @@ def test_rights_and_quotas_move(tmp_path: Path, operator: Operator) -> None:
         assert "give --yes or --dry-run" in run("acls", "old")[1]
         code, told = run("acls", "old", "--yes")
         assert (code, told["added"], told["problem"]) == (0, 3, None)
+        assert told["gateways_have_authorizer"] is False
         assert run("acls", "old", "--dry-run")[0] == 0
         source.security.acls = None
         assert run("acls", "old", "--yes") == (0, {"has_authorizer": False})
@@ -193,6 +196,60 @@ def test_users_are_sealed_as_the_gateways_seal_them(tmp_path: Path, operator: Op
         assert (code, said) == (0, "")
 
 
+@pytest.fixture
+def meanwhile(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
+    """What others do while a person, who agrees, is asked."""
+    others: list[Callable[[], object]] = []
+
+    async def agreed(question: str, *, yes: bool) -> bool:
+        for each in () if yes else others:
+            await trio.to_thread.run_sync(each)
+        return True
+
+    for module in (carrying, users):
+        monkeypatch.setattr(module, "agreed", agreed)
+    return others
+
+
+def test_what_was_agreed_to_must_hold_after_the_answer(
+    tmp_path: Path, operator: Operator, meanwhile: list[Callable[[], object]]
+) -> None:
+    with linked(tmp_path, operator) as source:
+        source.security.acls = {acl()}
+        source.security.quotas = {QuotaEntity("bob"): {QuotaKey.PRODUCE: 1024.0}}
+        meanwhile[:] = [lambda: setattr(source.security, "acls", {acl(), acl("u")})]
+        code, printed, _ = operator.shown("acls", "old")
+        assert (code, printed.splitlines()[-1]) == (1, carrying.CHANGED_MEANWHILE)
+        meanwhile[:] = [lambda: operator.run("quotas", "old", "--yes")]
+        code, printed, _ = operator.shown("quotas", "old")
+        assert (code, printed.splitlines()[-1]) == (1, carrying.CHANGED_MEANWHILE)
+        meanwhile.clear()
+        code, printed, _ = operator.shown("acls", "old")
+        assert (code, printed.splitlines()[-1]) == (
+            0,
+            "2 ACLs added, what denies before what allows.",
+        )
+        source.security.quotas = {}
+        code, printed, _ = operator.shown("quotas", "old", "--prune")
+        assert (code, printed.splitlines()[-1]) == (0, "1 quota changed.")
+
+
+def test_a_password_that_was_set_meanwhile_stays(
+    tmp_path: Path, operator: Operator, meanwhile: list[Callable[[], object]]
+) -> None:
+    given, made = tmp_path / "given.json", tmp_path / "made.json"
+    write_passwords(given, {"bob": "others"})
+    with linked(tmp_path, operator) as source:
+        source.security.users = {"bob": {SHA_256: 4096}, "eve": {SHA_256: 4096}}
+        words = ("users", "old", "--passwords", str(given), "--plain", "--yes")
+        meanwhile[:] = [lambda: operator.run(*words)]
+        code, printed, _ = operator.shown("users", "old", "--generate", str(made), "--plain")
+        assert code == 0
+        assert "1 user got a password here." in printed
+        assert "1 user had one, and kept it" in printed
+        assert list(json.loads(made.read_text())) == ["eve"]
+
+
 def test_a_person_sees_what_is_here_and_what_gateways_lack(
     tmp_path: Path, operator: Operator
 ) -> None:
@@ -239,27 +296,57 @@ def test_check_compares_the_authorizers() -> None:
 # -- what is printed -------------------------------------------------------------------------------
 
 
+def compared(plan: AclPlan) -> acls.Compared:
+    return acls.Compared(plan, True, {})
+
+
+def acl_result(plan: AclPlan, done: Carried, *, is_trial: bool) -> acls.AclResult:
+    return acls.AclResult(compared(plan), done, is_trial, None)
+
+
 def test_what_acls_prints() -> None:
     rows = [acl(f"t{each}") for each in range(60)]
     noted = [Noted(acl("\x1b[2J"), "why")]
-    plan = AclPlan(1, rows, [acl("x"), acl("y")], [acl("y")], noted, noted)
-    shown = acls.acls_text(plan)
+    plan = AclPlan(1, rows, [acl("x"), acl("y")], [acl("y")], [], noted)
+    shown = acls.acls_text(compared(plan))
     for line in ("  and 10 more; --json shows all", "only here, to be removed:", "only here:"):
         assert line in shown.splitlines()
     assert "\x1b" not in shown
     assert shown.endswith("1 ACL of the source is here.")
-    trial = acls.AclResult(plan, Carried(0, 0), is_trial=True)
+    trial = acl_result(plan, Carried(0, 0), is_trial=True)
     assert "60 would be added, and 1 removed" in acls.done_text(trial)
     assert not trial.is_well
-    halted = acls.AclResult(plan, Carried(5, 0, "no log."), is_trial=False)
+    halted = acl_result(plan, Carried(5, 0, "no log."), is_trial=False)
     assert "Not all: no log." in acls.done_text(halted)
     assert (halted.is_well, json.loads(acls.acls_json(halted))["problem"]) == (False, "no log.")
     pruned = AclPlan(0, [], rows, rows, [], [])
-    assert len(acls.acls_text(pruned).splitlines()) == 62
-    done = acls.AclResult(plan, Carried(60, 1), is_trial=False)
+    assert len(acls.acls_text(compared(pruned)).splitlines()) == 62
+    done = acl_result(plan, Carried(60, 1), is_trial=False)
     assert (done.is_well, acls.done_text(done).splitlines()[1]) == (True, "1 ACL removed.")
-    nothing = acls.AclResult(AclPlan(3, [], [], [], [], []), Carried(0, 0), is_trial=True)
+    nothing = acl_result(AclPlan(3, [], [], [], [], []), Carried(0, 0), is_trial=True)
     assert (nothing.is_well, acls.done_text(nothing)) == (True, "Nothing is to be changed.")
+
+
+def test_an_acl_that_cannot_be_here_is_not_done() -> None:
+    lacking = AclPlan(3, [], [], [], [Noted(acl("\x1b[2J"), "why")], [])
+    result = acl_result(lacking, Carried(0, 0), is_trial=True)
+    assert (result.is_well, acls.done_text(result)) == (False, "Nothing can be changed.")
+    shown = acls.acls_text(compared(lacking))
+    assert "cannot be carried over:" in shown
+    assert "\x1b" not in shown
+
+
+def test_names_that_other_topics_have_are_told() -> None:
+    plan = AclPlan(0, [], [], [], [], [])
+    found = acls.Compared(plan, True, {"b": "the name is taken here: by topic b", "a": "why"})
+    assert acls.acls_text(found).splitlines()[:3] == [
+        "not topics of the link:",
+        "  TOPIC a  why",
+        "  TOPIC b  the name is taken here: by topic b",
+    ]
+    told = json.loads(acls.acls_json(acls.AclResult(found, Carried(0, 0), True, False)))
+    assert list(told["names_taken"]) == ["a", "b"]
+    assert told["gateways_have_authorizer"] is False
 
 
 def quota(entity: tuple[tuple[str, str | None], ...], value: float = 1e9) -> SourceQuota:
@@ -281,6 +368,10 @@ def test_what_quotas_prints() -> None:
     told = json.loads(quotas.quotas_json(halted))
     assert told["different"][0]["entity"] == {"user": "a\n", "client-id": None}
     assert told["not_carried"][0]["entity"] == {"planet": "mars"}
+    done = quotas.QuotaResult(plan._replace(not_carried=[]), 1, "", is_trial=False)
+    assert (done.is_well, quotas.done_text(done)) == (True, "1 quota changed.")
+    lacking = quotas.QuotaResult(plan._replace(steps=[]), 0, "", is_trial=False)
+    assert (lacking.is_well, quotas.done_text(lacking)) == (False, "Nothing can be changed.")
     nothing = quotas.QuotaResult(QuotaPlan(0, [], [], [], prunes=True), 0, "", is_trial=True)
     assert (nothing.is_well, quotas.done_text(nothing)) == (True, "Nothing is to be changed.")
 
@@ -326,6 +417,19 @@ def test_which_users_get_a_password() -> None:
     for name, text in (("*", "cannot be called so"), ("eve", "no SCRAM user")):
         with pytest.raises(BadSource, match=text):
             users.chosen_users(everyone, options(None, file), {name: "x"})
+
+
+def test_users_that_got_a_password_meanwhile_are_left_out() -> None:
+    now = ScramTable()
+    now.fold_set(ScramCredentialSet("bob", SHA_512, b"salt", b"stored", b"server", 8192))
+    everyone, file = [ALICE, BOB._replace(missing=frozenset({SHA_256, SHA_512}))], Path("f")
+    chosen = users.chosen_users(everyone, options(file), {})
+    assert [each.name for each in chosen] == ["alice", "bob"]
+    fresh = users.as_now(everyone, now)
+    assert fresh == [ALICE, BOB._replace(missing=frozenset({SHA_256}))]
+    assert users.still_chosen(chosen, fresh, options(file)) == [ALICE]
+    assert users.still_chosen(chosen, fresh, options(file, replaces=True)) == fresh
+    assert users.still_chosen([BOB], fresh, options(file)) == []
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
+from functools import partial
 from typing import Any, NamedTuple
 
 from tidegate_coordination.classic.cluster import ClassicCluster
+from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.security.acls import (
     Acl,
     Operation,
@@ -15,11 +17,13 @@ from tidegate_coordination.security.acls import (
     Permission,
     ResourceType,
 )
-from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.links import Link
 
 from ...links.acl_carrying import Carried, carry_acls
-from ...links.acl_plan import AclPlan, Noted, Scope, acl_plan
+from ...links.acl_notes import Noted
+from ...links.acl_plan import AclPlan, acl_plan
+from ...links.acl_scope import Scope
+from ...links.own_names import link_topics, own_names
 from ...links.source_security import source_acls
 from ...links.source_topics import wanted
 from ..existing_cluster import NOT_DONE, ClusterOptions, run_told
@@ -27,12 +31,13 @@ from ..table import printable
 from .carrying import (
     NO_AUTHORIZER_HERE,
     CarryOptions,
-    agreed,
+    agreed_to_all,
     authorizer_here,
     both_sides,
     counted,
     listed,
 )
+from .commands import known_link
 
 NO_ACLS = "The source has no authorizer, so it has no ACLs: there every client may do everything."
 
@@ -45,36 +50,63 @@ def run_acls(
     async def work() -> int:
         options.check_json(as_json=as_json)
         sides = both_sides(cluster, options.name, options.client_properties)
-        async with sides as (coordinator, link, source):
-            theirs = await source_acls(source)
-            if theirs is None:
+        async with sides as (coordinator, _, source):
+            compared = partial(compared_now, coordinator, source, options, only_linked=only_linked)
+
+            async def is_as_shown() -> bool:
+                again = await compared()
+                return again is not None and again.plan.asks_as(plan)
+
+            found = await compared()
+            if found is None:
                 print(json.dumps({"has_authorizer": False}) if as_json else NO_ACLS)
                 return 0
-            linked = await _topics(coordinator.state, link, source)
-            scope = _scope(link, linked, only_linked=only_linked)
-            state = coordinator.state
-            own = sorted(each for each in state.topics.by_name if each not in linked)
-            plan = acl_plan(theirs, state.acls, scope, own, prunes=options.prunes)
+            plan = found.plan
+            has_here = await authorizer_here(coordinator.state)
             if not as_json:
-                print(acls_text(plan))
-                if theirs and await authorizer_here(state) is False:
+                print(acls_text(found))
+                if found.is_any and has_here is False:
                     print(NO_AUTHORIZER_HERE)
             done = Carried(0, 0)
             if not plan.is_done and not options.is_trial:
-                if not await agreed(_question(plan), yes=options.yes):
+                if not await agreed_to_all(_question(plan), is_as_shown, yes=options.yes):
                     return NOT_DONE
                 done = await carry_acls(coordinator, plan)
-        result = AclResult(plan, done, options.is_trial)
+        result = AclResult(found, done, options.is_trial, has_here)
         print(acls_json(result) if as_json else done_text(result))
         return 0 if result.is_well else NOT_DONE
 
     return run_told(work)
 
 
-async def _topics(state: ClusterState, link: Link, source: ClassicCluster) -> frozenset[str]:
-    """Return the names of the topics of a link, also of those that it has not yet mirrored."""
-    there = {each.name for each in wanted(link, await source.refresh())}
-    return frozenset(there | {each.name for each in state.links.topics_of(link.name)})
+class Compared(NamedTuple):
+    """What differs.  is_any: whether the source has any ACL.
+
+    taken: topics of the source that the link cannot mirror, since other ones here have their names,
+    and why; ACLs of these names are not the link's.
+    """
+
+    plan: AclPlan
+    is_any: bool
+    taken: Mapping[str, str]
+
+
+async def compared_now(
+    coordinator: Coordinator, source: ClassicCluster, options: CarryOptions, *, only_linked: bool
+) -> Compared | None:
+    """Compare both sides as they are now; return None if the source has no authorizer."""
+    theirs = await source_acls(source)
+    if theirs is None:
+        return None
+    metadata = await source.refresh()
+    await coordinator.catch_up()
+    state = coordinator.state
+    link = known_link(state, options.name)
+    topics = link_topics(state, link, wanted(link, metadata))
+    scope = _scope(link, topics.names, only_linked=only_linked)
+    own = own_names(state, link, topics.names)
+    plan = acl_plan(theirs, state.acls, scope, own, prunes=options.prunes)
+    return Compared(plan, bool(theirs), topics.taken)
 
 
 def _scope(link: Link, topics: frozenset[str], *, only_linked: bool) -> Scope:
@@ -84,16 +116,21 @@ def _scope(link: Link, topics: frozenset[str], *, only_linked: bool) -> Scope:
 
 
 class AclResult(NamedTuple):
-    """What differed, and what was done."""
+    """What differed, and what was done.
 
-    plan: AclPlan
+    has_here: whether the gateways have an authorizer; None if none says so.
+    """
+
+    found: Compared
     done: Carried
     is_trial: bool
+    has_here: bool | None
 
     @property
     def is_well(self) -> bool:
-        """Return whether nothing is left to be changed."""
-        return self.plan.is_done or not (self.is_trial or self.done.problem)
+        """Return whether all of the source is here, and what was to be removed is not."""
+        plan = self.found.plan
+        return not plan.not_carried and (plan.is_done or not (self.is_trial or self.done.problem))
 
 
 def _question(plan: AclPlan) -> str:
@@ -103,14 +140,17 @@ def _question(plan: AclPlan) -> str:
     return f"Add {counted(len(plan.added), 'ACL')} here, and remove {removed}?"
 
 
-def acls_text(plan: AclPlan) -> str:
+def acls_text(found: Compared) -> str:
     """Return what differs, for a person."""
-    kept = [each for each in plan.only_here if each not in set(plan.removed)]
+    plan, removed = found.plan, set(found.plan.removed)
+    kept = [each for each in plan.only_here if each not in removed]
+    taken = [[f"TOPIC {printable(name)}", why] for name, why in sorted(found.taken.items())]
     lines = [
         *listed("at the source, and not here:", [_row(each) for each in plan.added]),
         *listed("only here, to be removed:", list(map(_row, plan.removed)), shows_all=True),
         *listed("only here:", [_row(each) for each in kept]),
         *listed("cannot be carried over:", [_noted(each) for each in plan.not_carried]),
+        *listed("not topics of the link:", taken),
         *listed("note:", [_noted(each) for each in plan.notes]),
         f"{counted(plan.equal, 'ACL')} of the source {'is' if plan.equal == 1 else 'are'} here.",
     ]
@@ -139,9 +179,9 @@ def _name(kind: type[IntEnum], number: int) -> str:
 
 def done_text(result: AclResult) -> str:
     """Return what was done, for a person."""
-    plan, done = result.plan, result.done
+    plan, done = result.found.plan, result.done
     if plan.is_done:
-        return "Nothing is to be changed."
+        return "Nothing can be changed." if plan.not_carried else "Nothing is to be changed."
     if result.is_trial:
         added, removed = len(plan.added), len(plan.removed)
         return f"Nothing was changed: {added} would be added, and {removed} removed."
@@ -155,16 +195,18 @@ def done_text(result: AclResult) -> str:
 
 def acls_json(result: AclResult) -> str:
     """Return all of it, for scripts."""
-    plan, done = result.plan, result.done
+    plan, done = result.found.plan, result.done
     return json.dumps(
         {
             "has_authorizer": True,
+            "gateways_have_authorizer": result.has_here,
             "equal": plan.equal,
             "missing": _dicts(plan.added),
             "only_here": _dicts(plan.only_here),
             "to_remove": _dicts(plan.removed),
             "not_carried": [{**_dict(each.acl), "why": each.why} for each in plan.not_carried],
             "notes": [{**_dict(each.acl), "why": each.why} for each in plan.notes],
+            "names_taken": dict(sorted(result.found.taken.items())),
             "added": done.added,
             "removed": done.removed,
             "problem": done.problem or None,

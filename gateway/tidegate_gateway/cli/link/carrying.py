@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -35,6 +35,9 @@ NO_AUTHORIZER_HERE: Final = (
 AUTHORIZER_ONLY_HERE: Final = (
     "They have one, and the source has none: give clients rights here with kafka-acls.sh, or they"
     " may do nothing."
+)
+CHANGED_MEANWHILE: Final = (
+    "What differs has changed since it was shown, so nothing was done: run the command again."
 )
 _OPEN_LISTENER: Final = "PLAINTEXT"
 
@@ -103,6 +106,23 @@ async def agreed(question: str, *, yes: bool) -> bool:
     """Return whether the person at the terminal agrees, or has agreed before."""
     asks = partial(confirmed, question)
     return yes or await trio.to_thread.run_sync(asks, abandon_on_cancel=True)
+
+
+async def agreed_to_all(
+    question: str, is_as_shown: Callable[[], Awaitable[bool]], *, yes: bool
+) -> bool:
+    """Return whether the person agrees, and what was shown holds after the answer, too.
+
+    An answer may take hours.  is_as_shown: looks again.
+    """
+    if yes:
+        return True
+    if not await agreed(question, yes=yes):
+        return False
+    if await is_as_shown():
+        return True
+    print(CHANGED_MEANWHILE)
+    return False
 
 
 def listed(head: str, rows: Sequence[Sequence[str]], *, shows_all: bool = False) -> list[str]:

@@ -12,7 +12,7 @@ from ...links.quota_plan import QuotaPlan, QuotaStep, carry_quotas, quota_plan
 from ...links.source_security import entity_text, source_quotas
 from ..existing_cluster import NOT_DONE, ClusterOptions, run_told
 from ..table import printable
-from .carrying import CarryOptions, agreed, both_sides, counted, listed
+from .carrying import CarryOptions, agreed_to_all, both_sides, counted, listed
 
 
 def run_quotas(cluster: ClusterOptions, options: CarryOptions, *, as_json: bool) -> int:
@@ -22,15 +22,23 @@ def run_quotas(cluster: ClusterOptions, options: CarryOptions, *, as_json: bool)
         options.check_json(as_json=as_json)
         sides = both_sides(cluster, options.name, options.client_properties)
         async with sides as (coordinator, _, source):
-            theirs = await source_quotas(source)
-            plan = quota_plan(theirs, coordinator.state.quotas, prunes=options.prunes)
+
+            async def planned() -> QuotaPlan:
+                theirs = await source_quotas(source)
+                await coordinator.catch_up()
+                return quota_plan(theirs, coordinator.state.quotas, prunes=options.prunes)
+
+            async def is_as_shown() -> bool:
+                return (await planned()).asks_as(plan)
+
+            plan = await planned()
             gateways = len(list(coordinator.state.gateways.brokers()))
             if not as_json:
                 print(quotas_text(plan, len(source.metadata.brokers), gateways))
             done, problem = 0, ""
             if plan.changes and not options.is_trial:
                 question = f"Change {counted(len(plan.changes), 'quota')} here?"
-                if not await agreed(question, yes=options.yes):
+                if not await agreed_to_all(question, is_as_shown, yes=options.yes):
                     return NOT_DONE
                 done, problem = await carry_quotas(coordinator, plan)
         result = QuotaResult(plan, done, problem, options.is_trial)
@@ -50,8 +58,9 @@ class QuotaResult(NamedTuple):
 
     @property
     def is_well(self) -> bool:
-        """Return whether nothing is left to be changed."""
-        return not self.plan.changes or not (self.is_trial or self.problem)
+        """Return whether nothing of the source is missing or different here."""
+        is_done = not self.plan.changes or not (self.is_trial or self.problem)
+        return is_done and not self.plan.not_carried
 
 
 def quotas_text(plan: QuotaPlan, brokers: int, gateways: int) -> str:
@@ -86,7 +95,8 @@ def _row(step: QuotaStep) -> list[str]:
 def done_text(result: QuotaResult) -> str:
     """Return what was done, for a person."""
     if not result.plan.changes:
-        return "Nothing is to be changed."
+        is_lacking = bool(result.plan.not_carried)
+        return "Nothing can be changed." if is_lacking else "Nothing is to be changed."
     if result.is_trial:
         return f"Nothing was changed: {counted(len(result.plan.changes), 'quota')} would be."
     text = f"{counted(result.done, 'quota')} changed."

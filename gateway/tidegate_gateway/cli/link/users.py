@@ -20,7 +20,7 @@ from tidegate_coordination.coordinator.coordinator import Coordinator, ProposalF
 from tidegate_coordination.rules.acls import SECURITY_NOT_YET
 from tidegate_coordination.rules.parts import parts
 from tidegate_coordination.rules.scram import AlterScramCredentials, ScramRefusal, size_bytes
-from tidegate_coordination.state.scram import ScramCredential, ScramMechanism
+from tidegate_coordination.state.scram import ScramCredential, ScramMechanism, ScramTable
 from tidegate_runtime.settings_texts import BadSource
 
 from ...links.scram_plan import ScramUser, credentials, scram_users
@@ -102,6 +102,9 @@ def run_users(cluster: ClusterOptions, options: UserOptions, *, as_json: bool) -
                 question = f"Set the password of {counted(len(chosen), 'user')} here?"
                 if chosen and not await agreed(question, yes=options.yes):
                     return NOT_DONE
+                await coordinator.catch_up()  # the answer may have taken hours
+                users = as_now(users, coordinator.state.scram)
+                chosen = still_chosen(chosen, users, options)
                 passwords = given
                 if options.generate is not None and chosen:
                     passwords = made_passwords(each.name for each in chosen)
@@ -160,6 +163,20 @@ def chosen_users(
         and (options.replaces or not each.is_here)
         and (options.passwords is None or each.name in given)
     ]
+
+
+def as_now(users: Sequence[ScramUser], ours: ScramTable) -> list[ScramUser]:
+    """Return the users with what they have here now."""
+    now = {each.name: each for each in scram_users({u.name: u.mechanisms for u in users}, ours)}
+    return [now[each.name] for each in users]
+
+
+def still_chosen(
+    chosen: Sequence[ScramUser], users: Sequence[ScramUser], options: UserOptions
+) -> list[ScramUser]:
+    """Return those that were chosen, without those that have got a password meanwhile."""
+    names = {each.name for each in chosen}
+    return [each for each in users if each.name in names and (options.replaces or not each.is_here)]
 
 
 async def _set(
