@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate_coordination.placement.rendezvous import choose
+from tidegate_gateway.quotas.rates import MAX_THROTTLE_MS
 from tidegate_gateway.quotas.sharing import ledger as ledger_module
 from tidegate_gateway.quotas.sharing.allowance import Allowance
 from tidegate_gateway.quotas.sharing.held_share import HOLD_MS, KEPT_MS
 from tidegate_gateway.quotas.sharing.ledger import SILENT_MS, ShareLedger, Wanted
 from tidegate_gateway.quotas.sharing.membership import VOTE_MS, Member, Membership
+from tidegate_gateway.quotas.sharing.messages import Wish
 
 KEY = b"k" * 16
 LONG_AGO = -(10**6)
@@ -189,6 +192,18 @@ def test_an_allowance_grows_by_the_share_whatever_way_it_goes() -> None:
     assert allowance.throttle_ms(900, 1_000) == 625
     assert allowance.tokens(900, 1_500) == -100
     assert used == [allowance]
+
+
+@pytest.mark.parametrize("quota", [5e-324, 1e-300, 1e300, 1.7e308])
+def test_an_allowance_of_a_tiny_or_huge_quota_has_finite_waits_and_wishes(quota: float) -> None:
+    allowance = Allowance(10.0, lambda: 3, lambda _: None)
+    for now_ms in range(0, 10_000, 500):
+        allowance.take(1_000, quota, now_ms)
+        assert 0 <= allowance.throttle_ms(quota, now_ms) <= MAX_THROTTLE_MS
+        wanted = allowance.look(now_ms)
+        assert wanted is not None
+        assert Wish(KEY, *wanted).is_sound
+        allowance.grant(wanted.held, now_ms, now_ms)
 
 
 def test_an_allowance_that_nobody_uses_asks_for_nothing() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.worlds.share_world import KEY, QUOTA, ShareWorld
+from tests.worlds.share_world import KEY, QUOTA, ShareWorld, done
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.forwarding.peers import PeerUnavailable
 from tidegate_coordination.logs.memory import MemoryLog
@@ -61,16 +61,28 @@ def test_messages_arrive_as_they_were_sent_and_the_largest_fit() -> None:
         asked(*[WISH] * (MAX_WISHES + 1)),
         asked(missed=[1] * (MAX_MISSED + 1)),
         asked(version=2),
-        asked(Wish(b"short", 1, 1, 1)),
-        asked(Wish(KEY, 0, 1, 1)),
-        asked(Wish(KEY, 1, -1, 1)),
-        asked(Wish(KEY, 1, 1, float("nan"))),
-        asked(Wish(KEY, float("inf"), 1, 1)),
     ],
 )
-def test_a_question_with_a_wrong_value_is_refused(question: Asked) -> None:
+def test_a_question_that_is_too_large_or_of_another_version_is_refused(question: Asked) -> None:
     with pytest.raises(NotShares):
         decode_asked(encode(question))
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [
+        Wish(b"short", 1, 1, 1),
+        Wish(KEY, 0, 1, 1),
+        Wish(KEY, 1, -1, 1),
+        Wish(KEY, 1, 1, float("nan")),
+        Wish(KEY, float("inf"), 1, 1),
+    ],
+)
+def test_a_wish_with_a_wrong_value_gets_nothing_and_takes_nothing_from_others(wish: Wish) -> None:
+    world = ShareWorld([0, 0, 0])
+    world.run(2)
+    question = decode_asked(encode(asked(wish, WISH)))
+    assert done(world.owner.shares.answer(question, world.now_ms)).shares == [None, WISH.held]
 
 
 @pytest.mark.parametrize(

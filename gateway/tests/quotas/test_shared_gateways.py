@@ -134,6 +134,22 @@ async def test_fetches_and_mutations_are_shared_too(autojump_clock: MockClock) -
         assert 0.9 * seconds < created < 1.1 * (seconds + 11)
 
 
+async def test_an_infinite_quota_limits_nothing_and_is_not_asked_for(
+    autojump_clock: MockClock,
+) -> None:
+    async with sharing(1) as (_, [gateway]):
+        admin = gateway.world.connect()
+        forever = float("inf")
+        await set_quota(admin, {"client-id": "fast"}, controller_mutation_rate=forever)
+        await set_quota(admin, {"client-id": None}, controller_mutation_rate=1e-6)
+        client = connect_as(gateway.world, "fast")
+        for number in range(3):
+            topic = ct.CreatableTopic(f"n-{number}", 50, 1)
+            answer = await client.call("CreateTopics", 7, ct.CreateTopicsRequest([topic], 30_000))
+            assert (answer.topics[0].error_code, answer.throttle_time_ms) == (0, 0)
+        assert not gateway.gateway.quota_shares.active
+
+
 async def test_request_time_is_each_gateways_own(autojump_clock: MockClock) -> None:
     async with sharing(2) as (_, gateways):
         await set_quota(gateways[0].world.connect(), {"client-id": "slow"}, request_percentage=50)

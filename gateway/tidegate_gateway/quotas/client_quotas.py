@@ -8,6 +8,7 @@ The limits come from the cluster's state, and change as soon as the gateway read
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import isfinite
 from typing import Final, NamedTuple
 
 import structlog
@@ -123,11 +124,15 @@ class ClientQuotas:
         return found
 
     def _looked_up(self, user: str, client_id: str) -> ClientLimits:
-        table = self._table
+        def limit(key: QuotaKey) -> Limit | None:
+            found = self._table.limit(key, user, client_id)
+            # Kafka takes Infinity, too: it stands above less specific quotas, and limits nothing.
+            return found if found is not None and isfinite(found.value) else None
+
         found = ClientLimits(
-            table.limit(QuotaKey.PRODUCE, user, client_id),
-            table.limit(QuotaKey.FETCH, user, client_id),
-            table.limit(QuotaKey.REQUEST, user, client_id),
-            table.limit(QuotaKey.MUTATION, user, client_id),
+            limit(QuotaKey.PRODUCE),
+            limit(QuotaKey.FETCH),
+            limit(QuotaKey.REQUEST),
+            limit(QuotaKey.MUTATION),
         )
         return NO_LIMITS if found == NO_LIMITS else found

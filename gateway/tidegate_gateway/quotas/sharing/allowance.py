@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..rates import rounded_ms
+from ..rates import MAX_THROTTLE_MS, rounded_ms
 from .demand import Demand
 from .fair_shares import floor_of
 from .held_share import HeldShare
@@ -81,7 +81,9 @@ class Allowance:
         missing = -self.tokens(quota, now_ms)
         if missing <= 0:
             return 0
-        wait_ms = rounded_ms(missing / max(self._rate, quota / self._live()) * 1_000)
+        rate = max(self._rate, quota / self._live())
+        # The part of a tiny quota may be too small for a float.
+        wait_ms = rounded_ms(missing / rate * 1_000) if rate > 0 else MAX_THROTTLE_MS
         self._active(now_ms).note_waiting(now_ms + wait_ms)
         return wait_ms
 

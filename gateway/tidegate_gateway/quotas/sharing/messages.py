@@ -32,6 +32,12 @@ class Wish(msgspec.Struct, array_like=True, frozen=True, gc=False):
     demand: float
     held: float
 
+    @property
+    def is_sound(self) -> bool:
+        """Whether it can be granted; other wishes of the message can be granted in any case."""
+        amounts = self.quota, self.demand, self.held
+        return len(self.key) == KEY_BYTES and self.quota > 0 and all(map(_is_amount, amounts))
+
 
 class Asked(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """The question of one gateway.  missed: incarnations that do not answer it."""
@@ -44,7 +50,7 @@ class Asked(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class Granted(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """The answer.  shares: in the order of the wishes; None where another gateway decides."""
+    """The answer.  shares: in the order of the wishes; None where it grants none."""
 
     version: int
     missed: list[int]
@@ -80,8 +86,8 @@ def decode_asked(data: bytes) -> Asked:
       NotShares: see there.
     """
     asked = _checked(_asked, data)
-    if len(asked.wishes) > MAX_WISHES or not all(map(_is_sound, asked.wishes)):
-        raise NotShares("a question about shares names too many quotas, or one with a wrong value")
+    if len(asked.wishes) > MAX_WISHES:
+        raise NotShares("a question about shares names too many quotas")
     return asked
 
 
@@ -96,11 +102,6 @@ def decode_granted(data: bytes, wishes: int) -> Granted:
     if len(granted.shares) != wishes or not all(map(_is_amount, given)):
         raise NotShares("an answer about shares does not answer what was asked")
     return granted
-
-
-def _is_sound(wish: Wish) -> bool:
-    amounts = wish.quota, wish.demand, wish.held
-    return len(wish.key) == KEY_BYTES and wish.quota > 0 and all(map(_is_amount, amounts))
 
 
 def _is_amount(value: float) -> bool:

@@ -137,8 +137,11 @@ class QuotaShares:
         for count, wish in enumerate(asked.wishes):
             if count % TURN == TURN - 1:
                 await trio.lowlevel.checkpoint()
-            wanted = Wanted(wish.quota, wish.demand, min(wish.held, wish.quota))
-            shares.append(self._granted(wish.key, asked.incarnation, wanted, now_ms))
+            share = None
+            if wish.is_sound:
+                wanted = Wanted(wish.quota, wish.demand, min(wish.held, wish.quota))
+                share = self._granted(wish.key, asked.incarnation, wanted, now_ms)
+            shares.append(share)
         return Granted(VERSION, self._said_missed(), shares)
 
     def _granted(self, key: bytes, asker: int, wanted: Wanted, now_ms: int) -> float | None:
