@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.worlds.share_world import LOOK_MS, QUOTA, ShareWorld
+from tests.worlds.share_world import KEY, LOOK_MS, QUOTA, ShareWorld
 
 PHASES = st.lists(st.integers(0, LOOK_MS - 1), min_size=3, max_size=3)
 GREEDY = 50 * QUOTA
@@ -142,6 +142,35 @@ def test_two_gateways_that_do_not_reach_each_other_choose_no_second_owner(
     world.run(5)
     world.allowed = QUOTA
     world.run(5)
+
+
+@settings(max_examples=15, deadline=None)
+@given(PHASES, Rates, st.integers(3, 10))
+def test_an_owner_that_answers_no_probes_gives_the_quota_up_to_another_one(
+    phases: list[int], loads: tuple[float, float, float], seconds: int
+) -> None:
+    world = Strict(phases)
+    load(world, loads)
+    world.run(4)
+    world.is_strict = True
+    world.deaf = {world.owner.incarnation}
+    world.run(seconds)
+    owners = {each.shares.membership.owner(KEY) for each in world.nodes.values()}
+    assert len(owners) == 1
+    assert not owners & world.deaf
+    assert [each.shares.membership.owns(KEY) for each in world.nodes.values()].count(True) == 1
+    world.deaf = set()
+    world.run(10)
+
+
+def test_a_gateway_without_answers_to_probes_has_its_share_like_all_others() -> None:
+    world = shared(GREEDY, GREEDY, GREEDY)
+    world.run(5)
+    world.deaf = {world.owner.incarnation}
+    world.run(15)
+    assert 0.95 <= world.rate(30) <= 1.02
+    world.deaf = set()
+    assert 0.95 <= world.rate(30) <= 1.02
 
 
 def load(world: ShareWorld, per_second: tuple[float, float, float]) -> None:

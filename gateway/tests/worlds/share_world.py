@@ -7,17 +7,20 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, TypeVar, cast
 
+from tidegate_coordination.configs.cluster_wide import QUOTA_SCOPE
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.events.cluster import Endpoint
 from tidegate_coordination.forwarding.leaders import PEER_LISTENER
 from tidegate_coordination.security.quotas import Bucket
 from tidegate_coordination.state.gateways import Gateway
+from tidegate_coordination.state.static_settings import Told
 from tidegate_gateway.quotas.sharing.messages import (
     decode_asked,
     decode_granted,
     encode,
     key_of,
 )
+from tidegate_gateway.quotas.sharing.scope import CLUSTER
 from tidegate_gateway.quotas.sharing.shares import Batch, QuotaShares
 
 QUOTA = 1_000.0
@@ -64,6 +67,7 @@ class Node:
             incarnation=incarnation, is_stale=False, state=SimpleNamespace(cluster_id="c")
         )
         coordinator.state.gateways = world.table
+        coordinator.state.static_settings = SimpleNamespace(by_node_id=world.told)
         self.shares = QuotaShares(cast(Coordinator, coordinator), self._missed, asks=True)
         self.allowance = self.shares.allowance("Produce", BUCKET, 10.0)
 
@@ -102,7 +106,11 @@ class Node:
 
 
 class ShareWorld:
-    """See the module's head.  loses_answers: all questions arrive, and no answer."""
+    """See the module's head.
+
+    loses_answers: all questions arrive, and no answer.  deaf: those that answer no probe on the
+    listener of clients, and yet serve both listeners.  told: static settings by node id.
+    """
 
     def __init__(self, phases_ms: list[int]) -> None:
         self.now_ms = 0
@@ -110,6 +118,10 @@ class ShareWorld:
         self.loses_answers = False
         self.table = SimpleNamespace(version=1, live={})
         self.table.serving = lambda: list(self.table.live.values())
+        self.told = {
+            number: Told({QUOTA_SCOPE: CLUSTER}) for number in range(1, len(phases_ms) + 1)
+        }
+        self.deaf: set[int] = set()
         self._cuts: dict[frozenset[int], int] = {}
         self._died_ms: dict[int, int] = {}
         for incarnation in range(1, len(phases_ms) + 1):
@@ -153,7 +165,7 @@ class ShareWorld:
         """Return whether a gateway counts as absent."""
         cut_ms, died_ms = self._cuts.get(frozenset({by, other})), self._died_ms.get(other)
         is_cut = cut_ms is not None and self.now_ms - cut_ms >= CUT_MS
-        return is_cut or (died_ms is not None and self.now_ms - died_ms >= DEAD_MS)
+        return other in self.deaf or is_cut or (died_ms is not None and self.now_ms - died_ms >= DEAD_MS)
 
     def run(self, seconds: float) -> None:
         """Let time pass."""

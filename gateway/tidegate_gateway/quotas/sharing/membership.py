@@ -4,8 +4,9 @@ The owner of a quota is chosen by rendezvous hashing over the live gateways that
 gateway that died lives on in the cluster's state until its lease ends, so gateways leave out the
 ones that do not answer (peers/neighbours.py).  What one gateway does not reach may still serve, so
 a gateway is left out only if more than half of the live ones say so; each question and answer tells
-whom its author misses.  A gateway that misses half of the others owns nothing: it may be the one
-that is cut off.
+whom its author misses.  A gateway that hears this of itself leaves itself out, too: it may still
+serve, so the next owner and itself would each divide the quota.  A gateway that misses half of the
+others owns nothing: it may be the one that is cut off.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Membership:
         self.live = frozenset(each.incarnation for each in members) | {self._me}
         self.suspects = (self.live & frozenset(missed)) - {self._me}
         self._forget_votes(now_ms)
-        gone = {each for each in self.suspects if self._is_gone(each)}
+        gone = {each for each in self.live if self._is_gone(each)}
         owners = {
             each.node_id: each.incarnation
             for each in members
@@ -79,9 +80,9 @@ class Membership:
         """Return whether this gateway divides a quota."""
         return self._may_own and self.owner(key) == self._me
 
-    def _is_gone(self, suspect: int) -> bool:
-        votes = 1 + sum(suspect in missed for missed, _ in self._votes.values())
-        return 2 * votes > len(self.live)
+    def _is_gone(self, incarnation: int) -> bool:
+        votes = sum(incarnation in missed for missed, _ in self._votes.values())
+        return 2 * (votes + (incarnation in self.suspects)) > len(self.live)
 
     def _forget_votes(self, now_ms: int) -> None:
         for each, (_, at_ms) in list(self._votes.items()):

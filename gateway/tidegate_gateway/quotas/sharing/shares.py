@@ -164,10 +164,13 @@ class QuotaShares:
         return sorted(self.membership.suspects)[:MAX_MISSED]
 
     def _batches(self, wishes: dict[int, list[tuple[Allowance, Wish]]], now_ms: int) -> list[Batch]:
-        """Return the wishes by gateway, and empty questions to all that can say who is gone."""
+        """Return the wishes by gateway, and empty questions to all others while one is missed.
+
+        Those that are missed may still serve, and must learn it.
+        """
         members, me = self.membership, self._coordinator.incarnation
         if members.suspects and (self._active or now_ms - self._asked_ms < VOTES_MS):
-            for each in sorted(members.live - members.suspects - {me}):
+            for each in sorted(members.live - {me}):
                 wishes.setdefault(each, [])
         live = self._coordinator.state.gateways.live
         return [

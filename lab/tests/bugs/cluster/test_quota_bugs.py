@@ -52,11 +52,11 @@ def owns_while_it_is_cut_off(patch: pytest.MonkeyPatch) -> None:
 
 
 def believes_itself_alone_that_others_are_gone(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Membership, "_is_gone", lambda self, suspect: True)
+    patch.setattr(Membership, "_is_gone", lambda self, each: each in self.suspects)
 
 
 def waits_for_the_lease_of_a_dead_owner(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Membership, "_is_gone", lambda self, suspect: False)
+    patch.setattr(Membership, "_is_gone", lambda self, each: False)
 
 
 @pytest.mark.parametrize(
