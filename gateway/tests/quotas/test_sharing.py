@@ -7,6 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.worlds.share_world import KEY, LOOK_MS, QUOTA, ShareWorld
+from tidegate_coordination.configs.cluster_wide import QUOTA_SCOPE
+from tidegate_coordination.state.static_settings import Told
 
 PHASES = st.lists(st.integers(0, LOOK_MS - 1), min_size=3, max_size=3)
 GREEDY = 50 * QUOTA
@@ -170,6 +172,25 @@ def test_a_gateway_without_answers_to_probes_has_its_share_like_all_others() -> 
     world.run(15)
     assert 0.95 <= world.rate(30) <= 1.02
     world.deaf = set()
+    assert 0.95 <= world.rate(30) <= 1.02
+
+
+@pytest.mark.parametrize("told", [{}, {QUOTA_SCOPE: "broker"}, None])
+def test_a_gateway_that_did_not_tell_that_it_shares_divides_no_quota(
+    told: dict[str, str] | None,
+) -> None:
+    """It may be of an older release, and answers no questions about shares."""
+    world = shared(GREEDY, 0, 0)
+    world.run(2)
+    first = world.owner.incarnation
+    if told is None:
+        del world.told[first]
+    else:
+        world.told[first] = Told(told)
+    world.run(4)
+    owners = {each.shares.membership.owner(KEY) for each in world.nodes.values()}
+    assert len(owners) == 1
+    assert first not in owners
     assert 0.95 <= world.rate(30) <= 1.02
 
 

@@ -165,7 +165,11 @@ class ShareWorld:
         """Return whether a gateway counts as absent."""
         cut_ms, died_ms = self._cuts.get(frozenset({by, other})), self._died_ms.get(other)
         is_cut = cut_ms is not None and self.now_ms - cut_ms >= CUT_MS
-        return other in self.deaf or is_cut or (died_ms is not None and self.now_ms - died_ms >= DEAD_MS)
+        return (
+            other in self.deaf
+            or is_cut
+            or (died_ms is not None and self.now_ms - died_ms >= DEAD_MS)
+        )
 
     def run(self, seconds: float) -> None:
         """Let time pass."""

@@ -1,12 +1,12 @@
 """Which gateway divides which quota, as this gateway sees it.  Pure; times are in ms.
 
-The owner of a quota is chosen by rendezvous hashing over the live gateways that others can ask.  A
-gateway that died lives on in the cluster's state until its lease ends, so gateways leave out the
-ones that do not answer (peers/neighbours.py).  What one gateway does not reach may still serve, so
-a gateway is left out only if more than half of the live ones say so; each question and answer tells
-whom its author misses.  A gateway that hears this of itself leaves itself out, too: it may still
-serve, so the next owner and itself would each divide the quota.  A gateway that misses half of the
-others owns nothing: it may be the one that is cut off.
+The owner of a quota is chosen by rendezvous hashing over the live gateways that answer questions
+about shares.  A gateway that died lives on in the cluster's state until its lease ends, so gateways
+leave out the ones that do not answer (peers/neighbours.py).  What one gateway does not reach may
+still serve, so a gateway is left out only if more than half of the live ones say so; each question
+and answer tells whom its author misses.  A gateway that hears this of itself leaves itself out,
+too: it may still serve, so the next owner and itself would each divide the quota.  A gateway that
+misses half of the others owns nothing: it may be the one that is cut off.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ VOTE_MS: Final = 1_500
 
 
 class Member(NamedTuple):
-    """A live gateway.  can_own: others can ask it."""
+    """A live gateway.  can_own: it answers others' questions about shares."""
 
     incarnation: int
     node_id: int

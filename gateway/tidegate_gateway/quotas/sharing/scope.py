@@ -10,6 +10,7 @@ from typing import Final
 
 from tidegate_coordination.configs.cluster_wide import QUOTA_SCOPE as SCOPE
 from tidegate_coordination.state.cluster import ClusterState
+from tidegate_coordination.state.static_settings import StaticSettingsTable
 from tidegate_runtime.settings_texts import SettingsError
 
 from ...settings.broker_settings import BrokerSettings
@@ -35,6 +36,12 @@ def refuse_scope_without_peers(settings: BrokerSettings) -> None:
         )
 
 
+def tells_shares(told: StaticSettingsTable, node_id: int) -> bool:
+    """Return whether a gateway wrote to the log that it has quota.scope=cluster."""
+    row = told.by_node_id.get(node_id)
+    return row is not None and row.settings.get(SCOPE) == CLUSTER
+
+
 class Scope:
     """of_cluster(): whether a gateway of the cluster shares quotas.  own: whether this one does."""
 
@@ -50,6 +57,5 @@ class Scope:
         as_of = told.version + gateways.version  # each only rises
         if as_of != self._as_of and not self._own:
             self._as_of = as_of
-            rows = (told.by_node_id.get(each.node_id) for each in gateways.brokers())
-            self._found = any(row and row.settings.get(SCOPE) == CLUSTER for row in rows)
+            self._found = any(tells_shares(told, each.node_id) for each in gateways.brokers())
         return self._found

@@ -16,11 +16,13 @@ from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.forwarding.leaders import PEER_LISTENERS
 from tidegate_coordination.security.quotas import Bucket
 from tidegate_coordination.state.gateways import Gateway
+from tidegate_coordination.state.static_settings import StaticSettingsTable
 
 from .allowance import Allowance
 from .ledger import ShareLedger, Wanted
 from .membership import Member, Membership
 from .messages import MAX_MISSED, MAX_WISHES, VERSION, Asked, Granted, Wish, key_of
+from .scope import tells_shares
 
 TURN: Final = 256
 """After so many quotas, other tasks run."""
@@ -155,8 +157,11 @@ class QuotaShares:
             allowance.grant(share, now_ms, now_ms)
 
     def _look(self, now_ms: int) -> None:
-        gateways = self._coordinator.state.gateways.serving()
-        members = [Member(each.incarnation, each.node_id, can_be_asked(each)) for each in gateways]
+        state = self._coordinator.state
+        members = [
+            Member(each.incarnation, each.node_id, can_divide(each, state.static_settings))
+            for each in state.gateways.serving()
+        ]
         if self.membership.look(members, self._missed(), now_ms):
             self.ledger.keep(self.membership.owns)
 
@@ -172,14 +177,19 @@ class QuotaShares:
         if members.suspects and (self._active or now_ms - self._asked_ms < VOTES_MS):
             for each in sorted(members.live - {me}):
                 wishes.setdefault(each, [])
-        live = self._coordinator.state.gateways.live
+        state = self._coordinator.state
+        live, told = state.gateways.live, state.static_settings
         return [
             Batch(live[each], asked)
             for each, asked in wishes.items()
-            if each in live and can_be_asked(live[each])
+            if each in live and can_divide(live[each], told)
         ]
 
 
-def can_be_asked(gateway: Gateway) -> bool:
-    """Return whether other gateways can ask a gateway."""
-    return any(each.listener in PEER_LISTENERS for each in gateway.endpoints)
+def can_divide(gateway: Gateway, told: StaticSettingsTable) -> bool:
+    """Return whether a gateway answers questions about shares.
+
+    One of an older release, or with quota.scope=broker, refuses them.
+    """
+    can_be_asked = any(each.listener in PEER_LISTENERS for each in gateway.endpoints)
+    return can_be_asked and tells_shares(told, gateway.node_id)
