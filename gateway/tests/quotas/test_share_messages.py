@@ -85,6 +85,29 @@ def test_a_wish_with_a_wrong_value_gets_nothing_and_takes_nothing_from_others(wi
     assert done(world.owner.shares.answer(question, world.now_ms)).shares == [None, WISH.held]
 
 
+def test_a_late_question_gets_nothing_and_changes_nothing() -> None:
+    world = ShareWorld([0, 0, 0])
+    world.run(4)  # the owner has learned
+    owner, now_ms = world.owner.shares, world.now_ms
+    asker, other = (each for each in world.nodes if each != world.owner.incarnation)
+    wants_all = Wish(KEY, QUOTA, QUOTA, QUOTA)
+    newer = msgspec.structs.replace(asked(wants_all), incarnation=asker, asked_ms=700, missed=[])
+    done(owner.answer(newer, now_ms))
+    older = msgspec.structs.replace(
+        asked(Wish(KEY, QUOTA, 0, 3)), incarnation=asker, asked_ms=200, missed=[other]
+    )
+    assert done(owner.answer(decode_asked(encode(older)), now_ms)).shares == [None]
+    assert not owner.membership.suspects
+    # The older one gave the share back; the newer one holds it.
+    question = msgspec.structs.replace(newer, incarnation=other, wishes=[WISH])
+    share = done(owner.answer(question, now_ms)).shares[0]
+    assert share is not None
+    assert share < QUOTA * 0.01
+    # Another gateway has another clock, and one of an older release tells none.
+    untold = msgspec.structs.replace(older, asked_ms=0)
+    assert done(owner.answer(untold, now_ms)).shares != [None]
+
+
 @pytest.mark.parametrize(
     "data",
     [

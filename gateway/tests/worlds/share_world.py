@@ -85,7 +85,7 @@ class Node:
         asked_ms, other = world.now_ms, world.nodes[batch.gateway.incarnation]
         if not world.reaches(self.incarnation, other.incarnation):
             return
-        question = decode_asked(encode(self.shares.question(batch)))
+        question = decode_asked(encode(self.shares.question(batch, asked_ms)))
         answer = encode(done(other.shares.answer(question, world.now_ms)))
         world.asked += 1
         if world.loses_answers:

@@ -65,7 +65,7 @@ class ShareExchange:
     async def _ask(self, batch: Batch, asked_ms: int) -> None:
         self.asked += 1
         incarnation = batch.gateway.incarnation
-        question = self._shares.question(batch)
+        question = self._shares.question(batch, asked_ms)
         try:
             granted = await self._peers.share(batch.gateway, question, ASK_SECONDS)
         except PeerUnavailable as error:

@@ -40,13 +40,18 @@ class Wish(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class Asked(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """The question of one gateway.  missed: incarnations that do not answer it."""
+    """The question of one gateway.
+
+    missed: incarnations that do not answer it.  asked_ms: when it asked, by its own monotonic
+    clock; 0 if it does not say.
+    """
 
     version: int
     cluster_id: str
     incarnation: int
     missed: list[int]
     wishes: list[Wish]
+    asked_ms: int = 0
 
 
 class Granted(msgspec.Struct, array_like=True, frozen=True, gc=False):

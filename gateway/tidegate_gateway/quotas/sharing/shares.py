@@ -59,6 +59,7 @@ class QuotaShares:
         self._missed = missed
         self._active: OrderedDict[bytes, Allowance] = OrderedDict()
         self._asked_ms = -VOTES_MS
+        self._newest_ms: dict[int, int] = {}
         self._counted = (-1, 1)
 
     @property
@@ -107,7 +108,7 @@ class QuotaShares:
                     self._active.move_to_end(key)  # those beyond the bound come first next time
         return list(self._batches(wishes, now_ms))
 
-    def question(self, batch: Batch) -> Asked:
+    def question(self, batch: Batch, asked_ms: int) -> Asked:
         """Return the message to a gateway."""
         return Asked(
             VERSION,
@@ -115,6 +116,7 @@ class QuotaShares:
             self._coordinator.incarnation,
             self._said_missed(),
             [wish for _, wish in batch.wishes],
+            asked_ms,
         )
 
     def take(self, batch: Batch, granted: Granted, asked_ms: int, now_ms: int) -> None:
@@ -127,24 +129,39 @@ class QuotaShares:
     async def answer(self, asked: Asked, now_ms: int) -> Granted:
         """Answer another gateway.
 
+        It asks again on another connection after a deadline, so questions may arrive in any order,
+        and overlap.  Once a newer one arrived, an older one gets and changes nothing more.
+
         Raises:
           NotOurs: see there.
         """
         if asked.cluster_id != self._coordinator.state.cluster_id:
             raise NotOurs("this gateway belongs to another cluster")
         self._asked_ms = now_ms
-        self.membership.note_vote(asked.incarnation, asked.missed, now_ms)
+        if not self._is_late(asked):
+            self.membership.note_vote(asked.incarnation, asked.missed, now_ms)
         self._look(now_ms)
+        self._note_newest(asked)
         shares: list[float | None] = []
         for count, wish in enumerate(asked.wishes):
             if count % TURN == TURN - 1:
                 await trio.lowlevel.checkpoint()
             share = None
-            if wish.is_sound:
+            if wish.is_sound and not self._is_late(asked):
                 wanted = Wanted(wish.quota, wish.demand, min(wish.held, wish.quota))
                 share = self._granted(wish.key, asked.incarnation, wanted, now_ms)
             shares.append(share)
         return Granted(VERSION, self._said_missed(), shares)
+
+    def _is_late(self, asked: Asked) -> bool:
+        return 0 < asked.asked_ms < self._newest_ms.get(asked.incarnation, 0)
+
+    def _note_newest(self, asked: Asked) -> None:
+        live = self.membership.live
+        for each in self._newest_ms.keys() - live:
+            del self._newest_ms[each]
+        if asked.incarnation in live and not self._is_late(asked):
+            self._newest_ms[asked.incarnation] = asked.asked_ms
 
     def _granted(self, key: bytes, asker: int, wanted: Wanted, now_ms: int) -> float | None:
         members = self.membership
