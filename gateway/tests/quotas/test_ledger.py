@@ -9,13 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate_coordination.placement.rendezvous import choose
-from tidegate_gateway.quotas.rates import MAX_THROTTLE_MS
+from tidegate_gateway.quotas.rates import MAX_THROTTLE_MS, Windows
 from tidegate_gateway.quotas.sharing import ledger as ledger_module
 from tidegate_gateway.quotas.sharing.allowance import Allowance
 from tidegate_gateway.quotas.sharing.held_share import HOLD_MS, KEPT_MS
 from tidegate_gateway.quotas.sharing.ledger import SILENT_MS, ShareLedger, Wanted
 from tidegate_gateway.quotas.sharing.membership import VOTE_MS, Member, Membership
 from tidegate_gateway.quotas.sharing.messages import Wish
+from tidegate_gateway.quotas.usage import SharedUsage
 
 KEY = b"k" * 16
 LONG_AGO = -(10**6)
@@ -204,6 +205,21 @@ def test_an_allowance_of_a_tiny_or_huge_quota_has_finite_waits_and_wishes(quota:
         assert wanted is not None
         assert Wish(KEY, *wanted).is_sound
         allowance.grant(wanted.held, now_ms, now_ms)
+
+
+def test_a_consumer_that_gets_nothing_uses_no_allowance() -> None:
+    used: list[Allowance] = []
+    usage = SharedUsage(Windows(), Allowance(10.0, lambda: 1, used.append))
+    assert usage.offer(0, 900, 0) == 0
+    assert usage.spend(0, 900, 500) == 0
+    usage.take_back(0, 900, 500)
+    assert not used
+    usage.spend(12_000, 900, 1_000)  # another client of the same quota
+    [allowance] = used
+    for at_ms in range(1_500, 10_000, 500):
+        allowance.look(at_ms)
+        assert usage.offer(0, 900, at_ms) == 0  # it wants nothing: it need not wait
+    assert allowance.look(10_000) is None
 
 
 def test_an_allowance_that_nobody_uses_asks_for_nothing() -> None:

@@ -105,7 +105,9 @@ class SharedUsage(RateUsage):
         return self.allowance.throttle_ms(quota, now_ms)
 
     def offer(self, amount: float, quota: float, now_ms: int) -> int:
-        """See RateUsage."""
+        """See RateUsage.  An answer without bytes waits for none: its client wants no share."""
+        if not amount:
+            return 0
         most = self.most(quota, now_ms)
         is_full = self.allowance.tokens(quota, now_ms) >= most
         throttle_ms = self.spend(amount, quota, now_ms)

@@ -62,7 +62,8 @@ class Allowance:
         self._settle(quota, now_ms)
         assert self._saved is not None
         self._saved -= count
-        self._active(now_ms).note_passed(count)
+        if count:
+            self._active(now_ms).note_passed(count)
 
     def tokens(self, quota: float, now_ms: int) -> float:
         """Return how much there is."""
