@@ -8,11 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.worlds.share_world import ShareWorld
 from tidegate_coordination.placement.rendezvous import choose
+from tidegate_coordination.security.quotas import Bucket
 from tidegate_gateway.quotas.rates import MAX_THROTTLE_MS, Windows
 from tidegate_gateway.quotas.sharing import ledger as ledger_module
+from tidegate_gateway.quotas.sharing import membership as membership_module
+from tidegate_gateway.quotas.sharing import shares as shares_module
 from tidegate_gateway.quotas.sharing.allowance import Allowance
-from tidegate_gateway.quotas.sharing.held_share import HOLD_MS, KEPT_MS
+from tidegate_gateway.quotas.sharing.held_share import FALL_MS, HOLD_MS, KEPT_MS
 from tidegate_gateway.quotas.sharing.ledger import SILENT_MS, ShareLedger, Wanted
 from tidegate_gateway.quotas.sharing.membership import VOTE_MS, Member, Membership
 from tidegate_gateway.quotas.sharing.messages import Wish
@@ -27,6 +31,7 @@ class Three:
     live: frozenset[int] = frozenset({1, 2, 3})
     suspects: frozenset[int] = frozenset()
     changed_ms: int = LONG_AGO
+    epoch: int = 1
     ledger: ShareLedger = field(default_factory=ShareLedger)
 
     def ask(self, asker: int, demand: float, held: float, now_ms: int) -> float:
@@ -126,8 +131,10 @@ def owner_of(*members: Member) -> int:
 def test_all_gateways_choose_the_same_owner() -> None:
     views = [Membership(each) for each in (1, 2, 3)]
     for view in views:
-        assert view.look(MEMBERS, (), 0)
-        assert not view.look(MEMBERS, (), 500)
+        view.look(MEMBERS, (), 0)
+        began = view.epoch
+        view.look(MEMBERS, (), 500)
+        assert (view.epoch, view.changed_ms) == (began, 0)
     assert {view.owner(KEY) for view in views} == {owner_of(*MEMBERS)}
     assert [view.owns(KEY) for view in views].count(True) == 1
 
@@ -140,10 +147,10 @@ def test_a_gateway_is_left_out_if_most_miss_it() -> None:
     view.look(MEMBERS, [first], 0)
     assert view.owner(KEY) == first
     view.note_vote(friend, [first], 100)
-    assert view.look(MEMBERS, [first], 200)
+    view.look(MEMBERS, [first], 200)
     assert view.owner(KEY) == owner_of(*others)
     assert view.changed_ms == 200
-    assert view.look(MEMBERS, [first], 200 + VOTE_MS)  # the vote is old
+    view.look(MEMBERS, [first], 200 + VOTE_MS)  # the vote is old
     assert view.owner(KEY) == first
 
 
@@ -165,8 +172,80 @@ def test_after_a_sleep_a_gateway_is_a_new_owner() -> None:
     view.look(MEMBERS, (), 0)
     view.look(MEMBERS, (), HOLD_MS)
     assert view.changed_ms == 0
+    began = view.epoch
     view.look(MEMBERS, (), 2 * HOLD_MS + 1)
     assert view.changed_ms == 2 * HOLD_MS + 1
+    assert view.epoch >= began + 2  # it forgets what it granted
+
+
+def test_an_owner_forgets_what_it_granted_once_it_was_not_the_owner_between() -> None:
+    three = Three()
+    three.ask(1, 900, 300, 0)
+    three.ask(2, 900, 3, 100)
+    three.epoch, three.changed_ms = 2, 200  # it owns the quota in both
+    assert three.ask(1, 900, 894, 300) == 448.5
+    three.epoch, three.changed_ms = 4, 400
+    assert three.ask(2, 900, 3, 500) == 3  # it learns anew
+    assert three.ask(1, 900, 500, 600) == 448.5
+
+
+def test_a_memory_of_owners_holds_until_they_change() -> None:
+    view = Membership(1)
+    keys = [bytes([each]) * 16 for each in range(64)]
+    for at_ms, members in enumerate([MEMBERS, MEMBERS[:2], MEMBERS, MEMBERS[1:]]):
+        view.look(members, (), at_ms)
+        fresh = Membership(1)
+        fresh.look(members, (), at_ms)
+        for _ in range(2):
+            assert [view.owner(each) for each in keys] == [fresh.owner(each) for each in keys]
+    before, membership_module.MAX_CHOSEN = membership_module.MAX_CHOSEN, 10  # type: ignore[misc]
+    try:
+        view.look(MEMBERS, (), 500)
+        expected = [choose(each, [10, 20, 30]) // 10 for each in keys]
+        assert [view.owner(each) for each in keys] == expected
+    finally:
+        membership_module.MAX_CHOSEN = before  # type: ignore[misc]
+
+
+class Uses(list[Allowance]):
+    """The allowances that clients used.  has_room: whether it may become active."""
+
+    has_room = True
+
+    def note(self, allowance: Allowance) -> bool:
+        self.append(allowance)
+        return self.has_room
+
+
+def test_beyond_the_bound_an_allowance_has_an_even_share_until_there_is_room() -> None:
+    used = Uses()
+    allowance = Allowance(10.0, lambda: 3, used.note)
+    allowance.take(1, 900, 0)
+    for at_ms in range(500, 10_000, 500):
+        allowance.look(at_ms)
+    assert allowance.share(10_000) == 3  # it gave its share back
+    used.has_room = False
+    allowance.take(1, 900, 10_000)
+    assert allowance.look(10_500) is None
+    assert allowance.share(10_000 + KEPT_MS + FALL_MS) == 300
+    used.has_room = True
+    allowance.take(1, 900, 13_000)
+    assert allowance.look(13_500) is not None
+    assert len(used) == 3
+
+
+async def test_active_quotas_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shares_module, "MAX_ACTIVE", 2)
+    shares = ShareWorld([0, 0]).nodes[1].shares
+    made = [shares.allowance("Produce", Bucket("alice", str(each)), 10.0) for each in range(5)]
+    for each in made:
+        each.take(10, 900, 0)
+    assert shares.active == 2
+    for at_ms in range(500, 10_000, 500):
+        await shares.due(at_ms)
+    assert shares.active == 0
+    made[4].take(10, 900, 10_000)
+    assert shares.active == 1
 
 
 def test_without_gateways_that_can_be_asked_there_is_no_owner() -> None:
@@ -177,8 +256,8 @@ def test_without_gateways_that_can_be_asked_there_is_no_owner() -> None:
 
 
 def test_an_allowance_grows_by_the_share_whatever_way_it_goes() -> None:
-    used: list[Allowance] = []
-    allowance = Allowance(10.0, lambda: 3, used.append)
+    used = Uses()
+    allowance = Allowance(10.0, lambda: 3, used.note)
     assert allowance.tokens(900, 0) == 3_000  # ten seconds of an even share
     allowance.take(3_000, 900, 0)
     assert used == [allowance]
@@ -197,7 +276,7 @@ def test_an_allowance_grows_by_the_share_whatever_way_it_goes() -> None:
 
 @pytest.mark.parametrize("quota", [5e-324, 1e-300, 1e300, 1.7e308])
 def test_an_allowance_of_a_tiny_or_huge_quota_has_finite_waits_and_wishes(quota: float) -> None:
-    allowance = Allowance(10.0, lambda: 3, lambda _: None)
+    allowance = Allowance(10.0, lambda: 3, lambda _: True)
     for now_ms in range(0, 10_000, 500):
         allowance.take(1_000, quota, now_ms)
         assert 0 <= allowance.throttle_ms(quota, now_ms) <= MAX_THROTTLE_MS
@@ -208,8 +287,8 @@ def test_an_allowance_of_a_tiny_or_huge_quota_has_finite_waits_and_wishes(quota:
 
 
 def test_a_consumer_that_gets_nothing_uses_no_allowance() -> None:
-    used: list[Allowance] = []
-    usage = SharedUsage(Windows(), Allowance(10.0, lambda: 1, used.append))
+    used = Uses()
+    usage = SharedUsage(Windows(), Allowance(10.0, lambda: 1, used.note))
     assert usage.offer(0, 900, 0) == 0
     assert usage.spend(0, 900, 500) == 0
     usage.take_back(0, 900, 500)
@@ -223,8 +302,8 @@ def test_a_consumer_that_gets_nothing_uses_no_allowance() -> None:
 
 
 def test_an_allowance_that_nobody_uses_asks_for_nothing() -> None:
-    used: list[Allowance] = []
-    allowance = Allowance(10.0, lambda: 1, used.append)
+    used = Uses()
+    allowance = Allowance(10.0, lambda: 1, used.note)
     assert allowance.look(0) is None
     allowance.take(100, 900, 0)
     wanted = allowance.look(500)

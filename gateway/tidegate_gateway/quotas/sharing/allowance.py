@@ -27,7 +27,8 @@ class Allowance:
     Args:
       burst_seconds: how much of a share can be saved up.
       live: returns the number of gateways.
-      on_use: called when it is used and was not active before.
+      on_use: called when it is used and is not active; returns whether it is now.  Else the
+        gateway has quota / live gateways.
     """
 
     __slots__ = (
@@ -46,7 +47,7 @@ class Allowance:
         self,
         burst_seconds: float,
         live: Callable[[], int],
-        on_use: Callable[[Allowance], None],
+        on_use: Callable[[Allowance], bool],
     ) -> None:
         self._burst_seconds = burst_seconds
         self._live = live
@@ -63,7 +64,9 @@ class Allowance:
         assert self._saved is not None
         self._saved -= count
         if count:
-            self._active(now_ms).note_passed(count)
+            self._used(now_ms)
+            if self._demand is not None:
+                self._demand.note_passed(count)
 
     def tokens(self, quota: float, now_ms: int) -> float:
         """Return how much there is."""
@@ -85,7 +88,9 @@ class Allowance:
         rate = max(self._rate, quota / self._live())
         # The part of a tiny quota may be too small for a float.
         wait_ms = rounded_ms(missing / rate * 1_000) if rate > 0 else MAX_THROTTLE_MS
-        self._active(now_ms).note_waiting(now_ms + wait_ms)
+        self._used(now_ms)
+        if self._demand is not None:
+            self._demand.note_waiting(now_ms + wait_ms)
         return wait_ms
 
     def share(self, now_ms: int) -> float:
@@ -119,12 +124,10 @@ class Allowance:
             self._held.take(share, asked_ms)
             self._rate = self.share(now_ms)
 
-    def _active(self, now_ms: int) -> Demand:
+    def _used(self, now_ms: int) -> None:
         if self._demand is None:
-            self._demand = Demand(now_ms)
             self._held.resume(now_ms)
-            self._on_use(self)
-        return self._demand
+            self._demand = Demand(now_ms) if self._on_use(self) else None
 
     def _settle(self, quota: float, now_ms: int) -> None:
         """Add what the share brought since the last call."""

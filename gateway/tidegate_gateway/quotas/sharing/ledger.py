@@ -15,7 +15,7 @@ more than it says that it holds.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final, NamedTuple, Protocol
 
 from .fair_shares import fair_shares, floor_of
@@ -41,12 +41,13 @@ class Members(Protocol):
     """See membership.Membership.
 
     live: all gateways.  suspects: those that this one misses.  changed_ms: when it may have become
-    the owner.
+    the owner.  epoch: rises when owners change.
     """
 
     live: frozenset[int]
     suspects: frozenset[int]
     changed_ms: int
+    epoch: int
 
 
 class _Granted(NamedTuple):
@@ -58,12 +59,13 @@ class _Granted(NamedTuple):
 
 
 class _Quota:
-    """One quota.  learns_until_ms: see the module's head."""
+    """One quota.  learns_until_ms: see the module's head.  epoch: when it was asked for last."""
 
-    __slots__ = ("granted", "learns_until_ms")
+    __slots__ = ("epoch", "granted", "learns_until_ms")
 
-    def __init__(self, learns_until_ms: int) -> None:
+    def __init__(self, learns_until_ms: int, epoch: int) -> None:
         self.learns_until_ms = learns_until_ms
+        self.epoch = epoch
         self.granted: dict[int, _Granted] = {}
 
 
@@ -75,11 +77,6 @@ class ShareLedger:
 
     def __len__(self) -> int:
         return len(self._quotas)
-
-    def keep(self, is_own: Callable[[bytes], bool]) -> None:
-        """Forget the quotas that another gateway divides now."""
-        for key in [each for each in self._quotas if not is_own(each)]:
-            del self._quotas[key]
 
     def grant(
         self, key: bytes, asker: int, wanted: Wanted, members: Members, now_ms: int
@@ -107,9 +104,11 @@ class ShareLedger:
             for each, row in list(found.granted.items()):
                 if _is_over(row, now_ms, is_missed=each not in members.live - members.suspects):
                     del found.granted[each]
-        if found is None or not found.granted:
-            # Old grants say nothing about those that another owner made since.
-            found = self._quotas[key] = _Quota(members.changed_ms + KEPT_MS)
+        # Old grants say nothing about those that another owner made since.  There was none if this
+        # gateway granted in the epoch before.
+        if found is None or not found.granted or members.epoch - found.epoch > 1:
+            found = self._quotas[key] = _Quota(members.changed_ms + KEPT_MS, members.epoch)
+        found.epoch = members.epoch
         self._quotas.move_to_end(key)
         return found
 

@@ -22,6 +22,10 @@ VOTE_MS: Final = 1_500
 """For so long counts what a gateway said."""
 
 
+MAX_CHOSEN: Final = 50_000
+"""For so many quotas, the owner need not be chosen again."""
+
+
 class Member(NamedTuple):
     """A live gateway.  can_own: it answers others' questions about shares."""
 
@@ -34,21 +38,24 @@ class Membership:
     """See the module's head.
 
     live: incarnations.  suspects: those of them that do not answer this gateway.  changed_ms: since
-    when this gateway owns what it owns.
+    when this gateway owns what it owns.  epoch: rises by one with each change of owners, and by
+    more if this gateway may have overlooked some.
     """
 
     def __init__(self, me: int) -> None:
         self.live: frozenset[int] = frozenset({me})
         self.suspects: frozenset[int] = frozenset()
         self.changed_ms = 0
+        self.epoch = 0
         self._me = me
         self._owners: dict[int, int] = {}
+        self._chosen: dict[bytes, int] = {}
         self._may_own = False
         self._votes: dict[int, tuple[frozenset[int], int]] = {}
         self._looked_ms: int | None = None
 
-    def look(self, members: Iterable[Member], missed: Collection[int], now_ms: int) -> bool:
-        """See who lives now; return whether owners changed.  missed: those that do not answer."""
+    def look(self, members: Iterable[Member], missed: Collection[int], now_ms: int) -> None:
+        """See who lives now.  missed: those that do not answer."""
         members = list(members)
         self.live = frozenset(each.incarnation for each in members) | {self._me}
         self.suspects = (self.live & frozenset(missed)) - {self._me}
@@ -65,8 +72,9 @@ class Membership:
         if has_changed or slept:
             # After a sleep, others may have owned what this gateway believes to own.
             self.changed_ms = now_ms
+            self.epoch += 2 if slept else 1
+            self._chosen.clear()
         self._owners, self._may_own, self._looked_ms = owners, may_own, now_ms
-        return has_changed or slept
 
     def note_vote(self, incarnation: int, missed: Collection[int], now_ms: int) -> None:
         """Take what another gateway says about which ones do not answer it."""
@@ -74,7 +82,15 @@ class Membership:
 
     def owner(self, key: bytes) -> int | None:
         """Return the incarnation that divides a quota; None if none does."""
-        return self._owners[choose(key, list(self._owners))] if self._owners else None
+        if not self._owners:
+            return None
+        found = self._chosen.get(key)
+        if found is None:
+            found = self._owners[choose(key, list(self._owners))]
+            if len(self._chosen) >= MAX_CHOSEN:
+                self._chosen.clear()
+            self._chosen[key] = found
+        return found
 
     def owns(self, key: bytes) -> bool:
         """Return whether this gateway divides a quota."""

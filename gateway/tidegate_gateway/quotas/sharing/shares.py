@@ -26,6 +26,8 @@ from .scope import tells_shares
 
 TURN: Final = 256
 """After so many quotas, other tasks run."""
+MAX_ACTIVE: Final = 10_000
+"""Of quotas that are used beyond it, this gateway has quota / live gateways."""
 VOTES_MS: Final = 5_000
 """For so long after a question, this gateway finds out who is gone."""
 
@@ -71,9 +73,11 @@ class QuotaShares:
         """Return a new allowance of a bucket."""
         key = key_of(resource, *bucket)
 
-        def on_use(allowance: Allowance) -> None:
-            if self.asks:
+        def on_use(allowance: Allowance) -> bool:
+            is_room = key in self._active or len(self._active) < MAX_ACTIVE
+            if self.asks and is_room:
                 self._active[key] = allowance
+            return self.asks and is_room
 
         return Allowance(burst_seconds, self.live, on_use)
 
@@ -179,8 +183,7 @@ class QuotaShares:
             Member(each.incarnation, each.node_id, can_divide(each, state.static_settings))
             for each in state.gateways.serving()
         ]
-        if self.membership.look(members, self._missed(), now_ms):
-            self.ledger.keep(self.membership.owns)
+        self.membership.look(members, self._missed(), now_ms)
 
     def _said_missed(self) -> list[int]:
         return sorted(self.membership.suspects)[:MAX_MISSED]

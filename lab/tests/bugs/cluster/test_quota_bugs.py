@@ -20,7 +20,7 @@ OPERATIONS = 10  # quotas are used in the trial after them
 
 def new_owner_grants_at_once(patch: pytest.MonkeyPatch) -> None:
     real = ledger._Quota.__init__
-    patch.setattr(ledger._Quota, "__init__", lambda self, until_ms: real(self, 0))
+    patch.setattr(ledger._Quota, "__init__", lambda self, until_ms, epoch: real(self, 0, epoch))
 
 
 def forgets_what_it_granted(patch: pytest.MonkeyPatch) -> None:
