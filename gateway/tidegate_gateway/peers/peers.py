@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import takewhile
 from typing import Final, Protocol
 
 import h11
+import trio
 
 from tidegate_coordination.events.cluster import Endpoint
 from tidegate_coordination.forwarding.leaders import PEER_LISTENER, PEER_LISTENERS
@@ -37,7 +39,8 @@ from ..quotas.sharing.messages import (
 )
 from ..quotas.sharing.messages import encode as encode_asked
 
-MAX_PEERS: Final = 64
+FORGET_SECONDS: Final = 600.0
+"""Far longer than any call may take."""
 MAX_ASKING: Final = 2
 MAX_REFUSAL_BYTES: Final = 4096
 OK: Final = 200
@@ -64,9 +67,9 @@ class HttpPeers:
     def __init__(self, dial: Dial, token: Secret) -> None:
         self._token = token
         # Separate connections, so that no proposal waits for records, and no share for either.
-        self._deciders = _Clients(dial, MAX_ASKING)
-        self._lenders = _Clients(dial, CONCURRENT_ASKS)
-        self._sharers = _Clients(dial, 1)
+        self._deciders = PeerClients(dial, MAX_ASKING)
+        self._lenders = PeerClients(dial, CONCURRENT_ASKS)
+        self._sharers = PeerClients(dial, 1)
 
     @property
     def _headers(self) -> tuple[tuple[str, str], ...]:
@@ -149,29 +152,45 @@ class HttpPeers:
         await self._sharers.aclose()
 
 
-class _Clients:
-    """HTTP clients by host and port.  max_connections: to each."""
+class PeerClients:
+    """HTTP clients by host and port, of the gateways that were asked in the last FORGET_SECONDS.
+
+    max_connections: to each.
+    """
 
     def __init__(self, dial: Dial, max_connections: int) -> None:
         self._dial = dial
         self._max_connections = max_connections
-        self._clients: dict[tuple[str, int], HttpClient] = {}
+        self._clients: dict[tuple[str, int], tuple[HttpClient, float]] = {}
+
+    def __len__(self) -> int:
+        return len(self._clients)
 
     async def client(self, endpoint: Endpoint) -> HttpClient:
-        place = (endpoint.host, endpoint.port)
-        client = self._clients.pop(place, None)
+        """Return the client of a gateway, and close those of gateways that stopped long ago."""
+        place, now = (endpoint.host, endpoint.port), trio.current_time()
+        client, _ = self._clients.pop(place, (None, 0.0))
         if client is None:
             client = HttpClient(
                 self._dial(*place), host=_text(endpoint), max_connections=self._max_connections
             )
-        self._clients[place] = client
-        while len(self._clients) > MAX_PEERS:  # the oldest, of gateways that stopped long ago
-            await self._clients.pop(next(iter(self._clients))).aclose()
+        self._clients[place] = client, now
+        for each in self._unused(now):
+            await each.aclose()
         return client
 
+    def _unused(self, now: float) -> list[HttpClient]:
+        """Remove and return the clients of gateways that stopped long ago."""
+        as_of = now - FORGET_SECONDS
+        # The one that was unused for longest stands first.
+        stale = takewhile(lambda each: each[1][1] < as_of, self._clients.items())
+        old = [place for place, _ in stale]
+        return [self._clients.pop(place)[0] for place in old]
+
     async def aclose(self) -> None:
-        for each in self._clients.values():
-            await each.aclose()
+        """Close all connections."""
+        for client, _ in self._clients.values():
+            await client.aclose()
         self._clients.clear()
 
 

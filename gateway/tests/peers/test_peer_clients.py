@@ -1,0 +1,29 @@
+"""Which connections to other gateways are kept."""
+
+from __future__ import annotations
+
+import trio
+from trio.testing import MockClock
+
+from tests.worlds.peer_network import Network
+from tidegate_coordination.events.cluster import Endpoint
+from tidegate_gateway.peers.peers import FORGET_SECONDS, PeerClients
+
+
+def endpoint(number: int) -> Endpoint:
+    return Endpoint("peer", f"node{number}", 9644)
+
+
+async def test_all_gateways_that_are_asked_keep_their_clients(autojump_clock: MockClock) -> None:
+    """However many there are: one that makes room would lose the call that runs on it."""
+    async with trio.open_nursery() as nursery:
+        clients = PeerClients(Network(nursery).dial, 1)
+        made = [await clients.client(endpoint(each)) for each in range(200)]
+        await trio.sleep(FORGET_SECONDS - 1)
+        for number in range(1, 200):
+            assert await clients.client(endpoint(number)) is made[number]
+        await trio.sleep(2)
+        await clients.client(endpoint(1))
+        assert len(clients) == 199  # the one that was asked no more is gone
+        assert await clients.client(endpoint(0)) is not made[0]
+        await clients.aclose()
