@@ -1,8 +1,10 @@
 """Static settings of gateways that apply to the whole cluster.
 
-They decide which records are removed, and how batches are validated, by any gateway or pipeline.
+Most decide which records are removed, and how batches are validated, by any gateway or pipeline.
 If the values of gateways differ, the careful value holds: the one that removes or refuses least.
 Removed records do not come back; records kept too long can be removed later (decision 23).
+quota.scope removes and refuses no record: it is here because all gateways must know who shares
+quotas.  `cluster` holds for all if one gateway has it (decision 36).
 """
 
 from __future__ import annotations
@@ -38,7 +40,6 @@ TIMES: Final[dict[str, Definition]] = {
 """How long things are kept, or may stay open, that are no topic's."""
 
 QUOTA_SCOPE: Final = "quota.scope"
-"""Removes and refuses no record, and all gateways must know it: cluster holds if one has it."""
 
 CLUSTER_WIDE: Final = frozenset(
     {
