@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,8 +18,10 @@ from tidegate_coordination.events.metadata_versions import DELEGATION_TOKENS, ne
 from tidegate_coordination.events.security import DelegationTokenSet, DelegationTokensRemoved
 from tidegate_coordination.rules import tokens as rules
 from tidegate_coordination.rules.tokens import (
+    MAX_BYTES_OF_REQUESTER,
     MAX_OF_REQUESTER,
     MAX_REMOVED,
+    MAX_RENEWERS,
     CreateToken,
     ExpireToken,
     RemoveExpiredTokens,
@@ -120,7 +123,7 @@ def test_expired_tokens_are_removed_in_parts() -> None:
     cluster.create("long", lifetime_ms=9 * HOUR_MS)
     cluster.propose(RenewToken("long", ALICE, 9 * HOUR_MS))
     for number in range(MAX_REMOVED + 1):
-        cluster.create(f"{number}", lifetime_ms=1)
+        cluster.create(f"{number}", lifetime_ms=1, requester=(BOB, CAROL)[number % 2])
     assert not cluster.propose(RemoveExpiredTokens())
     cluster.clock_ms += 2
     assert cluster.propose(RemoveExpiredTokens())
@@ -156,7 +159,7 @@ def test_tokens_have_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster()
     long = CreateToken("t", ALICE, ALICE, ("User:" + "x" * 9_000,), HOUR_MS, HOUR_MS)
     assert cluster.propose(long) is TokenRefusal.TOO_LARGE
-    assert MAX_OF_REQUESTER == 10_000
+    assert MAX_OF_REQUESTER == 1_000
     monkeypatch.setattr(rules, "MAX_OF_REQUESTER", 2)
     cluster.create("a")
     cluster.create("b")
@@ -167,6 +170,33 @@ def test_tokens_have_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     cluster.propose(ExpireToken("a", ALICE, -1))
     assert isinstance(cluster.propose(more), DelegationToken)
+
+
+def test_the_tokens_of_a_principal_have_a_size_in_memory() -> None:
+    cluster = Cluster()
+    names = ("User:",) * MAX_RENEWERS
+    more = CreateToken("more", ALICE, ALICE, (*names, "User:"), HOUR_MS, HOUR_MS)
+    assert cluster.propose(more) is TokenRefusal.TOO_LARGE
+    more = CreateToken("more", ALICE, ALICE, names, HOUR_MS, HOUR_MS)
+    tokens = cluster.state.tokens
+    size_bytes = cluster.create("0", renewers=names).memory_bytes
+    made = sys.getsizeof("User:") * MAX_RENEWERS
+    assert made < size_bytes < 2 * made
+    for number in range(1, MAX_BYTES_OF_REQUESTER // size_bytes):
+        cluster.create(f"{number}", renewers=names)
+    assert len(tokens) < MAX_OF_REQUESTER
+    assert cluster.propose(more) is TokenRefusal.TOO_MANY
+    cluster.propose(RenewToken("1", ALICE, 1))
+    assert cluster.propose(more) is TokenRefusal.TOO_MANY
+    assert tokens.bytes_requested_by(ALICE) <= MAX_BYTES_OF_REQUESTER
+    cluster.create("of another", requester=BOB)
+    cluster.propose(ExpireToken("100", ALICE, -1))
+    assert isinstance(cluster.propose(more), DelegationToken)
+    restored = ClusterState.decode(cluster.state.encode()).tokens
+    assert restored.bytes_requested_by(ALICE) == tokens.bytes_requested_by(ALICE)
+    for each in list(tokens.ids):
+        cluster.propose(ExpireToken(each, ALICE, -1))
+    assert tokens.bytes_requested_by(ALICE) == tokens.bytes_requested_by(BOB) == 0
 
 
 def test_below_the_level_there_are_no_tokens() -> None:

@@ -23,12 +23,14 @@ from .proposal import TOKENS, Decided, View
 
 MAX_TOKEN_BYTES: Final = 8 << 10
 """Of a token with its renewers; Kafka bounds neither their number nor the length of a name."""
-MAX_RENEWERS: Final = MAX_TOKEN_BYTES // 5
-"""More do not fit, however short their names are."""
-MAX_OF_REQUESTER: Final = 10_000
+MAX_RENEWERS: Final = 100
+"""Of a token.  A text takes more memory than its bytes in the log, most of all if it is short."""
+MAX_OF_REQUESTER: Final = 1_000
 """Tokens that one principal may have created.  A client with a login needs no right to create
 tokens, so that Kafka lets any client fill the memory of all brokers.
 """
+MAX_BYTES_OF_REQUESTER: Final = 1 << 20
+"""Of the memory that these tokens take together in each gateway."""
 MAX_REMOVED: Final = 1_000
 """Expired tokens that one entry removes; Kafka has the same bound."""
 _MAX_TIME: Final = (1 << 63) - 1
@@ -42,7 +44,7 @@ class TokenRefusal(Enum):
     NOT_FOUND = "there is no such token"
     NOT_ALLOWED = "the principal is neither the token's owner nor one of its renewers"
     EXPIRED = "the token has expired"
-    TOO_LARGE = "the names of owner and renewers are too long"
+    TOO_LARGE = "the names of owner and renewers are too long or too many"
     TOO_MANY = "the principal has created too many tokens"
 
 
@@ -78,11 +80,13 @@ class CreateToken:
     def _refusal(self, view: View, token: DelegationToken) -> TokenRefusal | None:
         if view.state.metadata_version < DELEGATION_TOKENS:
             return TokenRefusal.NOT_YET
-        if token.size_bytes > MAX_TOKEN_BYTES:
+        if len(token.renewers) > MAX_RENEWERS or token.size_bytes > MAX_TOKEN_BYTES:
             return TokenRefusal.TOO_LARGE
-        if view.state.tokens.requested_by(self.requester) >= MAX_OF_REQUESTER:
+        table = view.state.tokens
+        if table.requested_by(self.requester) >= MAX_OF_REQUESTER:
             return TokenRefusal.TOO_MANY
-        return None
+        total_bytes = table.bytes_requested_by(self.requester) + token.memory_bytes
+        return TokenRefusal.TOO_MANY if total_bytes > MAX_BYTES_OF_REQUESTER else None
 
 
 @dataclass(frozen=True, slots=True)

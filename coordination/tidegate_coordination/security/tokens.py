@@ -9,6 +9,8 @@ import msgspec
 USER: Final = "User"
 """The only type of principals that tokens are for."""
 _NUMBERS_BYTES: Final = 48  # of a token, with the lengths of its texts
+_ROW_BYTES: Final = 512  # in memory, with its secret and its rows in tables
+_TEXT_BYTES: Final = 64  # of an empty text in memory
 
 
 class DelegationToken(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -43,5 +45,13 @@ class DelegationToken(msgspec.Struct, array_like=True, frozen=True, gc=False):
     @property
     def size_bytes(self) -> int:
         """Return about how many bytes it takes in an entry of the log."""
-        texts = (self.token_id, self.owner, self.requester, *self.renewers)
-        return _NUMBERS_BYTES + sum(4 + len(each.encode()) for each in texts)
+        return _NUMBERS_BYTES + sum(4 + len(each.encode()) for each in self._texts)
+
+    @property
+    def memory_bytes(self) -> int:
+        """Return about how many bytes it takes in a gateway's memory."""
+        return _ROW_BYTES + sum(_TEXT_BYTES + len(each.encode()) for each in self._texts)
+
+    @property
+    def _texts(self) -> tuple[str, ...]:
+        return (self.token_id, self.owner, self.requester, *self.renewers)

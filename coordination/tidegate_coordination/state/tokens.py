@@ -21,6 +21,7 @@ class TokenTable:
         self.version = 0
         self._by_id: Final[dict[str, DelegationToken]] = {}
         self._of_requester: Final[Counter[str]] = Counter()
+        self._bytes_of_requester: Final[Counter[str]] = Counter()
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -41,6 +42,10 @@ class TokenTable:
         """Return how many tokens a principal has created that are still here."""
         return self._of_requester[principal]
 
+    def bytes_requested_by(self, principal: str) -> int:
+        """Return about how much memory these tokens take, in bytes."""
+        return self._bytes_of_requester[principal]
+
     def expired(self, now_ms: int) -> Iterator[DelegationToken]:
         """Yield the tokens that are not good any more; do not wait meanwhile."""
         return (each for each in self._by_id.values() if each.is_expired(now_ms))
@@ -60,14 +65,17 @@ class TokenTable:
     def _add(self, token: DelegationToken) -> None:
         self._by_id[token.token_id] = token
         self._of_requester[token.requester] += 1
+        self._bytes_of_requester[token.requester] += token.memory_bytes
 
     def _forget(self, token_id: str) -> bool:
         token = self._by_id.pop(token_id, None)
         if token is None:
             return False
         self._of_requester[token.requester] -= 1
+        self._bytes_of_requester[token.requester] -= token.memory_bytes
         if not self._of_requester[token.requester]:
             del self._of_requester[token.requester]
+            del self._bytes_of_requester[token.requester]
         return True
 
     def frozen(self) -> FrozenRows[DelegationToken]:

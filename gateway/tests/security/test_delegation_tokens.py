@@ -9,6 +9,7 @@ from base64 import b64encode
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -27,6 +28,7 @@ from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.rules.tokens import MAX_RENEWERS
 from tidegate_gateway.blocking import Inline
 from tidegate_gateway.network.call import Login, Peer
+from tidegate_gateway.requests.cluster import delegation_tokens as handlers
 from tidegate_gateway.security.audit_log import AuditLog, open_audit_log
 from tidegate_gateway.security.tokens import secrets as secrets_module
 from tidegate_gateway.security.tokens.secrets import TokenFinder, TokenSecrets, new_token_id
@@ -337,6 +339,26 @@ async def test_long_lists_are_bounded(autojump_clock: MockClock) -> None:
         asked.owners = [*owners, ddt.DescribeDelegationTokenOwner("User", "alice")]
         [found] = (await client.call("DescribeDelegationToken", 3, asked)).tokens
         assert found.token_id == token.token_id
+
+
+async def test_many_renewers_are_described_in_turns(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with token_world() as world:
+        client = await user(world)
+        for _ in range(20):
+            await create(client, -1, *("",) * MAX_RENEWERS)
+        turns: list[float] = []
+
+        async def checkpoint() -> None:
+            turns.append(trio.current_time())
+
+        lowlevel = SimpleNamespace(checkpoint=checkpoint)
+        monkeypatch.setattr(handlers, "trio", SimpleNamespace(lowlevel=lowlevel))
+        request = ddt.DescribeDelegationTokenRequest(None)
+        answer = await client.call("DescribeDelegationToken", 3, request)
+        assert [len(each.renewers) for each in answer.tokens] == [MAX_RENEWERS] * 20
+        assert len(turns) == 10
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,8 @@ A client that has not logged in, or has by a token, gets DELEGATION_TOKEN_REQUES
 to create tokens for others, and to see those of others, are in guards/tokens.py.
 
 Differs from Kafka: an owner is a user, as a renewer is, since who logs in by a token is one; a
-token has a greatest size, and a principal a greatest number of tokens (POLICY_VIOLATION).
+token has a greatest size and number of renewers, and so have all tokens that a principal created
+together (POLICY_VIOLATION).
 """
 
 from __future__ import annotations
@@ -235,12 +236,15 @@ class DescribeDelegationToken:
         owners = await _names_of(request.owners or ())
         sees = partial(sees_token, call.peer.principal, call.peer.rights)
         shown: list[describe.DescribedDelegationToken] = []
-        for at, token in enumerate(list(self.parts.coordinator.state.tokens), start=1):
+        work = 0
+        for token in list(self.parts.coordinator.state.tokens):
             if (not owners or not owners.isdisjoint(token.principals)) and sees(token):
                 secret = self.parts.secrets.of(token.token_id)
                 shown.append(_described(token, secret, call.version))
-            if not at % SECRETS_A_TURN:
+            work += 1 + len(token.renewers)
+            if work >= SECRETS_A_TURN:
                 await trio.lowlevel.checkpoint()
+                work = 0
         return describe.DescribeDelegationTokenResponse(tokens=shown)
 
 
