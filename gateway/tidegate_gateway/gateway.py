@@ -163,7 +163,11 @@ class Gateway:
         self.sealing = sealing
         self.token_secrets = TokenSecrets(settings.secret("delegation.token.secret.key"))
         self.token_parts = TokenParts(
-            coordinator, self.token_secrets, token_times(settings), environment.random_bytes
+            coordinator,
+            self.token_secrets,
+            token_times(settings),
+            environment.random_bytes,
+            environment.wall_clock,
         )
         self._dispatcher = self._make_dispatcher()
         self.provider_keys = KeySources(environment.read_keys)

@@ -3,8 +3,10 @@
 The gateway has checked before who may create a token for whom, and has found the token that a
 secret belongs to: neither a proposal nor the log holds a secret.  The rule checks that the
 principal may renew a token, at the position that the proposal gets.  Times are log time, or that
-of most clocks if it is earlier: log time stays ahead where a clock once was.  So one wrong clock
-neither makes a token that lasts too long, nor ends one too early.
+of most clocks if it is earlier: log time stays ahead where a clock once was.  So with three or more
+gateways one wrong clock neither makes a token that lasts too long, nor ends one too early.  With
+two the slower clock counts, with one its own.  A gateway therefore refuses to renew what has ended
+by its own clock before it proposes that.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ class DelegationToken(msgspec.Struct, array_like=True, frozen=True, gc=False):
     max_ms: int
     expires_ms: int
 
-    def is_expired(self, now_ms: int) -> bool:
+    def is_expired(self, now_ms: float) -> bool:
         """Return whether it is not good any more."""
         return self.expires_ms < now_ms or self.max_ms < now_ms
 

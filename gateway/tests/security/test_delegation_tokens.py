@@ -59,6 +59,7 @@ async def token_world(
     node_id: int = 1,
     highest_version: int = DELEGATION_TOKENS,
     store: MemoryObjectStore | None = None,
+    start: float | None = None,
     **more: str,
 ) -> AsyncIterator[WireWorld]:
     given = SETTINGS | {name.replace("_", "."): text for name, text in more.items()}
@@ -68,8 +69,10 @@ async def token_world(
         log=log,
         audit=audit,
         node_id=node_id,
+        seed=node_id,
         highest_version=highest_version,
         store=store,
+        start=start,
     ) as world:
         yield world
 
@@ -179,6 +182,29 @@ async def test_a_removed_token_lets_nobody_in(autojump_clock: MockClock) -> None
         request = sa.SaslAuthenticateRequest(scram.final(challenge))
         assert (await client.call("SaslAuthenticate", 2, request)).error_code == 58
         assert (await log_in_by(world.connect(), token)).error_code == 58
+
+
+async def test_a_slow_clock_elsewhere_revives_no_token(autojump_clock: MockClock) -> None:
+    log, store = MemoryLog(), MemoryObjectStore()
+    later = trio.current_time() + 60
+    async with (
+        token_world(log, store=store, start=later) as slow,
+        token_world(log, node_id=2, store=store) as right,
+    ):
+        owner, bob, elsewhere = await user(right), await user(right, "bob"), await user(slow)
+        token = await create(owner, 120_000)
+        renewal = rdt.RenewDelegationTokenRequest(token.hmac, -1)
+        ending = edt.ExpireDelegationTokenRequest(token.hmac, 1_000)
+        assert (await owner.call("RenewDelegationToken", 2, renewal)).error_code == 0
+        await trio.sleep(90)
+        assert (await owner.call("RenewDelegationToken", 2, renewal)).error_code == 66
+        assert (await owner.call("ExpireDelegationToken", 2, ending)).error_code == 66
+        assert (await bob.call("ExpireDelegationToken", 2, ending)).error_code == 63
+        assert (await log_in_by(right.connect(), token)).error_code == 58
+        # By the rules it is good still: the slower of two clocks counts.
+        assert (await elsewhere.call("RenewDelegationToken", 2, renewal)).error_code == 0
+        removal = edt.ExpireDelegationTokenRequest(token.hmac, -1)
+        assert (await owner.call("ExpireDelegationToken", 2, removal)).error_code == 0
 
 
 async def test_expired_tokens_are_removed(autojump_clock: MockClock) -> None:

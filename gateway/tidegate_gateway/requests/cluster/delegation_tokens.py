@@ -45,6 +45,7 @@ from ...security.tokens.answers import (
     requester_in,
     type_and_name,
 )
+from ...security.tokens.ends import judging_ms
 from ...security.tokens.secrets import SECRETS_A_TURN, TokenFinder, TokenSecrets, new_token_id
 from ...topics.client_acts import Act, tell_act
 
@@ -68,12 +69,13 @@ class TokenTimes(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TokenParts:
-    """What the four handlers share."""
+    """What the four handlers share.  wall_clock: seconds since 1970."""
 
     coordinator: Coordinator
     secrets: TokenSecrets
     times: TokenTimes
     random_bytes: Callable[[int], bytes]
+    wall_clock: Callable[[], float]
     finder: TokenFinder = field(init=False)
 
     def __post_init__(self) -> None:
@@ -87,13 +89,17 @@ class TokenParts:
             return ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
         return None if self.secrets.is_enabled else ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
 
-    async def find(self, secret: bytes) -> str | None:
-        """Return the id of the token with a secret, which another gateway may have created."""
+    def has_ended(self, token: DelegationToken) -> bool:
+        """Return whether a token is not good any more here, though it may be by the rules."""
+        return token.is_expired(judging_ms(self.coordinator.state, self.wall_clock()))
+
+    async def find(self, secret: bytes) -> DelegationToken | None:
+        """Return the token with a secret, which another gateway may have created."""
         found = await self.finder.find(secret)
         if found is None:
             await self.coordinator.catch_up()
             found = await self.finder.find(secret)
-        return found
+        return None if found is None else self.coordinator.state.tokens.get(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,18 +174,20 @@ class RenewDelegationToken:
         refusal = self.parts.refusal(call.peer)
         if refusal is not None:
             return renew.RenewDelegationTokenResponse(refusal, no_time(refusal))
-        token_id = await self.parts.find(request.hmac)
-        if token_id is None:
+        token = await self.parts.find(request.hmac)
+        if token is None:
             code = ErrorCode.DELEGATION_TOKEN_NOT_FOUND
             return renew.RenewDelegationTokenResponse(code)
+        if self.parts.has_ended(token):
+            return renew.RenewDelegationTokenResponse(ErrorCode.DELEGATION_TOKEN_EXPIRED)
         expiry_ms = self.parts.times.expiry_ms
         wanted_ms = request.renew_period_ms
         period_ms = min(wanted_ms, expiry_ms) if wanted_ms > 0 else expiry_ms
-        proposal = RenewToken(token_id, call.peer.principal, period_ms)
+        proposal = RenewToken(token.token_id, call.peer.principal, period_ms)
         found = await self.parts.coordinator.propose(proposal)
         if isinstance(found, TokenRefusal):
             return renew.RenewDelegationTokenResponse(_CODES[found])
-        tell_act(call, Act("delegation token renewed", [token_id], {"expires_ms": found}))
+        tell_act(call, Act("delegation token renewed", [token.token_id], {"expires_ms": found}))
         return renew.RenewDelegationTokenResponse(ErrorCode.NONE, found)
 
 
@@ -198,17 +206,19 @@ class ExpireDelegationToken:
         refusal = self.parts.refusal(call.peer)
         if refusal is not None:
             return expire.ExpireDelegationTokenResponse(refusal, no_time(refusal))
-        token_id = await self.parts.find(request.hmac)
-        if token_id is None:
+        token = await self.parts.find(request.hmac)
+        if token is None:
             code = ErrorCode.DELEGATION_TOKEN_NOT_FOUND
             return expire.ExpireDelegationTokenResponse(code)
-        period_ms = request.expiry_time_period_ms
-        proposal = ExpireToken(token_id, call.peer.principal, period_ms)
+        principal, period_ms = call.peer.principal, request.expiry_time_period_ms
+        if period_ms >= 0 and token.is_renewed_by(principal) and self.parts.has_ended(token):
+            return expire.ExpireDelegationTokenResponse(ErrorCode.DELEGATION_TOKEN_EXPIRED)
+        proposal = ExpireToken(token.token_id, principal, period_ms)
         found = await self.parts.coordinator.propose(proposal)
         if isinstance(found, TokenRefusal):
             return expire.ExpireDelegationTokenResponse(_CODES[found])
         what = "delegation token removed" if period_ms < 0 else "delegation token ends"
-        tell_act(call, Act(what, [token_id], {"expires_ms": found}))
+        tell_act(call, Act(what, [token.token_id], {"expires_ms": found}))
         return expire.ExpireDelegationTokenResponse(ErrorCode.NONE, found)
 
 

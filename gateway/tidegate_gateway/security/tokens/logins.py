@@ -4,8 +4,7 @@ The user name is the token's id, the password its secret in base64.  A gateway c
 it keeps of other users' passwords, once for each token and mechanism, and in a thread: that takes
 milliseconds.  The salt is the one that a user who does not exist would get.
 
-A token is good up to its end by the time of the rules (rules/tokens.py) and by this gateway's
-clock, whichever is later: neither a slow clock nor a log that stands still makes it last longer.
+A token is good up to its end by the time that ends.py tells.
 """
 
 from __future__ import annotations
@@ -28,6 +27,7 @@ from tidegate_coordination.security.tokens import USER, DelegationToken
 from ...blocking import Blocking
 from ..sasl.mechanism import NotYet
 from ..sasl.scram import HASHES, MIN_ITERATIONS, FindToken, MadeUp, TokenLogin, made_up
+from .ends import judging_ms
 from .secrets import TokenSecrets
 
 MAX_KEPT: Final = 2_000
@@ -80,9 +80,8 @@ class TokenLogins:
         return find
 
     def _login(self, mechanism: str, token: DelegationToken) -> TokenLogin | None:
-        state = self._coordinator.state
-        log_time_ms = state.gateways.earlier_of_median_and(state.log_time_ms)
-        lasts_ms = token.expires_ms - max(self._wall_clock() * 1000, log_time_ms)
+        now_ms = judging_ms(self._coordinator.state, self._wall_clock())
+        lasts_ms = token.expires_ms - now_ms
         kind, _, user = token.owner.partition(":")
         if lasts_ms <= 0 or kind != USER:
             return None
