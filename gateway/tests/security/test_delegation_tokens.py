@@ -298,6 +298,36 @@ async def test_a_credential_is_computed_once(autojump_clock: MockClock) -> None:
         assert len(runs) == 2
 
 
+async def test_logins_wait_for_the_first_by_the_same_token(autojump_clock: MockClock) -> None:
+    async with token_world() as world:
+        owner = await user(world)
+        token, other = await create(owner), await create(owner)
+        runs: list[float] = []
+
+        class Slow(Inline):
+            async def run(self, function: Any) -> Any:
+                runs.append(trio.current_time())
+                await trio.sleep(2)
+                return function()
+
+        object.__setattr__(world.gateway.token_logins, "_blocking", Slow())
+        codes: list[int] = []
+
+        async def machine(wanted: Any) -> None:
+            codes.append((await log_in_by(world.connect(), wanted)).error_code)
+
+        async with trio.open_nursery() as nursery:
+            # It gives up halfway: another one then computes in its place.
+            with trio.move_on_after(1):
+                key = "SCRAM-SHA-256", token.token_id
+                nursery.start_soon(machine, other)
+                for _ in range(10):
+                    nursery.start_soon(machine, token)
+                await world.gateway.token_logins._make(*key)
+        assert codes == [0] * 11
+        assert len(runs) == 3
+
+
 async def test_neither_key_nor_secrets_are_told(
     tmp_path: Path, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -2,7 +2,8 @@
 
 The user name is the token's id, the password its secret in base64.  A gateway computes from it what
 it keeps of other users' passwords, once for each token and mechanism, and in a thread: that takes
-milliseconds.  The salt is the one that a user who does not exist would get.
+milliseconds.  Logins by the same token wait for the first of them.  The salt is the one that a user
+who does not exist would get.
 
 A token is good up to its end by the time that ends.py tells.
 """
@@ -59,6 +60,7 @@ class TokenLogins:
         self._blocking: Final = blocking
         self._wall_clock: Final = wall_clock
         self._kept: Final[OrderedDict[tuple[str, str], MadeUp]] = OrderedDict()
+        self._under_way: Final[dict[tuple[str, str], trio.Event]] = {}
         self._lock: Final = trio.Lock()
         self._looked_at = -inf
 
@@ -93,12 +95,27 @@ class TokenLogins:
         return TokenLogin(credential, user, lasts_ms / 1000)
 
     async def _make(self, mechanism: str, token_id: str) -> None:
-        password = b64encode(self._secrets.of(token_id))
-        empty = made_up(mechanism, token_id, self._salt_secret)
-        compute = partial(_credential, HASHES[mechanism], password, empty.salt)
-        self._kept[mechanism, token_id] = await self._blocking.run(compute)
+        """Keep a credential, or wait until another login has done so or has given up."""
+        key = mechanism, token_id
+        other = self._under_way.get(key)
+        if other is not None:
+            return await other.wait()
+        self._under_way[key] = done = trio.Event()
+        try:
+            self._kept[key] = await self._compute(mechanism, token_id)
+        finally:
+            del self._under_way[key]
+            done.set()
         if len(self._kept) > MAX_KEPT:
             self._kept.popitem(last=False)
+        return None
+
+    async def _compute(self, mechanism: str, token_id: str) -> MadeUp:
+        password = b64encode(self._secrets.of(token_id))
+        empty = made_up(mechanism, token_id, self._salt_secret)
+        return await self._blocking.run(
+            partial(_credential, HASHES[mechanism], password, empty.salt)
+        )
 
     async def _look(self) -> None:
         """Read the log, unless another client has that done from now on."""
