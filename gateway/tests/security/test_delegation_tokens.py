@@ -370,6 +370,34 @@ async def test_neither_key_nor_secrets_are_told(
     ]
 
 
+async def test_the_audit_log_tells_logins_by_tokens_from_others(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    path = tmp_path / "audit.log"
+    audit = open_audit_log(str(path), Inline(), lambda: 1_700_000_000_000)
+    async with token_world(audit=audit) as world:
+        token = await create(await user(world))
+        assert (await log_in_by(world.connect(), token)).error_code == 0
+        wrong = cdt.CreateDelegationTokenResponse(token_id=token.token_id, hmac=b"wrong")
+        assert (await log_in_by(world.connect(), wrong)).error_code == 58
+        unknown = cdt.CreateDelegationTokenResponse(token_id="a-stranger", hmac=token.hmac)
+        assert (await log_in_by(world.connect(), unknown)).error_code == 58
+    await audit.flush()
+    entries = [msgspec.json.decode(each) for each in path.read_bytes().splitlines()]
+    logins = [
+        (each["event"], each["mechanism"], each.get("token"))
+        for each in entries
+        if each["event"].startswith("log")
+    ]
+    assert logins == [
+        ("logged in", "PLAIN", None),
+        ("logged in", "SCRAM-SHA-256", token.token_id),
+        ("login failed", "SCRAM-SHA-256", token.token_id),
+        ("login failed", "SCRAM-SHA-256", None),
+    ]
+    assert b"a-stranger" not in path.read_bytes()
+
+
 async def test_below_the_level_there_are_no_tokens(autojump_clock: MockClock) -> None:
     async with token_world(highest_version=DELEGATION_TOKENS - 1) as world:
         client = await user(world)

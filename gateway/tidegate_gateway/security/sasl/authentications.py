@@ -40,8 +40,8 @@ class Authentications:
         self._since = -inf
         self._lines = self._untold = 0
 
-    def note_success(self, peer: Peer, mechanism: str) -> None:
-        """Count one."""
+    def note_success(self, peer: Peer, mechanism: str, token_id: str | None = None) -> None:
+        """Count one; token_id: of the delegation token that it was by, if any."""
         self.succeeded[peer.listener] += 1
         if self._audit is not None:
             self._audit.note(
@@ -50,10 +50,15 @@ class Authentications:
                 peer=f"{peer.host}:{peer.port}",
                 listener=peer.listener,
                 mechanism=mechanism,
+                **_by_token(token_id),
             )
 
-    def note_failure(self, peer: Peer, mechanism: str, why: str) -> None:
-        """Count one, and log it; why: holds no secret of the client."""
+    def note_failure(
+        self, peer: Peer, mechanism: str, why: str, token_id: str | None = None
+    ) -> None:
+        """Count one, and log it; why: holds no secret of the client.  token_id: of a delegation
+        token that is known here, if the client named one.
+        """
         self.failed[peer.listener] += 1
         now = self._now()
         if now - self._since >= WINDOW_SECONDS:
@@ -74,4 +79,9 @@ class Authentications:
         }
         _log.warning("a client was not authenticated", **facts)
         if self._audit is not None:
-            self._audit.note("login failed", **facts)
+            self._audit.note("login failed", **facts, **_by_token(token_id))
+
+
+def _by_token(token_id: str | None) -> dict[str, str]:
+    """Return what only audit lines tell: other log lines mask all fields that are named so."""
+    return {"token": token_id} if token_id else {}

@@ -42,7 +42,7 @@ class BearerConversation:
     def __init__(self, check: CheckToken, now: Callable[[], float]) -> None:
         self.user: str | None = None
         self.lasts_seconds = inf
-        self.is_by_token = False
+        self.token_id: str | None = None
         self._check = check
         self._now = now
         self.why_refused = ""

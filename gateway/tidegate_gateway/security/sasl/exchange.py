@@ -74,7 +74,7 @@ class Exchange:
 
     principal: "User:NAME" once the client is authenticated, before that None.
     ends_at: seconds on the caller's clock; after it nothing is served.  mechanism: its name, or "".
-    is_by_token: whether the last login was by a delegation token.
+    token_id: of the delegation token of the last login, or of the one under way; None without one.
 
     Args:
       mechanisms: what the listener offers, in the order that clients get.
@@ -83,7 +83,7 @@ class Exchange:
     def __init__(self, mechanisms: Sequence[Mechanism]) -> None:
         self.principal: str | None = None
         self.ends_at = inf
-        self.is_by_token = False
+        self.token_id: str | None = None
         self.mechanism = ""
         self._mechanisms: Mapping[str, Mechanism] = {each.name: each for each in mechanisms}
         self._state = _State.VERSIONS_OR_HANDSHAKE
@@ -109,6 +109,7 @@ class Exchange:
         if self.ends_at == inf or now - self._began_again_at < REAUTHENTICATION_SECONDS:
             return False
         self._began_again_at = now
+        self.token_id = None
         self._state = _State.HANDSHAKE
         return True
 
@@ -220,12 +221,14 @@ class Exchange:
     def _step(self, token: bytes, now: float) -> tuple[bytes, int]:
         """Return the challenge, and how many ms the session lasts from now on; 0: no end."""
         assert self._conversation is not None
-        challenge = self._conversation.step(token)
+        try:
+            challenge = self._conversation.step(token)
+        finally:
+            self.token_id = self._conversation.token_id
         user = self._conversation.user
         if user is None:
             return challenge, 0
         self._take(user)
-        self.is_by_token = self._conversation.is_by_token
         most_ms = self._mechanisms[self.mechanism].max_session_ms
         lifetime = min(most_ms / 1000 if most_ms > 0 else inf, self._conversation.lasts_seconds)
         self.ends_at = now + lifetime

@@ -101,7 +101,8 @@ class SaslGate:
         """Count and log a failure once, though a refused token has two verdicts."""
         if not self._has_failed:
             self._has_failed = True
-            self._tally.note_failure(connection.peer, self._exchange.mechanism, why)
+            exchange = self._exchange
+            self._tally.note_failure(connection.peer, exchange.mechanism, why, exchange.token_id)
 
     def _has_ended(self, connection: Connection) -> bool:
         return connection.receiver.received_at > self._exchange.ends_at
@@ -131,8 +132,8 @@ class SaslGate:
         self._on_known()
         self._has_failed = False
         connection.peer.principal = exchange.principal
-        connection.peer.login = Login.TOKEN if exchange.is_by_token else Login.CREDENTIALS
-        self._tally.note_success(connection.peer, exchange.mechanism)
+        connection.peer.login = Login.TOKEN if exchange.token_id else Login.CREDENTIALS
+        self._tally.note_success(connection.peer, exchange.mechanism, exchange.token_id)
         connection.peer.session_ends_at = exchange.ends_at
         # Until dispatch has looked at the quotas of this principal; see throttling.py.
         connection.peer.is_limited = True

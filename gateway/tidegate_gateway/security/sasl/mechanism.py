@@ -35,8 +35,8 @@ class Conversation(Protocol):
 
     user: None until the client has proved who it is.  lasts_seconds: how long the proof is good
     from then on; infinite if it has no end of its own.  why_refused: why the last step ended in a
-    challenge that only says no, for the gateway's own log; "" if it did not.  is_by_token: whether
-    the proof is a delegation token.
+    challenge that only says no, for the gateway's own log; "" if it did not.  token_id: of the
+    delegation token that the client names, once one that is good has that name; else None.
     """
 
     @property
@@ -55,7 +55,7 @@ class Conversation(Protocol):
         ...
 
     @property
-    def is_by_token(self) -> bool:
+    def token_id(self) -> str | None:
         """See the class."""
         ...
 

@@ -35,7 +35,7 @@ class PlainConversation:
         self.user: str | None = None
         self.lasts_seconds = inf
         self.why_refused = ""
-        self.is_by_token = False
+        self.token_id: str | None = None
         self._is_password = is_password
 
     def step(self, token: bytes) -> bytes:

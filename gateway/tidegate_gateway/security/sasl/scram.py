@@ -132,7 +132,7 @@ class ScramConversation:
         find_token: FindToken = no_token,
     ) -> None:
         self.user: str | None = None
-        self.is_by_token = False
+        self.token_id: str | None = None
         self.lasts_seconds = inf
         self.why_refused = ""
         self._mechanism = mechanism
@@ -142,6 +142,7 @@ class ScramConversation:
         self._own_nonce = nonce
         self._secret = secret
         self._name = ""
+        self._is_by_token = False
         self._first_bare = self._server_first = self._nonce = ""
         self._credential: Credential | None = None
         self._is_known = False
@@ -157,7 +158,7 @@ class ScramConversation:
         if found is None:
             raise InvalidCredentials("the first message is not SCRAM's")
         self._name = _plain_name(found["name"])
-        self.is_by_token = _says_token(found["extensions"])
+        self._is_by_token = _says_token(found["extensions"])
         known = self._found()
         self._is_known = known is not None
         # The authorization id is compared as it came, as in Kafka.
@@ -177,10 +178,13 @@ class ScramConversation:
         return self._server_first.encode()
 
     def _found(self) -> Credential | None:
-        if self.is_by_token:
+        if self._is_by_token:
             self._why_unknown = "there is no such token that is good"
             token = self._find_token(self._mechanism, self._name)
-            return token.credential if token is not None else None
+            if token is None:
+                return None
+            self.token_id = self._name
+            return token.credential
         try:
             return self._lookup(self._mechanism, self._name)
         except CannotOpen as error:
@@ -206,7 +210,7 @@ class ScramConversation:
         return b"v=" + b64encode(signature)
 
     def _succeed(self) -> None:
-        if not self.is_by_token:
+        if not self._is_by_token:
             self.user = self._name
             return
         token = self._find_token(self._mechanism, self._name)
