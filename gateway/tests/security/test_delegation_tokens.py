@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import logging
 from base64 import b64encode
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -25,11 +26,16 @@ from tests.worlds.wire_client import Closed, WireClient, WireWorld, wire_world
 from tidegate_coordination.events.metadata_versions import DELEGATION_TOKENS
 from tidegate_coordination.events.security import DelegationTokenSet, DelegationTokensRemoved
 from tidegate_coordination.logs.memory import MemoryLog
+from tidegate_coordination.rules import tokens as rules
 from tidegate_coordination.rules.tokens import MAX_RENEWERS
+from tidegate_coordination.security.tokens import DelegationToken
+from tidegate_coordination.state.tokens import TokenTable
 from tidegate_gateway.blocking import Inline
 from tidegate_gateway.network.call import Login, Peer
 from tidegate_gateway.requests.cluster import delegation_tokens as handlers
 from tidegate_gateway.security.audit_log import AuditLog, open_audit_log
+from tidegate_gateway.security.sasl.mechanism import NotYet
+from tidegate_gateway.security.tokens import logins as logins_module
 from tidegate_gateway.security.tokens import secrets as secrets_module
 from tidegate_gateway.security.tokens.secrets import TokenFinder, TokenSecrets, new_token_id
 from tidegate_protocol.messages import create_delegation_token as cdt
@@ -214,9 +220,47 @@ async def test_expired_tokens_are_removed(autojump_clock: MockClock) -> None:
         lasting = await create(owner)
         await trio.sleep(35)
         assert len(await describe(owner)) == 2
-        await trio.sleep(120)
+        with capture_logs() as lines:
+            await trio.sleep(120)
+        removals = [each for each in lines if "were removed" in each["event"]]
+        assert [each["removed"] for each in removals] == [1]
         assert await describe(owner) == [lasting.token_id]
         assert list(world.gateway.coordinator.state.tokens.ids) == [lasting.token_id]
+
+
+async def test_what_the_rule_does_not_remove_is_not_told(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with token_world() as world:
+        await create(await user(world), 10_000)
+        await trio.sleep(100)
+        monkeypatch.setattr(rules, "_now_ms", lambda _: 0)
+        with capture_logs() as lines:
+            await world.gateway._make_token_upkeep().remove_once()
+        assert len(world.gateway.coordinator.state.tokens) == 1
+        assert not [each for each in lines if "were removed" in each["event"]]
+
+
+async def test_a_token_is_good_up_to_and_with_its_last_millisecond(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with token_world() as world:
+        token = await create(await user(world), 10_000)
+        table, logins = world.gateway.coordinator.state.tokens, world.gateway.token_logins
+        row = table.get(token.token_id)
+        assert row is not None
+        find = logins.begin()
+        with pytest.raises(NotYet) as until:
+            find("SCRAM-SHA-256", token.token_id)
+        await until.value.wait()
+        now_ms = row.expires_ms + 1
+        monkeypatch.setattr(logins_module, "judging_ms", lambda *_: now_ms)
+        assert find("SCRAM-SHA-256", token.token_id) is None
+        now_ms = row.expires_ms
+        assert find("SCRAM-SHA-256", token.token_id) is not None
+        answer = await log_in_by(world.connect(), token)
+        # 0 would mean that the session has no end.
+        assert (answer.error_code, answer.session_lifetime_ms) == (0, 1)
 
 
 async def test_a_token_of_another_gateway_is_good_at_once(autojump_clock: MockClock) -> None:
@@ -473,7 +517,39 @@ async def test_the_finder_follows_the_table(monkeypatch: pytest.MonkeyPatch) -> 
         removal = edt.ExpireDelegationTokenRequest(tokens[4].hmac, -1)
         await owner.call("ExpireDelegationToken", 2, removal)
         assert await finder.find(tokens[4].hmac) is None
+        assert len(finder._ids) == len(finder._by_id) == 9
         assert await finder.find(tokens[5].hmac) == tokens[5].token_id
+
+
+async def test_requests_at_once_make_each_secret_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(secrets_module, "SECRETS_A_TURN", 10)
+    table, made = TokenTable(), Counter[str]()
+
+    class Counting(TokenSecrets):
+        def of(self, token_id: str) -> bytes:
+            made[token_id] += 1
+            return token_id.encode()
+
+    finder = TokenFinder(table, Counting(Secret(KEY)))
+    rows = [DelegationToken(f"{each}", "User:a", "User:a", (), 1, 2, 2) for each in range(100)]
+    for row in rows:
+        table.fold_set(DelegationTokenSet(row))
+    found: list[str | None] = []
+
+    async def ask(number: int) -> None:
+        found.append(await finder.find(b"%d" % number))
+
+    async def remove() -> None:
+        table.fold_removed(DelegationTokensRemoved(tuple(f"{each}" for each in range(50, 100))))
+
+    async with trio.open_nursery() as nursery:
+        for number in range(0, 100, 10):
+            nursery.start_soon(ask, number)
+        nursery.start_soon(remove)
+    assert set(found) >= {"0", "10", "20", "30", "40"}
+    assert await finder.find(b"60") is None
+    assert finder._by_id.keys() == table.ids == set(finder._ids.values())
+    assert set(made.values()) == {1}
 
 
 def test_no_id_begins_with_a_dash() -> None:

@@ -234,7 +234,7 @@ class Exchange:
         self.ends_at = now + lifetime
         self._conversation = None
         self._state = _State.DONE
-        return challenge, 0 if lifetime == inf else int(lifetime * 1000)
+        return challenge, 0 if lifetime == inf else max(1, int(lifetime * 1000))
 
     def _take(self, user: str) -> None:
         if user in ILLEGAL_USERS:

@@ -83,16 +83,15 @@ class TokenLogins:
 
     def _login(self, mechanism: str, token: DelegationToken) -> TokenLogin | None:
         now_ms = judging_ms(self._coordinator.state, self._wall_clock())
-        lasts_ms = token.expires_ms - now_ms
         kind, _, user = token.owner.partition(":")
-        if lasts_ms <= 0 or kind != USER:
+        if token.is_expired(now_ms) or kind != USER:
             return None
         key = mechanism, token.token_id
         credential = self._kept.get(key)
         if credential is None:
             raise NotYet(partial(self._make, *key))
         self._kept.move_to_end(key)
-        return TokenLogin(credential, user, lasts_ms / 1000)
+        return TokenLogin(credential, user, (token.expires_ms - now_ms) / 1000)
 
     async def _make(self, mechanism: str, token_id: str) -> None:
         """Keep a credential, or wait until another login has done so or has given up."""

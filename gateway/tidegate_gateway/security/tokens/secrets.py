@@ -58,20 +58,22 @@ class TokenFinder:
         """Return the id of a token; None if no token here has the secret."""
         while self._as_of != self._table.version:
             version = self._table.version
-            if await self._learn():
-                self._as_of = version
+            await self._learn()
+            self._as_of = version
         return self._ids.get(secret)
 
-    async def _learn(self) -> bool:
-        """Follow the table; return False if that stopped for other clients' sake."""
+    async def _learn(self) -> None:
+        """Follow the table, which may change meanwhile."""
         for gone in self._by_id.keys() - self._table.ids:
             del self._ids[self._by_id.pop(gone)]
-        new = self._table.ids - self._by_id.keys()
-        for _, token_id in zip(range(SECRETS_A_TURN), new, strict=False):
+        made = 0
+        for token_id in self._table.ids - self._by_id.keys():
+            # Another request may have made it meanwhile, or the token may be gone.
+            if token_id in self._by_id or token_id not in self._table.ids:
+                continue
             secret = self._secrets.of(token_id)
             self._ids[secret] = token_id
             self._by_id[token_id] = secret
-        if len(new) <= SECRETS_A_TURN:
-            return True
-        await trio.lowlevel.checkpoint()
-        return False
+            made += 1
+            if not made % SECRETS_A_TURN:
+                await trio.lowlevel.checkpoint()
