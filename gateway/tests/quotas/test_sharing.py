@@ -175,6 +175,14 @@ def test_a_gateway_without_answers_to_probes_has_its_share_like_all_others() -> 
     assert 0.95 <= world.rate(30) <= 1.02
 
 
+def test_an_owner_that_nothing_reaches_learns_it_from_answers() -> None:
+    world = shared(GREEDY, GREEDY, GREEDY)
+    world.run(5)
+    world.deaf = world.unasked = {world.owner.incarnation}
+    world.run(15)
+    assert 0.95 <= world.rate(30) <= 1.02
+
+
 @pytest.mark.parametrize("told", [{}, {QUOTA_SCOPE: "broker"}, None])
 def test_a_gateway_that_did_not_tell_that_it_shares_divides_no_quota(
     told: dict[str, str] | None,

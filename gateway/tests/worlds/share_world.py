@@ -109,7 +109,8 @@ class ShareWorld:
     """See the module's head.
 
     loses_answers: all questions arrive, and no answer.  deaf: those that answer no probe on the
-    listener of clients, and yet serve both listeners.  told: static settings by node id.
+    listener of clients, and yet serve both listeners.  unasked: those that no question reaches.
+    told: static settings by node id.
     """
 
     def __init__(self, phases_ms: list[int]) -> None:
@@ -122,6 +123,7 @@ class ShareWorld:
             number: Told({QUOTA_SCOPE: CLUSTER}) for number in range(1, len(phases_ms) + 1)
         }
         self.deaf: set[int] = set()
+        self.unasked: set[int] = set()
         self._cuts: dict[frozenset[int], int] = {}
         self._died_ms: dict[int, int] = {}
         for incarnation in range(1, len(phases_ms) + 1):
@@ -159,7 +161,8 @@ class ShareWorld:
 
     def reaches(self, one: int, other: int) -> bool:
         """Return whether a question arrives."""
-        return not self.nodes[other].is_dead and frozenset({one, other}) not in self._cuts
+        is_open = not self.nodes[other].is_dead and other not in self.unasked
+        return is_open and frozenset({one, other}) not in self._cuts
 
     def is_missed(self, by: int, other: int) -> bool:
         """Return whether a gateway counts as absent."""

@@ -22,6 +22,8 @@ VOTE_MS: Final = 1_500
 """For so long counts what a gateway said."""
 
 
+HEARD_MS: Final = 1_000
+"""A gateway that divides quotas then asks those that said nothing."""
 MAX_CHOSEN: Final = 50_000
 """For so many quotas, the owner need not be chosen again."""
 
@@ -79,6 +81,11 @@ class Membership:
     def note_vote(self, incarnation: int, missed: Collection[int], now_ms: int) -> None:
         """Take what another gateway says about which ones do not answer it."""
         self._votes[incarnation] = frozenset(missed), now_ms
+
+    def unheard(self, now_ms: int) -> frozenset[int]:
+        """Return the other gateways that have not said for HEARD_MS whom they miss."""
+        heard = {each for each, (_, at_ms) in self._votes.items() if now_ms - at_ms < HEARD_MS}
+        return self.live - heard - {self._me}
 
     def owner(self, key: bytes) -> int | None:
         """Return the incarnation that divides a quota; None if none does."""

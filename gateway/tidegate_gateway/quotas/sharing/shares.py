@@ -95,6 +95,7 @@ class QuotaShares:
         """
         self._look(now_ms)
         me, wishes = self._coordinator.incarnation, dict[int, list[tuple[Allowance, Wish]]]()
+        divides = False
         for count, (key, allowance) in enumerate(list(self._active.items())):
             if count % TURN == TURN - 1:
                 await trio.lowlevel.checkpoint()
@@ -105,11 +106,16 @@ class QuotaShares:
             if wanted is None or owner is None:
                 continue
             if owner == me:
+                divides = True
                 self._take(allowance, self._granted(key, me, wanted, now_ms), now_ms)
             elif len(asked := wishes.setdefault(owner, [])) < MAX_WISHES:
                 asked.append((allowance, Wish(key, *wanted)))
                 if key in self._active:
                     self._active.move_to_end(key)  # those beyond the bound come first next time
+        if divides:
+            # If nothing arrives here, others miss this gateway, and only their answers tell it.
+            for each in sorted(self.membership.unheard(now_ms)):
+                wishes.setdefault(each, [])
         return list(self._batches(wishes, now_ms))
 
     def question(self, batch: Batch, asked_ms: int) -> Asked:
