@@ -12,6 +12,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count
 
 import pytest
 from drivers.aio import Aiokafka, Loop
@@ -55,6 +56,9 @@ def _collected() -> Iterator[None]:
     gc.collect()
 
 
+_numbers = count(1)
+
+
 @pytest.fixture(scope="module")
 def bootstrap() -> Iterator[str]:
     """A gateway process of this module."""
@@ -77,7 +81,8 @@ def clients(bootstrap: str) -> Iterator[dict[str, Client]]:
 @pytest.fixture(scope="module", params=CLIENTS)
 def written(request: pytest.FixtureRequest, clients: dict[str, Client]) -> Written:
     """A topic that one client wrote, a fifth of it with each codec."""
-    client, topic = clients[request.param], f"written-{request.param}"
+    # A worker that runs a part of the module may set this up more than once.
+    client, topic = clients[request.param], f"written-{request.param}-{next(_numbers)}"
     client.create_topic(topic, PARTITIONS)
     records = numbered(0, RECORDS, int(time.time() * 1000) - RECORDS * STEP_MS)
     return Written(client, topic, send_with_all_codecs(client, topic, records))

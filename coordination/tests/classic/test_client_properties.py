@@ -191,8 +191,9 @@ def test_jaas_entries_are_read(name: str) -> None:
 
 def test_a_quoted_password_may_hold_anything() -> None:
     found = read_credentials("PLAIN", PLAIN + r""" required username="a" password="p\"w;='/ \\";""")
-    assert found.password == "p\"w;='/ \\"
-    assert read_credentials("PLAIN", PLAIN + r' required username=a password="\8";').password == "8"
+    assert found.password == Secret("p\"w;='/ \\")
+    found = read_credentials("PLAIN", PLAIN + r' required username=a password="\8";')
+    assert found.password == Secret("8")
 
 
 @pytest.mark.parametrize("rest", ["", ";", " required", " maybe;", " required x;", " required =;"])
@@ -214,7 +215,7 @@ def test_properties_for_another_machine_hold_the_texts_of_their_files(tmp_path: 
     assert found is not None
     assert found.truststore == Pem(text=Secret("the certificates"))
     assert found.keystore == Pem(text=Secret("certificate and key"))
-    assert found.key_password == "secret"
+    assert found.key_password == Secret("secret")
     own.unlink()
     with pytest.raises(BadProperties, match=r"own\.pem cannot be read"):
         with_texts(properties)
