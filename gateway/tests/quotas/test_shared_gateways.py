@@ -100,6 +100,21 @@ async def test_a_gateway_whose_owner_is_silent_goes_on_with_an_even_share(
         nursery.cancel_scope.cancel()
 
 
+async def test_consumers_at_the_end_of_a_topic_ask_for_no_share(
+    autojump_clock: MockClock,
+) -> None:
+    async with sharing(2) as (_, gateways):
+        admin = gateways[0].world.connect()
+        await set_quota(admin, {"client-id": "slow"}, consumer_byte_rate=1_000)
+        await trio.sleep(1)
+        for each in gateways:
+            client = connect_as(each.world, "slow")
+            for _ in range(5):
+                answer = await client.call("Fetch", 12, fetch_request(0, max_bytes=1_500))
+                assert answer.throttle_time_ms == 0
+                assert not each.gateway.quota_shares.active
+
+
 async def test_fetches_and_mutations_are_shared_too(autojump_clock: MockClock) -> None:
     async with sharing(2) as (_, gateways):
         admin = gateways[0].world.connect()

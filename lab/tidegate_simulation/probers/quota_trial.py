@@ -2,7 +2,7 @@
 
 Each gateway has its pushers, which want very different amounts.  They send batches that no gateway
 stores, since their checksum is wrong: quotas count what is sent.  Then gateways die, do not reach
-each other, or lose answers.
+each other, or lose answers.  Consumers have no part in it.
 
 Kinds of violations:
 

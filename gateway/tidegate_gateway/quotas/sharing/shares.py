@@ -116,7 +116,7 @@ class QuotaShares:
             # If nothing arrives here, others miss this gateway, and only their answers tell it.
             for each in sorted(self.membership.unheard(now_ms)):
                 wishes.setdefault(each, [])
-        return list(self._batches(wishes, now_ms))
+        return self._batches(wishes, now_ms)
 
     def question(self, batch: Batch, asked_ms: int) -> Asked:
         """Return the message to a gateway."""

@@ -348,7 +348,9 @@ def _by_topic(
 
 
 def _answer_bytes(look: Look) -> int:
-    """Return about how many bytes an answer takes."""
+    """Return about how many bytes an answer takes; 0 without records, which uses no quota."""
+    if not look.bytes_read:
+        return 0
     full = sum(1 for each in look.answers if each.records)
     return _HEAD_BYTES + full * _PARTITION_BYTES + look.bytes_read
 
