@@ -143,11 +143,12 @@ def _kept_key(folder: Path, descriptor: int) -> str:
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, f"{key}\n".encode(), 0)
     os.fsync(descriptor)
-    _sync_folder(folder)
+    sync_folder(folder)
     return key
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Sync a folder: then new names in it outlast a crash."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

@@ -20,7 +20,7 @@ from tidegate_coordination.security.authorizer import Authorizer
 from tidegate_coordination.state.acls import AclTable
 from tidegate_gateway.links.acl_notes import OwnNames
 from tidegate_gateway.links.acl_plan import AclPlan, MissingAcls, acl_plan
-from tidegate_gateway.links.acl_scope import Scope
+from tidegate_gateway.links.acl_scope import Names, Scope
 
 TOPIC, GROUP = ResourceType.TOPIC, ResourceType.GROUP
 CLUSTER, IDS = ResourceType.CLUSTER, ResourceType.TRANSACTIONAL_ID
@@ -199,7 +199,7 @@ def test_a_person_agreed_to_what_was_shown() -> None:
 
 # -- only what the link has ------------------------------------------------------------------------
 
-LINKED = Scope(False, frozenset({"orders", "orders-dlq"}), ("billing*", "one"), ("tx",))
+LINKED = Scope(False, Names({"orders", "orders-dlq"}), ("billing*", "one"), ("tx",))
 
 
 @pytest.mark.parametrize(
@@ -228,6 +228,27 @@ LINKED = Scope(False, frozenset({"orders", "orders-dlq"}), ("billing*", "one"), 
 def test_the_scope_of_a_link(row: Acl, is_touched: bool, is_held: bool) -> None:
     assert (LINKED.touches(row), LINKED.holds(row)) == (is_touched, is_held)
     assert (ALL.touches(row), ALL.holds(row)) == (True, True)
+
+
+def test_names_are_found_as_acls_mean_them() -> None:
+    rng = Random(7)
+
+    def drawn() -> str:
+        return "".join(rng.choices("ab*", k=rng.randint(1, 3)))
+
+    def is_about(row: Acl, name: str) -> bool:
+        if row.pattern_type == PREFIXED:
+            return name.startswith(row.name)
+        return row.name in (name, "*")
+
+    for _ in range(500):
+        names = sorted({drawn() for _ in range(rng.randint(0, 6))})
+        row = acl(drawn(), pattern=rng.choice((LITERAL, PREFIXED, 7)))
+        found = [each for each in names if is_about(row, each)]
+        assert Names(names).about(row) == (found[0] if found else "", len(found)), (row, names)
+        assert [each in Names(names) for each in names] == [True] * len(names)
+        assert ("" if not names else names[-1] + "a") not in Names(names)
+        assert Scope(False, Names(names)).touches(row) == bool(found), (row, names)
 
 
 def test_only_what_is_the_links_alone_is_removed() -> None:
@@ -298,7 +319,7 @@ def moments(ours: AclTable, wanted: AclPlan) -> Iterator[AclTable]:
 
 
 @pytest.mark.parametrize("open_to_all", [False, True])
-@pytest.mark.parametrize("scope", [ALL, Scope(False, frozenset({"a"}))], ids=["all", "linked"])
+@pytest.mark.parametrize("scope", [ALL, Scope(False, Names({"a"}))], ids=["all", "linked"])
 def test_no_moment_allows_more_than_the_source_and_the_time_before(
     scope: Scope, open_to_all: bool
 ) -> None:
@@ -334,7 +355,7 @@ def test_in_the_end_decisions_about_the_links_topics_are_the_sources() -> None:
         rng = Random(seed)
         theirs, here = drawn(rng, 8), table()
         for _ in moments(
-            here, acl_plan(theirs, here, Scope(False, frozenset({"a"})), NOTHING, prunes=False)
+            here, acl_plan(theirs, here, Scope(False, Names({"a"})), NOTHING, prunes=False)
         ):
             pass
         mine, source = (allowed(each, open_to_all=True) for each in (here, table(theirs)))

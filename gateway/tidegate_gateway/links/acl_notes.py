@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from tidegate_coordination.security.acls import (
-    ANY_NAME,
-    Acl,
-    Operation,
-    PatternType,
-    ResourceType,
-)
+from tidegate_coordination.security.acls import Acl, Operation, ResourceType
 
-from .acl_scope import allows_many, denies, is_within
+from .acl_scope import Names, allows_many, denies, is_within
 
 _USER: Final = "User:"
 _KINDS: Final = {
@@ -24,7 +17,6 @@ _KINDS: Final = {
     ResourceType.DELEGATION_TOKEN: "delegation tokens",
     ResourceType.USER: "users",
 }
-_LAST: Final = "\U0010ffff"
 
 
 class Noted(NamedTuple):
@@ -53,9 +45,9 @@ class Remarks:
 
     def __init__(self, own: OwnNames) -> None:
         self._own: Final = {
-            ResourceType.TOPIC: _Names(own.topics),
-            ResourceType.GROUP: _Names(own.groups),
-            ResourceType.TRANSACTIONAL_ID: _Names(own.transactional_ids),
+            ResourceType.TOPIC: Names(own.topics),
+            ResourceType.GROUP: Names(own.groups),
+            ResourceType.TRANSACTIONAL_ID: Names(own.transactional_ids),
         }
         self._linked: Final = {
             ResourceType.GROUP: own.link_groups,
@@ -99,24 +91,6 @@ class Remarks:
             return False
         linked = self._linked.get(ResourceType(acl.resource_type), ())
         return not any(is_within(acl, each) for each in linked)
-
-
-class _Names:
-    """Names, to be found by ACLs in a time that hardly depends on how many there are."""
-
-    def __init__(self, names: Iterable[str]) -> None:
-        self._names: Final = sorted(set(names))
-
-    def about(self, acl: Acl) -> tuple[str, int]:
-        """Return the first name that an ACL is about, and how many there are; "" and 0 for none."""
-        if acl.pattern_type == PatternType.LITERAL and acl.name == ANY_NAME:
-            start, end = 0, len(self._names)
-        else:
-            start = bisect_left(self._names, acl.name)
-            is_prefix = acl.pattern_type == PatternType.PREFIXED
-            last = acl.name + _LAST if is_prefix else acl.name + "\0"
-            end = bisect_left(self._names, last)
-        return (self._names[start], end - start) if end > start else ("", 0)
 
 
 def misfit(acl: Acl) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from tidegate_coordination.security.acls import (
     ANY_NAME,
@@ -13,16 +14,39 @@ from tidegate_coordination.security.acls import (
     ResourceType,
 )
 
+_LAST: Final = "\U0010ffff"
+
+
+class Names:
+    """Names, to be found by ACLs in a time that hardly depends on how many there are."""
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        self._names: Final = sorted(set(names))
+
+    def __contains__(self, name: str) -> bool:
+        at = bisect_left(self._names, name)
+        return at < len(self._names) and self._names[at] == name
+
+    def about(self, acl: Acl) -> tuple[str, int]:
+        """Return the first name that an ACL is about, and how many there are; "" and 0 for none."""
+        is_prefix = acl.pattern_type == PatternType.PREFIXED
+        if acl.name == ANY_NAME and not is_prefix:
+            start, end = 0, len(self._names)
+        else:
+            start = bisect_left(self._names, acl.name)
+            last = acl.name + _LAST if is_prefix else acl.name + "\0"
+            end = bisect_left(self._names, last)
+        return (self._names[start], end - start) if end > start else ("", 0)
+
 
 class Scope(NamedTuple):
     """What the ACLs to be carried are about; all ACLs if `is_all`.
 
-    topics: names.  groups, transactional_ids: as the link has them, with `*` at the end of a
-    prefix.
+    groups, transactional_ids: as the link has them, with `*` at the end of a prefix.
     """
 
     is_all: bool
-    topics: frozenset[str] = frozenset()
+    topics: Names = Names()
     groups: tuple[str, ...] = ()
     transactional_ids: tuple[str, ...] = ()
 
@@ -31,7 +55,7 @@ class Scope(NamedTuple):
         if self.is_all:
             return True
         if acl.resource_type == ResourceType.TOPIC:
-            return _is_about(acl, self.topics)
+            return self.topics.about(acl)[1] > 0
         return any(_overlaps(acl, each) for each in self._names(acl.resource_type))
 
     def holds(self, acl: Acl) -> bool:
@@ -57,12 +81,6 @@ class Scope(NamedTuple):
         if resource_type == ResourceType.GROUP:
             return self.groups
         return self.transactional_ids if resource_type == ResourceType.TRANSACTIONAL_ID else ()
-
-
-def _is_about(acl: Acl, names: Iterable[str]) -> bool:
-    if acl.pattern_type == PatternType.PREFIXED:
-        return any(each.startswith(acl.name) for each in names)
-    return acl.name in names or (acl.name == ANY_NAME and any(True for _ in names))
 
 
 def _overlaps(acl: Acl, wanted: str) -> bool:

@@ -32,7 +32,7 @@ from tidegate_coordination.state.scram import ScramMechanism, ScramTable
 from tidegate_gateway.cli.link import acls, carrying, quotas, users
 from tidegate_gateway.cli.link.command import app
 from tidegate_gateway.cli.link.looks import authorizer_findings
-from tidegate_gateway.cli.link.password_file import read_passwords, write_passwords
+from tidegate_gateway.cli.link.password_file import write_passwords
 from tidegate_gateway.links.acl_carrying import Carried
 from tidegate_gateway.links.acl_notes import Noted
 from tidegate_gateway.links.acl_plan import AclPlan
@@ -150,6 +150,16 @@ def test_rights_and_quotas_move(tmp_path: Path, operator: Operator) -> None:
         assert (code, told["only_here"][0]["entity"]) == (0, {"user": "bob"})
 
 
+def test_where_shared_quotas_hold_is_told(tmp_path: Path, operator: Operator) -> None:
+    shares = ("--set", "quota.scope=cluster", "--set", "peer.listener=127.0.0.1:0")
+    with linked(tmp_path, operator, *shares) as source:
+        _, printed, _ = operator.shown("quotas", "old", "--dry-run")
+        assert "share" not in printed
+        source.add_broker(2, "127.0.0.1", source.nodes[1].port)
+        _, printed, _ = operator.shown("quotas", "old", "--dry-run")
+        assert "hold once here, and at each of the 2 brokers there." in printed
+
+
 def test_users_get_new_passwords(tmp_path: Path, operator: Operator) -> None:
     run, made, given = operator.run, tmp_path / "new.json", tmp_path / "given.json"
     with linked(tmp_path, operator) as source:
@@ -194,6 +204,14 @@ def test_users_are_sealed_as_the_gateways_seal_them(tmp_path: Path, operator: Op
         assert "not both" in operator.run(*of_eve, "--secret-key", str(key), "--plain")[1]
         code, _, said = operator.shown(*of_eve, "--secret-key", str(key))
         assert (code, said) == (0, "")
+        code, _, said = operator.shown(*of_eve, "--plain")
+        assert (code, said) == (0, "")  # there is no user to be set
+        code, _, said = operator.shown(*of_eve, "--plain", "--replace")
+        assert (code, said) == (
+            0,
+            "Other credentials of the cluster are sealed. These will be plain in the metadata log"
+            " and its backups.\n",
+        )
 
 
 @pytest.fixture
@@ -356,11 +374,11 @@ def quota(entity: tuple[tuple[str, str | None], ...], value: float = 1e9) -> Sou
 def test_what_quotas_prints() -> None:
     theirs = [quota((("user", "a\n"), ("client-id", None))), quota((("planet", "mars"),))]
     plan = quota_plan(theirs, ClientQuotaTable(), prunes=True)
-    shown = quotas.quotas_text(plan, 3, 2)
+    shown = quotas.quotas_text(plan, 3, 2, is_shared=False)
     assert r"user a\n, client-id (default)  consumer_byte_rate  -> 1000000000" in shown
     assert "Unhandled client quota entity type: planet" in shown
     assert "3 there, 2 here" in shown
-    assert "there, " not in quotas.quotas_text(plan, 2, 2)
+    assert "there, " not in quotas.quotas_text(plan, 2, 2, is_shared=False)
     trial = quotas.QuotaResult(plan, 0, "", is_trial=True)
     assert (trial.is_well, "1 quota would be" in quotas.done_text(trial)) == (False, True)
     halted = quotas.QuotaResult(plan, 0, "no log.", is_trial=False)
@@ -376,8 +394,29 @@ def test_what_quotas_prints() -> None:
     assert (nothing.is_well, quotas.done_text(nothing)) == (True, "Nothing is to be changed.")
 
 
+def test_where_quotas_hold() -> None:
+    plan = QuotaPlan(0, [], [], [], prunes=False)
+
+    def last_line(brokers: int, gateways: int, *, is_shared: bool) -> str:
+        return quotas.quotas_text(plan, brokers, gateways, is_shared=is_shared).splitlines()[-1]
+
+    nothing = "0 quotas of the source are here."
+    each = "A quota holds at each broker, and at each gateway: 3 there, 2 here."
+    once = (
+        "The gateways share quotas (quota.scope=cluster): bytes and mutations hold once here, and"
+        " at each of the 3 brokers there."
+    )
+    assert last_line(3, 2, is_shared=False) == each
+    assert last_line(3, 3, is_shared=False) == nothing
+    assert last_line(3, 0, is_shared=False) == nothing
+    assert last_line(3, 2, is_shared=True) == once
+    assert last_line(3, 3, is_shared=True) == once
+    assert last_line(1, 3, is_shared=True) == nothing
+
+
 ALICE = ScramUser("alice", {SHA_256: 4096, SHA_512: 8192}, frozenset({SHA_256, SHA_512}))
 BOB = ScramUser("bob", {SHA_256: 4096, SHA_512: 8192}, frozenset({SHA_512}))
+CAROL = ScramUser("carol", {SHA_256: 4096}, frozenset())
 STAR = ScramUser("*", {SHA_256: 4096}, frozenset({SHA_256}))
 
 
@@ -398,13 +437,38 @@ def test_what_users_prints() -> None:
     assert users.users_text([]) == "The source has no SCRAM user."
     looked = users.UserResult([ALICE, BOB, STAR], [])
     assert users.done_text(looked, options()).startswith("1 user cannot log in here yet.")
-    assert users.done_text(users.UserResult([BOB], []), options()) == "All of them are here."
     done = users.UserResult([ALICE, BOB], ["alice"], "no log.")
     told = users.done_text(done, options(Path("f"))).splitlines()
     assert told[0] == "1 user got a password here."
     assert told[1].startswith("1 user had one, and kept it")
     assert told[2] == "They are in f: hand them out, then delete the file."
     assert told[3] == "Not all: no log. Run it again with --passwords f."
+    told = users.done_text(done, options(Path("f"), replaces=True)).splitlines()
+    assert told[-1] == "Not all: no log. Run it again with --passwords f --replace."
+
+
+@pytest.mark.parametrize(
+    ("found", "text"),
+    [
+        ([], "Nothing is to be set."),
+        ([CAROL], "All of them are here."),
+        ([CAROL, STAR], "All that can be here are here."),
+        (
+            [BOB, CAROL, STAR],
+            "1 user cannot log in here with all mechanisms: --replace gives a new password for all"
+            " of them.",
+        ),
+        (
+            [ALICE, BOB, CAROL],
+            "1 user cannot log in here yet. The source does not tell passwords or keys: give new"
+            " ones with --generate FILE or --passwords FILE.\n"
+            "1 user cannot log in here with all mechanisms: --replace gives a new password for all"
+            " of them.",
+        ),
+    ],
+)
+def test_what_users_says_without_passwords(found: list[ScramUser], text: str) -> None:
+    assert users.done_text(users.UserResult(found, []), options()) == text
 
 
 def test_which_users_get_a_password() -> None:
@@ -432,26 +496,6 @@ def test_users_that_got_a_password_meanwhile_are_left_out() -> None:
     assert users.still_chosen([BOB], fresh, options(file)) == []
 
 
-@pytest.mark.parametrize(
-    ("text", "mode", "problem"),
-    [
-        ('{"a": "b"}', 0o644, "others may read it"),
-        ('["a"]', 0o600, "no JSON object"),
-        ('{"a": 1}', 0o600, "no JSON object"),
-        ('{"a": ""}', 0o600, "the password of 'a': it is empty"),
-        ('{"a": "\\u00e4"}', 0o600, "printable ASCII"),
-    ],
-)
-def test_files_of_passwords_that_are_refused(
-    text: str, mode: int, problem: str, tmp_path: Path
-) -> None:
-    file = tmp_path / "f"
-    file.write_text(text)
-    file.chmod(mode)
-    with pytest.raises(BadSource, match=problem):
-        read_passwords(file)
-
-
 def test_users_that_are_named_need_a_password_in_the_file(tmp_path: Path) -> None:
     write_passwords(tmp_path / "f", {"alice": "a", "bob": "b"})
     whole = options(None, tmp_path / "f")
@@ -460,15 +504,6 @@ def test_users_that_are_named_need_a_password_in_the_file(tmp_path: Path) -> Non
     assert users.given_passwords(options()) == {}
     with pytest.raises(BadSource, match="user 'eve' is not in it"):
         users.given_passwords(replace(whole, users=("eve",)))
-
-
-def test_a_file_of_passwords_is_its_owners_and_new(tmp_path: Path) -> None:
-    write_passwords(tmp_path / "f", {"a": "b"})
-    assert read_passwords(tmp_path / "f") == {"a": "b"}
-    with pytest.raises(BadSource, match="File exists"):
-        write_passwords(tmp_path / "f", {})
-    with pytest.raises(BadSource, match="No such file"):
-        read_passwords(tmp_path / "g")
 
 
 def test_options_that_do_not_fit(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from tidegate_coordination.state.links import Link
 from ...links.acl_carrying import Carried, carry_acls
 from ...links.acl_notes import Noted
 from ...links.acl_plan import AclPlan, acl_plan
-from ...links.acl_scope import Scope
+from ...links.acl_scope import Names, Scope
 from ...links.own_names import link_topics, own_names
 from ...links.source_security import source_acls
 from ...links.source_topics import wanted
@@ -112,7 +112,7 @@ async def compared_now(
 def _scope(link: Link, topics: frozenset[str], *, only_linked: bool) -> Scope:
     if not only_linked:
         return Scope(is_all=True)
-    return Scope(False, topics, link.groups, link.transactional_ids)
+    return Scope(False, Names(topics), link.groups, link.transactional_ids)
 
 
 class AclResult(NamedTuple):

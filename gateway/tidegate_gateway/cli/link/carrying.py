@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -27,7 +27,9 @@ from .commands import known_link
 
 SHOWN: Final = 50
 ASK_SECONDS: Final = 3.0
-"""For a gateway to say whether it has an authorizer."""
+"""For the gateways to say whether they have an authorizer."""
+ASK_ONE_SECONDS: Final = 1.0
+"""For one of them: if it hangs, another may answer."""
 NO_AUTHORIZER_HERE: Final = (
     "The gateways have no authorizer, so ACLs do nothing here: set authorizer.class.name as at the"
     " source, on all of them."
@@ -85,13 +87,19 @@ async def both_sides(
 async def authorizer_here(state: ClusterState) -> bool | None:
     """Return whether a gateway has an authorizer; None if none says so in time to a stranger."""
     with trio.move_on_after(ASK_SECONDS):
-        for gateway in state.gateways.brokers():
-            for endpoint in gateway.endpoints:
-                if endpoint.listener.upper() == _OPEN_LISTENER:
-                    found = await _asked(f"{endpoint.host}:{endpoint.port}")
-                    if found is not None:
-                        return found
+        for address in _open_addresses(state):
+            with trio.move_on_after(ASK_ONE_SECONDS):
+                found = await _asked(address)
+                if found is not None:
+                    return found
     return None
+
+
+def _open_addresses(state: ClusterState) -> Iterator[str]:
+    for gateway in state.gateways.brokers():
+        for endpoint in gateway.endpoints:
+            if endpoint.listener.upper() == _OPEN_LISTENER:
+                yield f"{endpoint.host}:{endpoint.port}"
 
 
 async def _asked(address: str) -> bool | None:
@@ -117,7 +125,7 @@ async def agreed_to_all(
     """
     if yes:
         return True
-    if not await agreed(question, yes=yes):
+    if not await agreed(question, yes=False):
         return False
     if await is_as_shown():
         return True

@@ -14,6 +14,7 @@ import msgspec
 
 from tidegate_runtime.settings_texts import BadSource
 
+from ...instance import sync_folder
 from ...links.scram_plan import password_problem
 
 _PASSWORD_BYTES: Final = 24
@@ -27,19 +28,29 @@ def made_passwords(users: Iterable[str]) -> dict[str, str]:
 
 
 def write_passwords(path: Path, passwords: Mapping[str, str]) -> None:
-    """Write a new file; it is on the disk when this returns.
+    """Write a new file; it is on the disk when this returns, and not there if this fails.
 
     Raises:
       BadSource: it exists, or cannot be written.
     """
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
     try:
-        with os.fdopen(os.open(path, flags, _OWNER_ONLY), "w", encoding="utf-8") as file:
-            file.write(json.dumps(passwords, indent=1) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ONLY)
+        try:
+            _fill(descriptor, passwords)
+            sync_folder(path.parent)
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
     except OSError as error:
         raise BadSource(f"--generate {path}: {error.strerror}") from None
+
+
+def _fill(descriptor: int, passwords: Mapping[str, str]) -> None:
+    """Write all of them, and close the file."""
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(json.dumps(passwords, indent=1) + "\n")
+        file.flush()
+        os.fsync(descriptor)
 
 
 def read_passwords(path: Path) -> dict[str, str]:

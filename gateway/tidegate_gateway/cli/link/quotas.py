@@ -5,11 +5,12 @@ them.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from ...links.quota_plan import QuotaPlan, QuotaStep, carry_quotas, quota_plan
 from ...links.source_security import entity_text, source_quotas
+from ...quotas.sharing.scope import Scope
 from ..existing_cluster import NOT_DONE, ClusterOptions, run_told
 from ..table import printable
 from .carrying import CarryOptions, agreed_to_all, both_sides, counted, listed
@@ -32,9 +33,10 @@ def run_quotas(cluster: ClusterOptions, options: CarryOptions, *, as_json: bool)
                 return (await planned()).asks_as(plan)
 
             plan = await planned()
-            gateways = len(list(coordinator.state.gateways.brokers()))
             if not as_json:
-                print(quotas_text(plan, len(source.metadata.brokers), gateways))
+                brokers, gateways = source.metadata.brokers, coordinator.state.gateways.brokers()
+                is_shared = Scope(coordinator.state, own=False).of_cluster()
+                print(quotas_text(plan, len(brokers), len(gateways), is_shared=is_shared))
             done, problem = 0, ""
             if plan.changes and not options.is_trial:
                 question = f"Change {counted(len(plan.changes), 'quota')} here?"
@@ -63,8 +65,8 @@ class QuotaResult(NamedTuple):
         return is_done and not self.plan.not_carried
 
 
-def quotas_text(plan: QuotaPlan, brokers: int, gateways: int) -> str:
-    """Return what differs, for a person."""
+def quotas_text(plan: QuotaPlan, brokers: int, gateways: int, *, is_shared: bool) -> str:
+    """Return what differs, for a person.  is_shared: the gateways have quota.scope=cluster."""
     head = "only here, to be removed:" if plan.prunes else "only here:"
     lines = [
         *listed("not here as at the source:", [_row(each) for each in plan.steps]),
@@ -77,12 +79,22 @@ def quotas_text(plan: QuotaPlan, brokers: int, gateways: int) -> str:
             ],
         ),
         f"{counted(plan.equal, 'quota')} of the source {'is' if plan.equal == 1 else 'are'} here.",
+        *_places(brokers, gateways, is_shared=is_shared),
     ]
-    if brokers != gateways and gateways:
-        lines.append(
+    return "\n".join(lines)
+
+
+def _places(brokers: int, gateways: int, *, is_shared: bool) -> Iterator[str]:
+    """Yield how often a quota holds, if that is not as often here as at the source."""
+    if is_shared and brokers > 1:
+        yield (
+            "The gateways share quotas (quota.scope=cluster): bytes and mutations hold once here,"
+            f" and at each of the {brokers} brokers there."
+        )
+    elif not is_shared and gateways and brokers != gateways:
+        yield (
             f"A quota holds at each broker, and at each gateway: {brokers} there, {gateways} here."
         )
-    return "\n".join(lines)
 
 
 def _row(step: QuotaStep) -> list[str]:

@@ -20,14 +20,19 @@ UNPROVED: Final = (
     f" holds the {SECRET_KEY} of the gateways. With another key these users cannot log in, and no"
     " gateway starts again."
 )
+PLAIN_BESIDE: Final = (
+    "Other credentials of the cluster are sealed. These will be plain in the metadata log and its"
+    " backups."
+)
 _NO_KEY = Secret()
 
 
 def sealing_of(path: Path | None, state: ClusterState, *, is_plain: bool) -> Sealing:
     """Return the key of a file; without a file one that seals nothing.
 
-    The credentials of the cluster say whether its gateways seal, and with which key.  While there
-    are none only a person knows: plain ones in the log and its backups are there to stay.
+    A credential that is sealed says that the gateways seal, and with which key.  While there is
+    none, and where is_plain says otherwise, only a person knows; plain credentials in the log and
+    its backups are there to stay.  So doubt() has to be shown.
 
     Args:
       is_plain: the person says that the gateways have no key.
@@ -58,6 +63,8 @@ def sealing_of(path: Path | None, state: ClusterState, *, is_plain: bool) -> Sea
     return sealing
 
 
-def unproved(sealing: Sealing, state: ClusterState) -> bool:
-    """Return whether credentials are to be sealed with a key that no credential proves."""
-    return sealing.seals and not any(sealing.is_current(each) for each in state.scram)
+def doubt(sealing: Sealing, state: ClusterState) -> str:
+    """Return what a person has to know before credentials are set so; "" if it is nothing."""
+    if sealing.seals:
+        return "" if any(sealing.is_current(each) for each in state.scram) else UNPROVED
+    return PLAIN_BESIDE if any(isinstance(each, SealedCredential) for each in state.scram) else ""

@@ -30,7 +30,7 @@ from ..existing_cluster import NOT_DONE, ClusterOptions, run_told
 from ..table import printable
 from .carrying import agreed, both_sides, counted, listed
 from .password_file import made_passwords, read_passwords, write_passwords
-from .secret_key import UNPROVED, sealing_of, unproved
+from .secret_key import doubt, sealing_of
 
 _SALT_BYTES: Final = 20
 
@@ -96,9 +96,9 @@ def run_users(cluster: ClusterOptions, options: UserOptions, *, as_json: bool) -
             if options.sets:
                 file, is_plain = options.secret_key, options.is_plain
                 sealing = sealing_of(file, coordinator.state, is_plain=is_plain)
-                if unproved(sealing, coordinator.state):
-                    print(UNPROVED, file=sys.stderr, flush=True)
                 chosen = chosen_users(users, options, given)
+                if chosen and (text := doubt(sealing, coordinator.state)):
+                    print(text, file=sys.stderr, flush=True)
                 question = f"Set the password of {counted(len(chosen), 'user')} here?"
                 if chosen and not await agreed(question, yes=options.yes):
                     return NOT_DONE
@@ -245,16 +245,34 @@ def _standing(user: ScramUser) -> str:
     return f"here, without {names}" if names else "here"
 
 
-def done_text(result: UserResult, options: UserOptions) -> str:
-    """Return what was done, for a person."""
-    if not options.sets:
-        missing = sum(1 for each in result.users if not each.is_here and not each.obstacle)
-        if not missing:
-            return "All of them are here."
-        return (
+def _lacking_text(users: Sequence[ScramUser]) -> str:
+    """Return who cannot log in here, for a person who sets no passwords."""
+    if not users:
+        return "Nothing is to be set."
+    possible = [each for each in users if not each.obstacle]
+    missing = sum(not each.is_here for each in possible)
+    partly = sum(each.is_here and bool(each.missing) for each in possible)
+    lines: list[str] = []
+    if missing:
+        lines.append(
             f"{counted(missing, 'user')} cannot log in here yet. The source does not tell passwords"
             " or keys: give new ones with --generate FILE or --passwords FILE."
         )
+    if partly:
+        lines.append(
+            f"{counted(partly, 'user')} cannot log in here with all mechanisms: --replace gives a"
+            " new password for all of them."
+        )
+    if not lines:
+        is_all = len(possible) == len(users)
+        lines.append("All of them are here." if is_all else "All that can be here are here.")
+    return "\n".join(lines)
+
+
+def done_text(result: UserResult, options: UserOptions) -> str:
+    """Return what was done, for a person."""
+    if not options.sets:
+        return _lacking_text(result.users)
     lines = [f"{counted(len(result.done), 'user')} got a password here."]
     kept = sum(1 for each in result.users if each.is_here)
     if kept and not options.replaces:
@@ -262,8 +280,9 @@ def done_text(result: UserResult, options: UserOptions) -> str:
     if result.done and options.generate is not None:
         lines.append(f"They are in {options.generate}: hand them out, then delete the file.")
     if result.problem:
-        again = options.generate or options.passwords
-        lines.append(f"Not all: {result.problem} Run it again with --passwords {again}.")
+        again = f"--passwords {options.generate or options.passwords}"
+        again += " --replace" if options.replaces else ""
+        lines.append(f"Not all: {result.problem} Run it again with {again}.")
     return "\n".join(lines)
 
 
