@@ -3,6 +3,31 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
+
+import trio
+
+from tidegate_runtime.settings_texts import BadSource
+
+
+def check_json(*, as_json: bool, asks: bool, instead: str = "--yes") -> None:
+    """Check that a command that prints JSON does not ask.
+
+    Args:
+      asks: it would ask, by its options.
+      instead: the options with which it does not.
+
+    Raises:
+      BadSource: it does.
+    """
+    if as_json and asks:
+        raise BadSource(f"--json cannot ask for a confirmation: give {instead}, too")
+
+
+async def agreed(question: str, *, yes: bool) -> bool:
+    """Return whether the person at the terminal agrees, or has agreed before (yes)."""
+    asks = partial(confirmed, question)
+    return yes or await trio.to_thread.run_sync(asks, abandon_on_cancel=True)
 
 
 def confirmed(question: str) -> bool:

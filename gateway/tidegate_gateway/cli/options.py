@@ -12,6 +12,7 @@ DEV_DATA: Final = Path("tidegate-data")
 SERVE_DATA: Final = Path("data")
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 _LOG = typer.Option(
     "--log", metavar="URL", help="sqlite:FILE, postgres://..., s3://..., http://... or a plug-in's."
 )

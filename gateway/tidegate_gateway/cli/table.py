@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from typing import Final
 
+SHOWN: Final = 50
 _GREEN, _RED, _END = "\033[32m", "\033[31m", "\033[0m"
 
 
@@ -24,6 +26,21 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     """Return a line for each row, with the cells of each column below each other."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+
+
+def listed(head: str, rows: Sequence[Sequence[str]], *, shows_all: bool = False) -> list[str]:
+    """Return the head and the first rows as lines, or all of them; nothing without rows."""
+    if not rows:
+        return []
+    lines = [head, *(f"  {each}" for each in aligned(rows if shows_all else rows[:SHOWN]))]
+    if len(rows) > SHOWN and not shows_all:
+        lines.append(f"  and {len(rows) - SHOWN} more; --json shows all")
+    return lines
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number with its noun: `1 ACL`, `2 ACLs`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def printable(text: str) -> str:

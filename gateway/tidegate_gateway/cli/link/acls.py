@@ -27,15 +27,13 @@ from ...links.own_names import link_topics, own_names
 from ...links.source_security import source_acls
 from ...links.source_topics import wanted
 from ..existing_cluster import NOT_DONE, ClusterOptions, run_told
-from ..table import printable
+from ..table import counted, listed, printable
 from .carrying import (
     NO_AUTHORIZER_HERE,
     CarryOptions,
     agreed_to_all,
     authorizer_here,
     both_sides,
-    counted,
-    listed,
 )
 from .commands import known_link
 

@@ -7,24 +7,16 @@ from typing import Annotated
 
 import typer
 
-from ..options import DataOfCluster, Json, LogThatExists
+from ..options import DataOfCluster, Json, LogThatExists, Yes
+from .options import Name, Properties
 
 app = typer.Typer()
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The link's name.")]
-Properties = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        help="Properties of Kafka's clients: security.protocol, sasl.mechanism and so on.",
-    ),
-]
 Trial = Annotated[
     bool,
     typer.Option("--dry-run", help="Only show; the exit code is 1 if something would change."),
 ]
 Prune = Annotated[bool, typer.Option("--prune", help="Remove here what the source does not have.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 
 
 @app.command("acls")

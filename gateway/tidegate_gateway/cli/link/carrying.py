@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -20,12 +19,10 @@ from tidegate_runtime.settings_texts import BadSource
 
 from ...links.authorizer_here import has_authorizer
 from ...links.source_security import NotShown
-from ..asking import confirmed
+from ..asking import agreed, check_json
 from ..existing_cluster import ClusterOptions, opened_cluster
-from ..table import aligned
 from .commands import known_link
 
-SHOWN: Final = 50
 ASK_SECONDS: Final = 3.0
 """For the gateways to say whether they have an authorizer."""
 ASK_ONE_SECONDS: Final = 1.0
@@ -60,8 +57,8 @@ class CarryOptions:
         Raises:
           BadSource: it does.
         """
-        if as_json and not (self.yes or self.is_trial):
-            raise BadSource("--json cannot ask for a confirmation: give --yes or --dry-run, too")
+        asks = not (self.yes or self.is_trial)
+        check_json(as_json=as_json, asks=asks, instead="--yes or --dry-run")
 
 
 @asynccontextmanager
@@ -110,12 +107,6 @@ async def _asked(address: str) -> bool | None:
         return None
 
 
-async def agreed(question: str, *, yes: bool) -> bool:
-    """Return whether the person at the terminal agrees, or has agreed before."""
-    asks = partial(confirmed, question)
-    return yes or await trio.to_thread.run_sync(asks, abandon_on_cancel=True)
-
-
 async def agreed_to_all(
     question: str, is_as_shown: Callable[[], Awaitable[bool]], *, yes: bool
 ) -> bool:
@@ -131,18 +122,3 @@ async def agreed_to_all(
         return True
     print(CHANGED_MEANWHILE)
     return False
-
-
-def listed(head: str, rows: Sequence[Sequence[str]], *, shows_all: bool = False) -> list[str]:
-    """Return the head and the first rows as lines, or all of them; nothing without rows."""
-    if not rows:
-        return []
-    lines = [head, *(f"  {each}" for each in aligned(rows if shows_all else rows[:SHOWN]))]
-    if len(rows) > SHOWN and not shows_all:
-        lines.append(f"  and {len(rows) - SHOWN} more; --json shows all")
-    return lines
-
-
-def counted(count: int, noun: str) -> str:
-    """Return a number with its noun: `1 ACL`, `2 ACLs`."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from ..options import DataOfCluster, Json, LogThatExists
+from ..options import DataOfCluster, Json, LogThatExists, Yes
 from . import carry_command
+from .options import Name, Properties
 
 app = typer.Typer(
     help="Topics of a classic Kafka cluster, mirrored here.",
@@ -17,17 +18,9 @@ app = typer.Typer(
 )
 app.add_typer(carry_command.app)
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The link's name.")]
 Servers = Annotated[
     str,
     typer.Option(metavar="HOST:PORT,...", help="Brokers of the source; all of them are found."),
-]
-Properties = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        help="Properties of Kafka's clients: security.protocol, sasl.mechanism and so on.",
-    ),
 ]
 OneName = Annotated[str | None, typer.Argument(metavar="NAME", help="A link that exists.")]
 OtherServers = Annotated[
@@ -42,7 +35,6 @@ Patterns = Annotated[
         help="Topics whose whole name matches; may be repeated.",
     ),
 ]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 
 
 @app.command("check")

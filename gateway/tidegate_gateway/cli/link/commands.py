@@ -8,10 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
-
-import trio
 
 from tidegate_coordination.classic.cluster import ClassicCluster
 from tidegate_coordination.classic.errors import ClassicError
@@ -25,7 +22,7 @@ from tidegate_runtime.settings_texts import BadSource
 from ...links.source_features import transaction_version
 from ...links.source_topics import TopicPatterns, wanted
 from ...name_patterns import BadPattern
-from ..asking import confirmed
+from ..asking import agreed, check_json
 from ..existing_cluster import NOT_DONE, ClusterOptions, opened_cluster, run_told
 from .text import (
     Added,
@@ -219,14 +216,12 @@ def run_remove(
     """Forget a link, and delete the copies if asked; return the exit code."""
 
     async def work() -> int:
-        if as_json and not yes:
-            raise BadSource("--json cannot ask for a confirmation: give --yes, too")
+        check_json(as_json=as_json, asks=not yes)
         async with opened_cluster(cluster) as coordinator:
             known_link(coordinator.state, name)
             count = sum(1 for _ in coordinator.state.links.topics_of(name))
             question = f"Remove link {name}, and delete its {count} topics here?"
-            asks = partial(confirmed, question)
-            if not yes and not await trio.to_thread.run_sync(asks, abandon_on_cancel=True):
+            if not await agreed(question, yes=yes):
                 return NOT_DONE
             answer = await coordinator.propose(RemoveLink(name, deletes))
         if isinstance(answer, LinkRefusal):

@@ -18,8 +18,8 @@ from ...links.source_topics import TopicPatterns
 from ...links.survey import ACLS, NO_ACLS, Candidate, Finding, candidates_of, findings
 from ...name_patterns import BadPattern
 from ..existing_cluster import NOT_DONE, ClusterOptions, opened_cluster, run_told
-from ..table import aligned, mark, printable
-from .carrying import AUTHORIZER_ONLY_HERE, NO_AUTHORIZER_HERE, authorizer_here, counted
+from ..table import aligned, counted, mark, printable
+from .carrying import AUTHORIZER_ONLY_HERE, NO_AUTHORIZER_HERE, authorizer_here
 from .commands import known_link
 from .rehearsed import Rehearsed, rehearsal_of, rehearsed_dict, rehearsed_text
 

@@ -12,8 +12,8 @@ from ...links.quota_plan import QuotaPlan, QuotaStep, carry_quotas, quota_plan
 from ...links.source_security import entity_text, source_quotas
 from ...quotas.sharing.scope import Scope
 from ..existing_cluster import NOT_DONE, ClusterOptions, run_told
-from ..table import printable
-from .carrying import CarryOptions, agreed_to_all, both_sides, counted, listed
+from ..table import counted, listed, printable
+from .carrying import CarryOptions, agreed_to_all, both_sides
 
 
 def run_quotas(cluster: ClusterOptions, options: CarryOptions, *, as_json: bool) -> int:

@@ -10,7 +10,6 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Final, NamedTuple
 
 import trio
@@ -23,7 +22,7 @@ from tidegate_coordination.rules.returns import (
 )
 from tidegate_runtime.settings_texts import BadSource
 
-from ..asking import confirmed
+from ..asking import agreed, check_json
 from ..existing_cluster import NOT_DONE, ClusterOptions, opened_cluster, run_told
 from .commands import known_link
 from .text import lacking
@@ -68,8 +67,7 @@ def run_rollback(cluster: ClusterOptions, options: RollbackOptions, *, as_json: 
     """Return topics to their source; return the exit code."""
 
     async def work() -> int:
-        if as_json and not options.yes:
-            raise BadSource("--json cannot ask for a confirmation: give --yes, too")
+        check_json(as_json=as_json, asks=not options.yes)
         if options.cancel and options.only_reverse:
             raise BadSource("--cancel ends what --only-reverse begins: give one of them")
         async with opened_cluster(cluster) as coordinator:
@@ -78,8 +76,7 @@ def run_rollback(cluster: ClusterOptions, options: RollbackOptions, *, as_json: 
                 return await _cancelled(coordinator, options, as_json=as_json)
             if not options.topics:
                 raise BadSource("name the topics to return")
-            asks = partial(confirmed, _question(options))
-            if not options.yes and not await trio.to_thread.run_sync(asks, abandon_on_cancel=True):
+            if not await agreed(_question(options), yes=options.yes):
                 return NOT_DONE
             done = await rolled_back(coordinator, options, is_quiet=as_json)
         print(json.dumps(done._asdict()) if as_json else _after(done, options))

@@ -10,7 +10,6 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -30,7 +29,7 @@ from ...links.source_fence import FENCED_LIMIT, LIMIT, limits_of, set_limits
 from ...links.survey import missing_acls
 from ...links.unit_closure import Unit, closure_of
 from ...links.unit_fence import NotAtRest, fenced_unit, unfenced_unit
-from ..asking import confirmed
+from ..asking import agreed, check_json
 from ..existing_cluster import NOT_DONE, ClusterOptions, opened_cluster, run_told
 from ..table import printable
 from .commands import known_link
@@ -72,8 +71,7 @@ def run_switch(cluster: ClusterOptions, options: SwitchOptions, *, as_json: bool
     """Switch topics to this cluster; return the exit code."""
 
     async def work() -> int:
-        if as_json and not options.yes:
-            raise BadSource("--json cannot ask for a confirmation: give --yes, too")
+        check_json(as_json=as_json, asks=not options.yes)
         async with opened_cluster(cluster) as coordinator:
             link = known_link(coordinator.state, options.name)
             topics = _named(coordinator, link.name, options.topics)
@@ -86,10 +84,8 @@ def run_switch(cluster: ClusterOptions, options: SwitchOptions, *, as_json: bool
                 if not as_json:
                     print(_before(link, lines))
                     print(await _rights(coordinator, link, source, topics), end="")
-                asks = partial(confirmed, f"Switch {len(topics)} topics to this cluster?")
-                if not options.yes and not await trio.to_thread.run_sync(
-                    asks, abandon_on_cancel=True
-                ):
+                question = f"Switch {len(topics)} topics to this cluster?"
+                if not await agreed(question, yes=options.yes):
                     return NOT_DONE
                 wanted = tuple((each.topic_id, limits[each.name]) for each in topics)
                 begun = trio.current_time()
@@ -270,12 +266,10 @@ def run_finish(
     """Forget the source of switched topics; return the exit code."""
 
     async def work() -> int:
-        if as_json and not yes:
-            raise BadSource("--json cannot ask for a confirmation: give --yes, too")
+        check_json(as_json=as_json, asks=not yes)
         async with opened_cluster(cluster) as coordinator:
             known_link(coordinator.state, name)
-            asks = partial(confirmed, "Watch the source of the switched topics no longer?")
-            if not yes and not await trio.to_thread.run_sync(asks, abandon_on_cancel=True):
+            if not await agreed("Watch the source of the switched topics no longer?", yes=yes):
                 return NOT_DONE
             answer = await coordinator.propose(FinishSwitches(name, topics))
         if isinstance(answer, str):

@@ -26,9 +26,10 @@ from tidegate_runtime.settings_texts import BadSource
 from ...links.scram_plan import ScramUser, credentials, scram_users
 from ...links.source_security import source_users
 from ...security.sealing import SEALS_NOT_YET, Sealing
+from ..asking import agreed, check_json
 from ..existing_cluster import NOT_DONE, ClusterOptions, run_told
-from ..table import printable
-from .carrying import agreed, both_sides, counted, listed
+from ..table import counted, listed, printable
+from .carrying import both_sides
 from .password_file import made_passwords, read_passwords, write_passwords
 from .secret_key import doubt, sealing_of
 
@@ -68,8 +69,7 @@ class UserOptions:
             raise BadSource("give --generate or --passwords, not both")
         if self.secret_key is not None and self.is_plain:
             raise BadSource("give --secret-key or --plain, not both")
-        if as_json and self.sets and not self.yes:
-            raise BadSource("--json cannot ask for a confirmation: give --yes, too")
+        check_json(as_json=as_json, asks=self.sets and not self.yes)
 
 
 class UserResult(NamedTuple):

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ..options import Json, LogThatExists, StoreThatExists
+from ..options import Json, LogThatExists, StoreThatExists, Yes
 
 app = typer.Typer(
     help="Topics, beside what Kafka's own tools do.", no_args_is_help=True, rich_markup_mode=None
@@ -28,7 +28,7 @@ def repair_topic(
     skip: Annotated[
         bool, typer.Option("--skip", help="Remove unreadable records from the topic, for good.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Yes = False,
     json: Json = False,
 ) -> None:
     """Read a topic, show which records cannot be read, and with --skip remove them from it.

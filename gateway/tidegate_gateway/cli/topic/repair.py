@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -21,7 +21,7 @@ from tidegate_storage.objects.ownership import check_owner, read_owner
 
 from ...tools.readability import Found
 from ...tools.repair import Repair
-from ..asking import confirmed
+from ..asking import agreed, check_json
 from ..bar import BytesBar
 from ..dev.pipeline import default_log, default_store
 from ..existing_cluster import coordinator_of
@@ -46,20 +46,14 @@ def run_topic_repair(options: TopicRepairOptions, *, as_json: bool) -> int:
     """Show, or skip; return the exit code."""
     configure_logs("critical")
     try:
-        if options.skip and as_json and not options.yes:
-            raise BadSource("--json cannot ask for a confirmation: give --yes, too")
-        confirm = confirmed if not options.yes else _always
-        outcome = trio.run(_repair, options, confirm, not as_json)
+        check_json(as_json=as_json, asks=options.skip and not options.yes)
+        outcome = trio.run(_repair, options, not as_json)
     except Exception as error:
         if not was_told(error):
             raise
         return NOT_TOLD
     print(as_json_text(outcome) if as_json else summary(outcome, skip=options.skip))
     return outcome.exit_code
-
-
-def _always(question: str) -> bool:
-    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,17 +89,14 @@ async def _opened(options: TopicRepairOptions) -> AsyncGenerator[_Opened, None]:
         nursery.cancel_scope.cancel()
 
 
-async def _repair(
-    options: TopicRepairOptions, confirm: Callable[[str], bool], says: bool
-) -> Outcome:
+async def _repair(options: TopicRepairOptions, says: bool) -> Outcome:
     async with _opened(options) as opened:
         topic, numbers = _partitions(opened.coordinator, options)
         outcome = await _look(opened, topic, numbers, says)
         if not options.skip or not outcome.left or outcome.found.looks_like_the_wrong_store:
             return outcome  # the summary says why
         lost = sum(each.lost for each in outcome.left)
-        question = f"Skip {lost} records for good?"
-        if await trio.to_thread.run_sync(confirm, question, abandon_on_cancel=True):
+        if await agreed(f"Skip {lost} records for good?", yes=options.yes):
             await _skip(opened.repair, outcome, numbers, says)
         return outcome
     raise AssertionError

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ..options import DataOfCluster, Json, LogThatExists
+from ..options import DataOfCluster, Json, LogThatExists, Yes
 
 app = typer.Typer(help="Transactions of producers.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -66,7 +66,7 @@ def describe_transaction(
 @app.command("abort")
 def abort_transaction(
     transactional_id: TransactionalId,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Yes = False,
     data: DataOfCluster = Path("tidegate-data"),
     log: LogThatExists = None,
     json: Json = False,

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-import trio
-
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.rules.transactions.ending import AbortTransaction
 from tidegate_coordination.rules.transactions.refusals import TransactionRefusal
@@ -22,7 +20,7 @@ from tidegate_runtime.settings_texts import BadSource
 
 from ...transactions.producer_ids import ProducerIds
 from ...transactions.steps import TransactionSteps
-from ..asking import confirmed
+from ..asking import agreed, check_json
 from ..existing_cluster import NOT_DONE, ClusterOptions, opened_cluster, run_told
 from .rows import Details, Filters, details_of, rows_of
 from .text import (
@@ -116,8 +114,7 @@ def run_abort(cluster: ClusterOptions, name: str, *, yes: bool, as_json: bool) -
     """Abort the open transaction of an id; return the exit code."""
 
     async def work() -> int:
-        if as_json and not yes:
-            raise BadSource("--json cannot ask for a confirmation: give --yes, too")
+        check_json(as_json=as_json, asks=not yes)
         async with opened_cluster(cluster) as coordinator:
             return await _abort(coordinator, name, yes=yes, as_json=as_json)
         raise AssertionError
@@ -133,10 +130,8 @@ async def _abort(coordinator: Coordinator, name: str, *, yes: bool, as_json: boo
     assert row is not None
     if not as_json:
         print(describe_text(details), flush=True)
-    if not yes:
-        asks = partial(confirmed, question(details))
-        if not await trio.to_thread.run_sync(asks, abandon_on_cancel=True):
-            return _not_aborted(details, "nothing was changed", as_json=as_json)
+    if not await agreed(question(details), yes=yes):
+        return _not_aborted(details, "nothing was changed", as_json=as_json)
     details = details_of(coordinator.state, name) or details
     steps = TransactionSteps(coordinator, ProducerIds(coordinator))
     answer = await steps.with_spare_id(

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ..options import DataOfCluster, Json, LogThatExists
+from ..options import DataOfCluster, Json, LogThatExists, Yes
 
 app = typer.Typer(help="Users of a cluster.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -30,7 +30,7 @@ def forget_sealed(
     every: Annotated[
         bool, typer.Option("--all", help="No key is left: remove all that are sealed.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Yes = False,
     data: DataOfCluster = Path("tidegate-data"),
     log: LogThatExists = None,
     json: Json = False,

@@ -22,10 +22,10 @@ from tidegate_runtime.secret import Secret
 from tidegate_runtime.settings_texts import BadSource
 
 from ...security.sealing import Sealing
+from ..asking import agreed, check_json
 from ..existing_cluster import NOT_DONE, ClusterOptions, opened_cluster, run_told
 from ..key_file import read_key
-from ..link.carrying import agreed, counted, listed
-from ..table import printable
+from ..table import counted, listed, printable
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,7 @@ class ForgetOptions:
                 "give --secret-key FILE for each key that the gateways still have, or --all if no"
                 " key is left"
             )
-        if as_json and not self.yes:
-            raise BadSource("--json cannot ask for a confirmation: give --yes, too")
+        check_json(as_json=as_json, asks=not self.yes)
 
 
 class Forgotten(NamedTuple):
