@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from tidegate_coordination.classic.cluster import ClassicCluster
 from tidegate_coordination.classic.errors import ClassicError
+from tidegate_coordination.security.acls import Operation, PatternType, Permission
+from tidegate_coordination.security.acls import ResourceType as Type
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
-
-_ANY: Final = 1
 
 
 async def has_authorizer(gateway: ClassicCluster) -> bool | None:
@@ -17,7 +15,9 @@ async def has_authorizer(gateway: ClassicCluster) -> bool | None:
 
     One that has refuses the question to those without the right, and that tells it, too.
     """
-    request = DescribeAclsRequest(_ANY, "", _ANY, "", "", _ANY, _ANY)  # matches nothing
+    request = DescribeAclsRequest(  # matches nothing
+        Type.ANY, "", PatternType.ANY, "", "", Operation.ANY, Permission.ANY
+    )
     try:
         answer: DescribeAclsResponse = await gateway.call_any("DescribeAcls", request)
     except ClassicError:

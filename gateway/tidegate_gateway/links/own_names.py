@@ -41,8 +41,7 @@ def link_topics(state: ClusterState, link: Link, theirs: Iterable[Topic]) -> Lin
 def _is_here(state: ClusterState, link: Link, topic: Topic) -> bool:
     """Return whether the topic itself is here, mirrored by the link or switched."""
     present = state.topics.by_id.get(topic_id_of(topic, link.cluster_id))
-    is_topic = present is not None and present.name == topic.name
-    return is_topic and present is not None and present.link in ("", link.name)
+    return present is not None and present.name == topic.name and present.link in ("", link.name)
 
 
 def own_names(state: ClusterState, link: Link, topics: frozenset[str]) -> OwnNames:
