@@ -9,13 +9,14 @@ from typing import Final
 
 import trio
 
+from tidegate_coordination.security.acls import Operation
 from tidegate_protocol.messages import incremental_alter_configs
 
 from ..plans.rights_plan import ADMIN, TOPIC
 from .client import Client, Disconnected
 from .workload import Workload
 
-ALTER_CONFIGS: Final = 11
+ALTER_CONFIGS: Final = Operation.ALTER_CONFIGS
 _TOPIC_KIND: Final = 2
 _SET: Final = 0
 _VERSION: Final = 1

@@ -21,9 +21,10 @@ def check_right(
     """
     if event.resource_name != TOPIC:
         return
-    own = [each for each in state.acls if each.host == ADMIN]
     if any(
-        each.permission == Permission.DENY and each.operation == Operation.ALTER_CONFIGS
-        for each in own
+        each.host == ADMIN
+        and each.permission == Permission.DENY
+        and each.operation == Operation.ALTER_CONFIGS
+        for each in state.acls
     ):
         complain("a denied client set a config", f"after entry {state.position}")

@@ -64,7 +64,7 @@ def _is_closed(transport: MemoryTransport) -> bool:
     buffer = memoryview(bytearray(1000))
     try:
         while size := transport.receive_nowait(buffer):
-            del size
-        return transport.receive_nowait(buffer) == 0
+            pass
+        return size == 0  # None: nothing has come yet
     except TransportBroken:
         return True
