@@ -13,6 +13,7 @@ from harness.broker import running
 from harness.java_tools.script import TOOLS
 from harness.process import free_ports
 from harness.toolbox import Printed, Toolbox, call_alone
+from logins.audits import Logins
 
 TOOL: Final = "org.apache.kafka.tools.DelegationTokenCommand"
 SESSION_MS: Final = 2_000
@@ -32,7 +33,13 @@ def box() -> Iterator[Toolbox]:
 
 
 @pytest.fixture(scope="module")
-def servers(box: Toolbox) -> Iterator[str]:
+def audit(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The audit log of the gateway."""
+    return tmp_path_factory.mktemp("gateway") / "audit.log"
+
+
+@pytest.fixture(scope="module")
+def servers(box: Toolbox, audit: Path) -> Iterator[str]:
     """The SASL listener of a gateway; alice may use all topics, and bob create tokens for her."""
     try:
         install.kafka_jars()
@@ -43,6 +50,7 @@ def servers(box: Toolbox) -> Iterator[str]:
         "listeners": f"{LOGIN}://127.0.0.1:{port}",
         "listener.security.protocol.map": f"{OPEN}:PLAINTEXT,{LOGIN}:SASL_PLAINTEXT",
         f"listener.name.{LOGIN.lower()}.connections.max.reauth.ms": str(SESSION_MS),
+        "audit.log.file": str(audit),
     }
     with running("tidegate", settings(has_key=True) | more) as broker:
         for right in RIGHTS:
@@ -80,6 +88,13 @@ def bearer(
         f' password="{row[1]}{tail}" tokenauth="true";'
     )
     return Client(servers, folder, f"token{tail}", login, mechanism)
+
+
+def logins_of(audit: Path) -> Logins:
+    """Return what the audit log says by now."""
+    found = Logins()
+    found.add(audit.read_text().splitlines())
+    return found
 
 
 def rows_of(printed: Printed) -> list[list[str]]:
@@ -142,8 +157,9 @@ def test_java_clients_log_in_by_a_token(
 
 
 def test_a_java_producer_authenticates_again_by_its_token(
-    servers: str, box: Toolbox, tmp_path: Path
+    servers: str, box: Toolbox, audit: Path, tmp_path: Path
 ) -> None:
+    before = logins_of(audit).again["alice"]
     owner = user(servers, tmp_path, "alice")
     [row] = rows_of(box.call(TOOL, [*owner.words, "--create", "--max-life-time-period", "-1"]))
     client = bearer(servers, tmp_path, row)
@@ -151,6 +167,7 @@ def test_a_java_producer_authenticates_again_by_its_token(
     load = ["--topic", "again", "--max-messages", "120", "--throughput", "20"]
     printed = call_alone(TOOLS["verifiable-producer"], [*client.words, *load], seconds=60)
     assert printed.stdout.count('"producer_send_success"') == 120, printed
+    assert logins_of(audit).again["alice"] > before
 
 
 def test_a_wrong_secret_is_refused(servers: str, box: Toolbox, tmp_path: Path) -> None:

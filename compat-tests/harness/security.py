@@ -6,8 +6,8 @@ after 9092.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
 
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._scram import (
@@ -33,6 +33,10 @@ SCRAM_USERS: Final = {
 }
 """Name and password by mechanism; they are those in the tests of kafka-go."""
 
+_SCRAM: Final = {
+    "SCRAM-SHA-256": ScramMechanism.SCRAM_SHA_256,
+    "SCRAM-SHA-512": ScramMechanism.SCRAM_SHA_512,
+}
 _LISTENER: Final = "listener.name.sasl_plaintext"
 _MODULES: Final = "org.apache.kafka.common.security"
 _SCRAM_MODULE: Final = f"{_MODULES}.scram.ScramLoginModule required;"
@@ -61,18 +65,31 @@ def sasl_address(bootstrap: str) -> str:
 
 def add_scram_users(bootstrap: str) -> None:
     """Create the user of each mechanism, over the listener without logins."""
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    kinds = {
-        "SCRAM-SHA-256": ScramMechanism.SCRAM_SHA_256,
-        "SCRAM-SHA-512": ScramMechanism.SCRAM_SHA_512,
-    }
     for mechanism, (name, password) in SCRAM_USERS.items():
-        info = ScramCredentialInfo(kinds[mechanism], 4096)
-        changes: list[UserScramCredentialAlteration] = [
-            UserScramCredentialUpsertion(name, info, password.encode())
-        ]
-        for done in admin.alter_user_scram_credentials(changes).values():
-            done.result(_SECONDS)
+        set_scram_users(bootstrap, mechanism, [ScramUser(name, password)])
+
+
+class ScramUser(NamedTuple):
+    """A user, and its password of one mechanism."""
+
+    name: str
+    password: str
+    iterations: int = 4096
+
+
+def set_scram_users(bootstrap: str, mechanism: str, users: Iterable[ScramUser]) -> None:
+    """Give each user its password of a mechanism, with a new salt."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    changes: list[UserScramCredentialAlteration] = [
+        UserScramCredentialUpsertion(
+            each.name,
+            ScramCredentialInfo(_SCRAM[mechanism], each.iterations),
+            each.password.encode(),
+        )
+        for each in users
+    ]
+    for done in admin.alter_user_scram_credentials(changes).values():
+        done.result(_SECONDS)
 
 
 def create_topic(bootstrap: str, topic: str) -> None:

@@ -6,7 +6,7 @@ import os
 import secrets
 import signal
 from collections.abc import Callable, Generator, Iterable, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -24,6 +24,7 @@ GATEWAYS: Final = 3
 SESSION_MS: Final = 5000
 _MODULES: Final = "org.apache.kafka.common.security"
 _PLAIN_MODULE: Final = f"{_MODULES}.plain.PlainLoginModule"
+_JAVA_OPTIONS: Final = "JDK_JAVA_OPTIONS"
 _ALLOWED_URLS: Final = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
 
 
@@ -146,7 +147,21 @@ def kafka(texts: Mapping[str, str], keys_url: str) -> Generator[Brokers]:
     }
     for each in ("scram-sha-256", "scram-sha-512"):
         more[f"{listener}.{each}.sasl.jaas.config"] = f"{_MODULES}.scram.ScramLoginModule required;"
-    os.environ["JDK_JAVA_OPTIONS"] = f"-D{_ALLOWED_URLS}={keys_url}"
-    with running("kafka", {**texts, **more}) as broker:
-        del os.environ["JDK_JAVA_OPTIONS"]
+    with ExitStack() as stack:
+        with _java_options(f"-D{_ALLOWED_URLS}={keys_url}"):
+            broker = stack.enter_context(running("kafka", {**texts, **more}))
         yield Brokers(broker.bootstrap, {"SASL_SSL": f"127.0.0.1:{sasl}", MTLS: f"127.0.0.1:{ssl}"})
+
+
+@contextmanager
+def _java_options(text: str) -> Generator[None]:
+    """Start each JVM with these options meanwhile."""
+    before = os.environ.get(_JAVA_OPTIONS)
+    os.environ[_JAVA_OPTIONS] = text
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_JAVA_OPTIONS]
+        else:
+            os.environ[_JAVA_OPTIONS] = before

@@ -11,13 +11,7 @@ from types import TracebackType
 from typing import Final
 
 from authentications.provider import Provider
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.admin._scram import (
-    ScramCredentialInfo,
-    ScramMechanism,
-    UserScramCredentialAlteration,
-    UserScramCredentialUpsertion,
-)
+from harness.security import SCRAM_USERS, ScramUser, set_scram_users
 from tls.certificates import Files
 
 from logins.brokers import Brokers
@@ -26,25 +20,14 @@ from logins.plan import PASSWORD, users
 PATIENCE_SECONDS: Final = 30.0
 KINDS: Final = 3
 """How many kinds of changes there are."""
-_SCRAM: Final = {
-    "SCRAM-SHA-256": ScramMechanism.SCRAM_SHA_256,
-    "SCRAM-SHA-512": ScramMechanism.SCRAM_SHA_512,
-}
 
 
 def set_passwords(bootstrap: str, mechanisms: Iterable[str], iterations: int) -> None:
     """Give each user of SCRAM its password, with a new salt."""
-    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     for mechanism in mechanisms:
-        if mechanism not in _SCRAM:
-            continue
-        info = ScramCredentialInfo(_SCRAM[mechanism], iterations)
-        changes: list[UserScramCredentialAlteration] = [
-            UserScramCredentialUpsertion(name, info, PASSWORD.encode())
-            for name in users([mechanism])
-        ]
-        for done in admin.alter_user_scram_credentials(changes).values():
-            done.result(PATIENCE_SECONDS)
+        if mechanism in SCRAM_USERS:
+            found = [ScramUser(name, PASSWORD, iterations) for name in users([mechanism])]
+            set_scram_users(bootstrap, mechanism, found)
 
 
 class Changes:

@@ -24,15 +24,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import trio
 from confluent_kafka import KafkaError, Producer
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.admin._scram import (
-    ScramCredentialInfo,
-    ScramMechanism,
-    UserScramCredentialAlteration,
-    UserScramCredentialUpsertion,
-)
 from confluent_kafka.cimpl import NewTopic
 from harness import broker
 from harness.process import free_ports
+from harness.security import ScramUser, set_scram_users
 from transactions.differential.wire import Request, connect
 
 from migration.mirror import Mirror
@@ -46,7 +41,7 @@ LINK: Final = "source"
 PATIENCE_SECONDS: Final = 30.0
 TOPICS: Final = ("orders", "payroll", "open")
 PASSWORDS: Final = {"alice": "a b;=", "bob": "bob", "link": "link"}
-SHA_256, SHA_512 = ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512
+SHA_256, SHA_512 = "SCRAM-SHA-256", "SCRAM-SHA-512"
 USERS: Final = {
     "alice": {SHA_256: 4096, SHA_512: 16384},
     "bob": {SHA_512: 8192},
@@ -82,7 +77,7 @@ def sasl_settings(port: int) -> dict[str, str]:
     """Return what a broker needs for a SASL listener."""
     module = "org.apache.kafka.common.security.scram.ScramLoginModule"
     prefix = "listener.name.sasl_plaintext"
-    mechanisms = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+    mechanisms = (SHA_256, SHA_512)
     return {
         "listeners": f"SASL_PLAINTEXT://127.0.0.1:{port}",
         f"{prefix}.sasl.enabled.mechanisms": ",".join(mechanisms),
@@ -102,15 +97,12 @@ def fill(bootstrap: str) -> None:
     for made in admin.create_topics([NewTopic(each, 1, 1) for each in TOPICS]).values():
         made.result(PATIENCE_SECONDS)
     for mechanism in (SHA_256, SHA_512):  # a request may name a user once
-        changes: list[UserScramCredentialAlteration] = [
-            UserScramCredentialUpsertion(
-                name, ScramCredentialInfo(mechanism, found[mechanism]), PASSWORDS[name].encode()
-            )
+        users = [
+            ScramUser(name, PASSWORDS[name], found[mechanism])
             for name, found in USERS.items()
             if mechanism in found
         ]
-        for done in admin.alter_user_scram_credentials(changes).values():
-            done.result(PATIENCE_SECONDS)
+        set_scram_users(bootstrap, mechanism, users)
     made_acls = asked(bootstrap, Request("CreateAcls", 3, ca.CreateAclsRequest(ACLS)))
     entries = [
         aq.AlterClientQuotasRequestEntryData(
@@ -179,12 +171,11 @@ def may_write(servers: str, user: str, password: str) -> dict[tuple[str, str], s
     """Return what comes of a record of a user to each topic, by each of its mechanisms."""
     found: dict[tuple[str, str], str] = {}
     for mechanism, topic in product(USERS[user], TOPICS):
-        name = mechanism.name.replace("_", "-")
         producer = Producer(
             {
                 "bootstrap.servers": servers,
                 "security.protocol": "SASL_PLAINTEXT",
-                "sasl.mechanism": name,
+                "sasl.mechanism": mechanism,
                 "sasl.username": user,
                 "sasl.password": password,
                 "log_level": 0,
@@ -198,7 +189,7 @@ def may_write(servers: str, user: str, password: str) -> dict[tuple[str, str], s
 
         producer.produce(topic, b"v", on_delivery=told)
         producer.flush(PATIENCE_SECONDS)
-        found[name, topic] = outcome[0] if outcome else "no answer"
+        found[mechanism, topic] = outcome[0] if outcome else "no answer"
     return found
 
 

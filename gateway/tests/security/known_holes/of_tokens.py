@@ -144,6 +144,16 @@ def checks_no_url(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(oauth, "_check_url", lambda url, name: None)
 
 
+def needs_no_issuer(patch: pytest.MonkeyPatch) -> None:
+    real = BrokerSettings.listener_text
+
+    def listener_text(self: BrokerSettings, listener: str, name: str, mechanism: str = "") -> str:
+        text = real(self, listener, name, mechanism)
+        return text or "any" if name == oauth._ISSUER else text
+
+    patch.setattr(BrokerSettings, "listener_text", listener_text)
+
+
 HOLES: Final = (
     Hole("CVE-2025-27817", keys_come_from_few_kinds_of_places, (checks_no_url,)),
     Hole(
@@ -156,5 +166,5 @@ HOLES: Final = (
             takes_public_keys_as_passwords,
         ),
     ),
-    Hole("CVE-2026-110985", tokens_need_a_place_of_keys, (checks_no_url,)),
+    Hole("CVE-2026-110985", tokens_need_a_place_of_keys, (checks_no_url, needs_no_issuer)),
 )
