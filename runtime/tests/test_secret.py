@@ -46,6 +46,7 @@ def test_no_text_of_it_shows_it() -> None:
 
 def test_it_gives_its_value_and_compares_as_one() -> None:
     assert SECRET.reveal() == "s3cret-\u00e9"
+    assert SECRET.reveal_bytes() == "s3cret-\u00e9".encode()
     assert Secret("s3cret-\u00e9") == SECRET
     assert hash(SECRET) == hash(Secret("s3cret-\u00e9"))
     assert Secret("other") != SECRET
@@ -59,6 +60,7 @@ def test_it_gives_its_value_and_compares_as_one() -> None:
 
 def test_bytes_of_the_environment_that_are_no_text() -> None:
     odd = Secret(b"\xff\xfe".decode(errors="surrogateescape"))
+    assert odd.reveal_bytes() == b"\xff\xfe"
     assert odd.matches(b"\xff\xfe")
     assert odd == odd
     assert not odd.matches("\u00ff")

@@ -2,8 +2,8 @@
 
 A str gets into log lines, tracebacks and pages without anybody's intent: through the repr of the
 dataclass that holds it, an f-string, an encoder.  A Secret shows HIDDEN there, and the type checker
-finds who takes it for a text.  Only reveal() gives the value: call it where the value leaves for
-what needs it, and keep the answer in no other object.
+finds who takes it for a text.  Only reveal() and reveal_bytes() give the value: call them where the
+value leaves for what needs it, and keep the answer in no other object.
 """
 
 from __future__ import annotations
@@ -27,10 +27,14 @@ class Secret:
         """Return the value."""
         return self._text
 
+    def reveal_bytes(self) -> bytes:
+        """Return the value as bytes, also one that is no UTF-8."""
+        return _bytes(self._text)
+
     def matches(self, given: str | bytes) -> bool:
         """Return whether a client gave this value, in a time that does not tell how much of it."""
-        wanted = _bytes(self._text)
-        return compare_digest(given if isinstance(given, bytes) else _bytes(given), wanted)
+        as_bytes = given if isinstance(given, bytes) else _bytes(given)
+        return compare_digest(as_bytes, self.reveal_bytes())
 
     def __bool__(self) -> bool:
         return bool(self._text)

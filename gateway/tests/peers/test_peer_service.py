@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import aclosing
 from random import Random
 
 import pytest
@@ -9,6 +10,8 @@ import trio
 from trio.testing import MockClock, memory_stream_pair
 
 from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_coordination.events.cluster import Endpoint
+from tidegate_coordination.forwarding.leaders import PEER_LISTENER
 from tidegate_coordination.forwarding.messages import (
     MAX_QUESTION_BYTES,
     PROPOSALS_PATH,
@@ -16,9 +19,13 @@ from tidegate_coordination.forwarding.messages import (
     Ask,
     encode,
 )
+from tidegate_coordination.forwarding.peers import PeerUnavailable
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.state.cluster import ClusterState
+from tidegate_coordination.state.gateways import Gateway
 from tidegate_gateway.peers.peer_service import PeerService
+from tidegate_gateway.peers.peers import HttpPeers
+from tidegate_runtime.http.client import Connect
 from tidegate_runtime.http.values import HttpRequest
 from tidegate_runtime.secret import Secret
 
@@ -46,6 +53,37 @@ async def test_a_wrong_peer_token_is_refused_before_the_body(
     # The gateway waits for the body of a peer.
     assert answer[len("HTTP/1.1 ") :][:3] == status
     assert (trio.current_time() < 2) is bool(status)
+
+
+@pytest.mark.parametrize("token", [b"secret", b"s\xc3\xa9cret", b"\xff"])
+async def test_a_peer_token_may_be_any_text_and_bytes_that_are_none(token: bytes) -> None:
+    """The environment may hold bytes that are no text."""
+    log = MemoryLog()
+    coordinator = Coordinator(log, ClusterState(), rng=Random(1), wall_clock=lambda: 1e6)
+    given = Secret(token.decode(errors="surrogateescape"))
+    services = {"good": PeerService(coordinator, log, given)}
+    services["bad"] = PeerService(coordinator, log, Secret("another"))
+    async with trio.open_nursery() as nursery:
+
+        def dial(host: str, port: int) -> Connect:
+            async def connect() -> trio.abc.Stream:
+                ours, theirs = memory_stream_pair()
+                nursery.start_soon(services[host].serve, theirs)
+                return ours
+
+            return connect
+
+        async with aclosing(HttpPeers(dial, given)) as peers:
+            question = Ask(VERSION, "", 1, 0, 0, 0, [])
+            assert (await peers.ask(peer("good"), question, 5)).answers == []
+            with pytest.raises(PeerUnavailable, match="give all gateways the same"):
+                await peers.ask(peer("bad"), question, 5)
+        nursery.cancel_scope.cancel()
+
+
+def peer(host: str) -> Gateway:
+    endpoint = Endpoint(PEER_LISTENER, host, 9645)
+    return Gateway(7, 2, "key", "az", (endpoint,), "1", False, 0, 0)
 
 
 @pytest.mark.parametrize(

@@ -552,6 +552,12 @@ async def test_requests_at_once_make_each_secret_once(monkeypatch: pytest.Monkey
     assert set(made.values()) == {1}
 
 
+def test_a_key_may_hold_bytes_that_are_no_text() -> None:
+    """It may come from the environment."""
+    odd = Secret(b"\xff".decode(errors="surrogateescape"))
+    assert TokenSecrets(odd).of("a") == hmac.digest(b"\xff", b"a", "sha512")
+
+
 def test_no_id_begins_with_a_dash() -> None:
     drawn = iter([b"\xf8" + bytes(15), b"\1" * 16])
     assert new_token_id(lambda _: next(drawn)) == "AQEBAQEBAQEBAQEBAQEBAQ"

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import pytest
 
 from tests.worlds.sasl_client import PLAIN_MODULE, PREFIX, oauth_settings, sasl_settings
 from tidegate_coordination.configs.listener_configs import static_definition
 from tidegate_gateway.security.sasl.gates import check_sasl
-from tidegate_gateway.security.sasl.listeners import Credentials, SaslListener, sasl_listener
+from tidegate_gateway.security.sasl.listeners import (
+    Credentials,
+    SaslListener,
+    sasl_listener,
+    secret_of,
+)
 from tidegate_gateway.settings.broker_settings import BrokerSettings
 from tidegate_gateway.settings.listener_settings import listen_addresses
 from tidegate_gateway.settings.settings_sources import from_environment, gather
+from tidegate_runtime.secret import Secret
 from tidegate_runtime.settings_texts import BadSource, SettingsError
 
 LISTENER = "SASL_PLAINTEXT"
@@ -169,3 +177,10 @@ def test_protocols_that_are_not_served_are_named() -> None:
         listen_addresses(settings)
     [address] = listen_addresses(BrokerSettings({"listeners": "SASL_PLAINTEXT://:9092"}))
     assert address.name == LISTENER
+
+
+@pytest.mark.parametrize("token", [b"token", b"\xff"])
+def test_salts_are_made_up_from_any_peer_token(token: bytes) -> None:
+    """The environment may hold bytes that are no text."""
+    made = secret_of("cluster", Secret(token.decode(errors="surrogateescape")))
+    assert made == hashlib.sha256(b"made-up salts\0cluster\0" + token).digest()

@@ -85,7 +85,9 @@ class PeerService:
         """Return the refusal of a request without the token; None to accept."""
         given = request.header("authorization") or ""
         scheme, _, token = given.partition(" ")
-        if self._token and not (self._token.matches(token) and scheme == "Bearer"):
+        # Headers come as Latin-1, whatever their bytes mean.
+        is_token = self._token.matches(token.encode("latin-1", "replace"))
+        if self._token and not (is_token and scheme == "Bearer"):
             return _said(401, "gateways of this cluster ask each other for a token: see peer.token")
         return None
 

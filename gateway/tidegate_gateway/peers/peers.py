@@ -73,8 +73,8 @@ class HttpPeers:
 
     @property
     def _headers(self) -> tuple[tuple[str, str], ...]:
-        token = self._token
-        authorization = (("Authorization", f"Bearer {token.reveal()}"),) if token else ()
+        token = self._token.reveal_bytes().decode("latin-1")
+        authorization = (("Authorization", f"Bearer {token}"),) if token else ()
         return (("Content-Type", BINARY), *authorization)
 
     async def ask(self, gateway: Gateway, question: Ask, timeout_seconds: float) -> Told:

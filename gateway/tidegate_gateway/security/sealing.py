@@ -48,7 +48,7 @@ class _Key:
     """One key of the settings.  Its text is random, so one HMAC makes a key of it."""
 
     def __init__(self, text: Secret) -> None:
-        made_of = text.reveal().encode(errors="surrogateescape")
+        made_of = text.reveal_bytes()
         self.key_id: Final = hmac.digest(made_of, b"tidegate key id", "sha256")[:KEY_ID_BYTES]
         self.cipher: Final = AESGCM(hmac.digest(made_of, b"tidegate scram", "sha256"))
 

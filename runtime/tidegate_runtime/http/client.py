@@ -139,10 +139,11 @@ class _Connection:
 
     def _sent(self, request: HttpRequest, host: str) -> bytes:
         length = () if request.method == "GET" else (("Content-Length", str(len(request.body))),)
+        headers = [(name, value.encode("latin-1")) for name, value in request.headers]
         head = h11.Request(
             method=request.method,
             target=request.target,
-            headers=[("Host", host), *length, *request.headers],
+            headers=[("Host", host), *length, *headers],
         )
         body = h11.Data(data=request.body)
         parts = [

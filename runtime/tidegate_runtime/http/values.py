@@ -9,7 +9,9 @@ BINARY: Final = "application/octet-stream"
 JSON: Final = "application/json"
 
 Headers = tuple[tuple[str, str], ...]
-"""Pairs of name and value; names that were received are in lower case."""
+"""Pairs of name and value; names that were received are in lower case.  The characters of a value
+are bytes, as in Latin-1, whatever these mean.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,7 +76,8 @@ class SaslListener:
 
 def secret_of(cluster_id: str, peer_token: Secret) -> bytes:
     """Return what gateways make salts up from.  Without a peer.token insiders can compute it."""
-    return hashlib.sha256(f"made-up salts\0{cluster_id}\0{peer_token.reveal()}".encode()).digest()
+    about = f"made-up salts\0{cluster_id}\0".encode()
+    return hashlib.sha256(about + peer_token.reveal_bytes()).digest()
 
 
 def sasl_listener(

@@ -34,7 +34,7 @@ class TokenSecrets:
 
     def of(self, token_id: str) -> bytes:
         """Return the secret of a token."""
-        return hmac.digest(self._key.reveal().encode(), token_id.encode(), "sha512")
+        return hmac.digest(self._key.reveal_bytes(), token_id.encode(), "sha512")
 
 
 def new_token_id(random_bytes: Callable[[int], bytes]) -> str:
