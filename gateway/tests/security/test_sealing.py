@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+from base64 import b64encode
+from collections import Counter
 from collections.abc import Callable
 from itertools import count
 from typing import Any
@@ -29,13 +31,15 @@ from tidegate_coordination.state.scram import (
     KeptCredential,
     ScramCredential,
     ScramMechanism,
+    ScramTable,
     fingerprint,
 )
 from tidegate_gateway.security.sasl.mechanism import InvalidCredentials
-from tidegate_gateway.security.sasl.scram import CannotOpen, ScramConversation
+from tidegate_gateway.security.sasl.scram import CannotOpen, ScramConversation, made_up
 from tidegate_gateway.security.sasl.scram_keys import credential_of
 from tidegate_gateway.security.sealing import Sealing, refuse_missing_keys, sealing_of
 from tidegate_gateway.settings.broker_settings import BrokerSettings
+from tidegate_gateway.upkeep.resealing import ROWS_A_TURN
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import alter_user_scram_credentials as asc
 from tidegate_runtime.secret import Secret
@@ -136,14 +140,15 @@ def test_a_login_without_the_key_fails_as_that_of_an_unknown_user() -> None:
             raise CannotOpen("its key is missing")
         return None
 
-    salts: list[bytes] = []
+    salts: dict[str, bytes] = {}
     for user, why in (("alice", "its key is missing"), ("nobody", "there is no such user")):
         talk = ScramConversation("SCRAM-SHA-256", lookup, "servernonce", b"secret")
         first = talk.step(f"n,,n={user},r=clientnonce".encode())
-        salts.append(first.split(b",")[1])
+        salts[user] = first.split(b",")[1]
         with pytest.raises(InvalidCredentials, match=why):
             talk.step(b"c=biws,r=clientnonceservernonce,p=" + b"A" * 43 + b"=")
-    assert salts[0].startswith(b"s=")
+    strangers = {each: made_up("SCRAM-SHA-256", each, b"secret").salt for each in salts}
+    assert salts == {user: b"s=" + b64encode(salt) for user, salt in strangers.items()}
 
 
 def secrets_of(settings: str = "", old: str = "") -> dict[str, str]:
@@ -248,6 +253,48 @@ async def test_plain_ones_that_come_later_are_sealed_at_once() -> None:
             await trio.testing.wait_all_tasks_blocked()
             assert sealed_of(world) == {"alice": True, "bob": True}
             assert await logs_in(world, "bob", "good")
+
+
+class Pieces(trio.abc.Instrument):
+    """Counts calls: all, and how many at most are one piece of work, between two checkpoints."""
+
+    def __init__(self) -> None:
+        self.total = Counter[str]()
+        self.largest = Counter[str]()
+        self._now = Counter[str]()
+
+    def watch(self, patch: pytest.MonkeyPatch, owner: type, name: str) -> None:
+        real = getattr(owner, name)
+
+        def call(*given: Any) -> Any:
+            self.total[name] += 1
+            self._now[name] += 1
+            return real(*given)
+
+        patch.setattr(owner, name, call)
+
+    def after_task_step(self, task: trio.lowlevel.Task) -> None:
+        self.largest |= self._now
+        self._now.clear()
+
+
+async def test_many_are_read_once_and_sealed_in_small_pieces(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    users = [f"user {number}" for number in range(2 * ROWS_A_TURN + 50)]
+    pieces = Pieces()
+    pieces.watch(monkeypatch, ScramTable, "of_user")
+    pieces.watch(monkeypatch, Sealing, "sealed")
+    async with wire_world(secrets_of(KEY), listeners=LISTENERS) as world:
+        plain = [msgspec.structs.replace(ALICE, user=each) for each in users]
+        trio.lowlevel.add_instrument(pieces)
+        assert not any(await world.gateway.coordinator.propose(AlterScramCredentials(plain)))
+        await trio.testing.wait_all_tasks_blocked()
+        assert pieces.largest == {"of_user": ROWS_A_TURN, "sealed": ROWS_A_TURN}
+        # Once when they came, and once when they were sealed.
+        assert pieces.total == {"of_user": 2 * len(users), "sealed": len(users)}
+        trio.lowlevel.remove_instrument(pieces)
+        assert sealed_of(world) == dict.fromkeys(users, True)
 
 
 async def test_below_its_level_no_plain_secret_goes_to_the_log() -> None:

@@ -3,13 +3,14 @@
 Logs an error when one comes that is sealed with a key that this gateway lacks: another gateway or
 command has a wrong key, and this gateway could not start again.
 
-Not the latter again and again: while keys are being replaced, gateways with different ones would
-undo each other's work.  The last gateway that starts with the new key leaves all credentials sealed
-with it.  Plain ones come from gateways and commands without a key.
+It seals those of a former key only once: while keys are being replaced, gateways with different
+keys would undo each other's work.  The last gateway that starts with the new key leaves all
+credentials sealed with it.  Plain ones come from gateways and commands without a key.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import structlog
@@ -28,6 +29,9 @@ from tidegate_coordination.state.scram import (
 
 from ..security.sasl.scram import CannotOpen
 from ..security.sealing import Sealing, missing_key_text
+
+ROWS_A_TURN: Final = 100
+"""So many users are read, and so many credentials sealed, in a few milliseconds."""
 
 _log = structlog.get_logger("tidegate.sealing")
 
@@ -57,30 +61,49 @@ class Resealer:
             self._changed = trio.Event()
             if self._sealing.seals:
                 await self._coordinator.catch_up()
-            self._tell_of_missing_keys()
-            self._as_of = await self._seal()
-            self._is_done = True
+            # A row that changes from here on raises the version, so another look follows.
+            version = self._coordinator.state.scram.version
+            rows, closed = await self._read()
+            self._tell_of_missing_keys(closed)
+            if self._sealing.seals:
+                await self._seal(rows)
+            self._as_of, self._is_done = version, True
 
-    def _tell_of_missing_keys(self) -> None:
-        closed = set(self._sealing.missing(self._coordinator.state.scram))
+    async def _read(self) -> tuple[list[KeptCredential], set[SealedCredential]]:
+        """Return all credentials, and those of them whose key is not here."""
+        table = self._coordinator.state.scram
+        rows: list[KeptCredential] = []
+        closed: set[SealedCredential] = set()
+        for at, user in enumerate(table.users, start=1):
+            found = table.of_user(user)
+            rows += found
+            closed.update(self._sealing.missing(found))
+            if not at % ROWS_A_TURN:
+                await trio.lowlevel.checkpoint()
+        return rows, closed
+
+    def _tell_of_missing_keys(self, closed: set[SealedCredential]) -> None:
         if new := closed - self._closed:
             in_order = sorted(new, key=lambda each: each.user)
             _log.error(missing_key_text(in_order), count=len(closed))
         self._closed = closed
 
-    async def _seal(self) -> int:
-        """Return the version of the table that was looked at."""
-        version = self._coordinator.state.scram.version
-        if not self._sealing.seals:
-            return version
-        kept = [each for each in self._coordinator.state.scram if self._concerns(each)]
-        changes = [change for each in kept if (change := self._change_of(each)) is not None]
+    async def _seal(self, rows: Sequence[KeptCredential]) -> None:
         count = 0
+        changes = await self._changes(rows)
         for part in parts(changes, lambda each: size_bytes(each.after)):
             count += await self._coordinator.propose(SealScramCredentials(part))
         if count:
             _log.info("SCRAM credentials were sealed with metadata.secret.key", count=count)
-        return version
+
+    async def _changes(self, rows: Sequence[KeptCredential]) -> list[Resealing]:
+        changes: list[Resealing] = []
+        for at, each in enumerate(rows, start=1):
+            if self._concerns(each) and (change := self._change_of(each)) is not None:
+                changes.append(change)
+            if not at % ROWS_A_TURN:
+                await trio.lowlevel.checkpoint()
+        return changes
 
     def _concerns(self, kept: KeptCredential) -> bool:
         return not self._is_done or isinstance(kept, ScramCredential)
