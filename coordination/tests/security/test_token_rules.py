@@ -127,7 +127,7 @@ def test_expired_tokens_are_removed_in_parts() -> None:
     assert not cluster.propose(RemoveExpiredTokens())
     cluster.clock_ms += 2
     assert cluster.propose(RemoveExpiredTokens())
-    assert len(cluster.state.tokens) == 2
+    assert len(cluster.state.tokens.ids) == 2
     assert not cluster.propose(RemoveExpiredTokens())
     assert list(cluster.state.tokens.ids) == ["long"]
     assert RemoveExpiredTokens().decide(cluster.view()).events == ()
@@ -184,7 +184,7 @@ def test_the_tokens_of_a_principal_have_a_size_in_memory() -> None:
     assert made < size_bytes < 2 * made
     for number in range(1, MAX_BYTES_OF_REQUESTER // size_bytes):
         cluster.create(f"{number}", renewers=names)
-    assert len(tokens) < MAX_OF_REQUESTER
+    assert len(tokens.ids) < MAX_OF_REQUESTER
     assert cluster.propose(more) is TokenRefusal.TOO_MANY
     cluster.propose(RenewToken("1", ALICE, 1))
     assert cluster.propose(more) is TokenRefusal.TOO_MANY
@@ -241,7 +241,7 @@ def test_one_entry_may_set_and_remove_a_token() -> None:
     events = [DelegationTokenSet(TOKEN), DelegationTokensRemoved(("t",))]
     Trial(cluster.state).check(events)
     cluster.apply(*events)
-    assert len(cluster.state.tokens) == 0
+    assert len(cluster.state.tokens.ids) == 0
 
 
 def test_a_snapshot_under_way_does_not_see_later_changes() -> None:
@@ -258,7 +258,7 @@ def test_a_snapshot_under_way_does_not_see_later_changes() -> None:
             cluster.create(f"new-{number}")
     assert b"".join(pieces) == before
     restored = ClusterState.decode(before)
-    assert len(restored.tokens) == restored.tokens.requested_by(ALICE) == 600
+    assert len(restored.tokens.ids) == restored.tokens.requested_by(ALICE) == 600
 
 
 # -- beside a model -------------------------------------------------------------------------------

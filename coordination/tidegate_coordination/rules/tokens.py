@@ -29,7 +29,7 @@ MAX_RENEWERS: Final = 100
 """Of a token.  A text takes more memory than its bytes in the log, most of all if it is short."""
 MAX_OF_REQUESTER: Final = 1_000
 """Tokens that one principal may have created.  A client with a login needs no right to create
-tokens, so that Kafka lets any client fill the memory of all brokers.
+tokens, so Kafka lets any client fill the memory of all brokers.
 """
 MAX_BYTES_OF_REQUESTER: Final = 1 << 20
 """Of the memory that these tokens take together in each gateway."""

@@ -16,9 +16,10 @@ _TEXT_BYTES: Final = 64  # of an empty text in memory
 class DelegationToken(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """A token without its secret, which follows from the id and `delegation.token.secret.key`.
 
-    owner: the principal of who logs in by it.  requester: who created it.  renewers: who else may
-    renew it.  All are `type:name`.  Times are ms since 1970: it is good up to and with expires_ms,
-    which no renewal moves beyond max_ms.
+    owner: a client that logs in by the token is this principal.  requester: this principal created
+    the token.  renewers: these principals may renew and expire it, as its owner may.  Each is
+    `type:name`.  Times are ms since 1970: the token is good up to and with expires_ms, which no
+    renewal moves beyond max_ms.
     """
 
     token_id: str
@@ -31,7 +32,7 @@ class DelegationToken(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     def is_expired(self, now_ms: float) -> bool:
         """Return whether it is not good any more."""
-        return self.expires_ms < now_ms or self.max_ms < now_ms
+        return self.expires_ms < now_ms
 
     def is_renewed_by(self, principal: str) -> bool:
         """Return whether a principal may renew and expire it."""

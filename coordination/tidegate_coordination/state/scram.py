@@ -27,6 +27,11 @@ class ScramMechanism(IntEnum):
     SCRAM_SHA_256 = 1
     SCRAM_SHA_512 = 2
 
+    @classmethod
+    def of_sasl_name(cls, name: str) -> ScramMechanism:
+        """Return the mechanism that clients call `SCRAM-SHA-256` or `SCRAM-SHA-512`."""
+        return cls[name.replace("-", "_")]
+
     @property
     def sasl_name(self) -> str:
         """Return the name that clients use: `SCRAM-SHA-256`."""
@@ -80,7 +85,7 @@ class ScramTable:
 
     def by_sasl_name(self, mechanism: str, user: str) -> KeptCredential | None:
         """Return a user's credential for `SCRAM-SHA-256` or `SCRAM-SHA-512`."""
-        return self.get(user, ScramMechanism[mechanism.replace("-", "_")])
+        return self.get(user, ScramMechanism.of_sasl_name(mechanism))
 
     def of_user(self, user: str) -> list[KeptCredential]:
         """Return a user's credentials, by the number of the mechanism."""

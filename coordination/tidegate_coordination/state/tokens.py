@@ -23,9 +23,6 @@ class TokenTable:
         self._of_requester: Final[Counter[str]] = Counter()
         self._bytes_of_requester: Final[Counter[str]] = Counter()
 
-    def __len__(self) -> int:
-        return len(self._by_id)
-
     def __iter__(self) -> Iterator[DelegationToken]:
         return iter(self._by_id.values())
 

@@ -237,7 +237,7 @@ async def test_what_the_rule_does_not_remove_is_not_told(
         monkeypatch.setattr(rules, "_now_ms", lambda _: 0)
         with capture_logs() as lines:
             await world.gateway._make_token_upkeep().remove_once()
-        assert len(world.gateway.coordinator.state.tokens) == 1
+        assert len(world.gateway.coordinator.state.tokens.ids) == 1
         assert not [each for each in lines if "were removed" in each["event"]]
 
 

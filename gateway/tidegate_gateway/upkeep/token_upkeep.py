@@ -1,7 +1,8 @@
 """Removes delegation tokens that have expired.
 
 The housekeeper does it, or every gateway while none holds that claim, and only with a good clock;
-see Housekeeper.may_expire_here.  Until then no client can log in by them, nor renew them.
+see Housekeeper.may_expire_here.  While an expired token is still in the log, no client can log in
+by it or renew it.
 """
 
 from __future__ import annotations

@@ -101,6 +101,32 @@ class TokenParts:
             found = await self.finder.find(secret)
         return None if found is None else self.coordinator.state.tokens.get(found)
 
+    async def set_end(
+        self,
+        call: Call,
+        secret: bytes,
+        plan: Callable[[DelegationToken], RenewToken | ExpireToken | None],
+        act: str,
+    ) -> tuple[ErrorCode, int]:
+        """Renew or expire the token with a secret; return the code and the time of the answer.
+
+        plan: returns the proposal; None for a token that has ended.  act: its name in log lines.
+        """
+        refusal = self.refusal(call.peer)
+        if refusal is not None:
+            return refusal, no_time(refusal)
+        token = await self.find(secret)
+        if token is None:
+            return ErrorCode.DELEGATION_TOKEN_NOT_FOUND, 0
+        proposal = plan(token)
+        if proposal is None:
+            return ErrorCode.DELEGATION_TOKEN_EXPIRED, 0
+        found = await self.coordinator.propose(proposal)
+        if isinstance(found, TokenRefusal):
+            return _CODES[found], 0
+        tell_act(call, Act(act, [token.token_id], {"expires_ms": found}))
+        return ErrorCode.NONE, found
+
 
 @dataclass(frozen=True, slots=True)
 class CreateDelegationToken:
@@ -171,24 +197,18 @@ class RenewDelegationToken:
         self, call: Call, request: renew.RenewDelegationTokenRequest
     ) -> renew.RenewDelegationTokenResponse:
         """Answer with the new end."""
-        refusal = self.parts.refusal(call.peer)
-        if refusal is not None:
-            return renew.RenewDelegationTokenResponse(refusal, no_time(refusal))
-        token = await self.parts.find(request.hmac)
-        if token is None:
-            code = ErrorCode.DELEGATION_TOKEN_NOT_FOUND
-            return renew.RenewDelegationTokenResponse(code)
-        if self.parts.has_ended(token):
-            return renew.RenewDelegationTokenResponse(ErrorCode.DELEGATION_TOKEN_EXPIRED)
         expiry_ms = self.parts.times.expiry_ms
         wanted_ms = request.renew_period_ms
         period_ms = min(wanted_ms, expiry_ms) if wanted_ms > 0 else expiry_ms
-        proposal = RenewToken(token.token_id, call.peer.principal, period_ms)
-        found = await self.parts.coordinator.propose(proposal)
-        if isinstance(found, TokenRefusal):
-            return renew.RenewDelegationTokenResponse(_CODES[found])
-        tell_act(call, Act("delegation token renewed", [token.token_id], {"expires_ms": found}))
-        return renew.RenewDelegationTokenResponse(ErrorCode.NONE, found)
+
+        def plan(token: DelegationToken) -> RenewToken | None:
+            if self.parts.has_ended(token):
+                return None
+            return RenewToken(token.token_id, call.peer.principal, period_ms)
+
+        act = "delegation token renewed"
+        code, expires_ms = await self.parts.set_end(call, request.hmac, plan, act)
+        return renew.RenewDelegationTokenResponse(code, expires_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,23 +223,16 @@ class ExpireDelegationToken:
         self, call: Call, request: expire.ExpireDelegationTokenRequest
     ) -> expire.ExpireDelegationTokenResponse:
         """Answer with the new end."""
-        refusal = self.parts.refusal(call.peer)
-        if refusal is not None:
-            return expire.ExpireDelegationTokenResponse(refusal, no_time(refusal))
-        token = await self.parts.find(request.hmac)
-        if token is None:
-            code = ErrorCode.DELEGATION_TOKEN_NOT_FOUND
-            return expire.ExpireDelegationTokenResponse(code)
         principal, period_ms = call.peer.principal, request.expiry_time_period_ms
-        if period_ms >= 0 and token.is_renewed_by(principal) and self.parts.has_ended(token):
-            return expire.ExpireDelegationTokenResponse(ErrorCode.DELEGATION_TOKEN_EXPIRED)
-        proposal = ExpireToken(token.token_id, principal, period_ms)
-        found = await self.parts.coordinator.propose(proposal)
-        if isinstance(found, TokenRefusal):
-            return expire.ExpireDelegationTokenResponse(_CODES[found])
-        what = "delegation token removed" if period_ms < 0 else "delegation token ends"
-        tell_act(call, Act(what, [token.token_id], {"expires_ms": found}))
-        return expire.ExpireDelegationTokenResponse(ErrorCode.NONE, found)
+
+        def plan(token: DelegationToken) -> ExpireToken | None:
+            if period_ms >= 0 and token.is_renewed_by(principal) and self.parts.has_ended(token):
+                return None
+            return ExpireToken(token.token_id, principal, period_ms)
+
+        act = "delegation token removed" if period_ms < 0 else "delegation token ends"
+        code, expires_ms = await self.parts.set_end(call, request.hmac, plan, act)
+        return expire.ExpireDelegationTokenResponse(code, expires_ms)
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,7 +82,10 @@ class CannotOpen(Exception):
 
 @dataclass(frozen=True, slots=True)
 class TokenLogin:
-    """What a delegation token is to its login.  user: its owner.  lasts_seconds: from now on."""
+    """What a login needs of its delegation token.
+
+    user: the token's owner.  lasts_seconds: from now on.
+    """
 
     credential: Credential
     user: str
@@ -179,7 +182,7 @@ class ScramConversation:
 
     def _found(self) -> Credential | None:
         if self._is_by_token:
-            self._why_unknown = "there is no such token that is good"
+            self._why_unknown = "there is no such token, or it has ended"
             token = self._find_token(self._mechanism, self._name)
             if token is None:
                 return None

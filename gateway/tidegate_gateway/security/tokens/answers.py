@@ -21,8 +21,8 @@ _BEFORE_THE_CONTROLLER: Final = frozenset(
 
 
 def no_time(code: ErrorCode) -> int:
-    """Return the times in an answer that refuses a request: of what Kafka's brokers refuse without
-    their controller -1, else 0.
+    """Return the times in an answer that refuses a request: -1 if Kafka's broker refuses it without
+    asking the controller, else 0.
     """
     return -1 if code in _BEFORE_THE_CONTROLLER else 0
 

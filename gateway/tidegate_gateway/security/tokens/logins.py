@@ -1,17 +1,15 @@
 """Logins by delegation tokens: SCRAM with the extension `tokenauth=true` (KIP-48).
 
-The user name is the token's id, the password its secret in base64.  A gateway computes from it what
-it keeps of other users' passwords, once for each token and mechanism, and in a thread: that takes
-milliseconds.  Logins by the same token wait for the first of them.  The salt is the one that a user
-who does not exist would get.
+The user name is the token's id, the password its secret in base64.  From these a gateway computes
+the keys that the log holds of other users.  It does so once for each token and mechanism, in a
+thread, since it takes milliseconds.  Logins by the same token wait for the first of them.  The salt
+is the one that a user who does not exist would get.
 
 A token is good up to its end by the time that ends.py tells.
 """
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 from base64 import b64encode
 from collections import OrderedDict
 from collections.abc import Callable
@@ -24,10 +22,12 @@ import trio
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.coordinator.waiting import CoordinatorUnavailable
 from tidegate_coordination.security.tokens import USER, DelegationToken
+from tidegate_coordination.state.scram import ScramCredential, ScramMechanism
 
 from ...blocking import Blocking
 from ..sasl.mechanism import NotYet
-from ..sasl.scram import HASHES, MIN_ITERATIONS, FindToken, MadeUp, TokenLogin, made_up
+from ..sasl.scram import MIN_ITERATIONS, FindToken, TokenLogin, made_up
+from ..sasl.scram_keys import credential_of, salted
 from .ends import judging_ms
 from .secrets import TokenSecrets
 
@@ -59,7 +59,7 @@ class TokenLogins:
         self._salt_secret: Final = salt_secret
         self._blocking: Final = blocking
         self._wall_clock: Final = wall_clock
-        self._kept: Final[OrderedDict[tuple[str, str], MadeUp]] = OrderedDict()
+        self._kept: Final[OrderedDict[tuple[str, str], ScramCredential]] = OrderedDict()
         self._under_way: Final[dict[tuple[str, str], trio.Event]] = {}
         self._lock: Final = trio.Lock()
         self._looked_at = -inf
@@ -109,12 +109,12 @@ class TokenLogins:
             self._kept.popitem(last=False)
         return None
 
-    async def _compute(self, mechanism: str, token_id: str) -> MadeUp:
-        password = b64encode(self._secrets.of(token_id))
-        empty = made_up(mechanism, token_id, self._salt_secret)
-        return await self._blocking.run(
-            partial(_credential, HASHES[mechanism], password, empty.salt)
-        )
+    async def _compute(self, mechanism: str, token_id: str) -> ScramCredential:
+        kind = ScramMechanism.of_sasl_name(mechanism)
+        password = b64encode(self._secrets.of(token_id)).decode()
+        salt = made_up(mechanism, token_id, self._salt_secret).salt
+        key = await self._blocking.run(partial(salted, kind, password, salt, MIN_ITERATIONS))
+        return credential_of(token_id, kind, salt, key, MIN_ITERATIONS)
 
     async def _look(self) -> None:
         """Read the log, unless another client has that done from now on."""
@@ -129,11 +129,3 @@ class TokenLogins:
                     await self._coordinator.catch_up()
                 except CoordinatorUnavailable:
                     return  # what is known here decides
-
-
-def _credential(hash_name: str, password: bytes, salt: bytes) -> MadeUp:
-    salted = hashlib.pbkdf2_hmac(hash_name, password, salt, MIN_ITERATIONS)
-    client_key = hmac.digest(salted, b"Client Key", hash_name)
-    stored_key = hashlib.new(hash_name, client_key).digest()
-    server_key = hmac.digest(salted, b"Server Key", hash_name)
-    return MadeUp(salt, MIN_ITERATIONS, stored_key, server_key)
