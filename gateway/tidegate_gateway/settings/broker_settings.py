@@ -118,8 +118,9 @@ class BrokerSettings:
     def listener_text(self, listener: str, name: str, mechanism: str = "") -> str:
         """Return what is set for a mechanism of a listener, else for the listener, else for all.
 
-        "" if there is none.
+        "" if there is none.  Not of secrets.
         """
+        assert not BROKER_CONFIGS[name].is_sensitive, f"{name} is a secret"
         names = [listener_config(listener, name, mechanism)] if mechanism else []
         names.append(listener_config(listener, name))
         own = next((self.static[each] for each in names if each in self.static), None)

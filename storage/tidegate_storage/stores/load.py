@@ -80,8 +80,8 @@ def open_store(
     if parts.scheme in _SETTINGS:
         return _open_remote(url, parts, environ, deadline_seconds)
     raise StoreMisconfigured(
-        f"{without_secrets(url)!r} names no object store: write memory:, file:DIR, s3://BUCKET/PREFIX,"
-        " gs://BUCKET/PREFIX or az://CONTAINER/PREFIX"
+        f"{without_secrets(url)!r} names no object store: write memory:, file:DIR,"
+        " s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or az://CONTAINER/PREFIX"
     )
 
 
@@ -185,7 +185,8 @@ def _endpoint_scheme(config: Mapping[str, Any]) -> str:
     scheme = _scheme_of(endpoint)
     if endpoint and scheme not in ("http", "https"):
         raise StoreMisconfigured(
-            f"endpoint {without_secrets(endpoint)!r} is no URL: write endpoint=http://HOST:PORT, or https://"
+            f"endpoint {without_secrets(endpoint)!r} is no URL: write endpoint=http://HOST:PORT, or"
+            " https://"
         )
     return scheme
 

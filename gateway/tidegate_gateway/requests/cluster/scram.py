@@ -115,7 +115,7 @@ class AlterUserScramCredentials:
             is_again = row.name in problems
             if is_again and problems[row.name] is not None:
                 continue
-            problems[row.name] = found = _TWICE if is_again else self._problem_of(row)
+            problems[row.name] = found = _TWICE if is_again else self._problem(row)
             if found is not None:
                 wanted.pop(row.name, None)
             elif isinstance(row, alter.ScramCredentialUpsertion):
@@ -128,7 +128,7 @@ class AlterUserScramCredentials:
             results=[_result(user, each) for user, each in problems.items()]
         )
 
-    def _problem_of(self, row: Row) -> Problem | None:
+    def _problem(self, row: Row) -> Problem | None:
         # The operator has asked for no plain secrets in the log.
         is_early = self.coordinator.state.metadata_version < SEALS and self.sealing.seals
         if is_early and isinstance(row, alter.ScramCredentialUpsertion):
