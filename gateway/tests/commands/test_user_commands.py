@@ -104,6 +104,12 @@ async def test_only_what_was_shown_is_removed() -> None:
         assert [each["is_removed"] for each in told] == [True, False]
 
 
+def test_every_reason_ends_before_the_advice() -> None:
+    for problem in ("the log is full", "the log is full."):
+        text = forgotten_text(Forgotten([sealed("alice")], [], problem))
+        assert text.splitlines()[1:] == ["Not all: the log is full. Run it again."]
+
+
 async def test_a_person_is_warned_if_no_key_proves_to_be_right() -> None:
     async with wire_world() as world:
         coordinator = world.gateway.coordinator

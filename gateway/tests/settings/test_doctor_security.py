@@ -132,7 +132,7 @@ def test_plain_scram_credentials_are_named() -> None:
     [advice] = of_scram(ALICE)
     assert "plain in the metadata log, its snapshots and backups: set metadata.secret.key" in advice
     [advice] = of_scram(ALICE, KEY)
-    assert "seal them when they start" in advice
+    assert "are plain: gateways that run with metadata.secret.key seal them once" in advice
     assert of_scram(ALICE, KEY, KEY) == [""]
     for wrong in ("", "X" * 32):
         [advice] = of_scram(ALICE, wrong, KEY)

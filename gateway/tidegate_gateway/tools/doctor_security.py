@@ -97,8 +97,8 @@ def scram_findings(state: ClusterState, settings: BrokerSettings) -> Iterator[Ch
         yield Checked(AREA, what, False, advice)
     else:
         advice = (
-            f"those of {len(plain)} are plain: gateways with {SECRET_KEY} seal them when they"
-            f" start, once the cluster is at {FEATURE_NAME} {SEALS}"
+            f"those of {len(plain)} are plain: gateways that run with {SECRET_KEY} seal them once"
+            f" the cluster is at {FEATURE_NAME} {SEALS}"
         )
         yield Checked(AREA, what, False, advice)
 

@@ -27,12 +27,13 @@ PLAIN_BESIDE: Final = (
 _NO_KEY = Secret()
 
 
-def sealing_of(path: Path | None, state: ClusterState, *, is_plain: bool) -> Sealing:
+def sealing_with(path: Path | None, state: ClusterState, *, is_plain: bool) -> Sealing:
     """Return the key of a file; without a file one that seals nothing.
 
-    A credential that is sealed says that the gateways seal, and with which key.  While there is
-    none, and where is_plain says otherwise, only a person knows; plain credentials in the log and
-    its backups are there to stay.  So doubt() has to be shown.
+    If the cluster has sealed credentials, they show which key the gateways have.  If it has none,
+    only the person knows whether the gateways have a key.  A plain credential stays in the log and
+    its backups, so the command insists on an answer, and doubt() has to be
+    shown.
 
     Args:
       is_plain: the person says that the gateways have no key.

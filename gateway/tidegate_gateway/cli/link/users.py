@@ -31,7 +31,7 @@ from ..existing_cluster import NOT_DONE, ClusterOptions, run_told
 from ..table import counted, listed, printable
 from .carrying import both_sides
 from .password_file import made_passwords, read_passwords, write_passwords
-from .secret_key import doubt, sealing_of
+from .secret_key import doubt, sealing_with
 
 _SALT_BYTES: Final = 20
 
@@ -95,7 +95,7 @@ def run_users(cluster: ClusterOptions, options: UserOptions, *, as_json: bool) -
             result = UserResult(users, [])
             if options.sets:
                 file, is_plain = options.secret_key, options.is_plain
-                sealing = sealing_of(file, coordinator.state, is_plain=is_plain)
+                sealing = sealing_with(file, coordinator.state, is_plain=is_plain)
                 chosen = chosen_users(users, options, given)
                 if chosen and (text := doubt(sealing, coordinator.state)):
                     print(text, file=sys.stderr, flush=True)

@@ -14,7 +14,7 @@ app = typer.Typer(help="Users of a cluster.", no_args_is_help=True, rich_markup_
 
 @app.callback()
 def user() -> None:
-    """Keep `forget-sealed` a command of its own, since more may follow."""
+    """Keep `forget-sealed` a subcommand: Typer drops the name of an only command."""
 
 
 @app.command("forget-sealed")

@@ -119,14 +119,14 @@ def closed_text(closed: Sequence[SealedCredential], state: ClusterState) -> str:
 def forgotten_text(result: Forgotten) -> str:
     """Return what was done, for a person."""
     if not result.closed:
-        return "All sealed credentials open with these keys: nothing is to be removed."
+        return "No credential is sealed with another key: nothing is to be removed."
     users = len({each.user for each in result.removed})
     lines = [f"{counted(len(result.removed), 'credential')} removed."]
     if users:
         need = "needs a new password: set it" if users == 1 else "need new passwords: set them"
         lines.append(f"{counted(users, 'user')} {need} with kafka-configs.sh.")
     if result.problem:
-        lines.append(f"Not all: {result.problem} Run it again.")
+        lines.append(f"Not all: {result.problem.rstrip('.')}. Run it again.")
     return "\n".join(lines)
 
 
