@@ -10,6 +10,7 @@ most doubles.
 from __future__ import annotations
 
 import asyncio
+import os
 import ssl
 import sys
 import tempfile
@@ -36,6 +37,7 @@ MODULE: Final = "org.apache.kafka.common.security.plain.PlainLoginModule"
 
 def strangers(port: int, ca: str, rate: int, end: Event) -> None:
     """Make handshakes at a rate until the event; print how many there were."""
+    os.nice(19)  # elsewhere they have a machine of their own
     asyncio.run(_strangers(port, ssl.create_default_context(cafile=ca), rate, end))
 
 

@@ -82,7 +82,7 @@ async def pair(
     with trio.fail_after(20):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(client.handshake)
-            await server.handshake()
+            await server.handshake(trio.Lock())
         yield server, client, spied
 
 
@@ -307,7 +307,7 @@ async def refused(act: Callable[[MemoryTransport], None]) -> tuple[str, bytes]:
     act(ours)
     size: int | None = None
     with pytest.raises((HandshakeFailed, TransportBroken)) as failed:
-        await server.handshake()
+        await server.handshake(trio.Lock())
     buffer = memoryview(bytearray(100))
     with suppress(TransportBroken):
         size = ours.receive_nowait(buffer)
@@ -361,7 +361,34 @@ async def test_old_versions_of_tls_are_refused_with_a_reason() -> None:
 
         nursery.start_soon(try_it)
         with pytest.raises(HandshakeFailed, match="unsupported protocol"):
-            await server.handshake()
+            await server.handshake(trio.Lock())
+
+
+class Passes(trio.abc.Instrument):
+    """Counts how often all tasks that could run have run."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def before_io_wait(self, timeout: float) -> None:
+        self.count += 1
+
+
+async def test_all_else_has_its_turn_between_two_handshakes() -> None:
+    context = server_context()
+    passes = Passes()
+    seen: list[int] = []
+    context.sni_callback = lambda *_: seen.append(passes.count)  # OpenSSL reads a client's hello
+    trio.lowlevel.add_instrument(passes)
+    turn = trio.Lock()
+    with trio.fail_after(20):
+        async with trio.open_nursery() as nursery:
+            for _ in range(10):
+                ours, theirs = memory_transport_pair()
+                client = TlsClientTransport(ours, client_context(authority().root))
+                nursery.start_soon(client.handshake)
+                nursery.start_soon(TlsTransport(theirs, context).handshake, turn)
+    assert len(set(seen)) == len(seen) == 10
 
 
 async def test_no_session_is_resumed() -> None:

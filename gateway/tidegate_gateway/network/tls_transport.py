@@ -74,8 +74,12 @@ class TlsTransport:
 
     # -- handshake --------------------------------------------------------------------------------
 
-    async def handshake(self) -> None:
+    async def handshake(self, turn: trio.Lock) -> None:
         """Negotiate.  The caller sets a deadline.
+
+        Args:
+          turn: held for each step of OpenSSL, over a checkpoint.  Handshakes that share it take
+            one step each time that all other tasks have run, however many clients connect.
 
         Raises:
           HandshakeFailed: with the reason; the peer got an alert, if TLS has one for it.
@@ -84,7 +88,8 @@ class TlsTransport:
         received = 0
         while True:
             try:
-                self._tls.do_handshake()
+                async with turn:
+                    self._tls.do_handshake()
             except ssl.SSLWantReadError:
                 await self._send_own()
                 received += await self._receive_handshake(is_first=not received)

@@ -74,6 +74,7 @@ class TlsListeners:
         self._blocking = blocking
         self._said = {each.name: SaidAgain() for each in self}
         self._warned_at: dict[str, float] = {}
+        self._handshake_turn = trio.Lock()
 
     def __contains__(self, listener: str) -> bool:
         """Return whether a listener for clients of Kafka speaks TLS."""
@@ -104,7 +105,7 @@ class TlsListeners:
         secured = TlsTransport(transport, tls.current.context, PROBE)
         try:
             with trio.fail_after(HANDSHAKE_SECONDS):
-                await secured.handshake()
+                await secured.handshake(self._handshake_turn)
             if not is_allowed_suite(secured.cipher_suite(), tls.settings.suites):
                 raise HandshakeFailed("its cipher suite is none of ssl.cipher.suites")
             return Secured(secured, _principal(secured, tls))
