@@ -16,6 +16,7 @@ from tidegate_coordination.events.metadata_versions import NEWEST
 from tidegate_coordination.forwarding.contention import ENOUGH
 from tidegate_coordination.forwarding.hooks import Hook
 from tidegate_coordination.log.metadata_log import MetadataLog
+from tidegate_runtime.log_levels import LogLevels
 from tidegate_storage.stores.files.steps import Disk
 from tidegate_storage.stores.object_store import ObjectStore
 
@@ -59,8 +60,8 @@ class Environment:
     runs while the event loop is busy.  after_lost_races: after so many lost appends
     in a row another gateway appends for this one.  source_dial: see links.py.
     random_bytes: unpredictable; for nonces.  tls: of the listeners that speak it.  read_keys: of
-    identity providers.
-    audit: None without an audit log.
+    identity providers.  audit: None without an audit log.  log_levels: of this gateway's log lines;
+    clients may change them.
     """
 
     store: ObjectStore
@@ -81,6 +82,7 @@ class Environment:
     random_bytes: Callable[[int], bytes] = os.urandom
     tls: TlsListeners = field(default_factory=TlsListeners)
     read_keys: ReadKeys = read_keys
+    log_levels: LogLevels = field(default_factory=LogLevels)
 
     def now_ms(self) -> int:
         """Return the wall clock in ms since 1970."""

@@ -454,6 +454,7 @@ class Gateway:
             view=self.cluster_view,
             steering=self.steering,
             source_ends=self.source_ends,
+            log_levels=environment.log_levels,
             rng=environment.rng,
             now_ms=environment.now_ms,
             blocking=environment.blocking,

@@ -9,6 +9,7 @@ from random import Random
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.rules.cluster_settings import ClusterSettings
 from tidegate_protocol.apis import ApiKey
+from tidegate_runtime.log_levels import LogLevels
 
 from .blocking import Blocking
 from .fetch.fetch_plan import MIN_FILE_BYTES, FetchSettings
@@ -41,6 +42,7 @@ from .requests.cluster.scram import AlterUserScramCredentials, DescribeUserScram
 from .requests.cluster.update_features import UpdateFeaturesHandler
 from .requests.configs.alter_configs import AlterConfigsHandler
 from .requests.configs.describe_configs import DescribeConfigsHandler
+from .requests.configs.gateway_loggers import GatewayLoggers
 from .requests.configs.incremental_alter_configs import IncrementalAlterConfigsHandler
 from .requests.configs.list_config_resources import ListConfigResourcesHandler
 from .requests.groups.delete_groups import DeleteGroups
@@ -122,10 +124,12 @@ def make_handlers(
     sealing: Sealing,
     tokens: TokenParts,
     authority: Authority | None = None,
+    log_levels: LogLevels,
 ) -> list[Handler]:
     """Return the handlers of all APIs except Produce, which answers in two stages (dispatch.py).
 
     now_ms: wall clock.  sealing: of SCRAM credentials.  authority: None without an authorizer.
+    log_levels: of this gateway's lines.
     """
     handlers = [
         *_data_handlers(
@@ -149,6 +153,7 @@ def make_handlers(
             rng=rng,
             sealing=sealing,
             has_authorizer=authority is not None,
+            loggers=GatewayLoggers(log_levels, settings.int("node.id")),
         ),
         *_group_handlers(coordinator, groups, forwards, settings, view, rng=rng),
         CreateDelegationToken(tokens),
@@ -236,6 +241,7 @@ def _admin_handlers(
     rng: Random,
     sealing: Sealing,
     has_authorizer: bool,
+    loggers: GatewayLoggers,
 ) -> list[Handler]:
     def new_topic_id() -> bytes:
         return rng.randbytes(16)
@@ -250,9 +256,9 @@ def _admin_handlers(
         DeleteTopicsHandler(coordinator, settings),
         CreatePartitionsHandler(coordinator),
         DeleteRecordsHandler(coordinator, cluster),
-        DescribeConfigsHandler(coordinator, settings, cluster),
+        DescribeConfigsHandler(coordinator, settings, cluster, loggers),
         AlterConfigsHandler(coordinator),
-        IncrementalAlterConfigsHandler(coordinator),
+        IncrementalAlterConfigsHandler(coordinator, loggers),
         ListConfigResourcesHandler(coordinator),
         DescribeLogDirsHandler(coordinator, view, settings.int("node.id")),
         AlterReplicaLogDirsHandler(coordinator),

@@ -33,6 +33,7 @@ from tidegate_runtime.listening import (
     bind_listeners,
     stream_of,
 )
+from tidegate_runtime.log_lines import PROCESS_LEVELS
 from tidegate_runtime.name_lookups import NameLookups
 from tidegate_runtime.secret import Secret
 from tidegate_storage.stores.files.real_disk import RealDisk, RealDiskSteps
@@ -149,6 +150,7 @@ async def opened(
             leadership_hooks=load_hooks(),
             tls=tls,
             audit=audit,
+            log_levels=PROCESS_LEVELS,
         )
         identity = _identity(settings, listeners, peer, folder)
         builder = GatewayBuilder(identity, settings, environment)

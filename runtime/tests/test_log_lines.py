@@ -12,7 +12,8 @@ import msgspec
 import pytest
 import structlog
 
-from tidegate_runtime.log_lines import configure_logs
+from tidegate_runtime.log_levels import ROOT
+from tidegate_runtime.log_lines import PROCESS_LEVELS, configure_logs
 from tidegate_runtime.secret import Secret
 
 
@@ -109,3 +110,24 @@ def test_levels(capsys: pytest.CaptureFixture[str]) -> None:
     log.warning("not shown")
     log.error("shown")
     assert [json.loads(line)["event"] for line in lines_of(capsys)] == ["shown"]
+
+
+def test_a_logger_has_its_own_level_or_the_roots(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs("warning", as_json=True)
+    log, other = structlog.get_logger("one"), structlog.get_logger("other")
+    log.info("not shown")
+    PROCESS_LEVELS.set("one", "TRACE")
+    log.debug("one shown")
+    other.info("not shown")
+    PROCESS_LEVELS.set(ROOT, "ERROR")
+    other.warning("not shown")
+    log.debug("two shown")
+    PROCESS_LEVELS.unset("one")
+    log.warning("not shown")
+    log.error("three shown")
+    PROCESS_LEVELS.set("one", "FATAL")
+    log.error("not shown")
+    log.critical("four shown")
+    PROCESS_LEVELS.unset("one")
+    events = [json.loads(line)["event"] for line in lines_of(capsys)]
+    assert events == ["one shown", "two shown", "three shown", "four shown"]

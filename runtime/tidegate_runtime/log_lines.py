@@ -18,15 +18,27 @@ import msgspec
 import structlog
 from structlog.typing import Processor
 
+from .log_levels import ROOT, LogLevels
 from .secret import HIDDEN
 
 LEVELS: Final = ("debug", "info", "warning", "error")
+
+PROCESS_LEVELS: Final = LogLevels()
+"""Those of this process's log lines."""
+_NAMES: Final = {
+    "debug": "DEBUG",
+    "info": "INFO",
+    "warning": "WARN",
+    "error": "ERROR",
+    "critical": "FATAL",
+}
 
 _SECRET = re.compile(
     r"passw|passphrase|secret|token|credential|authorization|jaas|hmac|salt|cookie|proof"
     r"|(access|account|private|stored|server|client)_?key",
     re.IGNORECASE,
 )
+_NUMBERS: Final = logging.getLevelNamesMapping()
 _PLAIN = (str, int, float, type(None))
 
 
@@ -34,13 +46,14 @@ def configure_logs(level: str, *, as_json: bool | None = None) -> None:
     """Set up logging for the process.
 
     Args:
-      level: one of LEVELS.
+      level: one of LEVELS, or "critical"; PROCESS_LEVELS may change it later.
       as_json: None asks whether stderr is a terminal.
     """
     if as_json is None:
         as_json = not sys.stderr.isatty()
-    numbers = logging.getLevelNamesMapping()
+    PROCESS_LEVELS.set(ROOT, _NAMES[level])
     processors: list[Processor] = [
+        _drop_below_level,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         hide_secrets,
@@ -48,10 +61,26 @@ def configure_logs(level: str, *, as_json: bool | None = None) -> None:
     ]
     structlog.configure(
         processors=processors,
-        wrapper_class=structlog.make_filtering_bound_logger(numbers[level.upper()]),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG),
+        logger_factory=_NamedLogger,
         cache_logger_on_first_use=True,
     )
+
+
+class _NamedLogger(structlog.PrintLogger):
+    """Writes lines to stderr; keeps the name that it was asked for by."""
+
+    def __init__(self, name: str = "") -> None:
+        super().__init__(sys.stderr)
+        self.name = name
+
+
+def _drop_below_level(
+    logger: _NamedLogger, method: str, event: MutableMapping[str, Any]
+) -> MutableMapping[str, Any]:
+    if not PROCESS_LEVELS.shows(logger.name, _NUMBERS[method.upper()]):
+        raise structlog.DropEvent
+    return event
 
 
 def _renderers(as_json: bool) -> list[Processor]:

@@ -93,8 +93,7 @@ REFUSED = [
     (BROKER, "", "ssl.client.auth", SET, "none", REQUEST,
      "Cannot update these configs at default cluster level, broker id must be specified:"
      " [ssl.client.auth]"),
-    (LOGGER, "1", "root", SET, "DEBUG", REQUEST,
-     "Log levels of a gateway cannot be changed while it runs."),
+    (LOGGER, "1", "root", SET, "DEBUG", REQUEST, "Unknown resource type 8"),
     (GROUP, "", "consumer.session.timeout.ms", SET, "50000", REQUEST,
      "Default group resources are not allowed."),
     (GROUP, "g", "foo", SET, "1", CONFIG, "Unknown group config name: foo"),

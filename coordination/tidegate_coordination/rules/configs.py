@@ -2,7 +2,7 @@
 
 A resource changes as a whole or not at all; resources of one proposal are independent.  Texts are
 Kafka's.  Differs from Kafka: broker configs that Kafka does not know are refused (Kafka keeps them
-for plug-ins), and log levels cannot be set.
+for plug-ins).  A gateway sets its own log levels; they are not in the log.
 """
 
 from __future__ import annotations
@@ -140,6 +140,15 @@ class SetConfigs:
         return ConfigsSet(kind.value, resource.resource_name, configs)
 
 
+def form_refused(resource: ResourceChange) -> ConfigRefused | None:
+    """Return what is wrong with the form of a change, whatever its resource."""
+    try:
+        _check_form(resource)
+    except _Refusal as refusal:
+        return refusal.refused
+    return None
+
+
 def _check_form(resource: ResourceChange) -> None:
     # Check the length before any other work on the values: the client chooses it.
     size_bytes = sum(len(each.name) + len(each.value or "") for each in resource.changes)
@@ -180,8 +189,7 @@ def _present(
     if not name and kind in _EMPTY_NAME:
         raise _Refusal(ConfigRefusal.INVALID_REQUEST, _EMPTY_NAME[kind])
     if kind is ResourceType.BROKER_LOGGER:
-        text = "Log levels of a gateway cannot be changed while it runs."
-        raise _Refusal(ConfigRefusal.INVALID_REQUEST, text)
+        raise _Refusal(ConfigRefusal.INVALID_REQUEST, f"Unknown resource type {kind.value}")
     if kind is ResourceType.BROKER and name:
         _check_node_id(view, name)
     if kind is not ResourceType.TOPIC:

@@ -20,6 +20,7 @@ from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_gateway.fetch.fetch_sessions import FetchContext, FetchSessions, SessionProblem
 from tidegate_gateway.network.call import Call, Peer
 from tidegate_gateway.requests.configs.describe_configs import DescribeConfigsHandler
+from tidegate_gateway.requests.configs.gateway_loggers import GatewayLoggers
 from tidegate_gateway.settings.broker_settings import BrokerSettings
 from tidegate_gateway.topics.internal_topics import OFFSETS_TOPIC
 from tidegate_protocol.batches import CRC_POSITION, CRC_START
@@ -39,6 +40,7 @@ from tidegate_protocol.messages.fetch import (
     PartitionData,
 )
 from tidegate_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from tidegate_runtime.log_levels import LogLevels
 
 Clock = trio.testing.MockClock
 BROKER, GROUP = 4, 32
@@ -217,7 +219,11 @@ async def test_configs_are_described_once_and_up_to_a_bound() -> None:
         groups = [DescribeConfigsResource(GROUP, f"g{index}", None) for index in range(10)]
         settings = BrokerSettings({"node.id": "1"})
         few = DescribeConfigsHandler(
-            gateway.coordinator, settings, gateway.cluster, max_rows=len(whole.configs)
+            gateway.coordinator,
+            settings,
+            gateway.cluster,
+            GatewayLoggers(LogLevels(), 1),
+            max_rows=len(whole.configs),
         )
         call = Call(4, "client", Peer("host", 1, "A"))
         bounded = await few.handle(call, DescribeConfigsRequest([broker, *groups]))

@@ -33,6 +33,7 @@ from tidegate_pipeline.driver import Driver
 from tidegate_pipeline.planning.limits import MergeSettings
 from tidegate_pipeline.runners.local_runner import LocalRunner
 from tidegate_protocol.apis import APIS, ApiKey
+from tidegate_runtime.log_levels import LogLevels
 from tidegate_runtime.prometheus import render
 from tidegate_storage.stores.memory_store import MemoryObjectStore
 
@@ -48,9 +49,11 @@ OF_CLIENTS = {
     "bootstrap.servers",
     "client.id",
     "client.rack",
+    "fetch.queue.backoff.ms",
     "group.protocol",
     "isolation.level",
     "linger.ms",
+    "queued.max.messages.kbytes",
     "repartition.purge.interval.ms",
     "sasl.jaas.config",
     "sasl.mechanism",
@@ -102,6 +105,7 @@ async def test_the_apis_that_are_served_are_listed() -> None:
             blocking=Inline(),
             sealing=gateway.sealing,
             tokens=gateway.token_parts,
+            log_levels=LogLevels(),
         )
     served = [APIS[key] for key in (ApiKey.PRODUCE, *(each.api_key for each in handlers))]
 

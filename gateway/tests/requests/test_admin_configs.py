@@ -152,7 +152,6 @@ async def test_groups_and_client_metrics() -> None:
         assert await alter(gateway, METRICS, "m", ("interval.ms", SET, "5000")) == (0, None)
         group = await describe(gateway, GROUP, "g")
         metrics = await describe(gateway, METRICS, "m")
-        loggers = await describe(gateway, LOGGER, "1")
 
     shown = {each.name: (each.value, each.config_source) for each in group.configs}
     assert len(shown) == 17
@@ -163,7 +162,6 @@ async def test_groups_and_client_metrics() -> None:
         ("match", "", 5),
         ("metrics", "", 5),
     ]
-    assert (loggers.error_code, loggers.configs) == (0, [])
 
 
 @pytest.mark.parametrize(

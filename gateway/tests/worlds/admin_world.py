@@ -35,6 +35,7 @@ from tidegate_gateway.requests.cluster.metadata import MetadataHandler
 from tidegate_gateway.requests.cluster.update_features import UpdateFeaturesHandler
 from tidegate_gateway.requests.configs.alter_configs import AlterConfigsHandler
 from tidegate_gateway.requests.configs.describe_configs import DescribeConfigsHandler
+from tidegate_gateway.requests.configs.gateway_loggers import GatewayLoggers
 from tidegate_gateway.requests.configs.incremental_alter_configs import (
     IncrementalAlterConfigsHandler,
 )
@@ -67,6 +68,7 @@ from tidegate_protocol.messages.create_topics import (
     CreatableTopicResult,
     CreateTopicsRequest,
 )
+from tidegate_runtime.log_levels import LogLevels
 
 NOW_SECONDS = 1_700_000_000.0
 
@@ -93,6 +95,8 @@ class AdminGateway:
         )
         cluster = ClusterSettings(coordinator.state, Own(settings.int("node.id"), settings.static))
         self.cluster = cluster
+        self.log_levels = LogLevels()
+        loggers = GatewayLoggers(self.log_levels, settings.int("node.id"))
         handlers: list[Any] = [
             MetadataHandler(
                 coordinator, settings, view, new_topic_id, LinkedNames(coordinator.state.links)
@@ -104,9 +108,9 @@ class AdminGateway:
             DeleteTopicsHandler(coordinator, settings),
             CreatePartitionsHandler(coordinator),
             DeleteRecordsHandler(coordinator, cluster),
-            DescribeConfigsHandler(coordinator, settings, cluster),
+            DescribeConfigsHandler(coordinator, settings, cluster, loggers),
             AlterConfigsHandler(coordinator),
-            IncrementalAlterConfigsHandler(coordinator),
+            IncrementalAlterConfigsHandler(coordinator, loggers),
             ListConfigResourcesHandler(coordinator),
             AlterReplicaLogDirsHandler(coordinator),
             ElectLeadersHandler(coordinator),

@@ -139,12 +139,10 @@ class _Connection:
 
     def _sent(self, request: HttpRequest, host: str) -> bytes:
         length = () if request.method == "GET" else (("Content-Length", str(len(request.body))),)
-        headers = [(name, value.encode("latin-1")) for name, value in request.headers]
-        head = h11.Request(
-            method=request.method,
-            target=request.target,
-            headers=[("Host", host), *length, *headers],
-        )
+        named = (("Host", host), *length, *request.headers)
+        # Values may be Latin-1, which h11 does not make of a text.
+        headers = [(name.encode("ascii"), value.encode("latin-1")) for name, value in named]
+        head = h11.Request(method=request.method, target=request.target, headers=headers)
         body = h11.Data(data=request.body)
         parts = [
             self._http.send(head),

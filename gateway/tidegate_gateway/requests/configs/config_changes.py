@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from tidegate_coordination.coordinator.coordinator import Coordinator, ProposalFailed
 from tidegate_coordination.rules.configs import (
@@ -19,6 +20,9 @@ from ...topics.looks import Look, is_config_changed
 TOPIC = ResourceType.TOPIC.value
 RESOURCES_PER_PROPOSAL = 8
 """So many resources fit in a log entry even if each sets all its configs."""
+REPEATED: Final = ConfigRefused(
+    ConfigRefusal.INVALID_REQUEST, "Each resource must appear at most once."
+)
 
 
 async def set_configs(
@@ -29,14 +33,16 @@ async def set_configs(
     Raises:
       CoordinatorUnavailable: the outcome is unknown.
     """
-    counts = Counter((each.resource_type, each.resource_name) for each in resources)
-    twice = {key for key, count in counts.items() if count > 1}
+    twice = repeated(resources)
     wanted = [each for each in resources if _key(each) not in twice]
     answers = iter(await _propose(coordinator, wanted, validate_only=validate_only))
-    refused = ConfigRefused(
-        ConfigRefusal.INVALID_REQUEST, "Each resource must appear at most once."
-    )
-    return [refused if _key(each) in twice else next(answers) for each in resources]
+    return [REPEATED if _key(each) in twice else next(answers) for each in resources]
+
+
+def repeated(resources: Sequence[ResourceChange]) -> set[tuple[int, str]]:
+    """Return type and name of the resources that a request names more than once."""
+    counts = Counter(map(_key, resources))
+    return {key for key, count in counts.items() if count > 1}
 
 
 def _key(resource: ResourceChange) -> tuple[int, str]:

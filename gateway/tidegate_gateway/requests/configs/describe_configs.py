@@ -52,6 +52,7 @@ from tidegate_protocol.messages.describe_configs import (
 
 from ...network.call import Call
 from ...settings.broker_settings import BrokerSettings
+from .gateway_loggers import LOGGER, GatewayLoggers
 
 MAX_MESSAGE_CHARACTERS: Final = 1000
 
@@ -71,6 +72,7 @@ class DescribeConfigsHandler:
     coordinator: Coordinator
     settings: BrokerSettings
     cluster: ClusterSettings
+    loggers: GatewayLoggers
     max_rows: int = 500_000
     api_key: ClassVar[int] = ApiKey.DESCRIBE_CONFIGS
     messages: ClassVar[ModuleType] = wire
@@ -102,19 +104,23 @@ class DescribeConfigsHandler:
             resource_name=resource.resource_name,
         )
         try:
-            shown = list(self._effective(resource))
+            rows = self._rows(resource, request)
         except _Refusal as refusal:
             result.error_code = refusal.code
             # The text may quote a name of the longest string, and must itself fit into one.
             result.error_message = str(refusal)[:MAX_MESSAGE_CHARACTERS]
             return result
         keys = frozenset(resource.configuration_keys or ())
-        result.configs = [
-            _row(each, resource, request)
-            for each in shown
-            if not keys or each.definition.name in keys
-        ]
+        result.configs = [each for each in rows if not keys or each.name in keys]
         return result
+
+    def _rows(
+        self, resource: DescribeConfigsResource, request: DescribeConfigsRequest
+    ) -> list[DescribeConfigsResourceResult]:
+        if resource.resource_type == LOGGER:
+            self._check_node_id(resource.resource_name, may_be_empty=False)
+            return [_level_row(name, level) for name, level in self.loggers.shown()]
+        return [_row(each, resource, request) for each in self._effective(resource)]
 
     def _effective(self, resource: DescribeConfigsResource) -> Iterable[Effective]:
         name = resource.resource_name
@@ -124,9 +130,6 @@ class DescribeConfigsHandler:
                 return self._topic(name)
             case ResourceType.BROKER.value:
                 return self._broker(name, layers)
-            case ResourceType.BROKER_LOGGER.value:
-                self._check_node_id(name)
-                return ()
             case ResourceType.GROUP.value:
                 return self._group(name, layers)
             case ResourceType.CLIENT_METRICS.value:
@@ -155,13 +158,16 @@ class DescribeConfigsHandler:
         of_all = (effective_broker_config(layers, each) for each in layers.dynamic_default)
         return (_as_default_of_all(each, layers) for each in of_all)
 
-    def _check_node_id(self, name: str) -> None:
+    def _check_node_id(self, name: str, *, may_be_empty: bool = True) -> None:
+        if not name:
+            raise _Refusal(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
         if not NODE_ID.fullmatch(name):
             text = f"Broker id must be an integer, but it is: {name}"
             raise _Refusal(ErrorCode.INVALID_REQUEST, text)
         own = self.settings.int("node.id")
         if int(name) != own:
-            text = f"Unexpected broker id, expected {own} or empty string, but received {name}"
+            expected = f"{own} or empty string," if may_be_empty else str(own)
+            text = f"Unexpected broker id, expected {expected} but received {name}"
             raise _Refusal(ErrorCode.INVALID_REQUEST, text)
 
     def _group(self, name: str, layers: BrokerLayers) -> Iterable[Effective]:
@@ -193,6 +199,12 @@ def _as_default_of_all(effective: Effective, layers: BrokerLayers) -> Effective:
     value = None if effective.definition.is_sensitive else layers.dynamic_default[name]
     source = Source.DYNAMIC_DEFAULT_BROKER
     return Effective(effective.definition, value, source, (Synonym(name, value, source),))
+
+
+def _level_row(name: str, level: str) -> DescribeConfigsResourceResult:
+    return DescribeConfigsResourceResult(
+        name=name, value=level, config_source=Source.DYNAMIC_BROKER_LOGGER, documentation=""
+    )
 
 
 def _row(

@@ -1,10 +1,12 @@
 """IncrementalAlterConfigs: versions 0-1.  Only the named settings change (KIP-339).
 
+Log levels are those of this gateway, until it stops (KIP-412); all else goes into the log.
 Differs from Kafka: see `rules.configs`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import ClassVar
@@ -29,6 +31,7 @@ from tidegate_protocol.messages.incremental_alter_configs import (
 from ...network.call import Call
 from ..topics.topic_errors import config_error
 from .config_changes import set_configs
+from .gateway_loggers import LOGGER, GatewayLoggers
 
 _OPERATIONS = {each.value for each in Operation}
 
@@ -38,6 +41,7 @@ class IncrementalAlterConfigsHandler:
     """See the module's head."""
 
     coordinator: Coordinator
+    loggers: GatewayLoggers
     api_key: ClassVar[int] = ApiKey.INCREMENTAL_ALTER_CONFIGS
     messages: ClassVar[ModuleType] = wire
 
@@ -46,14 +50,12 @@ class IncrementalAlterConfigsHandler:
     ) -> IncrementalAlterConfigsResponse:
         """Answer resource by resource."""
         refusals = [_unknown_operation(each) for each in request.resources]
-        resources = [
+        changes = [
             _change(each)
             for each, refused in zip(request.resources, refusals, strict=True)
             if refused is None
         ]
-        answers = iter(
-            await set_configs(self.coordinator, resources, validate_only=request.validate_only)
-        )
+        answers = iter(await self._changed(changes, validate_only=request.validate_only))
         return IncrementalAlterConfigsResponse(
             responses=[
                 AlterConfigsResourceResponse(
@@ -64,6 +66,15 @@ class IncrementalAlterConfigsHandler:
                 for each, refused in zip(request.resources, refusals, strict=True)
             ]
         )
+
+    async def _changed(
+        self, changes: Sequence[ResourceChange], *, validate_only: bool
+    ) -> list[ConfigRefused | None]:
+        levels = [each for each in changes if each.resource_type == LOGGER]
+        others = [each for each in changes if each.resource_type != LOGGER]
+        of_others = iter(await set_configs(self.coordinator, others, validate_only=validate_only))
+        of_levels = iter(self.loggers.change(levels, validate_only=validate_only))
+        return [next(of_levels if each.resource_type == LOGGER else of_others) for each in changes]
 
 
 def _unknown_operation(resource: AlterConfigsResource) -> ConfigRefused | None:
