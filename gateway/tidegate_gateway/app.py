@@ -16,7 +16,6 @@ import signal
 import socket
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final
@@ -28,11 +27,10 @@ from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.events.cluster import Endpoint
 from tidegate_runtime.addresses import ListenerAddress, url_host
 from tidegate_runtime.collector import calm_collector
-from tidegate_runtime.http.pages import serve_pages
-from tidegate_runtime.listening import ConnectionSlots, Listener, accept_forever, stream_of
+from tidegate_runtime.listening import ConnectionSlots, Listener, accept_forever
 
-from .admin.admin_access import refusal_of
 from .admin.admin_pages import AdminPages
+from .admin.admin_server import serve_admin
 from .gateway import Gateway
 from .network.strangers import of_all
 from .network.transport import SocketTransport
@@ -42,11 +40,9 @@ from .settings.broker_settings import BrokerSettings
 from .settings.inner_listeners import ADMIN_LISTENER
 from .settings.listener_settings import controller_listeners
 from .startup import see_compare_and_set
-from .tls.streams import has_certificate, secured
 
 _log = structlog.get_logger("tidegate.app")
 
-MAX_ADMIN_CONNECTIONS: Final = 64
 # Descriptors for files, threads and sockets that are not connections.
 SPARE_DESCRIPTORS: Final = 128
 # How long a gateway whose start failed tries to leave the cluster.  After that its lease expires.
@@ -238,18 +234,7 @@ class Process:
         builder = self._builder
         pages = AdminPages(builder.identity, lambda: builder.gateway, version("tidegate"))
         tls, token = self._parts.tls.inner(ADMIN_LISTENER), self._settings.secret("admin.token")
-
-        async def serve(accepted: socket.socket) -> None:
-            stream = stream_of(accepted)
-            found = await secured(stream, tls) if tls is not None else stream
-            if found is None:
-                return
-            is_known = isinstance(found, trio.SSLStream) and has_certificate(found)
-            refusal = partial(refusal_of, token=token, has_certificate=is_known)
-            await serve_pages(found, pages, refusal)
-
-        slots = ConnectionSlots(MAX_ADMIN_CONNECTIONS, MAX_ADMIN_CONNECTIONS)
-        await accept_forever(listener, serve, slots)
+        await serve_admin(listener, pages, tls, token)
 
     def _stop_listening(self) -> None:
         for listener in self._parts.listeners:

@@ -12,6 +12,7 @@ import re
 import sys
 from collections.abc import Iterable, Mapping, MutableMapping
 from enum import Enum
+from types import MappingProxyType
 from typing import Any, Final, cast
 
 import msgspec
@@ -25,6 +26,7 @@ LEVELS: Final = ("debug", "info", "warning", "error")
 
 PROCESS_LEVELS: Final = LogLevels()
 """Those of this process's log lines."""
+NOTHING: Final[Mapping[str, object]] = MappingProxyType({})
 _NAMES: Final = {
     "debug": "DEBUG",
     "info": "INFO",
@@ -42,18 +44,22 @@ _NUMBERS: Final = logging.getLevelNamesMapping()
 _PLAIN = (str, int, float, type(None))
 
 
-def configure_logs(level: str, *, as_json: bool | None = None) -> None:
+def configure_logs(
+    level: str, *, as_json: bool | None = None, always: Mapping[str, object] = NOTHING
+) -> None:
     """Set up logging for the process.
 
     Args:
       level: one of LEVELS, or "critical"; PROCESS_LEVELS may change it later.
       as_json: None asks whether stderr is a terminal.
+      always: fields of all lines.
     """
     if as_json is None:
         as_json = not sys.stderr.isatty()
     PROCESS_LEVELS.set(ROOT, _NAMES[level])
     processors: list[Processor] = [
         _drop_below_level,
+        lambda _logger, _method, event: {**event, **always},
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         hide_secrets,

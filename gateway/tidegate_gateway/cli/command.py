@@ -119,11 +119,24 @@ def serve(
     set_: Set = None,
     json: Json = False,
     log_level: LogLevel = "info",
+    processes: Annotated[
+        str,
+        typer.Option(
+            metavar="N", help="N gateways, with node ids and ports from the settings' on; or auto."
+        ),
+    ] = "",
     stop_at_eof: Annotated[bool, typer.Option("--stop-at-eof", hidden=True)] = False,
+    process: Annotated[int, typer.Option("--process", hidden=True)] = 0,
 ) -> None:
     """Run a gateway from settings: defaults, --config, --properties, TIDEGATE_..., --set."""
-    from .serve import run_serve
+    from .serve import run_serve, run_several
 
+    if processes:
+        raise typer.Exit(
+            run_several(
+                config, properties, data, set_ or [], processes, as_json=json, log_level=log_level
+            )
+        )
     raise typer.Exit(
         run_serve(
             config,
@@ -133,6 +146,7 @@ def serve(
             as_json=json,
             log_level=log_level,
             stop_at_eof=stop_at_eof,
+            process=process,
         )
     )
 

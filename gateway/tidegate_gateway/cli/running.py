@@ -24,17 +24,19 @@ def run_to_end(
     *,
     log_level: str,
     advice: Callable[[BaseException], str] = lambda error: "",
+    process: int = 0,
 ) -> int:
     """Run a gateway and return the exit code; print an error that a person can fix as a sentence.
 
     Args:
       make_settings: may raise as gather() does.
       advice: returns an addition to the sentence that names this command's options.
+      process: which of several on this machine it is, for its log lines; 0: it is alone.
     """
     try:
         if log_level not in LEVELS:
             raise BadSource(f"--log-level {log_level}: choose one of {', '.join(LEVELS)}")
-        configure_logs(log_level)
+        configure_logs(log_level, always={"process": process} if process else {})
         return trio.run(run_gateway, make_settings(), data, announce)
     except Exception as error:
         sentence = sentence_of(error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from threading import Thread
@@ -15,6 +16,7 @@ from ..settings.broker_settings import BrokerSettings
 from ..settings.listener_settings import DEFAULT_LISTENERS
 from ..settings.settings_sources import gather
 from .banner import banner_json, serve_banner
+from .processes.plan import data_of, settings_of
 from .running import run_to_end
 
 
@@ -27,10 +29,12 @@ def run_serve(
     as_json: bool,
     log_level: str,
     stop_at_eof: bool = False,
+    process: int = 0,
 ) -> int:
     """Run the gateway; return the exit code.
 
     stop_at_eof: stop, as at SIGTERM, at the end of standard input: the parent process has ended.
+    process: which of several it is; 0: it is the only one.
     """
 
     def announce(running: Running) -> None:
@@ -38,11 +42,41 @@ def run_serve(
         print(text, flush=True)
 
     def settings() -> BrokerSettings:
-        return serve_settings(config, properties, data, assignments)
+        common = serve_settings(config, properties, data, assignments)
+        return settings_of(common, process) if process else common
 
     if stop_at_eof:
         Thread(target=_stop_at_eof, daemon=True).start()
-    return run_to_end(settings, data, announce, log_level=log_level, advice=_advice)
+    own_data = data_of(data, process) if process else data
+    return run_to_end(
+        settings, own_data, announce, log_level=log_level, advice=_advice, process=process
+    )
+
+
+def run_several(
+    config: Path | None,
+    properties: Path | None,
+    data: Path,
+    assignments: Sequence[str],
+    processes: str,
+    *,
+    as_json: bool,
+    log_level: str,
+) -> int:
+    """Run several gateways under one supervisor; return the exit code."""
+    from .processes.command import run_processes
+
+    words = [sys.executable, "-m", "tidegate_gateway", "serve", "--stop-at-eof", "--json"]
+    words += ["--data", str(data), "--log-level", log_level]
+    for option, path in (("--config", config), ("--properties", properties)):
+        words += [option, str(path)] if path is not None else []
+    for each in assignments:
+        words += ["--set", each]
+
+    def settings() -> BrokerSettings:
+        return serve_settings(config, properties, data, assignments)
+
+    return run_processes(settings, processes, words, as_json=as_json, log_level=log_level)
 
 
 def _stop_at_eof() -> None:

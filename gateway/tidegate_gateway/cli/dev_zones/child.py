@@ -6,63 +6,30 @@ in the terminal reaches only this process, which then stops the gateways.
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
-from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import trio
 
 from ...settings.settings_sources import KAFKA_PREFIX, PREFIX
+from ..child_process import ChildProcess
 from .plan import GatewayPlan, properties_text
 
-MAX_LINE_BYTES: Final = 1 << 16
 TAIL_BYTES: Final = 2048
 # A longer log file is renamed when its gateway starts; only one older file is kept.
 MAX_LOG_BYTES: Final = 8 << 20
 
 
-class Child:
-    """A started process; `ended` is set after its end."""
+class Child(ChildProcess):
+    """A process, and the log that it writes."""
 
     def __init__(self, process: trio.Process, log_file: Path, log_begin: int) -> None:
-        self.process = process
-        self.ended = trio.Event()
+        super().__init__(process)
         self._log_file = log_file
         self._log_begin = log_begin
-
-    async def announcement(self) -> dict[str, Any] | None:
-        """Wait until it serves; return the JSON that it prints, or None if it ends before."""
-        assert self.process.stdout is not None, "it is a pipe"
-        line = b""
-        while not line.endswith(b"\n"):
-            part = await self.process.stdout.receive_some()
-            if not part or len(line) > MAX_LINE_BYTES:
-                return None
-            line += part
-        said: dict[str, Any] = json.loads(line)
-        return said
-
-    async def wait(self) -> int:
-        """Wait for its end and return the exit code; if cancelled, kill it."""
-        try:
-            return await self.process.wait()
-        finally:
-            with trio.CancelScope(shield=True):
-                if self.process.returncode is None:
-                    self.process.kill()
-                    _ = await self.process.wait()
-                await self._close()
-            self.ended.set()
-
-    async def _close(self) -> None:
-        for pipe in (self.process.stdin, self.process.stdout):
-            if pipe is not None:
-                with suppress(trio.BrokenResourceError):
-                    await pipe.aclose()
 
     def last_words(self) -> str:
         """Return the end of the log that this process wrote; "" for nothing."""

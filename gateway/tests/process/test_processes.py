@@ -1,0 +1,143 @@
+"""Several gateways under one supervisor, with real processes: what dies starts again."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import trio
+from confluent_kafka import Producer
+
+from tests.worlds.app_world import PATIENCE_SECONDS, Process, serving, tidegate
+from tests.worlds.greetings import consume, produce
+from tidegate_gateway.cli.processes.supervisor import Supervised, Supervisor
+
+# Stands for a gateway: says that it serves, and ends with 0 at SIGTERM.
+SERVES = """
+import json, os, signal, sys
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+open(sys.argv[1], "a").write(f"{os.getpid()}\\n")
+print(json.dumps({"admin_url": None}), flush=True)
+sys.stdin.read()
+"""
+FAILS = "import sys; sys.exit(1)"
+
+
+class Scene:
+    """announced: when all served.  pids: of a process's runs, the newest last."""
+
+    def __init__(self, folder: Path, scripts: Sequence[str]) -> None:
+        self.folder = folder
+        self.announced = trio.Event()
+        self.gateways = [
+            Supervised(number, [sys.executable, "-c", each, str(folder / str(number))], 60, 0)
+            for number, each in enumerate(scripts, 1)
+        ]
+
+    async def run(self) -> int:
+        with trio.fail_after(PATIENCE_SECONDS):
+            return await Supervisor(self.gateways).run(trio.sleep_forever, self.announced.set)
+
+    def pids(self, number: int) -> list[int]:
+        return [int(each) for each in (self.folder / str(number)).read_text().split()]
+
+    async def restarted(self, number: int, runs: int) -> None:
+        while len(self.pids(number)) < runs:
+            await trio.lowlevel.checkpoint()
+
+
+async def test_what_dies_starts_again_and_all_stop_at_a_signal(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, [SERVES, SERVES])
+    codes: list[int] = []
+
+    async def act() -> None:
+        await scene.announced.wait()
+        for runs in (2, 3):
+            os.kill(scene.pids(2)[-1], signal.SIGKILL)
+            await scene.restarted(2, runs)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(act)
+        codes.append(await scene.run())
+    assert codes == [0]
+    assert [len(scene.pids(each)) for each in (1, 2)] == [1, 3]
+    assert [each.restarts.count for each in scene.gateways] == [0, 2]
+
+
+async def test_gateways_that_an_operator_stopped_stay_down(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, [SERVES, SERVES])
+
+    async def act() -> None:
+        await scene.announced.wait()
+        for number in (1, 2):
+            os.kill(scene.pids(number)[0], signal.SIGTERM)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(act)
+        assert await scene.run() == 0
+    assert [len(scene.pids(each)) for each in (1, 2)] == [1, 1]
+
+
+async def test_a_gateway_that_never_serves_ends_the_start(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, [SERVES, FAILS])
+    assert await scene.run() == 1
+    assert not scene.announced.is_set()
+    assert len(scene.pids(1)) == 1
+
+
+def supervised(folder: Path, *settings: str) -> list[str]:
+    texts = ("listeners=PLAINTEXT://127.0.0.1:0", "admin.listener=127.0.0.1:0", *settings)
+    options = [word for each in texts for word in ("--set", each)]
+    return ["serve", "--processes", "2", "--data", str(folder / "data"), *options]
+
+
+def statuses(process: Process) -> dict[str, object]:
+    found: dict[str, object] = json.loads(process.get("/v1/status")[1])["processes"]
+    return found
+
+
+def test_two_gateways_serve_real_clients_over_a_kill(tmp_path: Path) -> None:
+    with serving(*supervised(tmp_path), cwd=tmp_path) as process:
+        servers = process.servers.split(",")
+        assert len(servers) == len(process.said["processes"]) == 2
+        produce(servers[0], "a")
+        assert process.get("/readyz") == (200, "process 1: ready\nprocess 2: ready\n")
+        os.kill(process.said["processes"][1], signal.SIGKILL)
+        failed: list[object] = []
+        producer = Producer({"bootstrap.servers": process.servers, "log_level": 0})
+        for number in range(100):
+            producer.produce(
+                "greetings", str(number), on_delivery=lambda error, _: failed.append(error)
+            )
+        assert producer.flush(PATIENCE_SECONDS) == 0
+        assert failed == [None] * 100
+        assert sorted(consume(servers[0], 101)) == sorted(["a", *map(str, range(100))])
+        while not all(statuses(process).values()):
+            pass
+        _, metrics = process.get("/metrics")
+        assert 'tidegate_process_restarts_total{process="2"} 1' in metrics
+        assert 'tidegate_ready{process="2"} 1.0' in metrics
+        code, errors = process.stop()
+        assert code == 0
+        assert errors.index('"process":2,"level":"info"') < errors.rindex('"process":1')
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--processes", "many"), "--processes many: give a number up to 64, or auto"),
+        (("--set", "node.id=one"), "Invalid value one for configuration node.id"),
+        (("--set", "metadata.log=paper:"), "no metadata log is called 'paper'"),
+    ],
+)
+def test_an_error_is_one_sentence(words: tuple[str, ...], sentence: str, tmp_path: Path) -> None:
+    done = tidegate(*supervised(tmp_path), *words, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr

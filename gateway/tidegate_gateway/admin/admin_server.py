@@ -1,0 +1,41 @@
+"""Serves admin pages on their listener, over TLS if it speaks that, to those who may read them."""
+
+from __future__ import annotations
+
+import socket
+from functools import partial
+from typing import Final
+
+import trio
+
+from tidegate_runtime.http.pages import Pages, serve_pages
+from tidegate_runtime.listening import ConnectionSlots, Listener, accept_forever, stream_of
+from tidegate_runtime.secret import Secret
+
+from ..tls.streams import has_certificate, secured
+from ..tls.tls_listener import TlsListener
+from .admin_access import refusal_of
+
+MAX_ADMIN_CONNECTIONS: Final = 64
+
+
+async def serve_admin(
+    listener: Listener, pages: Pages, tls: TlsListener | None, token: Secret
+) -> None:
+    """Serve the pages until cancelled.
+
+    Args:
+      tls: None without TLS.  token: admin.token; an empty one for none.
+    """
+
+    async def serve(accepted: socket.socket) -> None:
+        stream = stream_of(accepted)
+        found = await secured(stream, tls) if tls is not None else stream
+        if found is None:
+            return
+        is_known = isinstance(found, trio.SSLStream) and has_certificate(found)
+        refusal = partial(refusal_of, token=token, has_certificate=is_known)
+        await serve_pages(found, pages, refusal)
+
+    slots = ConnectionSlots(MAX_ADMIN_CONNECTIONS, MAX_ADMIN_CONNECTIONS)
+    await accept_forever(listener, serve, slots)

@@ -1,0 +1,49 @@
+"""A `tidegate serve` that this process started: it says by a line of JSON that it serves."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from typing import Any, Final
+
+import trio
+
+MAX_LINE_BYTES: Final = 1 << 16
+
+
+class ChildProcess:
+    """A started process; `ended` is set after its end."""
+
+    def __init__(self, process: trio.Process) -> None:
+        self.process = process
+        self.ended = trio.Event()
+
+    async def announcement(self) -> dict[str, Any] | None:
+        """Wait until it serves; return the JSON that it prints, or None if it ends before."""
+        assert self.process.stdout is not None, "it is a pipe"
+        line = b""
+        while not line.endswith(b"\n"):
+            part = await self.process.stdout.receive_some()
+            if not part or len(line) > MAX_LINE_BYTES:
+                return None
+            line += part
+        said: dict[str, Any] = json.loads(line)
+        return said
+
+    async def wait(self) -> int:
+        """Wait for its end and return the exit code; if cancelled, kill it."""
+        try:
+            return await self.process.wait()
+        finally:
+            with trio.CancelScope(shield=True):
+                if self.process.returncode is None:
+                    self.process.kill()
+                    _ = await self.process.wait()
+                await self._close()
+            self.ended.set()
+
+    async def _close(self) -> None:
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                with suppress(trio.BrokenResourceError):
+                    await pipe.aclose()

@@ -1,0 +1,1 @@
+"""`tidegate serve --processes N`: several gateways on one machine, under one supervisor."""

@@ -1,0 +1,109 @@
+"""What each of several gateways on one machine has for itself, from one set of settings.  Pure.
+
+The first has what the settings say, so that one gateway can become several, and several one.  The
+n-th has node.id and ports that are n-1 higher, a folder `process-N` in the data folder and in the
+cache's, and an audit log of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+from typing import Final
+
+from tidegate_runtime.addresses import MAX_PORT
+from tidegate_runtime.settings_texts import BadSource
+
+from ...settings.broker_settings import BrokerSettings
+
+AUTO: Final = "auto"
+MAX_PROCESSES: Final = 64
+_PORT: Final = re.compile(r":(\d+)(?=\s*(?:,|$))")
+_WITH_PORTS: Final = (
+    "listeners",
+    "advertised.listeners",
+    "peer.listener",
+    "peer.advertised.listener",
+)
+
+
+def process_count(text: str) -> int:
+    """Return how many gateways `--processes` asks for; auto: one for each core.
+
+    Raises:
+      BadSource: it is neither auto nor a number of processes.
+    """
+    if text == AUTO:
+        return min(len(os.sched_getaffinity(0)), MAX_PROCESSES)
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= MAX_PROCESSES:
+        raise BadSource(f"--processes {text}: give a number up to {MAX_PROCESSES}, or {AUTO}")
+    return int(text)
+
+
+def check_processes(settings: BrokerSettings, count: int) -> None:
+    """Check that so many gateways can have ports of their own.
+
+    Raises:
+      BadSource: two would listen on the same port.
+    """
+    names = ("listeners", "peer.listener")
+    found = [(name, port) for name in names for port in _ports(settings, name)]
+    for name, port in found:
+        if port and port + count - 1 > MAX_PORT:
+            raise BadSource(f"{name}: {count} processes need as many ports from {port} on")
+    for (name, port), (other, another) in combinations(found, 2):
+        if port and another and abs(port - another) < count:
+            raise BadSource(
+                f"{name}: {count} processes need the ports {port} to {port + count - 1}, and"
+                f" {other} needs those from {another} on: leave {count} ports between them"
+            )
+
+
+def settings_of(settings: BrokerSettings, process: int) -> BrokerSettings:
+    """Return the settings of one process; the first is number 1."""
+    more = process - 1
+    own = {"node.id": str(settings.int("node.id") + more)}
+    own |= {name: _moved(text, more) for name, text in _set(settings, *_WITH_PORTS)}
+    if settings.text("admin.listener"):
+        # The supervisor asks it there, and has the page of all.
+        own |= {"admin.listener": "127.0.0.1:0", "admin.security.protocol": "PLAINTEXT"}
+    if more:
+        own |= {
+            name: f"{text}/{_folder(process)}" for name, text in _set(settings, "disk.cache.dir")
+        }
+        own |= {name: f"{text}.{process}" for name, text in _set(settings, "audit.log.file")}
+        own |= {name: f"{text}-{process}" for name, text in _set(settings, "instance.key")}
+    return replace(settings, static={**settings.static, **own})
+
+
+def data_of(data: Path, process: int) -> Path:
+    """Return the folder of a process's own data."""
+    return data if process == 1 else data / _folder(process)
+
+
+def _folder(process: int) -> str:
+    return f"process-{process}"
+
+
+def _set(settings: BrokerSettings, *names: str) -> Iterator[tuple[str, str]]:
+    for name in names:
+        if text := settings.text(name):
+            yield name, text
+
+
+def _ports(settings: BrokerSettings, name: str) -> list[int]:
+    return [int(each) for each in _PORT.findall(settings.text(name))]
+
+
+def _moved(text: str, more: int) -> str:
+    """Return addresses with ports that are higher; port 0, for any free one, stays."""
+
+    def moved(found: re.Match[str]) -> str:
+        port = int(found[1])
+        return f":{port + more if port else 0}"
+
+    return _PORT.sub(moved, text)

@@ -1,0 +1,216 @@
+"""Starts several gateways, starts again what dies, and stops them one after the other.
+
+The first starts alone, since it may create the cluster.  If a gateway ends before it has ever
+served, the start has failed: its settings are wrong, and it has said so.  Later a gateway that ends
+is started again, with growing pauses.  A gateway that ends with code 0 was stopped by an operator,
+and stays down; when all have, this process ends, too.  Each ends with this process, however that
+ends (see --stop-at-eof).
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from math import inf
+from typing import Any, Final
+
+import structlog
+import trio
+
+from tidegate_runtime.addresses import host_port
+from tidegate_runtime.http.client import HttpClient
+from tidegate_runtime.http.tcp import tcp_connector
+
+from ..child_process import ChildProcess
+from .pages import Asked
+from .restarts import FIRST_SECONDS, Restarts
+
+_log = structlog.get_logger("tidegate.app")
+
+# A gateway waits two minutes for its log; after that it ends by itself.
+START_SECONDS: Final = 180.0
+
+
+class Supervised:
+    """One gateway through all of its processes.
+
+    begun: set once it serves for the first time, or has ended without.  is_down: it runs no more,
+    and is not started again.
+
+    Args:
+      words: its command line.  stop_seconds: how long it may take to stop.  first_pause: before
+        the first restart.
+    """
+
+    def __init__(
+        self,
+        process: int,
+        words: Sequence[str],
+        stop_seconds: float,
+        first_pause: float = FIRST_SECONDS,
+    ) -> None:
+        self.process = process
+        self.begun = trio.Event()
+        self.is_down = False
+        self.said: Mapping[str, Any] = {}
+        self.restarts = Restarts(first_pause)
+        self._words = words
+        self._stop_seconds = stop_seconds
+        self._child: ChildProcess | None = None
+        self._client: HttpClient | None = None
+        self._stop = trio.Event()
+
+    @property
+    def asked(self) -> Asked:
+        """How the admin pages ask it."""
+        return Asked(self.process, self._client, self.restarts.count)
+
+    async def run(self) -> None:
+        """Run it until it is stopped, or ends before it has ever served."""
+        code, seconds = await self._live()
+        self.begun.set()
+        while code and self.said and not self._stop.is_set():
+            pause = self.restarts.pause_after(seconds)
+            _log.warning(
+                "a gateway ended; starting it again",
+                process=self.process,
+                exit_code=code,
+                seconds=pause,
+            )
+            with trio.move_on_after(pause):
+                await self._stop.wait()
+            if not self._stop.is_set():
+                code, seconds = await self._live()
+        self.is_down = True
+
+    async def _live(self) -> tuple[int, float]:
+        """Run one process to its end; return the exit code, and how long it served."""
+        opened = await trio.lowlevel.open_process(
+            self._words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0
+        )
+        child = self._child = ChildProcess(opened)
+        served_from = inf
+        async with trio.open_nursery() as nursery:
+
+            async def see_begin() -> None:
+                nonlocal served_from
+                if await self._serves(child):
+                    served_from = trio.current_time()
+
+            nursery.start_soon(see_begin)
+            code = await child.wait()
+        self._child = None
+        if self._client is not None:
+            await self._client.aclose()
+            self._client = None
+        return code, max(trio.current_time() - served_from, 0.0)
+
+    async def _serves(self, child: ChildProcess) -> bool:
+        said = None
+        with trio.move_on_after(START_SECONDS):
+            said = await child.announcement()
+        if said is None:
+            child.process.kill()  # no effect if it has ended
+            return False
+        self.said = said
+        if said["admin_url"] is not None:
+            host, port = host_port("admin_url", str(said["admin_url"]).removeprefix("http://"))
+            self._client = HttpClient(tcp_connector(host, port), host=f"{host}:{port}")
+        self.begun.set()
+        return True
+
+    def signal(self, number: int) -> None:
+        """Pass a signal on."""
+        if self._child is not None:
+            self._child.process.send_signal(number)
+
+    async def stop(self) -> None:
+        """Let it drain, and wait for its end; then it stays down."""
+        self._stop.set()
+        child = self._child
+        if child is None:
+            return
+        child.process.terminate()
+        with trio.move_on_after(self._stop_seconds) as waited:
+            await child.ended.wait()
+        if waited.cancelled_caught:
+            _log.warning("a gateway did not stop in time: killing it", process=self.process)
+            child.process.kill()
+            await child.ended.wait()
+
+
+class Supervisor:
+    """See the module's head."""
+
+    def __init__(self, gateways: Sequence[Supervised]) -> None:
+        self.gateways = gateways
+        self._stop = trio.Event()
+        self._is_hurried = False
+
+    async def run(
+        self, serve_pages: Callable[[], Awaitable[None]], announce: Callable[[], None]
+    ) -> int:
+        """Run all until a signal, or until an operator has stopped each; return the exit code.
+
+        Args:
+          serve_pages: serves the admin pages of all, forever.  announce: called once, when all
+            gateways serve.
+        """
+        with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
+            async with trio.open_nursery() as helpers:
+                helpers.start_soon(serve_pages)
+                has_started = False
+                with trio.CancelScope() as lives:
+                    helpers.start_soon(self._heed_signals, signals, lives)
+                    has_started = await self._supervise(announce)
+                helpers.cancel_scope.cancel()
+        return 0 if has_started and not self._is_hurried else 1
+
+    async def _supervise(self, announce: Callable[[], None]) -> bool:
+        """Return whether all served, or were stopped before, once none runs."""
+        async with trio.open_nursery() as lives:
+            has_started = await self._start_all(lives)
+            if has_started and not self._stop.is_set():
+                announce()
+                await self._stop.wait()
+            for each in reversed(self.gateways):
+                await each.stop()
+        return has_started
+
+    async def _start_all(self, lives: trio.Nursery) -> bool:
+        first, *others = self.gateways
+        for part in ([first], others):
+            for each in part:
+                lives.start_soon(self._run, each)
+            for each in part:
+                await each.begun.wait()
+            if self._stop.is_set():
+                return True
+            if not all(each.said for each in part):
+                return False
+        return True
+
+    async def _run(self, gateway: Supervised) -> None:
+        await gateway.run()
+        if not self._stop.is_set() and gateway.said:
+            _log.info("a gateway was stopped, and stays down", process=gateway.process)
+        if all(each.is_down for each in self.gateways):
+            self._stop.set()
+
+    async def _heed_signals(self, signals: AsyncIterator[int], lives: trio.CancelScope) -> None:
+        async for number in signals:
+            if number == signal.SIGHUP:
+                for each in self.gateways:
+                    each.signal(number)
+            elif self._stop.is_set():
+                _log.warning("stopping at once", signal=signal.Signals(number).name)
+                self._is_hurried = True
+                lives.cancel()
+            else:
+                _log.info("stopping", signal=signal.Signals(number).name)
+                self._stop.set()
+                # One that starts would take up to minutes until it serves.
+                for each in self.gateways:
+                    if not each.begun.is_set():
+                        each.signal(signal.SIGTERM)
