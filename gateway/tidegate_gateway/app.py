@@ -232,7 +232,9 @@ class Process:
 
     async def _serve_admin(self, listener: Listener) -> None:
         builder = self._builder
-        pages = AdminPages(builder.identity, lambda: builder.gateway, version("tidegate"))
+        pages = AdminPages(
+            builder.identity, lambda: builder.gateway, version("tidegate"), self._settings
+        )
         tls, token = self._parts.tls.inner(ADMIN_LISTENER), self._settings.secret("admin.token")
         await serve_admin(listener, pages, tls, token)
 

@@ -42,3 +42,7 @@ class LogLevels:
     def shows(self, logger: str, number: int) -> bool:
         """Return whether lines of a level, by Python's number, are written."""
         return number >= LEVELS[self.of(logger)]
+
+    def own(self) -> dict[str, str]:
+        """Return the loggers that have a level of their own, and the root."""
+        return dict(self._own)

@@ -19,6 +19,7 @@ import msgspec
 import structlog
 from structlog.typing import Processor
 
+from .last_lines import LastLines
 from .log_levels import ROOT, LogLevels
 from .secret import HIDDEN
 
@@ -26,6 +27,8 @@ LEVELS: Final = ("debug", "info", "warning", "error")
 
 PROCESS_LEVELS: Final = LogLevels()
 """Those of this process's log lines."""
+PROCESS_LINES: Final = LastLines()
+"""This process's newest log lines."""
 NOTHING: Final[Mapping[str, object]] = MappingProxyType({})
 _NAMES: Final = {
     "debug": "DEBUG",
@@ -63,6 +66,7 @@ def configure_logs(
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         hide_secrets,
+        _keep,
         *_renderers(as_json),
     ]
     structlog.configure(
@@ -86,6 +90,13 @@ def _drop_below_level(
 ) -> MutableMapping[str, Any]:
     if not PROCESS_LEVELS.shows(logger.name, _NUMBERS[method.upper()]):
         raise structlog.DropEvent
+    return event
+
+
+def _keep(logger: object, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    copied: MutableMapping[str, Any] = dict(event)
+    whole = structlog.processors.format_exc_info(logger, method, copied)
+    PROCESS_LINES.add(_json_text(whole).encode())
     return event
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import socket
 import ssl
+import tarfile
 import time
 import urllib.error
 import urllib.request
@@ -31,7 +32,10 @@ from tests.worlds.canaries import Leak, leaks, leaks_in_files
 from tests.worlds.canary_cluster import CanaryCluster
 from tests.worlds.greetings import produce
 
-PAGES = ("/livez", "/readyz", "/metrics", "/version", "/v1/status", "/v1/links", "/v1/zones", "/v2")
+PAGES = (
+    *("/livez", "/readyz", "/metrics", "/version", "/v1/status", "/v1/debug", "/v1/links"),
+    *("/v1/zones", "/v2"),
+)
 SECONDS = 15.0
 
 
@@ -169,13 +173,20 @@ def link_with_a_wrong_password(cluster: CanaryCluster, process: Process) -> None
     raise AssertionError(cluster.said["/v1/links with the admin token"])
 
 
-def run_commands(cluster: CanaryCluster) -> None:
+def run_commands(cluster: CanaryCluster, process: Process) -> None:
     """Run what operators run, also with settings that are wrong."""
     secret, file = cluster.canaries, cluster.secret / "server.properties"
     as_is = file.read_text()
     cluster.run("doctor", "doctor", "--properties", str(file), "--data", "data")
     cluster.run("doctor, JSON", "doctor", "--properties", str(file), "--data", "data", "--json")
     store = ("--object-store", "file:objects")
+    admin = str(process.said["admin_url"]).removeprefix("http://")
+    token = cluster.secret / "admin.token"
+    token.write_text(secret["admin token"])
+    wanted = ("--admin", admin, "--token-file", str(token), "--out", "debug.tar.gz")
+    assert cluster.run("bundle", "debug", "bundle", *wanted) == 0
+    with tarfile.open(cluster.work / "debug.tar.gz") as bundle:
+        bundle.extractall(cluster.work / "bundle", filter="data")
     assert cluster.run("backup", "log", "backup", "--log", cluster.log_url, *store) == 0
     cluster.run("audit", "audit", "verify", "audit.log")
     cluster.run("gateways", "gateway", "list", "--log", cluster.log_url)
@@ -238,10 +249,11 @@ def test_no_canary_is_in_anything_that_processes_write(tmp_path: Path) -> None:
         send_nonsense(cluster, process, f"{plain},{secured}")
         link_with_a_wrong_password(cluster, process)
         read_pages(cluster, process)
-        run_commands(cluster)
+        run_commands(cluster, process)
     found = {(each.kind, each.place, each.encoding) for each in all_leaks(cluster)}
     assert found == set()
     # All of it happened, and was written down.
+    assert "a link does not run" in next((cluster.work / "bundle").rglob("debug.json")).read_text()
     assert "login failed" in (cluster.work / "audit.log").read_text()
     assert '"level":"warning"' in (cluster.work / "gateway.stderr").read_text()
     assert json.loads(cluster.said["/v1/status with the admin token"].partition("\n\n")[2])

@@ -269,7 +269,7 @@ async def test_no_canary_is_in_logs_pages_answers_and_the_log(
         pages = pages_of(world.gateway)
         shown = [
             await pages.answer("GET", each)
-            for each in ("/metrics", "/version", "/v1/status", "/v1/links", "/v1/zones", "/none")
+            for each in ("/metrics", "/version", "/v1/status", "/v1/debug", "/v1/zones", "/none")
         ]
         gateway = world.gateway
         state = gateway.coordinator.state.encode()

@@ -62,12 +62,12 @@ async def started_gateway() -> AsyncIterator[Gateway]:
 
 def pages_of(gateway: Gateway) -> AdminPages:
     """The pages of a gateway that has started."""
-    return AdminPages(gateway.identity, lambda: gateway, "0.0.1")
+    return AdminPages(gateway.identity, lambda: gateway, "0.0.1", gateway.settings)
 
 
 def starting_pages() -> AdminPages:
     """The pages of a gateway that has not started."""
-    return AdminPages(unstarted_gateway().identity, lambda: None, "0.0.1")
+    return AdminPages(unstarted_gateway().identity, lambda: None, "0.0.1", BrokerSettings({}))
 
 
 @dataclass

@@ -21,8 +21,9 @@ from tests.zones.test_zone_answers import fetched, zoned
 from tests.zones.test_zones import finder
 from tidegate_gateway.admin.admin_pages import zones_of
 from tidegate_gateway.admin.metrics import render_metrics
+from tidegate_gateway.cli.admin_reader import Access
 from tidegate_gateway.cli.command import app
-from tidegate_gateway.cli.zones import NOT_TOLD, Access, run_zones, text_of
+from tidegate_gateway.cli.zones import NOT_TOLD, run_zones, text_of
 from tidegate_gateway.network.call import Peer
 from tidegate_gateway.network.client_zone import NOWHERE, ClientZone, Source
 from tidegate_gateway.zones import zone_traffic

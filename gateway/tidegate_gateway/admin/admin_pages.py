@@ -7,6 +7,7 @@
 /version          JSON
 /v1/status        JSON: facts about this gateway and its cluster
 /v1/links         JSON: links to classic clusters, and what of them this gateway mirrors
+/v1/debug         JSON: settings without secrets, tasks, log lines; see debug_page.py
 /v1/zones         JSON: bytes within and across zones, by client; see zone_report.py
 """
 
@@ -18,12 +19,17 @@ import msgspec
 
 from tidegate_coordination.rules.cluster_settings import ClusterSettings
 from tidegate_runtime.http.pages import Answer, answer_from, json_answer
+from tidegate_runtime.last_lines import LastLines
+from tidegate_runtime.log_levels import LogLevels
+from tidegate_runtime.log_lines import PROCESS_LEVELS, PROCESS_LINES
 from tidegate_runtime.prometheus import CONTENT_TYPE, render
 
 from ..environment import Identity
 from ..gateway import Gateway
 from ..links.link_report import links_report
+from ..settings.broker_settings import BrokerSettings
 from ..zones.zone_report import zone_report
+from .debug_page import debug_report
 from .metrics import render_metrics, starting_metrics
 from .transaction_metrics import oldest_seconds, totals_of
 
@@ -33,11 +39,21 @@ class AdminPages:
 
     Args:
       started: returns the gateway; None before it has started.
+      lines, levels: of the process's log.
     """
 
     def __init__(
-        self, identity: Identity, started: Callable[[], Gateway | None], version: str
+        self,
+        identity: Identity,
+        started: Callable[[], Gateway | None],
+        version: str,
+        settings: BrokerSettings,
+        lines: LastLines = PROCESS_LINES,
+        levels: LogLevels = PROCESS_LEVELS,
     ) -> None:
+        self._settings = settings
+        self._lines = lines
+        self._levels = levels
         self._identity = identity
         self._started = started
         self._version = version
@@ -48,6 +64,7 @@ class AdminPages:
             "/metrics": self._metrics,
             "/version": self._show_version,
             "/v1/status": self._status,
+            "/v1/debug": self._debug,
             "/v1/links": self._links,
             "/v1/zones": self._zones,
         }
@@ -85,6 +102,9 @@ class AdminPages:
         if gateway is None:
             return json_answer(starting_status(self._identity))
         return json_answer(status_of(gateway))
+
+    async def _debug(self) -> Answer:
+        return json_answer(debug_report(self._settings, self._started(), self._lines, self._levels))
 
     async def _links(self) -> Answer:
         gateway = self._started()

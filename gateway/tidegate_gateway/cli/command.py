@@ -15,9 +15,19 @@ import typer
 
 from . import gateway_command
 from .audit import command as audit_command
+from .debug import command as debug_command
 from .link import command as link_command
 from .log import command as log_command
-from .options import DEV_DATA, SERVE_DATA, Json, LogThatExists, StoreThatExists
+from .options import (
+    DEV_DATA,
+    SERVE_DATA,
+    Admins,
+    CaFile,
+    Json,
+    LogThatExists,
+    StoreThatExists,
+    TokenFile,
+)
 from .topic import command as topic_command
 from .transaction import command as transaction_command
 from .user import command as user_command
@@ -39,6 +49,7 @@ app.add_typer(gateway_command.app, name="gateway")
 app.add_typer(transaction_command.app, name="transaction")
 app.add_typer(audit_command.app, name="audit")
 app.add_typer(user_command.app, name="user")
+app.add_typer(debug_command.app, name="debug")
 
 Set = Annotated[
     list[str] | None,
@@ -203,30 +214,17 @@ def inspect(
 
 @app.command()
 def zones(
-    admin: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="HOST:PORT",
-            help="A gateway's admin.listener; given for several, shows their sums.",
-            show_default="127.0.0.1:9644",
-        ),
-    ] = None,
-    token_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Holds admin.token.")
-    ] = None,
-    ca_file: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="The pages come over TLS; certificates to trust, in PEM."
-        ),
-    ] = None,
+    admin: Admins = None,
+    token_file: TokenFile = None,
+    ca_file: CaFile = None,
     json: Json = False,
 ) -> None:
     """Show which clients cross zones at some gateways, and how to avoid it."""
-    from .zones import Access, run_zones
+    from .admin_reader import DEFAULT_ADMIN, Access
+    from .zones import run_zones
 
     access = Access(token_file, ca_file)
-    raise typer.Exit(run_zones(admin or ["127.0.0.1:9644"], access, as_json=json))
+    raise typer.Exit(run_zones(admin or [DEFAULT_ADMIN], access, as_json=json))
 
 
 @app.command("version")
@@ -264,6 +262,7 @@ def run() -> None:
     own = {
         "dev",
         "serve",
+        "debug",
         "doctor",
         "gateway",
         "inspect",

@@ -22,3 +22,17 @@ StoreThatExists = Annotated[str | None, _STORE]
 DataOfCluster = Annotated[Path, typer.Option(metavar="DIR", help="Folder of a gateway's data.")]
 NeededLog = Annotated[str, _LOG]
 NeededStore = Annotated[str, _STORE]
+Admins = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--admin",
+        metavar="HOST:PORT",
+        help="A gateway's admin.listener; may be repeated.",
+        show_default="127.0.0.1:9644",
+    ),
+]
+TokenFile = Annotated[Path | None, typer.Option(metavar="FILE", help="Holds admin.token.")]
+CaFile = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="The pages come over TLS; certificates to trust, in PEM."),
+]

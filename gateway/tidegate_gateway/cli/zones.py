@@ -3,67 +3,20 @@
 from __future__ import annotations
 
 import json
-import ssl
 import sys
-import urllib.error
-import urllib.request
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from http.client import HTTPException
-from pathlib import Path
 from typing import Any, Final
 
-from tidegate_runtime.addresses import host_port, url_host
 from tidegate_runtime.settings_texts import SettingsError
 
 from ..zones.zone_report import look_alikes
+from .admin_reader import Access, AdminReader, NoAnswer, places
 from .table import printable
 from .zone_sums import summed
 
-ANSWER_SECONDS: Final = 10.0
-MAX_ANSWER_BYTES: Final = 16 << 20
 NOT_TOLD: Final = 2
-UNAUTHORIZED: Final = 401
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
 _STEP: Final = 1024
-
-
-class NoAnswer(Exception):
-    """A gateway's admin listener gave no report.  The text says why."""
-
-
-@dataclass(frozen=True, slots=True)
-class Access:
-    """What opens the pages.  token_file: holds admin.token; None for none.  ca_file: certificates
-    to trust, in PEM; None for pages without TLS.
-    """
-
-    token_file: Path | None = None
-    ca_file: Path | None = None
-
-    def headers(self) -> dict[str, str]:
-        """Return the headers of a request; raises SettingsError."""
-        if self.token_file is None:
-            return {}
-        try:
-            return {"Authorization": f"Bearer {self.token_file.read_text().strip()}"}
-        except (OSError, UnicodeError) as error:
-            raise SettingsError(f"--token-file: {error}") from None
-
-    def handlers(self) -> list[urllib.request.BaseHandler]:
-        """Return how to connect: without the web proxy that the environment may name.
-
-        Raises:
-          SettingsError: the certificates cannot be read.
-        """
-        found: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({})]
-        if self.ca_file is not None:
-            try:
-                context = ssl.create_default_context(cafile=self.ca_file)
-            except OSError as error:
-                raise SettingsError(f"--ca-file: {error}") from None
-            found.append(urllib.request.HTTPSHandler(context=context))
-        return found
 
 
 def run_zones(admins: Sequence[str], access: Access, *, as_json: bool) -> int:
@@ -72,40 +25,13 @@ def run_zones(admins: Sequence[str], access: Access, *, as_json: bool) -> int:
     A gateway that does not answer is an error: without its figures the sum would be too low.
     """
     try:
-        places = dict.fromkeys(host_port("--admin", each) for each in admins)
-        opener = urllib.request.build_opener(*access.handlers())
-        opener.addheaders = list(access.headers().items())
-        scheme = "http" if access.ca_file is None else "https"
-        report = summed([_asked(opener, scheme, *each) for each in places])
+        reader = AdminReader(access)
+        report = summed([json.loads(reader.read(each, "/v1/zones")) for each in places(admins)])
     except (SettingsError, NoAnswer) as error:
         print(f"tidegate: {error}", file=sys.stderr)
         return NOT_TOLD
     print(json.dumps(report) if as_json else text_of(report))
     return 0
-
-
-def _asked(
-    opener: urllib.request.OpenerDirector, scheme: str, host: str, port: int
-) -> Mapping[str, Any]:
-    where = f"{url_host(host)}:{port}"
-    try:
-        with opener.open(f"{scheme}://{where}/v1/zones", timeout=ANSWER_SECONDS) as answer:
-            report: Mapping[str, Any] = json.loads(answer.read(MAX_ANSWER_BYTES))
-            return report
-    except urllib.error.HTTPError as error:
-        with error:
-            if error.code == UNAUTHORIZED:
-                raise NoAnswer(
-                    f"{where} asks for its admin.token: give --token-file FILE"
-                ) from None
-            raise NoAnswer(
-                f"{where} answers {error.code}: the gateway is starting, or it is no gateway"
-            ) from None
-    except (OSError, HTTPException, ValueError) as error:
-        raise NoAnswer(
-            f"no gateway's admin listener answers at {where} ({error}); give --admin the host:port"
-            " of its admin.listener"
-        ) from error
 
 
 def text_of(report: Mapping[str, Any]) -> str:

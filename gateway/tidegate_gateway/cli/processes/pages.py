@@ -57,6 +57,7 @@ class ProcessPages:
             "/metrics": self._metrics,
             "/version": self._show_version,
             "/v1/status": partial(self._of_each, "/v1/status"),
+            "/v1/debug": partial(self._of_each, "/v1/debug"),
             "/v1/links": partial(self._of_each, "/v1/links"),
             "/v1/zones": self._zones,
         }

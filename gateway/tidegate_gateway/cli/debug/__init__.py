@@ -1,0 +1,1 @@
+"""`tidegate debug`: what a person who looks for a fault needs."""
