@@ -28,8 +28,8 @@ from tidegate_coordination.classic.errors import (
     Unsupported,
 )
 from tidegate_coordination.classic.jaas import SaslCredentials
-from tidegate_coordination.classic.properties import Pem, TlsProperties
 from tidegate_coordination.classic.tls import make_tls_context
+from tidegate_coordination.classic.tls_properties import Pem, TlsProperties
 from tidegate_protocol.messages import metadata as me
 from tidegate_protocol.messages import sasl_authenticate as sa
 from tidegate_protocol.messages import sasl_handshake as sh

@@ -11,11 +11,10 @@ from tidegate_coordination.classic.jaas import SaslCredentials, read_credentials
 from tidegate_coordination.classic.properties import (
     Address,
     ClientProperties,
-    Pem,
-    TlsProperties,
     read_client_properties,
 )
 from tidegate_coordination.classic.tls import with_texts
+from tidegate_coordination.classic.tls_properties import Pem, TlsProperties
 from tidegate_runtime.secret import Secret
 
 BOOTSTRAP = "bootstrap.servers=one:9092\n"

@@ -9,21 +9,20 @@ one than the operator described.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Final
 
 from tidegate_runtime.addresses import host_port, url_host
-from tidegate_runtime.secret import Secret
 from tidegate_runtime.settings_texts import BadSource, SettingsError, read_properties
 
 from .errors import BadProperties
 from .jaas import SASL_MECHANISMS, SaslCredentials, read_credentials
+from .tls_properties import TlsProperties, one_of, read_tls
 
 SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 DEFAULT_CLIENT_ID: Final = "tidegate-link"
 _INT_MAX: Final = (1 << 31) - 1
 
-_STORE_TYPES: Final = ("PEM", "PKCS12", "JKS")
 # Properties that would change how connections are made, and that this client cannot obey.
 _CANNOT: Final = {
     "config.providers": "write the values into the file",
@@ -45,36 +44,6 @@ class Address:
 
     def __str__(self) -> str:
         return f"{url_host(self.host)}:{self.port}"
-
-
-@dataclass(frozen=True, slots=True)
-class Pem:
-    """Certificates or keys: the path of a store, or the text itself in PEM.
-
-    key and text may be secret.  key: "" if the certificates' text or file holds the key, too.
-    password: of a store that is not in PEM.
-    """
-
-    path: str = ""
-    text: Secret = field(default_factory=Secret)
-    key: Secret = field(default_factory=Secret)
-    password: Secret = field(default_factory=Secret)
-
-
-@dataclass(frozen=True, slots=True)
-class TlsProperties:
-    """How TLS connections are made.
-
-    Attributes:
-      truststore: the trusted certificates; None for those of the system.
-      keystore: the client's certificate and key; None for a client without.
-      is_host_checked: whether the broker's certificate must name its host.
-    """
-
-    truststore: Pem | None = None
-    keystore: Pem | None = None
-    key_password: Secret = field(default_factory=Secret)
-    is_host_checked: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,9 +110,6 @@ class _Reading:
     def _take(self, name: str) -> str:
         return self._texts.pop(name, "")
 
-    def _take_secret(self, name: str) -> Secret:
-        return Secret(self._take(name))
-
     def _bad(self, text: str) -> BadProperties:
         return BadProperties(f"{self._source}: {text}")
 
@@ -166,7 +132,7 @@ class _Reading:
         found = self._take("security.protocol") or "PLAINTEXT"
         if found.upper() not in SECURITY_PROTOCOLS:
             raise self._bad(
-                f"security.protocol={found} is unknown: set it to {_one_of(SECURITY_PROTOCOLS)}."
+                f"security.protocol={found} is unknown: set it to {one_of(SECURITY_PROTOCOLS)}."
             )
         return found.upper()
 
@@ -188,7 +154,7 @@ class _Reading:
             shown = f"sasl.mechanism={mechanism} is not supported" if mechanism else ""
             raise self._bad(
                 f"{shown or 'sasl.mechanism is missing (Kafka takes GSSAPI, not supported here)'}:"
-                f" set it to {_one_of(SASL_MECHANISMS)}, with a user of the cluster."
+                f" set it to {one_of(SASL_MECHANISMS)}, with a user of the cluster."
             )
         try:
             return read_credentials(mechanism, jaas)
@@ -202,53 +168,7 @@ class _Reading:
             for name in [each for each in self._texts if each.startswith("ssl.")]:
                 del self._texts[name]
             return None
-        algorithm = self._texts.pop("ssl.endpoint.identification.algorithm", "https")
-        if algorithm.lower() not in ("https", ""):
-            raise self._bad(
-                f"ssl.endpoint.identification.algorithm={algorithm} is not supported: set it to"
-                " https, or to nothing to accept a certificate of any host."
-            )
-        truststore, keystore = self._truststore(), self._keystore()
-        password = self._take_secret("ssl.key.password")
-        return TlsProperties(truststore, keystore, password, bool(algorithm))
-
-    def _truststore(self) -> Pem | None:
-        text = self._take_secret("ssl.truststore.certificates")
-        pem = Pem(self._take("ssl.truststore.location"), text)
-        pem = self._checked("ssl.truststore", pem, "certificates")
-        return pem if pem.path or pem.text else None
-
-    def _keystore(self) -> Pem | None:
-        pem = Pem(
-            self._take("ssl.keystore.location"),
-            self._take_secret("ssl.keystore.certificate.chain"),
-            self._take_secret("ssl.keystore.key"),
-        )
-        pem = self._checked("ssl.keystore", pem, "key")
-        if bool(pem.text) != bool(pem.key):
-            raise self._bad(
-                "ssl.keystore.key and ssl.keystore.certificate.chain belong together: set both, or"
-                " ssl.keystore.location."
-            )
-        return pem if pem.path or pem.text else None
-
-    def _checked(self, store: str, pem: Pem, inline: str) -> Pem:
-        """Return the store with its password; its content tells the type, as at listeners."""
-        kind, password = self._take(f"{store}.type"), self._take_secret(f"{store}.password")
-        if pem.path and kind not in ("", *_STORE_TYPES):
-            raise self._bad(f"{store}.type={kind} is not supported: use {_one_of(_STORE_TYPES)}.")
-        if (pem.text or pem.key) and kind != "PEM":
-            raise self._bad(f"{store}.{inline} is text in PEM: set {store}.type=PEM.")
-        if pem.path and (pem.text or pem.key):
-            raise self._bad(f"{store}.location excludes {store}.{inline}: set one of them.")
-        if password and kind == "PEM":
-            raise self._bad(
-                f"{store}.password has no meaning for PEM: remove it; the password of a key is"
-                " ssl.key.password."
-            )
-        return replace(pem, password=password)
-
-
-def _one_of(names: tuple[str, ...]) -> str:
-    *others, last = names
-    return f"{', '.join(others)} or {last}"
+        try:
+            return read_tls(self._texts)
+        except BadProperties as error:
+            raise self._bad(str(error)) from None

@@ -16,7 +16,8 @@ from tidegate_runtime.tls.pem import pem_of
 from tidegate_runtime.tls.stores import KeyEntry, read_key_entry, read_trusted
 
 from .errors import BadProperties
-from .properties import ClientProperties, Pem, TlsProperties
+from .properties import ClientProperties
+from .tls_properties import Pem, TlsProperties
 
 _DER_SEQUENCE: Final = b"\x30"  # how a PKCS12 store begins
 

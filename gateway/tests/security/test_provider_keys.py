@@ -14,7 +14,7 @@ import trustme
 from trio.testing import MockClock
 
 from tests.worlds.token_provider import Provider, key_of
-from tidegate_coordination.classic.properties import Pem
+from tidegate_coordination.classic.tls_properties import Pem
 from tidegate_gateway.security.oauth.key_place import KeyPlace, KeysUnavailable, read_keys
 from tidegate_gateway.security.oauth.key_refresh import MAX_MISSING, KeyRefresh, RefreshTimes
 from tidegate_gateway.security.oauth.key_source import KeySources

@@ -11,8 +11,8 @@ from urllib.parse import unquote, urlsplit
 import trio
 
 from tidegate_coordination.classic.errors import BadProperties
-from tidegate_coordination.classic.properties import Pem, TlsProperties
 from tidegate_coordination.classic.tls import make_tls_context
+from tidegate_coordination.classic.tls_properties import Pem, TlsProperties
 from tidegate_runtime.http.client import HttpClient, HttpUnavailable
 from tidegate_runtime.http.tcp import tcp_connector
 

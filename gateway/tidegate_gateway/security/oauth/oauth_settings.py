@@ -8,7 +8,7 @@ from functools import partial
 from typing import Final
 from urllib.parse import urlsplit
 
-from tidegate_coordination.classic.properties import Pem
+from tidegate_coordination.classic.tls_properties import Pem
 from tidegate_coordination.configs.listener_configs import listener_config
 from tidegate_coordination.configs.validation import split_list
 from tidegate_runtime.secret import Secret
