@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import ssl
 from dataclasses import dataclass
-from math import inf
 from typing import Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 import trio
 
 from tidegate_coordination.classic.errors import BadProperties
 from tidegate_coordination.classic.tls import make_tls_context
 from tidegate_coordination.classic.tls_properties import Pem, TlsProperties
-from tidegate_runtime.http.client import HttpClient, HttpUnavailable
-from tidegate_runtime.http.tcp import tcp_connector
+from tidegate_runtime.http.client import HttpUnavailable
+from tidegate_runtime.http.urls import call_url, path_of, read_file, why_unread
 
 MAX_BYTES: Final = 1 << 20
 _OK: Final = 200
-_PORTS: Final = {"http": 80, "https": 443}
-SCHEMES: Final = (*_PORTS, "file")
+SCHEMES: Final = ("http", "https", "file")
 
 
 class KeysUnavailable(Exception):
@@ -42,24 +40,15 @@ async def read_keys(place: KeyPlace) -> bytes:
     """
     parts = urlsplit(place.url)
     if parts.scheme == "file":
-        return await _read_file(unquote(parts.path))
+        return await _read_file(place.url)
     context = await trio.to_thread.run_sync(_context, place) if parts.scheme == "https" else None
-    host = parts.hostname or ""
-    port = parts.port or _PORTS[parts.scheme]
-    client = HttpClient(tcp_connector(host, port, tls=context), host=parts.netloc)
-    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    accepted = (("accept", "application/json"),)
     try:
-        answer = await client.call(
-            "GET",
-            target,
-            headers=(("accept", "application/json"),),
-            timeout_seconds=inf,
-            max_answer_bytes=MAX_BYTES,
+        answer = await call_url(
+            place.url, "GET", tls=context, headers=accepted, max_answer_bytes=MAX_BYTES
         )
     except HttpUnavailable as error:
         raise KeysUnavailable(str(error)) from error
-    finally:
-        await client.aclose()
     if answer.status != _OK:
         raise KeysUnavailable(f"{parts.netloc} answered {answer.status}")
     return answer.body
@@ -72,10 +61,8 @@ def _context(place: KeyPlace) -> ssl.SSLContext:
         raise KeysUnavailable(str(error)) from None
 
 
-async def _read_file(path: str) -> bytes:
+async def _read_file(url: str) -> bytes:
     try:
-        async with await trio.open_file(path, "rb") as file:
-            return await file.read(MAX_BYTES)
-    except (OSError, ValueError) as error:  # the latter of a name with a zero byte
-        why = error.strerror if isinstance(error, OSError) else error
-        raise KeysUnavailable(f"{path} cannot be read: {why}") from error
+        return await read_file(url, MAX_BYTES)
+    except OSError as error:
+        raise KeysUnavailable(f"{path_of(url)} cannot be read: {why_unread(error)}") from error

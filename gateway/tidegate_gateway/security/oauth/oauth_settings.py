@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
-from urllib.parse import urlsplit
 
 from tidegate_coordination.classic.tls_properties import Pem
 from tidegate_coordination.configs.listener_configs import listener_config
 from tidegate_coordination.configs.validation import split_list
+from tidegate_runtime.http.urls import is_url
 from tidegate_runtime.secret import Secret
 from tidegate_runtime.settings_texts import SettingsError
 
@@ -101,15 +101,7 @@ def _check_url(url: str, name: str) -> None:
     example = f"set {name} to where the provider publishes its keys, as https://HOST/PATH"
     if not url:
         raise SettingsError(f"{name} is missing: {example}")
-    try:
-        parts = urlsplit(url)
-        is_good = parts.scheme in SCHEMES and (parts.port or 1) > 0
-    except ValueError:
-        is_good = False
-    else:
-        place = parts.path if parts.scheme == "file" else parts.hostname
-        is_good = is_good and bool(place) and parts.username is None
-    if not is_good or not url.isascii() or not url.isprintable() or " " in url:
+    if not is_url(url, SCHEMES):
         raise SettingsError(f"{name} is no URL of {', '.join(SCHEMES)}: {example}")
 
 
