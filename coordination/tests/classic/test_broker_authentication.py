@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from random import Random
+from typing import Any, Protocol
 
 import pytest
 import trio
@@ -17,6 +18,8 @@ from scramp import ScramException, ScramMechanism
 from trio.testing import MockClock
 
 from tests.worlds.scripted_broker import ADDRESS, PROPERTIES, Asked, HangUp, ScriptedBroker
+from tests.worlds.unsigned_tokens import jwt_of
+from tidegate_coordination.classic.bearer_credentials import BearerCredentials
 from tidegate_coordination.classic.connection import BrokerConnection, open_connection
 from tidegate_coordination.classic.dialling import tls_dial
 from tidegate_coordination.classic.errors import (
@@ -25,11 +28,14 @@ from tidegate_coordination.classic.errors import (
     BrokerUnreachable,
     ClassicError,
     Refused,
+    TokenUnavailable,
     Unsupported,
 )
 from tidegate_coordination.classic.jaas import SaslCredentials
+from tidegate_coordination.classic.logins import Logins
 from tidegate_coordination.classic.tls import make_tls_context
 from tidegate_coordination.classic.tls_properties import Pem, TlsProperties
+from tidegate_coordination.classic.token_source import TokenSources
 from tidegate_protocol.messages import metadata as me
 from tidegate_protocol.messages import sasl_authenticate as sa
 from tidegate_protocol.messages import sasl_handshake as sh
@@ -78,7 +84,14 @@ class SaslListener:
         return str(server.get_server_final()).encode()
 
 
-def sasl_broker(nursery: trio.Nursery, listener: SaslListener, **more: Any) -> ScriptedBroker:
+class Listener(Protocol):
+    """What a broker answers."""
+
+    def handshake(self, asked: Asked, /) -> sh.SaslHandshakeResponse: ...
+    def authenticate(self, asked: Asked, /) -> sa.SaslAuthenticateResponse: ...
+
+
+def sasl_broker(nursery: trio.Nursery, listener: Listener, **more: Any) -> ScriptedBroker:
     answers = {
         "SaslHandshake": listener.handshake,
         "SaslAuthenticate": listener.authenticate,
@@ -219,6 +232,108 @@ async def test_a_session_that_will_end_is_expiring_in_time(autojump_clock: MockC
         await trio.sleep(2)
         assert connection.is_expiring
         assert connection.is_open
+
+
+# -- OAUTHBEARER ----------------------------------------------------------------------------------
+
+
+class BearerListener:
+    """The broker's side: it takes the tokens of a list.  refuses_at_once: without a challenge."""
+
+    def __init__(self, *taken: str) -> None:
+        self.taken = list(taken)
+        self.takes_all = False
+        self.refuses_at_once = False
+        self.lifetime_ms = 0
+        self.sent: list[str] = []
+
+    def handshake(self, _: Asked) -> sh.SaslHandshakeResponse:
+        return sh.SaslHandshakeResponse(0, ["OAUTHBEARER"])
+
+    def authenticate(self, asked: Asked) -> sa.SaslAuthenticateResponse:
+        message = asked.request.auth_bytes
+        if message != b"\x01":
+            self.sent.append(message.decode().partition("Bearer ")[2].strip("\x01"))
+            if self.takes_all or self.sent[-1] in self.taken:
+                return sa.SaslAuthenticateResponse(0, None, b"", self.lifetime_ms)
+            if not self.refuses_at_once:
+                return sa.SaslAuthenticateResponse(0, None, b'{"status":"invalid_token"}')
+        return sa.SaslAuthenticateResponse(58, '{"status":"invalid_token"}')
+
+
+BEARER = BearerCredentials("https://idp.example/token", "app", Secret(SECRET))
+
+
+class Provider:
+    """Gives one token after another, each for 100 s."""
+
+    def __init__(self) -> None:
+        self.given: list[str] = []
+
+    async def fetch(self, _: BearerCredentials) -> str:
+        self.given.append(jwt_of({"exp": trio.current_time() + 100, "jti": len(self.given)}))
+        return self.given[-1]
+
+    def logins(self) -> Logins:
+        properties = replace(PROPERTIES, sasl=BEARER)
+        return Logins(properties, TokenSources(Random(1), self.fetch, trio.current_time))
+
+
+async def test_a_bearer_token_authenticates(autojump_clock: MockClock) -> None:
+    provider = Provider()
+    logins = provider.logins()
+    token = await logins.next()
+    listener = BearerListener(*provider.given)
+    listener.lifetime_ms = 10_000
+    async with trio.open_nursery() as nursery:
+        broker = sasl_broker(nursery, listener)
+        properties = replace(PROPERTIES, sasl=BEARER)
+        opened = await open_connection(nursery, broker.dial, ADDRESS, properties, logins=logins)
+        assert broker.names_asked() == ["ApiVersions", "SaslHandshake", "SaslAuthenticate"]
+        assert await logins.next() is token
+        assert not opened.is_expiring
+        await trio.sleep(9)
+        assert opened.is_expiring
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("refuses_at_once", [True, False])
+async def test_a_refused_token_is_one_sentence_and_not_sent_again(
+    refuses_at_once: bool, autojump_clock: MockClock
+) -> None:
+    provider, listener = Provider(), BearerListener()
+    listener.refuses_at_once = refuses_at_once
+    logins = provider.logins()
+    properties = replace(PROPERTIES, sasl=BEARER)
+    async with trio.open_nursery() as nursery:
+        broker = sasl_broker(nursery, listener)
+        for _ in range(2):
+            with pytest.raises(AuthenticationFailed) as caught:
+                await open_connection(nursery, broker.dial, ADDRESS, properties, logins=logins)
+            assert str(caught.value) == (
+                "broker-1:9092 does not authenticate client app: the token is refused"
+                " (invalid_token)"
+            )
+        assert listener.sent == provider.given[:1]  # the second try asked nobody
+        await trio.sleep(0.2)
+        listener.takes_all = True
+        await open_connection(nursery, broker.dial, ADDRESS, properties, logins=logins)
+        assert listener.sent == provider.given
+        assert len(provider.given) == 2
+        nursery.cancel_scope.cancel()
+
+
+async def test_no_broker_is_dialled_without_a_token(autojump_clock: MockClock) -> None:
+    async def fetch(_: BearerCredentials) -> str:
+        raise TokenUnavailable("idp.example is away.")
+
+    properties = replace(PROPERTIES, sasl=BEARER)
+    logins = Logins(properties, TokenSources(Random(1), fetch))
+    async with trio.open_nursery() as nursery:
+        broker = sasl_broker(nursery, BearerListener())
+        with pytest.raises(BrokerUnreachable, match=r"idp\.example is away"):
+            await open_connection(nursery, broker.dial, ADDRESS, properties, logins=logins)
+        assert broker.connections == 0
 
 
 # -- TLS ------------------------------------------------------------------------------------------

@@ -109,8 +109,22 @@ TLS = "security.protocol=SSL\n"
 BAD = {
     "protocol": ("security.protocol=TLS\n", "PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL"),
     "no mechanism": ("security.protocol=SASL_SSL\n", "sasl.mechanism is missing"),
-    "GSSAPI": ("security.protocol=SASL_SSL\nsasl.mechanism=GSSAPI\n", "PLAIN, SCRAM-SHA-256 or"),
-    "OAUTHBEARER": ("security.protocol=SASL_SSL\nsasl.mechanism=OAUTHBEARER\n", "is not supported"),
+    "GSSAPI": (
+        "security.protocol=SASL_SSL\nsasl.mechanism=GSSAPI\n",
+        "sasl.mechanism=GSSAPI (Kerberos) is not supported: add a listener with PLAIN,",
+    ),
+    "other mechanism": (
+        "security.protocol=SASL_SSL\nsasl.mechanism=AWS_MSK_IAM\n",
+        "set it to PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER.",
+    ),
+    "handler": (
+        f"{SASL} username=a password=b;\nsasl.login.callback.handler.class=a.B\n",
+        "sasl.login.callback.handler.class is not supported: use SCRAM or PLAIN",
+    ),
+    "handler without SASL": (
+        "sasl.login.callback.handler.class=a.B\n",
+        "sasl.login.callback.handler.class is not supported",
+    ),
     "no jaas": (
         "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\n",
         "sasl.jaas.config is missing",
@@ -119,7 +133,10 @@ BAD = {
     "no name": (SASL + f' password="{SECRET}";\n', "lacks username or password"),
     "no quote": (SASL + f' username="a" password="{SECRET};\n', "quote that does not end"),
     "two": (SASL + f" username=a password={SECRET}; {PLAIN} required;\n", "more than one entry"),
-    "token": (SASL + " username=a password=b tokenauth=true;\n", "tokenauth"),
+    "token": (
+        SASL + " username=a password=b tokenauth=true;\n",
+        "tokenauth, which PLAIN does not know: set sasl.mechanism to SCRAM-SHA-256",
+    ),
     "other module": (
         "security.protocol=SASL_SSL\nsasl.mechanism=SCRAM-SHA-256\n"
         f"sasl.jaas.config={PLAIN} required username=a password={SECRET};\n",
@@ -186,6 +203,15 @@ def test_jaas_entries_are_read(name: str) -> None:
     text = f"{SCRAM} Required {JAAS[name]}"
     found = read_credentials("SCRAM-SHA-256", text)
     assert found == SaslCredentials("SCRAM-SHA-256", "alice", Secret("secret"))
+
+
+@pytest.mark.parametrize(
+    ("option", "is_token"), [("tokenauth=true", True), ('tokenauth="TRUE"', True), ("", False)]
+)
+def test_a_delegation_token_is_told_from_a_user(option: str, is_token: bool) -> None:
+    found = read_credentials("SCRAM-SHA-256", f"{SCRAM} required username=a password=b {option};")
+    assert found == SaslCredentials("SCRAM-SHA-256", "a", Secret("b"), is_token)
+    assert found.who == ("delegation token a" if is_token else "user a")
 
 
 def test_a_quoted_password_may_hold_anything() -> None:

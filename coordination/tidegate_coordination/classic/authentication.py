@@ -15,10 +15,10 @@ from tidegate_protocol.messages.sasl_handshake import (
     SaslHandshakeResponse,
 )
 
-from .errors import AuthenticationFailed, Refused
-from .jaas import SaslCredentials
+from .bearer_token import BearerToken, refusal
+from .errors import AuthenticationFailed, Refused, TokenRefused
 from .properties import Address
-from .sasl import conversation
+from .sasl import Login, conversation
 
 # Version 0 sends tokens without Kafka's frame; brokers before 1.0 know no other.
 _FRAMED = 1
@@ -30,24 +30,22 @@ class Call(Protocol):
     def __call__(self, name: str, request: Any, *, min_version: int = 0) -> Awaitable[Any]: ...
 
 
-async def authenticate(call: Call, broker: Address, credentials: SaslCredentials) -> float:
+async def authenticate(call: Call, broker: Address, login: Login) -> float:
     """Return after how many seconds the broker ends the session; 0 for never.
 
     Raises:
       AuthenticationFailed: the broker refuses, or does not know the password itself.
+      TokenRefused: the broker refuses the token.
       Refused, Unsupported: the broker cannot authenticate this client.
     """
-    await _agree_on_mechanism(call, broker, credentials)
+    await _agree_on_mechanism(call, broker, login.mechanism)
     try:
-        return await _converse(call, credentials)
+        return await _converse(call, login)
     except AuthenticationFailed as error:
-        raise AuthenticationFailed(
-            f"{broker} does not authenticate user {credentials.username}: {error}"
-        ) from None
+        raise type(error)(f"{broker} does not authenticate {login.who}: {error}") from None
 
 
-async def _agree_on_mechanism(call: Call, broker: Address, credentials: SaslCredentials) -> None:
-    wanted = credentials.mechanism
+async def _agree_on_mechanism(call: Call, broker: Address, wanted: str) -> None:
     request = SaslHandshakeRequest(wanted)
     answer: SaslHandshakeResponse = await call("SaslHandshake", request, min_version=_FRAMED)
     match answer.error_code:
@@ -68,15 +66,18 @@ async def _agree_on_mechanism(call: Call, broker: Address, credentials: SaslCred
             raise Refused(f"{broker} refused SaslHandshake", code)
 
 
-async def _converse(call: Call, credentials: SaslCredentials) -> float:
-    tokens = conversation(credentials)
+async def _converse(call: Call, login: Login) -> float:
+    tokens = conversation(login)
     token = next(tokens)
     while True:
         answer: SaslAuthenticateResponse
         answer = await call("SaslAuthenticate", SaslAuthenticateRequest(token))
         if answer.error_code:
             known = error_text(ErrorCode.SASL_AUTHENTICATION_FAILED)
-            raise AuthenticationFailed(answer.error_message or known)
+            said = answer.error_message or known
+            if isinstance(login, BearerToken):
+                raise TokenRefused(refusal(said))
+            raise AuthenticationFailed(said)
         try:
             token = tokens.send(answer.auth_bytes)
         except StopIteration:

@@ -23,6 +23,7 @@ from tidegate_protocol.messages.metadata import MetadataResponse
 from .connection import DEFAULT_MAX_ANSWER_BYTES, BrokerConnection, MakeRequest
 from .dialling import Dial
 from .errors import BrokerUnreachable, ClassicError, Kind, Refused
+from .logins import Logins
 from .metadata import (
     MIN_METADATA_VERSION,
     ClusterMetadata,
@@ -33,6 +34,7 @@ from .metadata import (
 from .pool import ConnectionPool
 from .properties import Address, ClientProperties
 from .retries import Backoff, Clock, code_to_repeat, codes_in, is_metadata_old, may_repeat
+from .token_source import TokenSources
 
 # Brokers that a refresh asks before it returns the last error: each may cost a set-up timeout.
 MAX_ASKED: Final = 5
@@ -53,12 +55,14 @@ class ClassicCluster:
         rng: Random,
         now: Clock = trio.current_time,
         backoff: Backoff | None = None,
+        tokens: TokenSources | None = None,
         max_answer_bytes: int = DEFAULT_MAX_ANSWER_BYTES,
     ) -> None:
         """
         Args:
           nursery: owns the tasks of all connections.
           rng: for the order of brokers and the jitter of pauses.
+          tokens: those of the link, if it has more than one such cluster.
           max_answer_bytes: see open_connection.
         """
         self.metadata = ClusterMetadata()
@@ -66,7 +70,13 @@ class ClassicCluster:
         self._rng = rng
         self._now = now
         self._backoff = backoff or Backoff()
-        self._pool = ConnectionPool(nursery, dial, properties, max_answer_bytes=max_answer_bytes)
+        self._pool = ConnectionPool(
+            nursery,
+            dial,
+            properties,
+            logins=Logins(properties, tokens or TokenSources(rng)),
+            max_answer_bytes=max_answer_bytes,
+        )
 
     # -- metadata ---------------------------------------------------------------------------------
 

@@ -30,8 +30,7 @@ from tidegate_protocol.messages.api_versions import ApiVersionsRequest, ApiVersi
 from tidegate_runtime.tls.contexts import tls_reason
 
 from .answer_reader import AnswerReader
-from .authentication import authenticate
-from .dialling import Dial
+from .dialling import Dial, dialled
 from .errors import (
     AuthenticationFailed,
     BrokerUnreachable,
@@ -40,7 +39,9 @@ from .errors import (
     Refused,
     Unsupported,
 )
+from .logins import Logins
 from .properties import Address, ClientProperties
+from .sasl import Login
 from .slots import Slot, Slots
 from .versions import (
     ANY_VERSION,
@@ -75,22 +76,26 @@ async def open_connection(
     broker: Address,
     properties: ClientProperties,
     *,
+    logins: Logins | None = None,
     max_answer_bytes: int = DEFAULT_MAX_ANSWER_BYTES,
 ) -> BrokerConnection:
     """Return a connection on which requests may be sent.
 
     Args:
       nursery: owns the task that receives; cancelling it closes the connection.
+      logins: what to log in with; None for the user in the properties.
       max_answer_bytes: a longer answer closes the connection.
 
     Raises:
       BrokerUnreachable: no broker answered in time.
-      AuthenticationFailed: the broker refused the credentials, or TLS failed.
+      AuthenticationFailed: the broker or a token endpoint refused the credentials, or TLS failed.
       Unsupported, Refused: the broker cannot or will not serve this client.
     """
+    logins = logins or Logins(properties)
+    login = await logins.next()
     seconds = properties.connection_setup_timeout_seconds
     with trio.move_on_after(seconds):
-        stream = await _dialled(dial, broker)
+        stream = await dialled(dial, broker)
         connection = BrokerConnection(broker, stream, properties, max_answer_bytes)
         try:
             nursery.start_soon(connection.receive)
@@ -98,7 +103,7 @@ async def open_connection(
             await trio.aclose_forcefully(stream)
             raise BrokerUnreachable("the client of this cluster is closed.") from error
         try:
-            await connection.set_up()
+            await connection.set_up(logins, login)
         except BaseException as error:
             connection.close()
             if isinstance(error, Disconnected):
@@ -106,13 +111,6 @@ async def open_connection(
             raise
         return connection
     raise BrokerUnreachable(f"{broker} was not ready for requests within {seconds:g} s.")
-
-
-async def _dialled(dial: Dial, broker: Address) -> trio.abc.Stream:
-    try:
-        return await dial(broker.host, broker.port)
-    except (OSError, UnicodeError, trio.BrokenResourceError) as error:
-        raise BrokerUnreachable(f"{broker} cannot be reached: {_words(error)}.") from error
 
 
 class BrokerConnection:
@@ -285,13 +283,12 @@ class BrokerConnection:
 
     # -- set up -----------------------------------------------------------------------------------
 
-    async def set_up(self) -> None:
+    async def set_up(self, logins: Logins, login: Login | None) -> None:
         """Ask for the broker's versions, and authenticate."""
         self.versions = broker_versions(await self._greeting())
-        sasl = self._properties.sasl
-        if sasl is None:
+        if login is None:
             return
-        lifetime_seconds = await authenticate(self.call, self.broker, sasl)
+        lifetime_seconds = await logins.log_in(self.call, self.broker, login)
         if lifetime_seconds:
             self._session_ends_at = trio.current_time() + SESSION_SHARE * lifetime_seconds
 
@@ -384,12 +381,6 @@ class BrokerConnection:
         self._slots.fail(reason, error)
         self._has_room.set()
         self._receiving.cancel()
-
-
-def _words(error: Exception) -> str:
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    return str(error) or type(error).__name__
 
 
 @cache

@@ -25,6 +25,24 @@ Raises OSError, trio.BrokenResourceError or a ClassicError.  The caller sets the
 """
 
 
+async def dialled(dial: Dial, broker: Address) -> trio.abc.Stream:
+    """Return an open stream to a broker.
+
+    Raises:
+      BrokerUnreachable, AuthenticationFailed: there is none.
+    """
+    try:
+        return await dial(broker.host, broker.port)
+    except (OSError, UnicodeError, trio.BrokenResourceError) as error:
+        raise BrokerUnreachable(f"{broker} cannot be reached: {_words(error)}.") from error
+
+
+def _words(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return str(error) or type(error).__name__
+
+
 def dial_of(properties: ClientProperties, lookups: NameLookups | None = None) -> Dial:
     """Return the Dial for a cluster.  Reads PEM files, so it blocks.
 

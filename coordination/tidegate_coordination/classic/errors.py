@@ -76,6 +76,10 @@ class BrokerUnreachable(ClassicError):
     kind = Kind.RETRIABLE
 
 
+class TokenUnavailable(BrokerUnreachable):
+    """There is no token to log in with now; no broker was asked.  Try again later."""
+
+
 class Disconnected(ClassicError):
     """The connection closed before the answer; the outcome of the request is unknown.
 
@@ -93,6 +97,10 @@ class AuthenticationFailed(ClassicError):
     """
 
     kind = Kind.AUTHENTICATION
+
+
+class TokenRefused(AuthenticationFailed):
+    """The broker refuses the token that it was sent, or does not speak of tokens as it should."""
 
 
 class Unsupported(ClassicError):

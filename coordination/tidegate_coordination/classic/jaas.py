@@ -1,4 +1,4 @@
-"""The user and password in sasl.jaas.config.  Pure.
+"""The user and password in sasl.jaas.config, or the options of another login module.  Pure.
 
 The value is one entry, `LOGIN_MODULE FLAG name=value ... ;`, with comments and quotes as
 java.io.StreamTokenizer reads them.  No error quotes the value, since it holds the password.
@@ -15,7 +15,7 @@ from tidegate_runtime.secret import Secret
 
 from .errors import BadProperties
 
-SASL_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+PASSWORD_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 _TOKEN: Final = re.compile(
     r"""
@@ -37,37 +37,62 @@ _FLAGS: Final = ("required", "requisite", "sufficient", "optional")
 
 @dataclass(frozen=True, slots=True)
 class SaslCredentials:
-    """A user of the cluster."""
+    """A user of the cluster, or a delegation token with its id and HMAC (KIP-48)."""
 
     mechanism: str
     username: str
     password: Secret
+    is_token: bool = False
+
+    @property
+    def who(self) -> str:
+        """Return who logs in, for people."""
+        return f"{'delegation token' if self.is_token else 'user'} {self.username}"
 
 
 def read_credentials(mechanism: str, jaas: str) -> SaslCredentials:
     """Read the value of sasl.jaas.config.
 
+    Args:
+      mechanism: one of PASSWORD_MECHANISMS.
+
     Raises:
       BadProperties: it is missing, or is not an entry for the mechanism.
     """
-    module = login_module(mechanism)
-    example = f'{module} required username="NAME" password="PASSWORD";'
+    example = f'{login_module(mechanism)} required username="NAME" password="PASSWORD";'
+    options = read_options(mechanism, jaas, example)
+    is_token = options.get("tokenauth", "").lower() == "true"
+    if is_token and mechanism == "PLAIN":
+        raise BadProperties(
+            "sasl.jaas.config has tokenauth, which PLAIN does not know: set sasl.mechanism to"
+            " SCRAM-SHA-256 or SCRAM-SHA-512."
+        )
+    if not options.get("username") or "password" not in options:
+        raise BadProperties(f"sasl.jaas.config lacks username or password: write {example}")
+    return SaslCredentials(mechanism, options["username"], Secret(options["password"]), is_token)
+
+
+def read_options(mechanism: str, jaas: str, example: str) -> dict[str, str]:
+    """Return the options of a mechanism's login module.
+
+    Args:
+      jaas: the value of sasl.jaas.config.  example: of it, for errors.
+
+    Raises:
+      BadProperties: it is missing, or is not an entry for the mechanism.
+    """
     if not jaas:
         raise BadProperties(f"sasl.jaas.config is missing: set it to {example}")
     try:
         found, options = _entry(list(_tokens(jaas)))
     except _NoEntry as error:
         raise BadProperties(f"sasl.jaas.config {error}: write {example}") from None
-    if found != module:
+    if found != login_module(mechanism):
         raise BadProperties(
             f"sasl.jaas.config names another login module than sasl.mechanism={mechanism} needs:"
             f" write {example}"
         )
-    if options.get("tokenauth", "").lower() == "true":
-        raise BadProperties("sasl.jaas.config has tokenauth, which is not supported: use a user.")
-    if not options.get("username") or "password" not in options:
-        raise BadProperties(f"sasl.jaas.config lacks username or password: write {example}")
-    return SaslCredentials(mechanism, options["username"], Secret(options["password"]))
+    return options
 
 
 def read_login_module(jaas: str) -> tuple[str, dict[str, str]]:

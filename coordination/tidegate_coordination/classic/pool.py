@@ -10,6 +10,7 @@ import trio
 from .connection import DEFAULT_MAX_ANSWER_BYTES, BrokerConnection, open_connection
 from .dialling import Dial
 from .errors import BrokerUnreachable, ClassicError
+from .logins import Logins
 from .properties import Address, ClientProperties
 
 # All names together; a link needs a few for each broker.
@@ -38,12 +39,14 @@ class ConnectionPool:
         dial: Dial,
         properties: ClientProperties,
         *,
+        logins: Logins,
         max_answer_bytes: int = DEFAULT_MAX_ANSWER_BYTES,
     ) -> None:
         self.is_closed = False
         self._nursery = nursery
         self._dial = dial
         self._properties = properties
+        self._logins = logins
         self._max_answer_bytes = max_answer_bytes
         self._connections: dict[_Key, BrokerConnection] = {}
         self._opening: dict[_Key, _Opening] = {}
@@ -89,6 +92,7 @@ class ConnectionPool:
                 self._dial,
                 key[0],
                 self._properties,
+                logins=self._logins,
                 max_answer_bytes=self._max_answer_bytes,
             )
         except ClassicError as error:

@@ -15,23 +15,26 @@ from typing import Final
 from tidegate_runtime.addresses import host_port, url_host
 from tidegate_runtime.settings_texts import BadSource, SettingsError, read_properties
 
+from .bearer_credentials import OAUTHBEARER, BearerCredentials, read_bearer
 from .errors import BadProperties
-from .jaas import SASL_MECHANISMS, SaslCredentials, read_credentials
+from .jaas import PASSWORD_MECHANISMS, SaslCredentials, read_credentials
 from .tls_properties import TlsProperties, one_of, read_tls
 
 SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 DEFAULT_CLIENT_ID: Final = "tidegate-link"
 _INT_MAX: Final = (1 << 31) - 1
 
+_OF_ITSELF: Final = "use SCRAM or PLAIN with a user of the cluster, or OAUTHBEARER"
+_HANDLER: Final = "sasl.login.callback.handler.class"
+SASL_MECHANISMS: Final = (*PASSWORD_MECHANISMS, OAUTHBEARER)
 # Properties that would change how connections are made, and that this client cannot obey.
 _CANNOT: Final = {
     "config.providers": "write the values into the file",
     "ssl.engine.factory.class": "name PEM files in ssl.truststore.location and"
     " ssl.keystore.location",
-    "security.providers": "use PEM files and SCRAM or PLAIN, which need no provider",
-    "sasl.client.callback.handler.class": "use SCRAM or PLAIN with a user of the cluster",
-    "sasl.login.callback.handler.class": "use SCRAM or PLAIN with a user of the cluster",
-    "sasl.login.class": "use SCRAM or PLAIN with a user of the cluster",
+    "security.providers": "use PEM files and a mechanism that needs no provider",
+    "sasl.client.callback.handler.class": _OF_ITSELF,
+    "sasl.login.class": _OF_ITSELF,
 }
 
 
@@ -58,7 +61,7 @@ class ClientProperties:
 
     bootstrap_servers: tuple[Address, ...]
     client_id: str = DEFAULT_CLIENT_ID
-    sasl: SaslCredentials | None = None
+    sasl: SaslCredentials | BearerCredentials | None = None
     tls: TlsProperties | None = None
     request_timeout_seconds: float = 30.0
     connection_setup_timeout_seconds: float = 10.0
@@ -146,17 +149,17 @@ class _Reading:
 
     # -- SASL -------------------------------------------------------------------------------------
 
-    def _sasl(self, *, is_used: bool) -> SaslCredentials | None:
+    def _sasl(self, *, is_used: bool) -> SaslCredentials | BearerCredentials | None:
         mechanism, jaas = self._take("sasl.mechanism"), self._take("sasl.jaas.config")
+        if mechanism != OAUTHBEARER and self._take(_HANDLER):
+            raise self._bad(f"{_HANDLER} is not supported: {_OF_ITSELF}.")
         if not is_used:
             return None
         if mechanism not in SASL_MECHANISMS:
-            shown = f"sasl.mechanism={mechanism} is not supported" if mechanism else ""
-            raise self._bad(
-                f"{shown or 'sasl.mechanism is missing (Kafka takes GSSAPI, not supported here)'}:"
-                f" set it to {one_of(SASL_MECHANISMS)}, with a user of the cluster."
-            )
+            raise self._bad(_no_mechanism(mechanism))
         try:
+            if mechanism == OAUTHBEARER:
+                return read_bearer(self._texts, jaas)
             return read_credentials(mechanism, jaas)
         except BadProperties as error:
             raise self._bad(str(error)) from None
@@ -172,3 +175,17 @@ class _Reading:
             return read_tls(self._texts)
         except BadProperties as error:
             raise self._bad(str(error)) from None
+
+
+def _no_mechanism(name: str) -> str:
+    """Return what to do where sasl.mechanism is none that links know."""
+    if name == "GSSAPI":
+        return (
+            "sasl.mechanism=GSSAPI (Kerberos) is not supported: add a listener with"
+            f" {one_of(SASL_MECHANISMS)} at the source."
+        )
+    shown = f"sasl.mechanism={name} is not supported" if name else ""
+    return (
+        f"{shown or 'sasl.mechanism is missing (Kafka takes GSSAPI, not supported here)'}: set it"
+        f" to {one_of(SASL_MECHANISMS)}."
+    )

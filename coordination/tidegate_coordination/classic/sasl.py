@@ -1,4 +1,5 @@
-"""SASL as a client: PLAIN and SCRAM.  Pure: a conversation yields tokens and receives challenges.
+"""SASL as a client: PLAIN, SCRAM and OAUTHBEARER.  Pure: a conversation yields tokens and receives
+challenges.
 
 scramp computes the proofs and verifies the server's signature.
 """
@@ -10,11 +11,18 @@ from typing import Any, Final, TypeAlias
 
 from scramp import ScramClient, ScramException
 
-from .errors import AuthenticationFailed
+from .bearer_token import AGREED, BearerToken, refusal
+from .errors import AuthenticationFailed, TokenRefused
 from .jaas import SaslCredentials
 
 # Kafka creates credentials with 4,096 to 16,384.  A false broker must not make us compute for long.
 MAX_ITERATIONS: Final = 50_000
+
+_TOKEN_LOGIN: Final = ",tokenauth=true"
+"""The extension of SCRAM that says that the user is a delegation token (KIP-48)."""
+
+Login: TypeAlias = SaslCredentials | BearerToken
+"""What one connection logs in with."""
 
 Conversation: TypeAlias = Generator[bytes, bytes, None]
 """Yields the client's tokens; each is answered with the broker's challenge.
@@ -23,11 +31,20 @@ After the last challenge it returns, or raises AuthenticationFailed.
 """
 
 
-def conversation(credentials: SaslCredentials) -> Conversation:
-    """Return the conversation of the mechanism that the credentials name."""
-    if credentials.mechanism == "PLAIN":
-        return _plain(credentials)
-    return _scram(credentials)
+def conversation(login: Login) -> Conversation:
+    """Return the conversation of the login's mechanism."""
+    if isinstance(login, BearerToken):
+        return _bearer(login)
+    if login.mechanism == "PLAIN":
+        return _plain(login)
+    return _scram(login)
+
+
+def _bearer(token: BearerToken) -> Conversation:
+    challenge = yield token.first_message()
+    if challenge:
+        yield AGREED  # the broker says no once more, with its error
+        raise TokenRefused(refusal(challenge.decode(errors="replace")))
 
 
 def _plain(credentials: SaslCredentials) -> Conversation:
@@ -36,7 +53,11 @@ def _plain(credentials: SaslCredentials) -> Conversation:
 
 def _scram(credentials: SaslCredentials) -> Conversation:
     client = _scram_client(credentials)
-    challenge = yield client.get_client_first().encode()
+    first: str = client.get_client_first()
+    if credentials.is_token:
+        client.client_first_bare += _TOKEN_LOGIN  # the proof is of it, too
+        first += _TOKEN_LOGIN
+    challenge = yield first.encode()
     _take(client.set_server_first, challenge)
     if int(client.iterations) > MAX_ITERATIONS:
         raise AuthenticationFailed(

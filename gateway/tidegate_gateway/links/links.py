@@ -16,6 +16,7 @@ from tidegate_coordination.classic.cluster import ClassicCluster
 from tidegate_coordination.classic.dialling import Dial
 from tidegate_coordination.classic.errors import AnotherCluster, ClassicError
 from tidegate_coordination.classic.properties import ClientProperties, read_client_properties
+from tidegate_coordination.classic.token_source import TokenSources
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.state.link_groups import GroupFence
 from tidegate_coordination.state.links import Link
@@ -60,10 +61,12 @@ class RunningLink:
 
     forwards_to: the source, for what clients write; None if nothing is forwarded now.  group_lines:
     the connections to it for groups; None likewise.  problem: why it does not run; "" if it does.
+    tokens: of OAUTHBEARER, for all its connections.
     """
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: Link, tokens: TokenSources) -> None:
         self.link = link
+        self.tokens = tokens
         self.mirror: LinkMirror | None = None
         self.sync: TopicSync | None = None
         self.watch: SourceWatch | None = None
@@ -133,7 +136,8 @@ class Links:
                         del self.running[name]
                 for name, link in table.by_name.items():
                     if name not in self.running:
-                        running = self.running[name] = RunningLink(link)
+                        tokens = TokenSources(self._rng)
+                        running = self.running[name] = RunningLink(link, tokens)
                         nursery.start_soon(self._keep, running)
                 await self._changed.wait()
 
@@ -165,7 +169,7 @@ class Links:
     async def _serve(self, running: RunningLink) -> None:
         link = running.link
         async with trio.open_nursery() as nursery:
-            cluster = await self._cluster(nursery, link, self._settings.files.get(link.name))
+            cluster = await self._cluster(nursery, running, self._settings.files.get(link.name))
             await self._open_forwarding(running, nursery, cluster)
             running.problem = ""
             running.sync = TopicSync(self._coordinator, link, cluster)
@@ -200,14 +204,14 @@ class Links:
         if link.forwards:
             running.forwards_to = cluster
             if own_file is not None:
-                running.forwards_to = await self._cluster(nursery, link, own_file)
+                running.forwards_to = await self._cluster(nursery, running, own_file)
         if link.groups or link.transactional_ids:
             file = own_file or settings.files.get(link.name)
-            source = await self._cluster(nursery, link, file)
+            source = await self._cluster(nursery, running, file)
             running.group_lines = GroupLines(source, settings.group_lines)
 
     async def _cluster(
-        self, nursery: trio.Nursery, link: Link, path: Path | None
+        self, nursery: trio.Nursery, running: RunningLink, path: Path | None
     ) -> ClassicCluster:
         """Return the source's client.  path: of its properties.
 
@@ -215,9 +219,10 @@ class Links:
           ClassicError: the source cannot be reached, or is another cluster.
           OSError, UnicodeError: the file cannot be read.
         """
+        link = running.link
         properties = await self._properties(link, path)
         dial = await self._blocking.run(partial(self._dial, properties))
-        cluster = ClassicCluster(nursery, dial, properties, rng=self._rng)
+        cluster = ClassicCluster(nursery, dial, properties, rng=self._rng, tokens=running.tokens)
         metadata = await cluster.refresh([])
         if metadata.cluster_id != link.cluster_id:
             raise AnotherCluster(

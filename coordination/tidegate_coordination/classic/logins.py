@@ -1,0 +1,48 @@
+"""What the connections to one cluster log in with: the same user, or a token that is renewed."""
+
+from __future__ import annotations
+
+from .authentication import Call, authenticate
+from .bearer_credentials import BearerCredentials
+from .bearer_token import BearerToken
+from .errors import TokenRefused
+from .properties import Address, ClientProperties
+from .sasl import Login
+from .token_source import TokenSource, TokenSources
+
+
+class Logins:
+    """See the module's head.
+
+    Args:
+      tokens: of the link; not used but for OAUTHBEARER.
+    """
+
+    def __init__(self, properties: ClientProperties, tokens: TokenSources | None = None) -> None:
+        self._login: Login | None = None
+        self._tokens: TokenSource | None = None
+        if isinstance(properties.sasl, BearerCredentials):
+            assert tokens is not None, "OAUTHBEARER needs tokens"
+            self._tokens = tokens.of(properties.sasl)
+        else:
+            self._login = properties.sasl
+
+    async def next(self) -> Login | None:
+        """Return what the next connection logs in with; None without SASL.
+
+        Raises:
+          AuthenticationFailed, TokenUnavailable: there is no token; see TokenSource.get().
+        """
+        return self._login if self._tokens is None else await self._tokens.get()
+
+    async def log_in(self, call: Call, broker: Address, login: Login) -> float:
+        """See authenticate().  A token that is refused is not used again."""
+        try:
+            lifetime_seconds = await authenticate(call, broker, login)
+        except TokenRefused as error:
+            if self._tokens is not None and isinstance(login, BearerToken):
+                self._tokens.refused(login, error)
+            raise
+        if self._tokens is not None:
+            self._tokens.accepted()
+        return lifetime_seconds
