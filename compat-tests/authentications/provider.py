@@ -19,17 +19,20 @@ AUDIENCE: Final = "tidegate"
 
 
 class Provider:
-    """reads: how often its keys were read.
+    """reads: how often its keys were read.  grants: how often it gave a token over HTTP.
 
     Args:
       seconds: how long tokens are good that it gives over HTTP.
       kept: how many older keys stay published.
+      refused: a client that gets no token.
     """
 
-    def __init__(self, seconds: float = 3600.0, kept: int = 1) -> None:
+    def __init__(self, seconds: float = 3600.0, kept: int = 1, refused: str = "") -> None:
         self.reads = 0
+        self.grants = 0
         self._seconds = seconds
         self._kept = kept
+        self._refused = refused
         self._keys: list[ECKey] = []
         self.rotate()
 
@@ -56,15 +59,18 @@ class Provider:
         self.reads += 1
         return json.dumps({"keys": [each.as_dict(private=False) for each in self._keys]}).encode()
 
-    def grant(self, authorization: str) -> bytes:
-        """Return what it answers to a client that asks for a token: any secret will do."""
+    def grant(self, authorization: str) -> tuple[int, bytes]:
+        """Return status and answer for a client that asks for a token: any secret will do."""
         name = base64.b64decode(authorization.removeprefix("Basic ")).decode().partition(":")[0]
+        if name == self._refused:
+            return 401, b'{"error":"invalid_client","error_description":"nobody knows it"}'
+        self.grants += 1
         answer = {
             "access_token": self.token(name, self._seconds),
             "expires_in": self._seconds,
             "token_type": "Bearer",
         }
-        return json.dumps(answer).encode()
+        return 200, json.dumps(answer).encode()
 
     @contextmanager
     def published(self) -> Generator[str]:
@@ -73,14 +79,14 @@ class Provider:
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                self._answer(provider.key_set())
+                self._answer(200, provider.key_set())
 
             def do_POST(self) -> None:
                 self.rfile.read(int(self.headers["Content-Length"]))
-                self._answer(provider.grant(self.headers["Authorization"]))
+                self._answer(*provider.grant(self.headers["Authorization"]))
 
-            def _answer(self, body: bytes) -> None:
-                self.send_response(200)
+            def _answer(self, status: int, body: bytes) -> None:
+                self.send_response(status)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()

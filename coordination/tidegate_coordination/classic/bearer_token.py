@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from base64 import urlsafe_b64decode
 from dataclasses import dataclass
+from math import floor
 from typing import Any, Final
 
 import msgspec
@@ -52,7 +53,7 @@ class BearerToken:
 
 
 def expiry_of(text: str) -> float:
-    """Return when a token expires, in seconds since 1970.
+    """Return when a token expires, in whole seconds since 1970, as Kafka has it.
 
     Raises:
       BadToken: it is no JWT, or does not say that.
@@ -63,7 +64,7 @@ def expiry_of(text: str) -> float:
     payload = found["payload"]
     try:
         content = urlsafe_b64decode(payload + "=" * (-len(payload) % 4))
-        return msgspec.json.decode(content, type=_Claims).exp
+        return float(floor(msgspec.json.decode(content, type=_Claims).exp))
     except (ValueError, RecursionError):
         raise BadToken("does not say when it expires (exp)") from None
 

@@ -155,22 +155,32 @@ def read_pages(cluster: CanaryCluster, process: Process) -> None:
             cluster.said[f"{path} with the {kind}"] = text
 
 
-def link_with_a_wrong_password(cluster: CanaryCluster, process: Process) -> None:
-    """Make a link that gateways cannot log in for, and wait until it says so."""
+def link_with_wrong_secrets(cluster: CanaryCluster, process: Process) -> None:
+    """Make links, and wait until those say so for which gateways cannot log in."""
     log = ("--log", cluster.log_url)
     servers = ("--bootstrap-servers", cluster.bootstrap_of_source)
-    for name, file, wanted in (("src", "good.properties", 0), ("other", "link.properties", 2)):
-        place, topics = f"link add {name}", ("--topics", "x.*")
+    for name, file, wanted in (
+        ("src", "good.properties", 0),
+        ("tokens", "tokens.properties", 0),
+        ("none", "good.properties", 0),
+        ("other", "link.properties", 2),
+        ("refused", "no-tokens.properties", 2),
+    ):
+        place, topics = f"link add {name}", ("--topics", f"{name}.*")
         with_file = ("--client-properties", str(cluster.secret / file))
         code = cluster.run(place, "link", "add", name, *servers, *topics, *with_file, *log)
         assert code == wanted, cluster.said[place]
-    until = time.monotonic() + PATIENCE_SECONDS
+    assert "gives no token (HTTP 401)" in cluster.said["link add refused"]
+    until, page = time.monotonic() + PATIENCE_SECONDS, "/v1/links with the admin token"
     while time.monotonic() < until:
         read_pages(cluster, process)
-        if "does not authenticate" in cluster.said["/v1/links with the admin token"]:
-            return
+        said = cluster.said[page]
+        if "does not authenticate user linker" in said and "gives no token (HTTP 401)" in said:
+            break
         time.sleep(0.2)
-    raise AssertionError(cluster.said["/v1/links with the admin token"])
+    else:
+        raise AssertionError(cluster.said[page])
+    assert any(each.startswith("link token") for each in cluster.canaries.known)
 
 
 def run_commands(cluster: CanaryCluster, process: Process) -> None:
@@ -247,7 +257,7 @@ def test_no_canary_is_in_anything_that_processes_write(tmp_path: Path) -> None:
         produce(plain, "a", "b")
         alter_and_describe(cluster, plain)
         send_nonsense(cluster, process, f"{plain},{secured}")
-        link_with_a_wrong_password(cluster, process)
+        link_with_wrong_secrets(cluster, process)
         read_pages(cluster, process)
         run_commands(cluster, process)
     found = {(each.kind, each.place, each.encoding) for each in all_leaks(cluster)}

@@ -1,8 +1,9 @@
 """Real processes whose settings, clients and stores are full of canaries; see canaries.py.
 
-A gateway with TLS, all mechanisms of SASL, a metadata log behind `tidegate log serve`, and a link
-whose source refuses its password.  What holds secrets on purpose is in one folder; all else that
-the processes write is in another.
+A gateway with TLS, all mechanisms of SASL, a metadata log behind `tidegate log serve`, and links:
+one whose source refuses its password, one with bearer tokens, and one that gets none, from a
+provider that repeats what it was sent.  What holds secrets on purpose is in one folder; all else
+that the processes write is in another.
 """
 
 from __future__ import annotations
@@ -12,10 +13,13 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from base64 import b64decode
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import trustme
@@ -83,6 +87,33 @@ def properties(texts: dict[str, str]) -> str:
     return "\n".join(lines) + "\n"
 
 
+@contextmanager
+def granting(grant: Callable[[str], tuple[int, dict[str, str]]]) -> Iterator[str]:
+    """Serve a token endpoint; yield its URL.  grant: status and answer, of Authorization."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            status, said = grant(self.headers["Authorization"])
+            body = json.dumps(said).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *arguments: object) -> None:
+            del format, arguments
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/token"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
 @dataclass
 class CanaryCluster:
     """said: what the processes and commands printed, and the pages, by place.  work: all files that
@@ -101,6 +132,8 @@ class CanaryCluster:
         self.secret.mkdir()
         self.work.mkdir()
         self.stores = Stores(self.secret, self.canaries)
+        self.keys = self.secret / "keys.json"
+        self.keys.write_bytes(self.provider.key_set())
 
     def write(self, name: str, texts: dict[str, str]) -> Path:
         """Write a file of secrets."""
@@ -118,8 +151,6 @@ class CanaryCluster:
     def settings(self, log_token: str, log_address: str) -> dict[str, str]:
         """Return those of the gateway."""
         secret, listener = self.canaries, "listener.name.sasl_ssl"
-        keys = self.secret / "keys.json"
-        keys.write_bytes(self.provider.key_set())
         return {
             "listeners": "PLAINTEXT://127.0.0.1:0,SASL_SSL://127.0.0.1:0",
             "admin.listener": "127.0.0.1:0",
@@ -142,13 +173,16 @@ class CanaryCluster:
             f"{listener}.oauthbearer.sasl.jaas.config": (
                 f'{OAUTH_MODULE} required clientSecret="{secret["client secret"]}";'
             ),
-            f"{listener}.oauthbearer.sasl.oauthbearer.jwks.endpoint.url": keys.as_uri(),
+            f"{listener}.oauthbearer.sasl.oauthbearer.jwks.endpoint.url": self.keys.as_uri(),
             f"{listener}.oauthbearer.sasl.oauthbearer.expected.issuer": ISSUER,
             "metadata.log": f"http://:{log_token}@{log_address}",
             "metadata.secret.key": secret["secret key"],
             "metadata.secret.old.keys": secret["old secret key"],
             "object.store": "file:objects",
-            "link.client.properties": f"src={self.secret / 'link.properties'}",
+            "link.client.properties": ",".join(
+                f"{name}={self.secret / file}.properties"
+                for name, file in (("src", "link"), ("tokens", "tokens"), ("none", "no-tokens"))
+            ),
             "audit.log.file": "audit.log",
             "log.backup.interval.ms": "1000",
             "snapshot.interval.entries": "5",
@@ -170,6 +204,38 @@ class CanaryCluster:
             },
         )
 
+    def token_properties(self, name: str, servers: str, url: str, secret: str) -> Path:
+        """Write the properties of a client of the source that logs in with tokens."""
+        oauth = "sasl.oauthbearer"
+        return self.write(
+            name,
+            {
+                "bootstrap.servers": servers,
+                "security.protocol": "SASL_PLAINTEXT",
+                "sasl.mechanism": "OAUTHBEARER",
+                "sasl.jaas.config": (
+                    f'{OAUTH_MODULE} required extension_of="{self.canaries["SASL extension"]}"'
+                    f' ssl.keystore.password="{self.canaries["endpoint keystore password"]}";'
+                ),
+                f"{oauth}.token.endpoint.url": url,
+                f"{oauth}.client.credentials.client.id": "linker",
+                f"{oauth}.client.credentials.client.secret": secret,
+            },
+        )
+
+    def grant(self, authorization: str) -> tuple[int, dict[str, str]]:
+        """Return what the provider answers to a client; it repeats a wrong secret."""
+        login = b64decode(authorization.removeprefix("Basic ")).decode()
+        secret = login.partition(":")[2]
+        if secret != self.canaries["link client secret"]:
+            said = f"{secret} is wrong, of {authorization}"
+            return 401, {"error": "invalid_client", "error_description": said}
+        token = self.token(jti=str(len(self.canaries.known)))
+        number = len(self.canaries.known)
+        self.canaries.add(f"link token {number}", token.encode())
+        self.canaries.add(f"signature {number}", token.rpartition(".")[2].encode())
+        return 200, {"access_token": token}
+
     @contextmanager
     def source(self) -> Iterator[Process]:
         """Run the gateway that is the source of the link."""
@@ -179,8 +245,10 @@ class CanaryCluster:
             "source.properties",
             {
                 "listeners": "SASL_PLAINTEXT://127.0.0.1:0",
-                f"{listener}.sasl.enabled.mechanisms": "PLAIN",
+                f"{listener}.sasl.enabled.mechanisms": "PLAIN,OAUTHBEARER",
                 f"{listener}.plain.sasl.jaas.config": jaas,
+                f"{listener}.oauthbearer.sasl.oauthbearer.jwks.endpoint.url": self.keys.as_uri(),
+                f"{listener}.oauthbearer.sasl.oauthbearer.expected.issuer": ISSUER,
                 "metadata.log": "memory:",
                 "object.store": "memory:",
             },
@@ -235,6 +303,10 @@ class CanaryCluster:
             self.link_properties("link.properties", source.servers, wrong)
             good = self.canaries["link password"]
             self.link_properties("good.properties", source.servers, good)
+            url = stack.enter_context(granting(self.grant))
+            for name, kind in (("tokens", "link client secret"), ("no-tokens", "wrong client")):
+                secret = self.canaries[kind]
+                self.token_properties(f"{name}.properties", source.servers, url, secret)
             self.bootstrap_of_source = source.servers
             file = self.write(
                 "server.properties", self.settings(self.canaries["log token"], address)
