@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 import trio
@@ -25,10 +25,10 @@ from tls.certificates import Files, make_files
 
 from tidegate_coordination.classic.opened_source import opened_source
 from tidegate_protocol.messages import create_delegation_token as cdt
+from tidegate_protocol.messages import expire_delegation_token as edt
 
 TOKEN_SECONDS: Final = 3.0
 RENEWALS: Final = 3
-SESSIONS: Final = 2
 PATIENCE_SECONDS: Final = 60.0
 REFUSED: Final = "stranger"
 _MODULES: Final = "org.apache.kafka.common.security"
@@ -71,6 +71,7 @@ class Client:
         self.folder = folder
         self.servers = servers
         self._files = files
+        self._hmac = b""
         self._url = url
 
     def write(self, mechanism: str, module: str, options: str, *more: str) -> Path:
@@ -95,21 +96,30 @@ class Client:
 
     def delegation_token(self) -> Path:
         """Return the file of a token that is made at the source."""
-        options = f'username="linker" password="{PASSWORD}"'
-        owner = self.write("PLAIN", "plain.PlainLoginModule", options)
-        token_id, secret = trio.run(_new_token, self.servers, owner)
-        options = f'username="{token_id}" password="{secret}" tokenauth="true"'
+        new = cdt.CreateDelegationTokenRequest(max_lifetime_ms=-1)
+        answer = self._ask_as_owner("CreateDelegationToken", new)
+        self._hmac = answer.hmac
+        secret = base64.b64encode(answer.hmac).decode()
+        options = f'username="{answer.token_id}" password="{secret}" tokenauth="true"'
         return self.write("SCRAM-SHA-256", "scram.ScramLoginModule", options)
 
-
-async def _new_token(servers: str, owner: Path) -> tuple[str, str]:
-    async with opened_source(servers, owner) as cluster:
-        request = cdt.CreateDelegationTokenRequest(max_lifetime_ms=-1)
-        answer: cdt.CreateDelegationTokenResponse = await cluster.call_any(
-            "CreateDelegationToken", request
+    def expire_token(self) -> None:
+        """Have the token end now."""
+        self._ask_as_owner(
+            "ExpireDelegationToken", edt.ExpireDelegationTokenRequest(self._hmac, -1)
         )
+
+    def _ask_as_owner(self, name: str, request: Any) -> Any:
+        options = f'username="linker" password="{PASSWORD}"'
+        owner = self.write("PLAIN", "plain.PlainLoginModule", options)
+
+        async def ask() -> Any:
+            async with opened_source(self.servers, owner) as cluster:
+                return await cluster.call_any(name, request)
+
+        answer = trio.run(ask)
         assert not answer.error_code, answer
-        return answer.token_id, base64.b64encode(answer.hmac).decode()
+        return answer
 
 
 @pytest.fixture
@@ -117,10 +127,13 @@ def client(tmp_path: Path, files: Files, source: Brokers, url: str) -> Client:
     return Client(tmp_path, files, source.servers["SASL_SSL"], url)
 
 
-def write(bootstrap: str, topic: str, is_enough: Callable[[], bool]) -> int:
-    """Write to a topic until this is enough; return how many records."""
+def create(bootstrap: str, topic: str) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_topics([NewTopic(topic, 3, 1)])[topic].result(PATIENCE_SECONDS)
+
+
+def write(bootstrap: str, topic: str, is_enough: Callable[[], bool]) -> int:
+    """Write to a topic until this is enough; return how many records."""
     producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
     count, until = 0, time.monotonic() + PATIENCE_SECONDS
     while not is_enough() and time.monotonic() < until:
@@ -165,6 +178,7 @@ def test_bearer_tokens_are_renewed_while_a_link_mirrors(
     source: Brokers, client: Client, provider: Provider
 ) -> None:
     file = client.bearer("linker")
+    create(source.plain, "bearer")
     with mirroring(client, file, "bearer") as (mirror, gateway):
         given, begun = provider.grants, time.monotonic()
         records = write(source.plain, "bearer", lambda: provider.grants >= given + RENEWALS)
@@ -181,12 +195,23 @@ def test_a_delegation_token_serves_a_link_over_many_sessions(
     source: Brokers, client: Client
 ) -> None:
     file = client.delegation_token()
+    create(source.plain, "by-token")
     with mirroring(client, file, "by-token") as (mirror, gateway):
-        until = time.monotonic() + SESSIONS * SESSION_MS / 1000
-        records = write(source.plain, "by-token", lambda: time.monotonic() > until)
+        records = write(source.plain, "by-token", after(2))
+        assert "a link does not run" not in gateway.log.read_text()
+        # A new token takes the place of one that ends.
+        client.expire_token()
+        records += write(source.plain, "by-token", after(1))
+        assert client.delegation_token() == file
+        records += write(source.plain, "by-token", after(1))
         assert_equal(mirror, file, records)
-        log = gateway.log.read_text()
-    assert "a link does not run" not in log, log
+        assert "has changed: the link starts anew" in gateway.log.read_text()
+
+
+def after(sessions: int) -> Callable[[], bool]:
+    """Return whether so many sessions have ended at the source since."""
+    until = time.monotonic() + sessions * SESSION_MS / 1000
+    return lambda: time.monotonic() > until
 
 
 @pytest.fixture(scope="module")
@@ -206,7 +231,7 @@ def why_not(data: Path, client: Client, file: Path) -> str:
 
 def test_what_the_provider_says_is_in_the_commands_answer(data: Path, client: Client) -> None:
     reason = why_not(data, client, client.bearer(REFUSED))
-    said = "gives client stranger no token (HTTP 401, invalid_client: nobody knows it): check"
+    said = "gives client stranger no token (HTTP 401, invalid_client: no such client): check"
     assert said in reason
     assert PASSWORD not in reason
 

@@ -63,7 +63,7 @@ class Provider:
         """Return status and answer for a client that asks for a token: any secret will do."""
         name = base64.b64decode(authorization.removeprefix("Basic ")).decode().partition(":")[0]
         if name == self._refused:
-            return 401, b'{"error":"invalid_client","error_description":"nobody knows it"}'
+            return 401, b'{"error":"invalid_client","error_description":"no such client"}'
         self.grants += 1
         answer = {
             "access_token": self.token(name, self._seconds),

@@ -314,7 +314,7 @@ async def test_a_refused_token_is_one_sentence_and_not_sent_again(
                 "broker-1:9092 does not authenticate client app: the token is refused"
                 " (invalid_token)"
             )
-        assert listener.sent == provider.given[:1]  # the second try asked nobody
+        assert listener.sent == provider.given[:1]  # the second try had no token
         await trio.sleep(0.2)
         listener.takes_all = True
         await open_connection(nursery, broker.dial, ADDRESS, properties, logins=logins)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 
 import pytest
 
+from tidegate_coordination.classic.bearer_credentials import BearerCredentials
 from tidegate_coordination.classic.errors import BadProperties
 from tidegate_coordination.classic.jaas import SaslCredentials, read_credentials
 from tidegate_coordination.classic.properties import (
@@ -248,4 +250,20 @@ def test_properties_for_another_machine_hold_the_texts_of_their_files(tmp_path: 
 
 def test_properties_without_tls_stay_as_they_are() -> None:
     plain = read("")
-    assert with_texts(plain) is plain
+    assert with_texts(plain) == plain
+
+
+def test_properties_for_another_machine_hold_what_the_token_endpoint_needs(tmp_path: Path) -> None:
+    trusted = tmp_path / "idp.pem"
+    trusted.write_text("the certificates")
+    module = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+    properties = read(
+        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=OAUTHBEARER\n"
+        "sasl.oauthbearer.token.endpoint.url=https://idp.example/\n"
+        f"sasl.jaas.config={module} required clientId=a clientSecret={SECRET}"
+        f" ssl.truststore.location='{trusted}';\n"
+    )
+    found = pickle.loads(pickle.dumps(with_texts(properties)))
+    assert isinstance(found.sasl, BearerCredentials)
+    assert found.sasl.tls.truststore == Pem(text=Secret("the certificates"))
+    assert found.sasl.client_secret == Secret(SECRET)

@@ -70,13 +70,15 @@ class ClassicCluster:
         self._rng = rng
         self._now = now
         self._backoff = backoff or Backoff()
+        self._logins = Logins(properties, tokens or TokenSources(rng))
         self._pool = ConnectionPool(
-            nursery,
-            dial,
-            properties,
-            logins=Logins(properties, tokens or TokenSources(rng)),
-            max_answer_bytes=max_answer_bytes,
+            nursery, dial, properties, logins=self._logins, max_answer_bytes=max_answer_bytes
         )
+
+    @property
+    def is_login_refused(self) -> bool:
+        """Return whether the cluster, or a token endpoint, refused the last login."""
+        return self._logins.is_refused
 
     # -- metadata ---------------------------------------------------------------------------------
 

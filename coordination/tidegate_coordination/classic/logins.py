@@ -5,7 +5,7 @@ from __future__ import annotations
 from .authentication import Call, authenticate
 from .bearer_credentials import BearerCredentials
 from .bearer_token import BearerToken
-from .errors import TokenRefused
+from .errors import AuthenticationFailed, TokenRefused
 from .properties import Address, ClientProperties
 from .sasl import Login
 from .token_source import TokenSource, TokenSources
@@ -14,11 +14,14 @@ from .token_source import TokenSource, TokenSources
 class Logins:
     """See the module's head.
 
+    is_refused: whether the last one was refused, by a broker or a token endpoint.
+
     Args:
       tokens: of the link; not used but for OAUTHBEARER.
     """
 
     def __init__(self, properties: ClientProperties, tokens: TokenSources | None = None) -> None:
+        self.is_refused = False
         self._login: Login | None = None
         self._tokens: TokenSource | None = None
         if isinstance(properties.sasl, BearerCredentials):
@@ -33,16 +36,28 @@ class Logins:
         Raises:
           AuthenticationFailed, TokenUnavailable: there is no token; see TokenSource.get().
         """
-        return self._login if self._tokens is None else await self._tokens.get()
+        if self._tokens is None:
+            return self._login
+        try:
+            return await self._tokens.get()
+        except AuthenticationFailed:
+            self.is_refused = True
+            raise
 
     async def log_in(self, call: Call, broker: Address, login: Login) -> float:
         """See authenticate().  A token that is refused is not used again."""
         try:
             lifetime_seconds = await authenticate(call, broker, login)
-        except TokenRefused as error:
-            if self._tokens is not None and isinstance(login, BearerToken):
-                self._tokens.refused(login, error)
+        except AuthenticationFailed as error:
+            self.is_refused = True
+            if isinstance(error, TokenRefused):
+                self._forget(login, error)
             raise
+        self.is_refused = False
         if self._tokens is not None:
             self._tokens.accepted()
         return lifetime_seconds
+
+    def _forget(self, login: Login, error: TokenRefused) -> None:
+        if self._tokens is not None and isinstance(login, BearerToken):
+            self._tokens.refused(login, error)

@@ -15,6 +15,7 @@ from tidegate_runtime.tls.jks import MAGIC as JKS_MAGIC
 from tidegate_runtime.tls.pem import pem_of
 from tidegate_runtime.tls.stores import KeyEntry, read_key_entry, read_trusted
 
+from .bearer_credentials import BearerCredentials
 from .errors import BadProperties
 from .properties import ClientProperties
 from .tls_properties import Pem, TlsProperties
@@ -89,14 +90,20 @@ def with_texts(properties: ClientProperties) -> ClientProperties:
     Raises:
       BadProperties: a file cannot be read.
     """
-    tls = properties.tls
-    if tls is None:
-        return properties
-    truststore, keystore = _with_text(tls.truststore, _trusted_text), tls.keystore
-    keystore = _with_text(
-        keystore, lambda data, store: _key_text(_key_entry(data, store, tls.key_password))
+    sasl, tls = properties.sasl, properties.tls
+    if isinstance(sasl, BearerCredentials):
+        sasl = replace(sasl, tls=_tls_with_texts(sasl.tls))
+    return replace(properties, sasl=sasl, tls=tls and _tls_with_texts(tls))
+
+
+def _tls_with_texts(tls: TlsProperties) -> TlsProperties:
+    return replace(
+        tls,
+        truststore=_with_text(tls.truststore, _trusted_text),
+        keystore=_with_text(
+            tls.keystore, lambda data, store: _key_text(_key_entry(data, store, tls.key_password))
+        ),
     )
-    return replace(properties, tls=replace(tls, truststore=truststore, keystore=keystore))
 
 
 def _with_text(store: Pem | None, converted: Callable[[bytes, Pem], str]) -> Pem | None:

@@ -1,8 +1,8 @@
 """When a link gets its next token, and what it does until then.  Pure.
 
 A token is renewed before it expires.  If that fails, the one that is there serves to its end.
-After a failure, or a broker's refusal, the provider is left alone for a pause; pauses double until
-a broker takes a token.
+After a failure, or a broker's refusal, the provider is not asked for a pause; pauses double until a
+broker takes a token.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The tokens that connections log in with: one for all connections with the same credentials.
 
-There is no task that renews them.  Who finds that the token is to be renewed asks for the next one,
-within a deadline; others go on with the one that is there, or wait if there is none.
+There is no task that renews them.  A caller that finds the token due asks for the next one, within
+a deadline; others go on with the one that is there, or wait if there is none.
 """
 
 from __future__ import annotations

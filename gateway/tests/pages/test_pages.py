@@ -57,6 +57,7 @@ OF_CLIENTS = {
     "repartition.purge.interval.ms",
     "sasl.jaas.config",
     "sasl.mechanism",
+    "sasl.oauthbearer.header.urlencode",
     "security.protocol",
     "ssl.truststore.location",
     "transaction.timeout.ms",

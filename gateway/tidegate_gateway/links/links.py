@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -15,7 +15,7 @@ import trio
 from tidegate_coordination.classic.cluster import ClassicCluster
 from tidegate_coordination.classic.dialling import Dial
 from tidegate_coordination.classic.errors import AnotherCluster, ClassicError
-from tidegate_coordination.classic.properties import ClientProperties, read_client_properties
+from tidegate_coordination.classic.properties import ClientProperties
 from tidegate_coordination.classic.token_source import TokenSources
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.state.link_groups import GroupFence
@@ -30,6 +30,7 @@ from .assignment import candidates, looks_after
 from .group_lines import GroupLines
 from .link_mirror import LinkMirror
 from .mirror_tokens import MirrorBytes
+from .properties_file import PropertiesFile
 from .returning import Returning
 from .reversing import Reversing
 from .source_watch import SourceWatch
@@ -220,7 +221,8 @@ class Links:
           OSError, UnicodeError: the file cannot be read.
         """
         link = running.link
-        properties = await self._properties(link, path)
+        file = PropertiesFile(link, path, self._blocking)
+        properties = await file.read()
         dial = await self._blocking.run(partial(self._dial, properties))
         cluster = ClassicCluster(nursery, dial, properties, rng=self._rng, tokens=running.tokens)
         metadata = await cluster.refresh([])
@@ -229,6 +231,7 @@ class Links:
                 f"the brokers at {link.bootstrap_servers} belong to cluster"
                 f" {metadata.cluster_id}, and the link is to {link.cluster_id}."
             )
+        nursery.start_soon(file.watch, properties, lambda: cluster.is_login_refused)
         return cluster
 
     async def _sync_forever(self, sync: TopicSync, name: str) -> None:
@@ -245,20 +248,6 @@ class Links:
             await sync.look()
         except ClassicError as error:
             _log.warning("the source's topics are not known", link=name, error=str(error))
-
-    async def _properties(self, link: Link, path: Path | None) -> ClientProperties:
-        """Return the client's properties, with the bootstrap servers of the link.
-
-        Raises:
-          BadProperties, OSError, UnicodeError: the gateway's file for the link is wrong.
-        """
-        servers = f"bootstrap.servers={link.bootstrap_servers}\n"
-        plain = read_client_properties(servers, f"link {link.name}")
-        if path is None:
-            return plain
-        text = await self._blocking.run(lambda: path.read_text(encoding="utf-8"))
-        found = read_client_properties(servers + text, str(path))
-        return replace(found, bootstrap_servers=plain.bootstrap_servers)
 
 
 def _first(error: Exception) -> Exception:

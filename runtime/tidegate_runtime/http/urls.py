@@ -1,4 +1,4 @@
-"""What is at a URL that an operator gave: one call to a server, or the content of a file.
+"""URLs that operators give: one call to a server, or the content of a file.
 
 Nothing is followed elsewhere: a redirection is an answer like others.
 """
