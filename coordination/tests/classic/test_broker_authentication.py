@@ -315,12 +315,33 @@ async def test_a_refused_token_is_one_sentence_and_not_sent_again(
                 " (invalid_token)"
             )
         assert listener.sent == provider.given[:1]  # the second try had no token
+        assert logins.is_refused
         await trio.sleep(0.2)
         listener.takes_all = True
         await open_connection(nursery, broker.dial, ADDRESS, properties, logins=logins)
         assert listener.sent == provider.given
         assert len(provider.given) == 2
+        assert not logins.is_refused
+        # The next pause is the shortest one again.
+        await trio.sleep(90)
+        listener.takes_all = False
+        with pytest.raises(AuthenticationFailed):
+            await open_connection(nursery, broker.dial, ADDRESS, properties, logins=logins)
+        await trio.sleep(0.11)
+        await logins.next()
+        assert len(provider.given) == 4
         nursery.cancel_scope.cancel()
+
+
+async def test_a_refused_password_is_noted(autojump_clock: MockClock) -> None:
+    properties = replace(PROPERTIES, sasl=PLAIN)
+    logins, listener = Logins(properties), SaslListener(password="other")
+    async with trio.open_nursery() as nursery:
+        broker = sasl_broker(nursery, listener)
+        assert not logins.is_refused
+        with pytest.raises(AuthenticationFailed):
+            await open_connection(nursery, broker.dial, ADDRESS, properties, logins=logins)
+        assert logins.is_refused
 
 
 async def test_no_broker_is_dialled_without_a_token(autojump_clock: MockClock) -> None:
