@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import base64
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -128,7 +128,7 @@ def client(tmp_path: Path, files: Files, source: Brokers, url: str) -> Client:
 
 
 def create(bootstrap: str, topic: str) -> None:
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin: Any = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_topics([NewTopic(topic, 3, 1)])[topic].result(PATIENCE_SECONDS)
 
 
@@ -147,7 +147,7 @@ def write(bootstrap: str, topic: str, is_enough: Callable[[], bool]) -> int:
 @contextmanager
 def mirroring(
     client: Client, file: Path, topic: str
-) -> Iterator[tuple[Mirror, broker.LocalBroker]]:
+) -> Generator[tuple[Mirror, broker.LocalBroker]]:
     """Run a gateway that mirrors a topic."""
     settings = {"link.client.properties": f"source={file}", "link.topics.interval.ms": "1000"}
     with broker.running("tidegate", settings) as gateway:
