@@ -29,9 +29,9 @@ def test_each_scheme_opens_its_store(tmp_path: Path) -> None:
         ),
         ("s3://bucket", RemoteObjectStore, True),
         ("az://container/prefix?account_name=account&skip_signature=true", RemoteObjectStore, True),
-        ("gs://bucket/prefix?skip_signature=true", RemoteObjectStore, True),
+        ("gs://bucket/prefix", RemoteObjectStore, True),
     ):
-        store = open_store(url, environ=KEYS)
+        store = open_store(url, environ={**KEYS, "GOOGLE_BEARER_TOKEN": "token"})
         assert type(store) is kind
         assert store.requests_cost_money is requests_cost_money(url) is is_paid
     assert (tmp_path / "a b").is_dir()
@@ -59,6 +59,7 @@ def test_each_scheme_opens_its_store(tmp_path: Path) -> None:
         ("s3://bucket?endpoint=http://a b:1", "is no URL"),
         ("s3://bucket?endpoint=http://127.0.0.1:1/x y", "is no URL"),
         ("s3://bucket?secret_access_key=x", "does not take secret_access_key"),
+        ("gs://bucket?skip_signature=true", "does not take skip_signature; it takes endpoint"),
         ("s3://bucket?skip_signature=perhaps", "cannot be opened"),
         ("az://container", "cannot be opened"),
     ],
@@ -76,7 +77,7 @@ def test_a_bad_url_gets_a_clear_error(url: str, sentence: str) -> None:
         "s3://bucket?endpoint=http://user:s3cret@127.0.0.1:1",
         "s3://bucket?endpoint=http://user:s3cret@[::1:8333",
         "s3://bucket?secret_access_key=s3cret",
-        "gs://s3cret@bucket?skip_signature=true",
+        "gs://s3cret@bucket",
         "az://:s3cret@container?account_name=a&skip_signature=true",
         "s4://key:s3cret@bucket",
         "objects://key:s3cret@/p",
@@ -148,8 +149,8 @@ CLIENT = {"AZURE_CLIENT_ID": "c", "AZURE_TENANT_ID": "t"}
         ("s3", POD | {"AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": "/t"}, True),
         ("s3", POD, False),
         ("gs", {"GOOGLE_APPLICATION_CREDENTIALS": "/f"}, True),
-        ("gs", {"GOOGLE_SKIP_SIGNATURE": "true"}, True),
-        ("gs", {"GOOGLE_SKIP_SIGNATURE": "false"}, False),
+        ("gs", {"GOOGLE_BEARER_TOKEN": "token"}, True),
+        ("gs", {"GOOGLE_SKIP_SIGNATURE": "true"}, False),  # PUTs are signed nevertheless
         ("az", {"AZURE_STORAGE_ACCOUNT_KEY": "a2V5"}, True),
         ("az", CLIENT | {"AZURE_CLIENT_SECRET": "s"}, True),
         ("az", CLIENT | {"AZURE_FEDERATED_TOKEN_FILE": "/t"}, True),
@@ -221,10 +222,13 @@ async def test_the_metadata_server_is_asked_for_a_machine_role(
         nursery.cancel_scope.cancel()
 
 
-async def test_an_emulator_of_gs_is_asked_over_http(nowhere: Path) -> None:
-    url = "gs://bucket/p?endpoint=http://127.0.0.1:1&skip_signature=true"
+async def test_an_emulator_of_gs_is_asked_over_http(
+    nowhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GOOGLE_BEARER_TOKEN", "any")
+    url = "gs://bucket/p?endpoint=http://127.0.0.1:1"
     with pytest.raises(StoreUnavailable, match="no server answers there") as refused:
-        await open_store(url, environ={}).get("a")
+        await open_store(url).get("a")
     assert "http://127.0.0.1:1/" in str(refused.value)
 
 

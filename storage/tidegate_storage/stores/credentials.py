@@ -40,8 +40,9 @@ _ENOUGH: Final[Mapping[str, tuple[frozenset[str], ...]]] = {
         frozenset({"GOOGLE_SERVICE_ACCOUNT_PATH"}),
         frozenset({"GOOGLE_SERVICE_ACCOUNT_KEY"}),
         frozenset({"GOOGLE_APPLICATION_CREDENTIALS"}),
+        # GOOGLE_SKIP_SIGNATURE is not enough: obstore signs each PUT to GCS nevertheless, and would
+        # ask the metadata server for a token.
         frozenset({"GOOGLE_BEARER_TOKEN"}),
-        frozenset({"GOOGLE_SKIP_SIGNATURE"}),
     ),
     "az": (
         frozenset({"AZURE_STORAGE_ACCOUNT_KEY"}),

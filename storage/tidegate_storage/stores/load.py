@@ -56,7 +56,7 @@ _SETTINGS = {
         "sse_kms_key_id",
         MACHINE_ROLE,
     },
-    "gs": {"endpoint", "service_account", "skip_signature", MACHINE_ROLE},
+    "gs": {"endpoint", "service_account", MACHINE_ROLE},
     "az": {"account_name", "endpoint", "use_emulator", "skip_signature", MACHINE_ROLE},
 }
 
@@ -168,7 +168,7 @@ def _config(url: str, parts: SplitResult) -> Any:
     if unknown:
         known = ", ".join(sorted(_SETTINGS[parts.scheme]))
         raise StoreMisconfigured(
-            f"an {parts.scheme} URL does not take {', '.join(unknown)}; it takes {known}"
+            f"a URL of {parts.scheme}: does not take {', '.join(unknown)}; it takes {known}"
         )
     return config
 
