@@ -96,8 +96,8 @@ OWN_SETTINGS = (
          "How often new entries of the metadata log are copied to the object store; 0: never."),
     _own("metadata.log", _ADDRESS, "sqlite:data/metadata.db", None,
          "Where the metadata log is: memory:, sqlite:<file>, postgres://<user>@<host>/<database>,"
-         " s3://<bucket>/<prefix>, gs:// and az:// alike, http(s)://<host>:<port>/<prefix>,"
-         " forward:<host>:<port>,..., or a plug-in's address."),
+         " s3://<bucket>/<prefix>, gs:// and az:// alike, dynamodb://<table>/<name>?region=<region>,"
+         " http(s)://<host>:<port>/<prefix>, forward:<host>:<port>,..., or a plug-in's address."),
     _own("metadata.log.next", _ADDRESS, "", None,
          "The new address of the metadata log in `tidegate log move`, if this gateway needs another"
          " one than the command's."),

@@ -70,7 +70,8 @@ LogUrl = Annotated[
     typer.Option(
         "--log",
         metavar="URL",
-        help="memory:, sqlite:FILE, postgres://..., s3://..., http://... or a plug-in's.",
+        help="memory:, sqlite:FILE, postgres://..., s3://..., dynamodb://..., http://... or a"
+        " plug-in's.",
     ),
 ]
 Memory = Annotated[bool, typer.Option("--memory", help="Keep everything in memory only.")]

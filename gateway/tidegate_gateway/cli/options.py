@@ -14,7 +14,9 @@ SERVE_DATA: Final = Path("data")
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 _LOG = typer.Option(
-    "--log", metavar="URL", help="sqlite:FILE, postgres://..., s3://..., http://... or a plug-in's."
+    "--log",
+    metavar="URL",
+    help="sqlite:FILE, postgres://..., s3://..., dynamodb://..., http://... or a plug-in's.",
 )
 _STORE = typer.Option("--object-store", metavar="URL", help="file:DIR or s3://BUCKET/PREFIX.")
 LogThatExists = Annotated[str | None, _LOG]

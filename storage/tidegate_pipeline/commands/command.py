@@ -46,7 +46,7 @@ LogUrl = Annotated[
         "--log",
         metavar="URL",
         envvar="TIDEGATE_PIPELINE_LOG",
-        help="sqlite:FILE, postgres://..., s3://... or a plug-in's.",
+        help="sqlite:FILE, postgres://..., s3://..., dynamodb://... or a plug-in's.",
     ),
 ]
 Runner = Annotated[

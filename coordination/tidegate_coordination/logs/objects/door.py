@@ -3,7 +3,7 @@
 Only reads that fail their check are repeated, since bytes can be damaged in transit.
 """
 
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import takewhile
 from typing import Final, NamedTuple, TypeVar
@@ -159,3 +159,10 @@ async def each_at_once(
         for _ in range(min(at_once, len(numbers))):
             nursery.start_soon(take_turns)
     return results
+
+
+def raise_first(results: Mapping[int, object]) -> None:
+    """Raise the first of the errors among results of each_at_once."""
+    for _, result in sorted(results.items()):
+        if isinstance(result, LogUnavailable | LogCorrupt):
+            raise result

@@ -4,9 +4,9 @@ A name is used once: it carries a nonce. A save that was cut short has no head, 
 loaded; it is deleted, like older snapshots, once two newer ones are complete.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from tidegate_coordination.log.metadata_log import LogCorrupt, LogUnavailable, Snapshot
 from tidegate_coordination.log.snapshot_work import computed
@@ -16,7 +16,7 @@ from tidegate_coordination.log.snapshots import (
     frame_chunks,
     unframe_chunks,
 )
-from tidegate_coordination.logs.objects.door import LogObjects, each_at_once
+from tidegate_coordination.logs.objects.door import each_at_once, raise_first
 from tidegate_coordination.logs.objects.names import (
     CHUNKS,
     SNAPSHOTS,
@@ -32,13 +32,27 @@ _AT_ONCE: Final = 8  # chunks
 _T = TypeVar("_T")
 
 
+class SnapshotObjects(Protocol):
+    """Where snapshots are kept; the calls are those of `door.LogObjects`."""
+
+    async def create(self, name: str, body: bytes) -> bool: ...
+
+    async def get_checked(self, name: str, check: Callable[[bytes], _T]) -> _T | None: ...
+
+    async def names(self, folder: str) -> list[str]: ...
+
+    async def delete_while(self, folder: str, is_old: Callable[[str], bool]) -> None: ...
+
+
 class ObjectSnapshots:
     """`new_nonce` gives a text that no other saver was ever given.
 
     Checksums of a whole snapshot take time, so they are made in a thread, or `in_loop`.
     """
 
-    def __init__(self, objects: LogObjects, new_nonce: Callable[[], str], *, in_loop: bool) -> None:
+    def __init__(
+        self, objects: SnapshotObjects, new_nonce: Callable[[], str], *, in_loop: bool
+    ) -> None:
         self._objects = objects
         self._new_nonce = new_nonce
         self._in_loop = in_loop
@@ -54,7 +68,7 @@ class ObjectSnapshots:
             range(1, len(framed) + 1),
             at_once=_AT_ONCE,
         )
-        _raise_first(created)
+        raise_first(created)
         if not await self._objects.create(snapshot_name(snapshot), head):
             raise LogUnavailable(f"the snapshot {snapshot} was created by another: save it again")
         await self._drop_old()
@@ -94,7 +108,7 @@ class ObjectSnapshots:
             range(1, chunks_after_head(head) + 1),
             at_once=_AT_ONCE,
         )
-        _raise_first(chunks)
+        raise_first(chunks)
         bodies = [chunks[index] for index in sorted(chunks)]
         present = [each for each in bodies if isinstance(each, bytes)]
         loaded = await self._compute(lambda: unframe_chunks([head, *present]))
@@ -118,9 +132,3 @@ class ObjectSnapshots:
 
 def _is_before(oldest: SnapshotId, name: str) -> bool:
     return snapshot_id(name) < oldest
-
-
-def _raise_first(results: Mapping[int, object]) -> None:
-    for _, result in sorted(results.items()):
-        if isinstance(result, LogUnavailable | LogCorrupt):
-            raise result

@@ -1,0 +1,1 @@
+"""`dynamodb:`: a metadata log in a table of Amazon DynamoDB."""

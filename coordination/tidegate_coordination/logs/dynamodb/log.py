@@ -1,0 +1,249 @@
+"""The log behind `dynamodb:`: an entry is an item, and a transaction is the append.
+
+The transaction creates the entry and moves `end` from its position by one: both or neither. So
+there are no gaps, a position is held once, and a writer that slept across a trim is refused.
+
+DynamoDB does not announce new items, so waiting callers look, at the pace of a log of objects.
+"""
+
+import secrets
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Final
+
+import trio
+
+from tidegate_coordination.log.metadata_log import (
+    FIRST_POSITION,
+    AppendResult,
+    LogCapabilities,
+    LogCorrupt,
+    LogEntry,
+    LogMisuse,
+    LogUnavailable,
+    Snapshot,
+    Trimmed,
+)
+from tidegate_coordination.logs.dynamodb.bodies import Bodies
+from tidegate_coordination.logs.dynamodb.client import Client, boto3_client
+from tidegate_coordination.logs.dynamodb.decisions import (
+    Trim,
+    first_heads,
+    how_to_trim,
+    refused_append,
+    too_far,
+)
+from tidegate_coordination.logs.dynamodb.items import Items
+from tidegate_coordination.logs.dynamodb.layout import (
+    ENTRIES,
+    LAST,
+    Head,
+    Item,
+    entry_name,
+    entry_position,
+    head_attributes,
+    head_of,
+)
+from tidegate_coordination.logs.dynamodb.making import make_log
+from tidegate_coordination.logs.dynamodb.table import Table
+from tidegate_coordination.logs.dynamodb.url import Address
+from tidegate_coordination.logs.objects.door import each_at_once, raise_first
+from tidegate_coordination.logs.objects.pace import Pace
+from tidegate_coordination.logs.objects.snapshots import ObjectSnapshots
+
+CAPABILITIES: Final = LogCapabilities(
+    forward_to_leader=True, typical_append_seconds=0.02, max_entry_bytes=1 << 20
+)
+_APPEND_SECONDS: Final = 15.0
+_AGAIN_SECONDS: Final = 0.2
+_BODIES_AT_ONCE: Final = 8
+
+
+def _random_nonce() -> str:
+    return secrets.token_hex(8)
+
+
+async def open_address(address: Address) -> "DynamoLog":
+    """Open the log, making its table if it is absent.
+
+    Raises:
+        LogMisconfigured, LogUnavailable: as `dynamodb.opening.open_log`.
+    """
+    client = Client(address, boto3_client)
+    try:
+        await client.connect()
+        await make_log(client)
+    except BaseException:
+        with trio.CancelScope(shield=True):
+            await client.aclose()
+        raise
+    client.is_patient = True
+    return DynamoLog(Table(client))
+
+
+class DynamoLog:
+    """Open it with `opening.open_log`.
+
+    `new_nonce` gives a text that no other writer was ever given. `in_loop`: without threads.
+    """
+
+    def __init__(
+        self, items: Items, *, new_nonce: Callable[[], str] = _random_nonce, in_loop: bool = False
+    ) -> None:
+        self._items = items
+        self._bodies = Bodies(items, new_nonce)
+        self._snapshots = ObjectSnapshots(self._bodies, new_nonce, in_loop=in_loop)
+        self._last_seen = FIRST_POSITION - 1  # the log reaches at least as far
+        self._pace = Pace()
+        self._grown = trio.lowlevel.ParkingLot()
+
+    @property
+    def capabilities(self) -> LogCapabilities:
+        return CAPABILITIES
+
+    # -- appending --------------------------------------------------------------------------------
+
+    async def append(self, position: int, payload: bytes) -> AppendResult:
+        _check_append(position, payload)
+        with trio.move_on_after(_APPEND_SECONDS):
+            head = await self._bodies.prepare(entry_name(position), bytes(payload))
+            result = await self._create(position, head)
+            self._note(position)
+            return result
+        raise LogUnavailable(f"DynamoDB did not append within {_APPEND_SECONDS:g} s")
+
+    async def _create(self, position: int, head: Head) -> AppendResult:
+        """Create an entry. If the answer is lost, ask once more: the position's holder then tells.
+
+        Raises:
+            LogUnavailable: that answer was lost, too.
+        """
+        item = Item(head.name, head_attributes(head))
+        try:
+            end = await self._items.append(position, item)
+        except LogUnavailable:
+            await trio.sleep(_AGAIN_SECONDS)
+            return await self._create_again(position, item, head.nonce)
+        return AppendResult.APPENDED if end is None else refused_append(position, end)
+
+    async def _create_again(self, position: int, item: Item, nonce: str) -> AppendResult:
+        if await self._items.append(position, item) is None:
+            return AppendResult.APPENDED
+        end, held = await self._items.settled(position)
+        if held is not None and head_of(Item(item.name, held)).nonce == nonce:
+            return AppendResult.APPENDED
+        return refused_append(position, end)
+
+    # -- reading ----------------------------------------------------------------------------------
+
+    async def read(self, from_position: int, max_bytes: int) -> list[LogEntry] | Trimmed:
+        end = await self._items.end()
+        self._note(end.next - 1)
+        if from_position < end.boundary:
+            return Trimmed(end.boundary)
+        if from_position > end.next:
+            raise too_far(from_position, end)
+        if from_position == end.next:
+            self._pace.looked(trio.current_time())
+            return []
+        with suppress(LogCorrupt):
+            if entries := await self._read_within(from_position, max_bytes):
+                return entries
+        return await self._read_settled(from_position)
+
+    async def _read_within(self, from_position: int, max_bytes: int) -> list[LogEntry]:
+        """Return entries in front of the first that is missing or damaged.
+
+        Raises:
+            LogCorrupt: that is the first one.
+        """
+        items, _ = await self._items.page(entry_name(from_position - 1), ENTRIES + LAST)
+        heads = first_heads(items, from_position, max_bytes)
+        found = await each_at_once(
+            lambda index: self._bodies.body(heads[index]),
+            range(len(heads)),
+            at_once=_BODIES_AT_ONCE,
+        )
+        bodies: list[bytes] = []
+        while isinstance(body := found.get(len(bodies)), bytes):
+            bodies.append(body)
+        if not bodies:
+            raise_first(found)
+        return [LogEntry(at, body) for at, body in enumerate(bodies, start=from_position)]
+
+    async def _read_settled(self, position: int) -> list[LogEntry] | Trimmed:
+        """Read one entry that must be there, by a transaction.
+
+        Only that is atomic: for a moment other reads may see `end` moved, and the entry not yet.
+        """
+        end, attributes = await self._items.settled(position)
+        if position < end.boundary:
+            return Trimmed(end.boundary)
+        if attributes is None:
+            raise LogCorrupt(f"entry {position} is missing from the log in DynamoDB")
+        try:
+            body = await self._bodies.body(head_of(Item(entry_name(position), attributes)))
+        except LogCorrupt:
+            if position < (boundary := (await self._items.end()).boundary):
+                return Trimmed(boundary)
+            raise
+        return [LogEntry(position, body)]
+
+    async def wait(self, after_position: int, timeout_seconds: float) -> None:
+        await trio.lowlevel.checkpoint()
+        with trio.move_on_after(timeout_seconds):
+            while self._last_seen <= after_position:
+                pause_seconds = self._pace.due_at - trio.current_time()
+                if pause_seconds > 0:
+                    await self._park(pause_seconds)
+                else:
+                    self._pace.looked_in_vain(trio.current_time())
+                    self._note((await self._items.end(consistent=False)).next - 1)
+
+    async def _park(self, pause_seconds: float) -> None:
+        with trio.move_on_after(pause_seconds):
+            await self._grown.park()
+
+    def _note(self, position: int) -> None:
+        """Wake the waiters if the log reaches further than was known."""
+        if position > self._last_seen:
+            self._last_seen = position
+            self._pace.grew(trio.current_time())
+            self._grown.unpark_all()
+
+    # -- snapshots and trimming -------------------------------------------------------------------
+
+    async def save_snapshot(self, position: int, chunks: Sequence[bytes]) -> None:
+        await self._snapshots.save(position, chunks)
+
+    async def load_snapshot(self) -> Snapshot | None:
+        return await self._snapshots.load()
+
+    async def trim(self, before_position: int) -> None:
+        await self._raise_boundary(before_position)
+        boundary = (await self._items.end()).boundary
+        await self._bodies.delete_while(ENTRIES, lambda name: entry_position(name) < boundary)
+
+    async def _raise_boundary(self, position: int) -> None:
+        while True:
+            how = how_to_trim(await self._items.end(), position)
+            if how is Trim.REFUSE:
+                raise LogMisuse(f"cannot trim below {position}: the log ends before")
+            if (
+                how is Trim.HOLDS
+                or (how is Trim.RAISE and await self._items.raise_boundary(position))
+                or (how is Trim.BEGIN and await self._items.begin_at(position))
+            ):
+                return
+            # Another gateway trimmed or appended between the two calls.
+
+    async def aclose(self) -> None:
+        await self._items.aclose()
+
+
+def _check_append(position: int, payload: bytes) -> None:
+    if position < FIRST_POSITION:
+        raise LogMisuse(f"positions start at {FIRST_POSITION}, not {position}")
+    if len(payload) > CAPABILITIES.max_entry_bytes:
+        limit = CAPABILITIES.max_entry_bytes
+        raise LogMisuse(f"an entry of {len(payload)} bytes is over the limit of {limit}")
