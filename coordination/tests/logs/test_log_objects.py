@@ -8,7 +8,7 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from tests.worlds import object_world
+from tests.worlds import gcs_fake, object_world
 from tests.worlds.object_world import (
     PREFIX,
     WatchedStore,
@@ -52,6 +52,16 @@ async def test_a_log_of_objects_keeps_the_contract_in_files(tmp_path: Path) -> N
 async def test_a_log_of_objects_keeps_the_contract_in_s3(seaweed_s3_url: str) -> None:
     url = seaweed_s3_url.replace("?", f"/{secrets.token_hex(4)}?")
     assert await broken_promises(lambda: open_log(url)) == []
+
+
+async def test_a_log_of_objects_keeps_the_contract_on_a_fake_of_gcs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("GOOGLE_BEARER_TOKEN", gcs_fake.TOKEN)
+    with gcs_fake.running_gcs_fake() as (url, bucket):
+        assert await broken_promises(lambda: open_log(url.replace("?", "/log?"))) == []
+    assert bucket.answers["PUT", 412] > 0
+    assert not [each for each in bucket.answers if each[1] == 501]
 
 
 # -- what it costs --------------------------------------------------------------------------------

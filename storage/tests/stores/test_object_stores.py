@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.worlds import gcs_fake
 from tidegate_storage.disk.memory_disk import MemoryDisk, MemoryDiskSteps
 from tidegate_storage.stores.contract import CONTRACT, Check
 from tidegate_storage.stores.file_store import FileObjectStore
@@ -34,7 +35,21 @@ def _s3(request: pytest.FixtureRequest) -> ObjectStore:
     return open_store(url.replace("?", f"/{secrets.token_hex(4)}/objects?"))
 
 
-@pytest.fixture(params=[_memory, _memory_disk, _file, pytest.param(_s3, marks=pytest.mark.slow)])
+def _gs(request: pytest.FixtureRequest) -> ObjectStore:
+    url: str = request.getfixturevalue("gcs_fake_url")
+    return open_store(url.replace("?", f"/{secrets.token_hex(4)}/objects?"))
+
+
+@pytest.fixture
+def gcs_fake_url(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    monkeypatch.setenv("GOOGLE_BEARER_TOKEN", gcs_fake.TOKEN)
+    with gcs_fake.running_gcs_fake() as (url, _):
+        yield url
+
+
+@pytest.fixture(
+    params=[_memory, _memory_disk, _file, _gs, pytest.param(_s3, marks=pytest.mark.slow)]
+)
 async def store(request: pytest.FixtureRequest) -> AsyncIterator[ObjectStore]:
     make: Callable[[pytest.FixtureRequest], ObjectStore] = request.param
     made = make(request)
