@@ -47,6 +47,11 @@ def mirror_maker_jars() -> Path:
     return _jars("mirror-maker-jars", HERE / "migration" / "mirror-maker.xml")
 
 
+def dynamodb_local_jars() -> Path:
+    """The folder with the jars of DynamoDB Local, and its native libraries."""
+    return _jars("dynamodb-local-jars", HERE / "clouds" / "pom.xml")
+
+
 def counting_app() -> str:
     """The class path of java/CountingApp.java, compiled: Kafka Streams, and a log binding."""
     need("javac")
@@ -139,6 +144,18 @@ def old_kafka_python(version: str) -> Path:
         _run([*pip, "install", f"kafka-python=={version}", "six", *codecs], cwd=folder)
 
     return _once(f"kafka-python-{version}", version, install) / "bin" / "python"
+
+
+def python_program(name: str, *packages: str) -> Path:
+    """The folder of an environment's programs, in which packages are installed."""
+
+    def install(folder: Path) -> None:
+        folder.mkdir(parents=True)
+        _run([sys.executable, "-m", "venv", folder], cwd=WORK)
+        pip: list[str | Path] = [folder / "bin" / "python", "-m", "pip", "--quiet"]
+        _run([*pip, "--disable-pip-version-check", "install", *packages], cwd=folder)
+
+    return _once(name, " ".join(packages), install) / "bin"
 
 
 def node_client(name: str) -> Path:

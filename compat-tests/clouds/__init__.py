@@ -1,0 +1,1 @@
+"""Stores and logs of clouds, on their emulators."""
