@@ -1,36 +1,106 @@
-"""Metrics as Prometheus text, made in a thread from values that were read before."""
+"""Metrics as Prometheus text, made in pieces in the event loop, with a checkpoint after each.
+
+A thread would not spare the loop: it holds the interpreter's lock, so that each step of the loop
+waits for it.  A family of many samples is a Series, whose lines are made as the page comes to them:
+a Metric of the Prometheus client costs ten times as much.  So the values of a page are those of
+slightly different moments.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain, islice
 from typing import Final
 
 import trio
-from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client import ProcessCollector
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.metrics_core import Metric
+from prometheus_client.samples import Sample
+from prometheus_client.utils import floatToGoString
+
+from .histograms import SHOWN, Histogram
 
 CONTENT_TYPE: Final = CONTENT_TYPE_PLAIN_0_0_4
+SAMPLES_A_PIECE: Final = 500
+"""A piece takes about half a millisecond."""
 
 _PROCESS = ProcessCollector(registry=None)
+_ESCAPES: Final = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 
 
-async def render(metrics: Iterable[Metric]) -> bytes:
-    """Return metrics, and those of the process, as text; only the text is made in a thread."""
-    return await trio.to_thread.run_sync(_text, list(metrics))
+@dataclass(frozen=True, slots=True)
+class Series:
+    """A family of many samples.
+
+    kind: counter, gauge or histogram.  name: as in the text, so that of a counter ends in _total.
+    lines: see line(); they are made when the page comes to them.
+    """
+
+    name: str
+    help_text: str
+    kind: str
+    lines: Iterable[str]
 
 
-def _text(metrics: list[Metric]) -> bytes:
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Snapshot([*metrics, *_PROCESS.collect()]))
-    return generate_latest(registry)
+Family = Metric | Series
 
 
-class _Snapshot:
-    """Metrics whose values were read before."""
+def line(name: str, labels: str, value: float) -> str:
+    """Return the line of a sample.  labels: see label(), joined by commas; "" for none."""
+    return f"{name}{{{labels}}} {value}\n" if labels else f"{name} {value}\n"
 
-    def __init__(self, metrics: list[Metric]) -> None:
-        self._metrics = metrics
 
-    def collect(self) -> Iterable[Metric]:
-        return self._metrics
+def label(name: str, value: str) -> str:
+    """Return a label of a sample."""
+    return f'{name}="{value.translate(_ESCAPES)}"'
+
+
+def histogram(name: str, help_text: str, values: Histogram) -> Series:
+    """Return a histogram of seconds."""
+    shown = values.shown()
+    bounds = (*map(str, SHOWN), "+Inf")
+    lines = [
+        line(f"{name}_bucket", label("le", bound), count)
+        for bound, count in zip(bounds, shown, strict=True)
+    ]
+    lines += [line(f"{name}_count", "", shown[-1]), line(f"{name}_sum", "", values.sum_seconds)]
+    return Series(name, help_text, "histogram", lines)
+
+
+async def render(families: Iterable[Family]) -> bytes:
+    """Return metrics, and those of the process, as text."""
+    parts: list[bytes] = []
+    for piece in pieces(families):
+        parts.append(piece.encode())
+        await trio.lowlevel.checkpoint()
+    # Open files are counted by listing them, which may take long.
+    for piece in pieces(await trio.to_thread.run_sync(lambda: list(_PROCESS.collect()))):
+        parts.append(piece.encode())
+    return b"".join(parts)
+
+
+def pieces(families: Iterable[Family]) -> Iterator[str]:
+    """Yield the text in pieces of SAMPLES_A_PIECE lines; the last one may be shorter."""
+    lines = chain.from_iterable(map(_lines, families))
+    while piece := "".join(islice(lines, SAMPLES_A_PIECE)):
+        yield piece
+
+
+def _lines(family: Family) -> Iterator[str]:
+    series = family if isinstance(family, Series) else _series(family)
+    text = series.help_text.replace("\\", r"\\").replace("\n", r"\n")
+    yield f"# HELP {series.name} {text}\n# TYPE {series.name} {series.kind}\n"
+    yield from series.lines
+
+
+def _series(family: Metric) -> Series:
+    name = f"{family.name}_total" if family.type == "counter" else family.name
+    return Series(name, family.documentation, family.type, map(_of_sample, family.samples))
+
+
+def _of_sample(sample: Sample) -> str:
+    labels = ",".join(label(*each) for each in sorted(sample.labels.items()))
+    value = floatToGoString(sample.value)
+    return f"{sample.name}{{{labels}}} {value}\n" if labels else f"{sample.name} {value}\n"
