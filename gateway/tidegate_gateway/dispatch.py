@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, Final
 
 import structlog
+import trio
 
 from tidegate_coordination.coordinator.coordinator import CoordinatorUnavailable, ProposalFailed
 from tidegate_protocol.apis import APIS, ApiFacts, ApiKey
@@ -204,6 +205,7 @@ class Dispatcher:
         *,
         is_brief: bool,
     ) -> None:
+        received, began = connection.receiver.received_at, trio.current_time()
         slot = connection.open_slot()
         note_refused = partial(self._refused.note, connection.peer)
         throttle = self._throttling.of(connection, header)
@@ -225,11 +227,15 @@ class Dispatcher:
             if throttle is not None:
                 throttle.apply(response)
             note_acts(handler.api_key, call, request, response)
+            errors = self._counter.errors
             if work is None:
+                errors.note(header.api_key, response)
                 encoded = handler.messages.encode_response(response, version)
             else:
-                encoded = await self._large.write(work(response, version))
+                noted = errors.noted(header.api_key, response, work(response, version))
+                encoded = await self._large.write(noted)
         except (CoordinatorUnavailable, ProposalFailed) as error:
+            self._counter.errors.unanswered[header.api_key] += 1
             raise CloseConnection(f"no answer to {APIS[handler.api_key].name}: {error}") from error
         except (CloseConnection, RemoteProtocolError):
             raise
@@ -239,6 +245,7 @@ class Dispatcher:
             raise CloseConnection("internal error") from error
         fill(slot, response_header(header.correlation_id, header.api_key, version), encoded)
         self._flusher.add(connection)
+        self._counter.answered(header.api_key, received, began, trio.current_time())
 
     def _handling(self, handler: Handler, call: Call, request: Any) -> Coroutine[Any, Any, Any]:
         """Return the handler's work, under the API's guard if there is an authorizer."""

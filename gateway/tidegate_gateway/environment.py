@@ -57,8 +57,9 @@ class Environment:
     dial: probes whether other gateways accept clients; None for no probes.  cache_disk: keeps parts
     of segments, at most max_open_files of them open; None for no disk cache.  min_file_bytes: the
     smallest part that the kernel sends from its file.  step_time: seconds of a monotonic clock that
-    runs while the event loop is busy.  after_lost_races: after so many lost appends
-    in a row another gateway appends for this one.  source_dial: see links.py.
+    runs while the event loop is busy.  used_seconds: processor time of the calling thread; None
+    where the event loop is not watched, as in the simulated world.  after_lost_races: after so many
+    lost appends in a row another gateway appends for this one.  source_dial: see links.py.
     random_bytes: unpredictable; for nonces.  tls: of the listeners that speak it.  read_keys: of
     identity providers.  audit: None without an audit log.  log_levels: of this gateway's log lines;
     clients may change them.
@@ -75,6 +76,7 @@ class Environment:
     max_open_files: int = MAX_OPEN_FILES
     min_file_bytes: int = MIN_FILE_BYTES
     step_time: Callable[[], float] = perf_counter
+    used_seconds: Callable[[], float] | None = None
     after_lost_races: int = ENOUGH
     leadership_hooks: Sequence[Hook] = ()
     source_dial: Callable[[ClientProperties], SourceDial] = dial_of

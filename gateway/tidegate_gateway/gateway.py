@@ -22,6 +22,9 @@ from tidegate_storage.disk.cache import DiskCache
 from tidegate_storage.objects.wal import WalIdentity
 from tidegate_storage.range_cache import RangeCache
 
+from .counting.loop_watch import LoopWatch
+from .counting.topic_counters import TopicCounters
+from .counting.topic_series import MAX_TOPIC_SERIES, TopicSeries
 from .cut_off import tell_of_cuts, to_avoid
 from .dispatch import Dispatcher
 from .draining import Draining
@@ -88,6 +91,7 @@ from .security.tokens.logins import TokenLogins
 from .security.tokens.secrets import TokenSecrets
 from .settings.broker_settings import BrokerSettings
 from .settings.listener_settings import tls_listeners
+from .topics.internal_topics import INTERNAL_TOPICS
 from .transactions.producer_ids import ProducerIds, hold_seconds
 from .transactions.steps import TransactionSteps
 from .upkeep.backup_schedule import BackupSchedule
@@ -137,8 +141,11 @@ class Gateway:
         self.coordinator = coordinator
         self.cluster_settings = cluster
         self.disk_cache = disk_cache
-        self.counters = GatewayCounters()
-        self.counters.topics = coordinator.state.topics.by_name
+        self.counters = GatewayCounters(TopicCounters(coordinator.state.topics.by_name))
+        self.topic_series = TopicSeries(
+            self.counters.topics, INTERNAL_TOPICS.__contains__, MAX_TOPIC_SERIES
+        )
+        self.loop_watch = LoopWatch(environment.used_seconds)
         self.connections: set[Connection] = set()
         self.strangers = Strangers(of_all(settings.int("max.connections")))
         self.upkeep = Upkeep()
@@ -192,6 +199,8 @@ class Gateway:
         yield "watch connections", self._watch_connections
         yield "tell of cuts", partial(tell_of_cuts, self.coordinator)
         yield "read ahead", self.read_ahead.run
+        if self._environment.used_seconds is not None:
+            yield "watch the event loop", self.loop_watch.run
         if len(self.tls):
             yield "look for new certificates", self.tls.run
         if len(self.provider_keys):
@@ -461,6 +470,7 @@ class Gateway:
             min_file_bytes=environment.min_file_bytes,
             sealing=self.sealing,
             tokens=self.token_parts,
+            counters=self.counters,
             authority=self.authority,
         )
         is_full = self.settings.text("record.validation") == "full"
@@ -474,7 +484,7 @@ class Gateway:
             environment.now_ms,
             checks,
             self.produce_deadlines,
-            self.counters.add_bytes_in,
+            self.counters,
             refused,
             ProduceForwarding(
                 self.coordinator.state.topics,

@@ -2,30 +2,58 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+
+from tidegate_runtime.histograms import Histogram
+
+from .counting.error_counts import ErrorCounts
+from .counting.topic_counters import TopicCounters
+
+
+@dataclass(slots=True)
+class RequestTimes:
+    """The times of one API's requests.
+
+    total: from a request's last byte to its answer.  queue: until its handler begins; requests of
+    one client that arrive together wait for each other.
+    """
+
+    total: Histogram = field(default_factory=Histogram)
+    queue: Histogram = field(default_factory=Histogram)
+
+
+@dataclass(slots=True)
+class FetchTimes:
+    """The times of fetches: of each, how long it waited for records, and the rest of its work.
+
+    waiting: fetches that wait just now.
+    """
+
+    wait: Histogram = field(default_factory=Histogram)
+    local: Histogram = field(default_factory=Histogram)
+    waiting: int = 0
 
 
 @dataclass(slots=True)
 class GatewayCounters:
-    """Requests by API, produced bytes by topic.  topics: names of the topics that exist."""
+    """Requests, errors and times by API; numbers by topic.
 
-    topics: Collection[str] = ()
+    times: of all APIs but Produce, see produce_times.py.
+    """
+
+    topics: TopicCounters = field(default_factory=TopicCounters)
     requests: Counter[int] = field(default_factory=Counter[int])
-    topic_bytes_in: Counter[str] = field(default_factory=Counter[str])
+    errors: ErrorCounts = field(default_factory=ErrorCounts)
+    times: dict[int, RequestTimes] = field(default_factory=lambda: defaultdict(RequestTimes))
+    fetches: FetchTimes = field(default_factory=FetchTimes)
 
     def count(self, api_key: int) -> None:
         """Count a request of the API."""
         self.requests[api_key] += 1
 
-    def add_bytes_in(self, topic: str, size_bytes: int) -> None:
-        """Count produced bytes of a topic."""
-        self.topic_bytes_in[topic] += size_bytes
-        if len(self.topic_bytes_in) > 2 * len(self.topics) + 100:
-            self.forget_deleted()
-
-    def forget_deleted(self) -> None:
-        """Drop the counts of deleted topics."""
-        for topic in self.topic_bytes_in.keys() - self.topics:
-            del self.topic_bytes_in[topic]
+    def answered(self, api_key: int, received: float, began: float, now: float) -> None:
+        """Count the times of an answered request: when it came, and when its handler began."""
+        times = self.times[api_key]
+        times.queue.add(began - received)
+        times.total.add(now - received)

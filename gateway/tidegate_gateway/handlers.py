@@ -17,6 +17,7 @@ from .fetch.fetch_sessions import FetchSessions
 from .fetch.fetch_waiters import FetchWaiters
 from .fetch.log_reader import LogReader
 from .fetch.read_ahead import ReadAhead
+from .gateway_counters import GatewayCounters
 from .groups.group_manager import GroupManager
 from .links.group_forwards import GroupForwards
 from .links.linked_names import LinkedNames
@@ -123,6 +124,7 @@ def make_handlers(
     min_file_bytes: int = MIN_FILE_BYTES,
     sealing: Sealing,
     tokens: TokenParts,
+    counters: GatewayCounters | None = None,
     authority: Authority | None = None,
     log_levels: LogLevels,
 ) -> list[Handler]:
@@ -143,6 +145,7 @@ def make_handlers(
             rng=rng,
             blocking=blocking,
             min_file_bytes=min_file_bytes,
+            counters=counters or GatewayCounters(),
             authority=authority,
         ),
         *_admin_handlers(
@@ -180,6 +183,7 @@ def _data_handlers(
     rng: Random,
     blocking: Blocking,
     min_file_bytes: int,
+    counters: GatewayCounters,
     authority: Authority | None,
 ) -> list[Handler]:
     waiters = FetchWaiters(coordinator.state.partitions)
@@ -198,6 +202,7 @@ def _data_handlers(
         steering,
         reply_memory,
         authority,
+        counters,
     )
     coordinator.listen(fetch.on_change)
     return [

@@ -151,6 +151,7 @@ async def opened(
             tls=tls,
             audit=audit,
             log_levels=PROCESS_LEVELS,
+            used_seconds=time.thread_time,
         )
         identity = _identity(settings, listeners, peer, folder)
         builder = GatewayBuilder(identity, settings, environment)

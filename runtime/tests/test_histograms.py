@@ -13,9 +13,8 @@ from tidegate_runtime.histograms import (
     RECENT_SECONDS,
     SHOWN,
     Histogram,
-    Recent,
     added,
-    quantile,
+    quantiles,
 )
 
 
@@ -45,14 +44,13 @@ def test_quantiles_are_within_two_percent(share: float) -> None:
     rng = Random(7)
     samples = sorted(0.001 * 30_000 ** rng.random() for _ in range(5_000))
     rank = max(int(share * 5_000 - 1e-9), 0)
-    found = quantile(of(*samples).counts, share)
+    [found] = quantiles(of(*samples).counts, [share])
     assert found == pytest.approx(samples[rank], rel=0.02)
 
 
 def test_quantiles_beyond_the_bounds() -> None:
-    assert quantile(Histogram().counts, 0.5) is None
-    assert quantile(of(0.0).counts, 0.5) == 0.0005
-    assert quantile(of(100.0).counts, 0.5) == 30.0
+    assert quantiles(Histogram().counts, [0.5, 0.9]) == []
+    assert quantiles(of(0.0, 0.0, 100.0).counts, [0.5, 0.9]) == [0.0005, 30.0]
 
 
 def test_sums() -> None:
@@ -63,22 +61,20 @@ def test_sums() -> None:
 
 def test_recent_samples_are_those_of_the_last_minutes() -> None:
     histogram = of(1.0)
-    recent = Recent(histogram)
-    assert sum(recent.counts(0.0)) == 1
+    assert sum(histogram.recent(0.0)) == 1
     now = 0.0
     while now < RECENT_SECONDS + 2 * COPY_SECONDS:
         now += 15.0
         histogram.add(2.0)
         if now == RECENT_SECONDS:
-            assert sum(recent.counts(now)) == 20  # the one from before the first call is too old
-        recent.counts(now)
-    assert 20 <= sum(recent.counts(now)) <= 24
+            assert sum(histogram.recent(now)) == 20  # the one from before the first call is too old
+        histogram.recent(now)
+    assert 20 <= sum(histogram.recent(now)) <= 24
 
 
 def test_recent_samples_after_a_pause_are_all_since_the_last_look() -> None:
     histogram = of(1.0)
-    recent = Recent(histogram)
-    recent.counts(0.0)
+    histogram.recent(0.0)
     histogram.add(1.0)
-    assert sum(recent.counts(10_000.0)) == 1
-    assert sum(recent.counts(10_000.0 + RECENT_SECONDS)) == 0
+    assert sum(histogram.recent(10_000.0)) == 1
+    assert sum(histogram.recent(10_000.0 + RECENT_SECONDS)) == 0

@@ -26,6 +26,8 @@ def families() -> list[Metric]:
     gauge = GaugeMetricFamily("g", STRANGE, labels=["zone", "at"])
     gauge.add_metric([STRANGE, "x"], float("nan"))
     gauge.add_metric(["b", "y"], 1e30)
+    gauge.add_metric(["b", "z"], float("inf"))
+    gauge.add_metric(["c", "z"], float("-inf"))
     counter = CounterMetricFamily("c", "A counter", labels=["topic"])
     counter.add_metric(["t"], 12)
     return [gauge, counter, GaugeMetricFamily("one", "Of one sample", value=-1.5)]
@@ -80,7 +82,7 @@ def test_lines_are_made_a_piece_at_a_time() -> None:
         assert made - before <= SAMPLES_A_PIECE
         before, text = made, text + piece
     assert made == 2_000
-    assert len(text.splitlines()) == 2_000 + 2 * 5 + 4
+    assert len(text.splitlines()) == 2_000 + 2 * 5 + 6
 
 
 async def test_a_page_has_the_process_at_its_end() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, pairwise
 from math import ceil, inf, log, sqrt
 from typing import Final
@@ -44,11 +44,13 @@ class Histogram:
     counts[i]: the samples above BOUNDS[i - 1], up to BOUNDS[i].  sum_seconds: of all samples.
     """
 
-    __slots__ = ("counts", "sum_seconds")
+    __slots__ = ("_copies", "counts", "sum_seconds")
 
     def __init__(self) -> None:
         self.counts = [0] * (len(BOUNDS) + 1)
         self.sum_seconds = 0.0
+        # Earlier counts, each with its time.
+        self._copies = deque([(-inf, self.counts.copy())])
 
     def add(self, seconds: float) -> None:
         """Count a sample."""
@@ -65,6 +67,19 @@ class Histogram:
         upto = list(accumulate(self.counts))
         return [*(upto[at] for at in _SHOWN_AT), upto[-1]]
 
+    def recent(self, now: float) -> list[int]:
+        """Return the counts of the last RECENT_SECONDS, or a little longer.
+
+        They are exact to COPY_SECONDS while this is called that often; else they go back to the
+        last call before.  now: seconds of one clock.
+        """
+        copies = self._copies
+        while len(copies) > 1 and copies[1][0] <= now - RECENT_SECONDS:
+            copies.popleft()
+        if now - copies[-1][0] >= COPY_SECONDS:
+            copies.append((now, self.counts.copy()))
+        return [each - before for each, before in zip(self.counts, copies[0][1], strict=True)]
+
 
 def added(histograms: Sequence[Histogram]) -> Histogram:
     """Return the sum of histograms."""
@@ -77,36 +92,15 @@ def added(histograms: Sequence[Histogram]) -> Histogram:
     return found
 
 
-def quantile(counts: Sequence[int], share: float) -> float | None:
-    """Return the duration that a share of the samples does not exceed; None without samples."""
-    total = sum(counts)
-    if not total:
-        return None
-    rank = max(ceil(total * share), 1)
-    at = next(index for index, upto in enumerate(accumulate(counts)) if upto >= rank)
+def quantiles(counts: Sequence[int], shares: Iterable[float]) -> list[float]:
+    """Return the durations that these shares of the samples do not exceed; none without samples."""
+    upto = list(accumulate(counts))
+    total = upto[-1]
+    return [_middle(bisect_left(upto, max(ceil(total * share), 1))) for share in shares if total]
+
+
+def _middle(at: int) -> float:
+    """Return the middle of a bucket; for the last one its lower end."""
     if at == 0:
         return BOUNDS[0] / 2
     return BOUNDS[-1] if at == len(BOUNDS) else sqrt(BOUNDS[at - 1] * BOUNDS[at])
-
-
-class Recent:
-    """The samples of a histogram in the last RECENT_SECONDS, or a little longer.
-
-    They are exact to COPY_SECONDS while counts() is called that often; else they go back to the
-    last call before.
-    """
-
-    __slots__ = ("_copies", "_histogram")
-
-    def __init__(self, histogram: Histogram) -> None:
-        self._histogram = histogram
-        self._copies: deque[tuple[float, list[int]]] = deque([(-inf, Histogram().counts)])
-
-    def counts(self, now: float) -> list[int]:
-        """Return the counts.  now: seconds of one clock."""
-        counts, copies = self._histogram.counts, self._copies
-        while len(copies) > 1 and copies[1][0] <= now - RECENT_SECONDS:
-            copies.popleft()
-        if now - copies[-1][0] >= COPY_SECONDS:
-            copies.append((now, counts.copy()))
-        return [each - before for each, before in zip(counts, copies[0][1], strict=True)]

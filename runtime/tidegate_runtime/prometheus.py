@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import chain, islice
+from math import isfinite, isnan
 from typing import Final
 
 import trio
@@ -18,7 +18,6 @@ from prometheus_client import ProcessCollector
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.metrics_core import Metric
 from prometheus_client.samples import Sample
-from prometheus_client.utils import floatToGoString
 
 from .histograms import SHOWN, Histogram
 
@@ -47,7 +46,14 @@ class Series:
 Family = Metric | Series
 
 
-def line(name: str, labels: str, value: float) -> str:
+class Break:
+    """Among families: other tasks shall run before the next family is made."""
+
+
+BREAK: Final = Break()
+
+
+def line(name: str, labels: str, value: float | str) -> str:
     """Return the line of a sample.  labels: see label(), joined by commas; "" for none."""
     return f"{name}{{{labels}}} {value}\n" if labels else f"{name} {value}\n"
 
@@ -69,7 +75,7 @@ def histogram(name: str, help_text: str, values: Histogram) -> Series:
     return Series(name, help_text, "histogram", lines)
 
 
-async def render(families: Iterable[Family]) -> bytes:
+async def render(families: Iterable[Family | Break]) -> bytes:
     """Return metrics, and those of the process, as text."""
     parts: list[bytes] = []
     for piece in pieces(families):
@@ -81,11 +87,20 @@ async def render(families: Iterable[Family]) -> bytes:
     return b"".join(parts)
 
 
-def pieces(families: Iterable[Family]) -> Iterator[str]:
-    """Yield the text in pieces of SAMPLES_A_PIECE lines; the last one may be shorter."""
-    lines = chain.from_iterable(map(_lines, families))
-    while piece := "".join(islice(lines, SAMPLES_A_PIECE)):
-        yield piece
+def pieces(families: Iterable[Family | Break]) -> Iterator[str]:
+    """Yield the text in pieces that end at each BREAK, and after SAMPLES_A_PIECE lines."""
+    made: list[str] = []
+    for family in families:
+        if isinstance(family, Break):
+            yield "".join(made)
+            made.clear()
+            continue
+        for each in _lines(family):
+            made.append(each)
+            if len(made) == SAMPLES_A_PIECE:
+                yield "".join(made)
+                made.clear()
+    yield "".join(made)
 
 
 def _lines(family: Family) -> Iterator[str]:
@@ -102,5 +117,11 @@ def _series(family: Metric) -> Series:
 
 def _of_sample(sample: Sample) -> str:
     labels = ",".join(label(*each) for each in sorted(sample.labels.items()))
-    value = floatToGoString(sample.value)
-    return f"{sample.name}{{{labels}}} {value}\n" if labels else f"{sample.name} {value}\n"
+    return line(sample.name, labels, _number(sample.value))
+
+
+def _number(value: float) -> float | str:
+    """Return a number as Prometheus writes it."""
+    if isnan(value):
+        return "NaN"
+    return float(value) if isfinite(value) else "+Inf" if value > 0 else "-Inf"

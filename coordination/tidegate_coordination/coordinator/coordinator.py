@@ -31,6 +31,8 @@ from typing import Any, Final, TypeVar
 
 import trio
 
+from tidegate_runtime.histograms import Histogram
+
 from ..log.metadata_log import MetadataLog
 from ..rules.gateways import Leave
 from ..rules.permitted import RIGHTS_CHANGED
@@ -128,6 +130,11 @@ class Coordinator:
     def log_answered_at(self) -> float:
         """When the metadata log last answered, on Trio's clock; see LogAccess."""
         return self._replica.access.answered_at
+
+    @property
+    def append_times(self) -> Histogram:
+        """How long this gateway's appends to the log took; see LogAccess."""
+        return self._replica.access.append_times
 
     @property
     def lost_conflicts(self) -> int:

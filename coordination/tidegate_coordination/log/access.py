@@ -11,6 +11,7 @@ from typing import Final, TypeVar
 import structlog
 import trio
 
+from tidegate_runtime.histograms import Histogram
 from tidegate_runtime.said_again import SaidAgain
 
 from .metadata_log import AppendResult, LogEntry, LogUnavailable, MetadataLog, Trimmed
@@ -41,11 +42,13 @@ class LogAccess:
     since when it is called without such an answer; None while it is not called.  CONFLICT does not
     prove that this replica has read to the log's end, and a gateway that was cut off must read to
     the end.  Reports of other gateways about the log do not count: it may not answer them, either.
+    append_times: of appends with their repeats, also of those that lost.
     """
 
     def __init__(self, log: MetadataLog, is_cut_off: Callable[[], bool] = lambda: False) -> None:
         self._log = log
         self._is_cut_off = is_cut_off
+        self.append_times = Histogram()
         self.asked_at: float | None = None
         self.answered_at = -inf
         self.unsure_since: float | None = None
@@ -57,7 +60,9 @@ class LogAccess:
         Raises:
           GatewayFenced: the position was trimmed.
         """
+        began = trio.current_time()
         result = await self._retry(lambda: self._log.append(position, payload))
+        self.append_times.add(trio.current_time() - began)
         if result is AppendResult.TRIMMED:
             raise _left_behind(position)
         if result is AppendResult.APPENDED:

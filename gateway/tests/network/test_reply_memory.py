@@ -10,9 +10,9 @@ import trio
 from trio.testing import MockClock
 
 from tests.worlds.fetch_world import World, batch, fetch_world, records_of
+from tests.worlds.metrics_page import value_of
 from tests.worlds.several_gateways import Clock, cluster
 from tests.worlds.wire_client import records_batch, request_frame
-from tidegate_gateway.admin.metrics import gateway_metrics
 from tidegate_gateway.network.arenas import LARGE_BYTES, Arena, ArenaPool
 from tidegate_gateway.network.call import Peer
 from tidegate_gateway.network.connection import SEND_TIMEOUT_SECONDS, Connection, fill
@@ -67,8 +67,7 @@ async def test_clients_that_read_nothing_do_not_fill_memory(autojump_clock: Mock
                 await trio.sleep(1)
         bound_bytes = MIN_BYTES + len(silent) * (BATCH_BYTES + MIN_REPLY_BYTES)
         assert MIN_BYTES // 2 < memory.used_bytes < bound_bytes
-        metrics = {each.name: each for each in gateway_metrics(reader.gateway)}
-        assert metrics["tidegate_reply_bytes"].samples[0].value == memory.used_bytes
+        assert value_of(reader.gateway, "tidegate_reply_bytes") == memory.used_bytes
         # Other fetches continue, with smaller replies.
         answer = await reader.world.connect().call("Fetch", 12, all_partitions())
         assert with_records(answer)

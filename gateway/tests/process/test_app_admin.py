@@ -12,10 +12,13 @@ import pytest
 import trio
 
 from tests.worlds.app_world import pages_of, started_gateway, starting_pages
+from tests.worlds.metrics_page import families
 from tests.worlds.wire_client import records_batch, wire_world
 from tidegate_coordination.rules.topics import CreateTopics, NewTopic
 from tidegate_gateway.admin.admin_pages import AdminPages
-from tidegate_gateway.admin.metrics import MAX_PARTITION_SERIES, gateway_metrics, render_metrics
+from tidegate_gateway.admin.cluster_metrics import MAX_PARTITION_SERIES
+from tidegate_gateway.admin.metrics import render_metrics
+from tidegate_gateway.counting.topic_counters import BYTES_IN
 from tidegate_gateway.gateway import Gateway
 from tidegate_protocol.apis import ApiKey
 from tidegate_runtime.http.pages import Answer, serve_pages
@@ -104,14 +107,16 @@ async def test_bytes_of_deleted_topics_are_forgotten() -> None:
     async with started_gateway() as gateway:
         await create(gateway, "greetings", 1)
         for each in ("greetings", "gone"):
-            gateway.counters.add_bytes_in(each, 500)
+            gateway.counters.topics.produced(each, 500, 1)
         text = (await render_metrics(gateway)).decode()
         assert 'bytesin_total{topic="greetings"}' in text
         assert "gone" not in text
         for number in range(1000):
-            gateway.counters.add_bytes_in(f"gone {number}", 500)
-        assert len(gateway.counters.topic_bytes_in) < 200
-        assert gateway.counters.topic_bytes_in["greetings"] == 500
+            gateway.counters.topics.produced(f"gone {number}", 500, 1)
+        rows = gateway.counters.topics.rows
+        assert len(rows) < 200
+        assert rows["greetings"][BYTES_IN] == 500
+        assert gateway.counters.topics.whole()[BYTES_IN] == 500 * 1002
 
 
 async def test_metrics_are_of_the_moment() -> None:
@@ -120,7 +125,7 @@ async def test_metrics_are_of_the_moment() -> None:
         gateway.counters.count(ApiKey.PRODUCE)
         gateway.counters.count(ApiKey.FETCH)
         gateway.counters.count(31_000)
-        gateway.counters.add_bytes_in("greetings", 500)
+        gateway.counters.topics.produced("greetings", 500, 3)
         gateway.writer.counters.objects = 7
         text = (await render_metrics(gateway)).decode()
 
@@ -128,8 +133,10 @@ async def test_metrics_are_of_the_moment() -> None:
     assert values['kafka_network_requestmetrics_requests_total{request="Produce"}'] == "1.0"
     assert values['kafka_network_requestmetrics_requests_total{request="FetchConsumer"}'] == "1.0"
     assert "31000" not in text
-    assert values['kafka_server_brokertopicmetrics_bytesin_total{topic="greetings"}'] == "500.0"
-    assert values['kafka_log_log_logendoffset{partition="1",topic="greetings"}'] == "0.0"
+    assert values['kafka_server_brokertopicmetrics_bytesin_total{topic="greetings"}'] == "500"
+    assert values['kafka_server_brokertopicmetrics_messagesin_total{topic="greetings"}'] == "3"
+    assert values["kafka_server_brokertopicmetrics_messagesin_total"] == "3"
+    assert values['kafka_log_log_logendoffset{partition="1",topic="greetings"}'] == "0"
     assert values["kafka_controller_kafkacontroller_globalpartitioncount"] == "2.0"
     assert values["kafka_controller_kafkacontroller_activecontrollercount"] == "1.0"
     assert values["tidegate_wal_objects_total"] == "7.0"
@@ -152,7 +159,7 @@ async def test_metrics_show_the_age_of_the_last_stored_object(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     def ages(gateway: Gateway) -> dict[str, float]:
-        found = {each.name: each for each in gateway_metrics(gateway)}
+        found = families(gateway)
         names = ("tidegate_wal_put_age_seconds", "tidegate_wal_commit_age_seconds")
         return {name: found[name].samples[0].value for name in names if name in found}
 

@@ -32,7 +32,7 @@ def test_a_gateway_serves_real_clients_and_stops_on_a_signal(tmp_path: Path) -> 
         assert consume(process.servers, 2) == ["a", "b"]
         assert process.get("/readyz") == (200, "ready\n")
         _, metrics = process.get("/metrics")
-        assert 'kafka_log_log_logendoffset{partition="0",topic="greetings"} 2.0' in metrics
+        assert 'kafka_log_log_logendoffset{partition="0",topic="greetings"} 2\n' in metrics
         status = json.loads(process.get("/v1/status")[1])
         assert status["cluster_id"] == process.said["cluster_id"]
         # A client that stays must not keep the gateway.

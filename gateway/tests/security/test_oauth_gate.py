@@ -9,10 +9,10 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from tests.worlds.metrics_page import samples
 from tests.worlds.sasl_client import LISTENER, authenticate, handshake, oauth_settings
 from tests.worlds.token_provider import NOW, Provider, first_message, key_of
 from tests.worlds.wire_client import NOW_MS, Closed, WireClient, WireWorld, wire_world
-from tidegate_gateway.admin.metrics import gateway_metrics
 from tidegate_gateway.security.oauth.key_place import KeysUnavailable
 from tidegate_gateway.security.oauth.key_refresh import LEAST_SECONDS
 from tidegate_gateway.security.oauth.key_source import READ_SECONDS
@@ -150,7 +150,6 @@ def values(world: WireWorld) -> dict[str, float]:
     names = {"tidegate_oauth_keys": "keys", "tidegate_oauth_failed_key_reads_total": "failed"}
     return {
         names[sample.name]: sample.value
-        for each in gateway_metrics(world.gateway)
-        for sample in each.samples
+        for sample in samples(world.gateway)
         if sample.name in names
     }

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 
+from tests.worlds.metrics_page import families
 from tests.worlds.sasl_client import (
     LISTENER,
     authenticate,
@@ -25,7 +26,6 @@ from tests.worlds.wire_client import (
     request_frame,
     wire_world,
 )
-from tidegate_gateway.admin.metrics import gateway_metrics
 from tidegate_protocol.messages import api_versions as av
 from tidegate_protocol.messages import create_topics as ct
 from tidegate_protocol.messages import fetch as fe
@@ -225,9 +225,8 @@ async def test_what_happened_is_counted_by_listener(
             {LISTENER: 1},
             {LISTENER: 1},
         )
-        page = gateway_metrics(world.gateway)
-        found = {each.name: each.samples for each in page}
-        [failed] = found["kafka_server_socket_server_metrics_failed_authentication"]
+        found = families(world.gateway)
+        [failed] = found["kafka_server_socket_server_metrics_failed_authentication"].samples
         assert (failed.labels, failed.value) == ({"listener": LISTENER}, 1)
 
 

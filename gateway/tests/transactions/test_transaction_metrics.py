@@ -11,12 +11,12 @@ from structlog.testing import capture_logs
 from trio.testing import MockClock
 
 from tests.worlds.app_world import pages_of
+from tests.worlds.metrics_page import families
 from tests.worlds.wire_client import WireClient, wire_world
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.rules.proposal import Proposal
 from tidegate_coordination.rules.transactions.refusals import TransactionRefusal
-from tidegate_gateway.admin.metrics import gateway_metrics
 from tidegate_gateway.gateway import Gateway
 from tidegate_gateway.network.call import Call, Peer
 from tidegate_gateway.transactions.steps import ProducerName, TransactionSteps
@@ -36,9 +36,9 @@ Who = tuple[int, int]
 def figures(gateway: Gateway) -> dict[str, float]:
     """The figures of transactions that are not 0, with their labels."""
     return {
-        " ".join((each.name, *each.labels.values())): each.value
-        for family in gateway_metrics(gateway)
-        if "transaction" in family.name
+        " ".join((each.name, *dict(sorted(each.labels.items(), reverse=True)).values())): each.value
+        for family in families(gateway).values()
+        if "tidegate_transaction" in family.name or "latetransactions" in family.name
         for each in family.samples
         if each.value
     }

@@ -1,26 +1,21 @@
 """The metrics of a gateway as Prometheus text, made for each request of the page.
 
-So metrics cost the hot path only its counters.  The event loop reads the values from the gateway's
-parts without a checkpoint, so that they are consistent; a thread makes the text.  If Kafka has the
-figure, the name is the one that jmx_exporter and Strimzi's dashboards use; otherwise it begins with
-tidegate_.  Series of single partitions are capped; tidegate_partitions_without_series counts the
-partitions without.
+So metrics cost the hot path only its counters.  If Kafka has the figure, the name is the one that
+jmx_exporter and Strimzi's dashboards use; otherwise it begins with tidegate_.  The number of series
+has a bound: what is beyond it is in a series of its own, or counted.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator
-from itertools import islice
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
 import trio
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from tidegate_coordination.forwarding.forwarder import Forwarder
-from tidegate_coordination.state.records.partitions import Partition
-from tidegate_protocol.apis import APIS, ApiKey
-from tidegate_runtime.prometheus import render
+from tidegate_runtime.prometheus import Break, Family, Series, label, line, render
 from tidegate_storage.disk.cache import DiskCache
 
 from ..environment import Identity
@@ -30,16 +25,18 @@ from ..gateway_counters import GatewayCounters
 from ..network.connection import Connection
 from ..produce.wal_counters import WalCounters
 from ..security.sasl.gates import SaslGates
+from .cluster_metrics import cluster_metrics, partition_metrics
 from .families import counter, gauge
 from .link_metrics import link_metrics
 from .oauth_metrics import oauth_metrics
 from .quota_metrics import quota_metrics
+from .request_metrics import load_metrics, request_metrics, time_metrics
 from .tls_metrics import tls_metrics
+from .topic_metrics import topic_metrics
 from .transaction_metrics import transaction_metrics
 
-# 1000 partitions are 3000 series: a few ms in the loop, and about 40 ms in the thread.
-MAX_PARTITION_SERIES: Final = 1000
-MAX_TOPIC_SERIES: Final = 1000
+# The clients choose what they say of their software.
+MAX_SOFTWARE_SERIES: Final = 100
 
 
 async def render_metrics(gateway: Gateway) -> bytes:
@@ -47,14 +44,19 @@ async def render_metrics(gateway: Gateway) -> bytes:
     return await render(gateway_metrics(gateway))
 
 
-def gateway_metrics(gateway: Gateway) -> Iterator[Metric]:
-    """Yield all values of a gateway."""
+def gateway_metrics(gateway: Gateway) -> Iterator[Family | Break]:
+    """Yield all values of a gateway; those of a Series are read when its lines are made."""
+    now = trio.current_time()
     yield _info(gateway.identity)
     yield from _standing(
         is_ready=True, is_draining=gateway.is_draining, is_cut_off=gateway.is_cut_off
     )
-    yield from _requests(gateway.counters)
+    yield from request_metrics(gateway.counters)
+    yield from time_metrics(gateway, now)
+    yield from load_metrics(gateway)
+    yield from topic_metrics(gateway, now)
     yield _connections(gateway.identity, gateway.connections)
+    yield _software(gateway.connections)
     yield from _authentications(gateway.gates)
     yield gauge(
         "tidegate_strangers",
@@ -70,7 +72,7 @@ def gateway_metrics(gateway: Gateway) -> Iterator[Metric]:
     yield from _writer(gateway)
     yield from _reader(gateway)
     yield from _zones(gateway)
-    yield from _cluster(gateway)
+    yield from cluster_metrics(gateway)
     yield from transaction_metrics(gateway)
     yield from link_metrics(gateway)
     yield from quota_metrics(gateway)
@@ -78,14 +80,14 @@ def gateway_metrics(gateway: Gateway) -> Iterator[Metric]:
     yield from _zone_reads(gateway)
     yield from tls_metrics(gateway.tls)
     yield from oauth_metrics(gateway.provider_keys)
-    yield from _partitions(gateway)
+    yield from partition_metrics(gateway)
 
 
 def starting_metrics(identity: Identity) -> Iterator[Metric]:
     """Yield the values of a gateway that has not started: it has served nothing."""
     yield _info(identity)
     yield from _standing(is_ready=False, is_draining=False, is_cut_off=False)
-    yield from _requests(GatewayCounters())
+    yield from request_metrics(GatewayCounters())
     yield _connections(identity, ())
 
 
@@ -101,41 +103,6 @@ def _standing(*, is_ready: bool, is_draining: bool, is_cut_off: bool) -> Iterato
     yield gauge("tidegate_cut_off", "1 while cut off from the metadata log", is_cut_off)
 
 
-def _requests(counters: GatewayCounters) -> Iterator[Metric]:
-    requests = CounterMetricFamily(
-        "kafka_network_requestmetrics_requests", "Requests read", labels=["request"]
-    )
-    for api_key, count in sorted(counters.requests.items()):
-        facts = APIS.get(api_key)
-        if facts is None:
-            continue  # an API key that a client invented must not become a series
-        requests.add_metric([facts.name], count)
-        if api_key == ApiKey.FETCH:
-            requests.add_metric(["FetchConsumer"], count)  # as Kafka; dashboards read this one
-    yield requests
-    yield counter(
-        "kafka_server_brokertopicmetrics_totalproducerequests",
-        "Produce requests",
-        counters.requests[ApiKey.PRODUCE],
-    )
-    yield counter(
-        "kafka_server_brokertopicmetrics_totalfetchrequests",
-        "Fetch requests",
-        counters.requests[ApiKey.FETCH],
-    )
-    yield _topic_bytes(counters)
-
-
-def _topic_bytes(counters: GatewayCounters) -> Metric:
-    family = CounterMetricFamily(
-        "kafka_server_brokertopicmetrics_bytesin", "Bytes of batches produced", labels=["topic"]
-    )
-    counters.forget_deleted()
-    for topic, size_bytes in counters.topic_bytes_in.most_common(MAX_TOPIC_SERIES):
-        family.add_metric([topic], size_bytes)
-    return family
-
-
 def _connections(me: Identity, connections: Collection[Connection]) -> Metric:
     counts = Counter(each.peer.listener for each in connections)
     family = GaugeMetricFamily(
@@ -146,6 +113,26 @@ def _connections(me: Identity, connections: Collection[Connection]) -> Metric:
     for endpoint in me.endpoints:
         family.add_metric([endpoint.listener], counts[endpoint.listener])
     return family
+
+
+def _software(connections: Iterable[Connection]) -> Series:
+    """Return the software of the clients, as they tell it; that of few connections is _other."""
+    counts = Counter((each.peer.listener, *each.peer.software) for each in connections)
+    name = "kafka_server_socket_server_metrics_connections_software"
+    lines: list[str] = []
+    most = sorted(counts.items(), key=lambda each: (-each[1], each[0]))[:MAX_SOFTWARE_SERIES]
+    for (listener, software, version), count in most:
+        lines.append(line(name, _software_labels(listener, software, version), count))
+        del counts[listener, software, version]
+    if counts:
+        lines.append(line(name, _software_labels("_other", "_other", "_other"), counts.total()))
+    return Series(name, "Open connections, by their clients' software", "gauge", lines)
+
+
+def _software_labels(listener: str, software: str, version: str) -> str:
+    texts = [each or "unknown" for each in (software, version)]
+    names = ("clientSoftwareName", "clientSoftwareVersion")
+    return ",".join([*map(label, names, texts), label("listener", listener)])
 
 
 def _authentications(gates: SaslGates) -> Iterator[Metric]:
@@ -298,42 +285,6 @@ def _zones(gateway: Gateway) -> Iterator[Metric]:
     )
 
 
-def _cluster(gateway: Gateway) -> Iterator[Metric]:
-    state = gateway.coordinator.state
-    gateways = state.gateways.brokers()
-    is_first = bool(gateways) and gateways[0].incarnation == gateway.coordinator.incarnation
-    topics, partitions = len(state.topics.by_id), len(state.partitions)
-    for name, help_text, value in (
-        ("kafka_controller_kafkacontroller_activecontrollercount", "1 at one gateway", is_first),
-        ("kafka_controller_kafkacontroller_activebrokercount", "Live gateways", len(gateways)),
-        ("kafka_controller_kafkacontroller_globaltopiccount", "Topics", topics),
-        ("kafka_controller_kafkacontroller_globalpartitioncount", "Partitions", partitions),
-        ("kafka_controller_kafkacontroller_offlinepartitionscount", "Always 0", 0),
-        ("kafka_server_replicamanager_partitioncount", "Partitions served here", partitions),
-        ("kafka_server_replicamanager_underreplicatedpartitions", "Always 0", 0),
-        ("kafka_server_replicamanager_underminisrpartitioncount", "Always 0", 0),
-        ("kafka_server_replicamanager_offlinereplicacount", "Always 0", 0),
-        ("kafka_server_groupmetadatamanager_numgroups", "Groups", len(state.groups)),
-        ("tidegate_log_position", "Position of the metadata log folded here", state.position),
-        ("tidegate_log_time_seconds", "Log time, since 1970", state.log_time_ms / 1000),
-        ("tidegate_backup_position", "Position of the last backup", gateway.backup.status.position),
-        (
-            "tidegate_backup_time_seconds",
-            "Time of the log's last backup, since 1970; 0: none since the gateway's start",
-            gateway.backup.status.time_ms / 1000,
-        ),
-        ("tidegate_objects", "Objects the metadata log knows", len(state.objects)),
-        ("tidegate_segments", "Objects that are segments", state.objects.segment_count),
-        ("tidegate_dead_objects", "Objects that wait for deletion", len(state.objects.dead)),
-    ):
-        yield gauge(name, help_text, value)
-    yield counter(
-        "tidegate_log_lost_conflicts",
-        "Appends that got CONFLICT, since another gateway's entry was first",
-        gateway.coordinator.lost_conflicts,
-    )
-
-
 def _forwarding(gateway: Gateway) -> Iterator[Metric]:
     """Figures of forwarding; nothing if this gateway does not forward."""
     forwarder = gateway.coordinator.route
@@ -370,30 +321,3 @@ def _zone_reads(gateway: Gateway) -> Iterator[Metric]:
         ("served_bytes", "Bytes given to them", lent.served_bytes),
     ):
         yield counter(f"tidegate_peer_reads_{name}", help_text, value)
-
-
-def _partitions(gateway: Gateway) -> Iterator[Metric]:
-    labels = ["topic", "partition"]
-    start = GaugeMetricFamily("kafka_log_log_logstartoffset", "First offset", labels=labels)
-    end = GaugeMetricFamily("kafka_log_log_logendoffset", "Next offset", labels=labels)
-    size = GaugeMetricFamily("kafka_log_log_size", "Bytes of live batches", labels=labels)
-    shown = 0
-    for topic, partition in islice(_by_topic(gateway), MAX_PARTITION_SERIES):
-        names = [topic, str(partition.index)]
-        start.add_metric(names, partition.log_start)
-        end.add_metric(names, partition.next_offset)
-        size.add_metric(names, partition.size_bytes)
-        shown += 1
-    yield from (start, end, size)
-    yield gauge(
-        "tidegate_partitions_without_series",
-        "Partitions past the cap on series",
-        len(gateway.coordinator.state.partitions) - shown,
-    )
-
-
-def _by_topic(gateway: Gateway) -> Iterator[tuple[str, Partition]]:
-    state = gateway.coordinator.state
-    for name, topic in state.topics.by_name.items():
-        for number in topic.partition_numbers:
-            yield name, state.partitions[number]

@@ -11,12 +11,13 @@ no other gateway, so requests cannot form a circle.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 import trio
 
 from tidegate_coordination.state.records.objects import WalName
+from tidegate_runtime.histograms import Histogram
 from tidegate_storage.objects.keys import parse_wal_key
 from tidegate_storage.range_cache import RangeCache
 from tidegate_storage.stores.object_store import Buffer, ObjectStore, StoreUnavailable
@@ -78,6 +79,7 @@ class LenderCounters:
 
     gets: int = 0
     get_bytes: int = 0
+    times: Histogram = field(default_factory=Histogram)
 
 
 class ObjectLender:
@@ -189,7 +191,10 @@ class ObjectLender:
         await self._loading.take(length)
         try:
             async with self._gets:
-                return await self._store.get_range(block.key, block.start, length)
+                began = trio.current_time()
+                body = await self._store.get_range(block.key, block.start, length)
+                self.counters.times.add(trio.current_time() - began)
+                return body
         finally:
             self._loading.give(length)
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import trio
 
 from tidegate_coordination.state.records.objects import ObjectName
+from tidegate_runtime.histograms import Histogram
 from tidegate_storage.stores.object_store import ObjectStore
 
 from .object_asks import ObjectAsk
@@ -44,12 +45,13 @@ class Got(NamedTuple):
 class ObjectReads:
     """See the module's head.
 
-    concurrent_reads: of the store, by this gateway.  store_reads, store_bytes: counters.
+    concurrent_reads: of the store, by this gateway.  store_reads, store_bytes, times: counters.
     """
 
     def __init__(self, store: ObjectStore, concurrent_reads: int, zone: ZoneReads | None) -> None:
         self.store_reads = 0
         self.store_bytes = 0
+        self.times = Histogram()
         self._store = store
         self._zone = zone
         self._reads = trio.Semaphore(concurrent_reads)
@@ -76,7 +78,9 @@ class ObjectReads:
         Raises: as read().
         """
         async with self._reads:
+            began = trio.current_time()
             body = await self._store.get_range(ask.key, ask.start, ask.length)
+        self.times.add(trio.current_time() - began)
         self.store_reads += 1
         self.store_bytes += len(body)
         return Got(ask, memoryview(body), FROM_STORE)

@@ -93,6 +93,7 @@ class Peer:
     login: by SASL.  session_ends_at: when the authenticated session ends, seconds on Trio's clock.
     forward_line: of the batches that were forwarded to other clusters; None before the first.
     rights: its own; None before they are asked for, and without an authorizer.
+    software: its name and version as the client told them (KIP-511); ("", "") if it did not.
     is_limited: whether produce requests of it use up a quota: produce.py looks at these.
     """
 
@@ -113,6 +114,7 @@ class Peer:
     rights: Rights | None = None
     session_ends_at: float = inf
     is_limited: bool = False
+    software: tuple[str, str] = ("", "")
 
     @property
     def may_have_tokens(self) -> bool:

@@ -93,10 +93,17 @@ class WalCommits:
         self._on_stored = on_stored
         self._on_end = on_end
 
-    def commit(self, wal: SealedWal, mirrored: Collection[BatchToken]) -> None:
+    def commit(
+        self,
+        wal: SealedWal,
+        mirrored: Collection[BatchToken],
+        sealed_at: float,
+        stored_at: float,
+    ) -> None:
         """Propose to commit a stored object; the answer settles its batches.
 
-        mirrored: the tokens of its mirrored batches, each a MirroredToken.
+        mirrored: the tokens of its mirrored batches, each a MirroredToken.  sealed_at, stored_at:
+        seconds on Trio's clock.
         """
         try:
             proposal = self._proposal(wal, mirrored)
@@ -108,7 +115,10 @@ class WalCommits:
             return self.abandon(wal)
 
         def deliver(outcomes: list[BatchOutcome]) -> None:
-            self._counters.committed_at = trio.current_time()
+            now = self._counters.committed_at = trio.current_time()
+            times = self._counters.times
+            times.commit.add(now - stored_at)
+            times.remote.add(now - sealed_at)
             self.settle(wal, outcomes)
 
         def fail(failure: Failure) -> None:
@@ -150,6 +160,7 @@ class WalCommits:
 
     def settle(self, wal: SealedWal, outcomes: list[BatchOutcome]) -> None:
         """Give each batch its outcome; outcomes[i] belongs to the object's batch i."""
+        self._counters.times.now = trio.current_time()
         for batch, outcome in zip(wal.batches, outcomes, strict=True):
             _, token = cast(Appended, batch.token)
             if outcome.refusal is Refusal.MIRRORED:

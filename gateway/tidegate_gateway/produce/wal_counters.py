@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from .produce_times import ProduceTimes
 
 
 @dataclass(slots=True)
@@ -17,3 +19,4 @@ class WalCounters:
     put_seconds: float = 0.0
     stored_at: float | None = None
     committed_at: float | None = None
+    times: ProduceTimes = field(default_factory=ProduceTimes)

@@ -85,10 +85,15 @@ class WalSettings:
 
 @dataclass(slots=True, eq=False)
 class _Sealed:
-    """A sealed object that is being stored or committed.  mirrored: of its mirrored batches."""
+    """A sealed object that is being stored or committed.
+
+    mirrored: of its mirrored batches.  sealed_at, stored_at: seconds on Trio's clock.
+    """
 
     wal: SealedWal
     mirrored: list[MirroredToken]
+    sealed_at: float
+    stored_at: float = 0.0
     stored: bool = False
     given_up: bool = False
 
@@ -138,6 +143,7 @@ class WalWriter:
         self._pinned: list[Arena] = []
         self._mirrored: list[MirroredToken] = []
         self._wake_at_bytes = 1
+        self._opened_at = 0.0
         self._counter = 0
         self._in_flight: deque[_Sealed] = deque()
         self._in_flight_bytes = 0
@@ -182,7 +188,8 @@ class WalWriter:
         flags: see BatchFacts.
         """
         if not self._open.size_bytes:
-            self._pace.opened(trio.current_time())
+            self._opened_at = trio.current_time()
+            self._pace.opened(self._opened_at)
         self._open.append(
             topic_id,
             partition,
@@ -208,7 +215,8 @@ class WalWriter:
         facts: BatchFacts from record_count on.
         """
         if not self._open.size_bytes:
-            self._pace.opened(trio.current_time())
+            self._opened_at = trio.current_time()
+            self._pace.opened(self._opened_at)
         self._open.append(topic_id, partition, batch, facts[0], facts[1], (facts, token))
         self._mirrored.append(token)
         enough = self._open.size_bytes >= self._wake_at_bytes or not self.has_room
@@ -295,8 +303,12 @@ class WalWriter:
         identity = WalIdentity(self._node_id, self._coordinator.incarnation, self._counter)
         self._unsettled.add(self._counter)
         self._counter += 1
-        self._pace.sealed(self._open.size_bytes, trio.current_time())
+        times, began = self.counters.times, trio.current_time()
+        self._pace.sealed(self._open.size_bytes, began)
         sealed = self._open.seal(identity)
+        sealed_at = trio.current_time()
+        times.queue.add(began - self._opened_at)
+        times.seal.add(sealed_at - began)
         self._open = OpenWal()
         self._in_flight_bytes += len(sealed.body)
         pinned, self._pinned = self._pinned, []
@@ -304,7 +316,7 @@ class WalWriter:
             arena.unpin()
         self._notify_room()
         mirrored, self._mirrored = self._mirrored, []
-        return _Sealed(sealed, mirrored)
+        return _Sealed(sealed, mirrored, sealed_at)
 
     def _notify_room(self) -> None:
         self._room.set()
@@ -318,9 +330,10 @@ class WalWriter:
             with trio.move_on_after(self._settings.put_timeout_seconds):
                 await self._put(sealed)
                 sealed.stored = True
-                self.counters.stored_at = trio.current_time()
+                self.counters.stored_at = sealed.stored_at = trio.current_time()
                 seconds = self.counters.stored_at - began
                 self._pace.stored(seconds)
+                self.counters.times.upload.add(sealed.stored_at - sealed.sealed_at)
                 self.counters.put_seconds += seconds
         except ObjectExists as error:
             # The id is never proposed.  If it were abandoned, the other gateway's object would be
@@ -343,8 +356,10 @@ class WalWriter:
             try:
                 # A PUT that hangs is repeated; the store distinguishes an equal object from another
                 # one.
+                began = trio.current_time()
                 with trio.move_on_after(self._settings.put_timeout_seconds / PUT_ATTEMPTS):
                     await put_idempotent(self._store, key, sealed.wal.body)
+                    self.counters.times.puts.add(trio.current_time() - began)
                     return
                 self.counters.put_retries += 1
                 _log.warning("object store does not answer", key=key)
@@ -367,7 +382,9 @@ class WalWriter:
         while self._in_flight and (self._in_flight[0].stored or self._in_flight[0].given_up):
             sealed = self._in_flight.popleft()
             if sealed.stored:
-                self._commits.commit(sealed.wal, sealed.mirrored)
+                self._commits.commit(
+                    sealed.wal, sealed.mirrored, sealed.sealed_at, sealed.stored_at
+                )
             else:
                 self._commits.abandon(sealed.wal)
 

@@ -28,7 +28,7 @@ from tidegate_protocol.messages.api_versions import (
     SupportedFeatureKey,
 )
 
-from ...client_software import is_well_told
+from ...client_software import is_well_told, software_of
 from ...network.call import Call
 
 TRANSACTION_FEATURE: Final = "transaction.version"
@@ -52,6 +52,7 @@ class ApiVersions:
             return self._answer(ErrorCode.UNSUPPORTED_VERSION, call.version)
         if not is_well_told(request, call.version):
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+        call.peer.software = software_of(request, call.version)
         return self._answer(ErrorCode.NONE, call.version)
 
     def _answer(self, error: ErrorCode, request_version: int) -> ApiVersionsResponse:

@@ -28,7 +28,7 @@ deleted and created again is UNKNOWN_TOPIC_ID.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import ModuleType
 from typing import ClassVar, Final
 
@@ -44,6 +44,7 @@ from tidegate_protocol.messages.fetch import (
     FetchResponse,
     PartitionData,
 )
+from tidegate_protocol.primitives import records_size
 
 from ...fetch.fetch_plan import FetchSettings, Known, Miss, ReadPass, ReadProblem
 from ...fetch.fetch_sessions import FetchContext, FetchSessions, SessionProblem, Wanted
@@ -51,6 +52,7 @@ from ...fetch.fetch_waiters import FetchWaiters
 from ...fetch.log_reader import Loaded, LogReader
 from ...fetch.read_ahead import ReadAhead
 from ...fetch.segment_rows import bytes_to_load
+from ...gateway_counters import GatewayCounters
 from ...network.call import Call, Rights
 from ...network.reply_memory import ReplyMemory
 from ...security.authority import Authority
@@ -91,6 +93,7 @@ class Fetch:
     steering: ReadSteering
     reply_memory: ReplyMemory
     authority: Authority | None = None
+    counters: GatewayCounters = field(default_factory=GatewayCounters)
     api_key: ClassVar[int] = ApiKey.FETCH
     messages: ClassVar[ModuleType] = codec
 
@@ -121,7 +124,9 @@ class Fetch:
         deadline = self._deadline(call, request, now)
         rights = self.authority.of(call.peer) if self.authority is not None else None
         max_bytes = self._max_bytes(call, request)
-        look = await self._read(request, version, context, deadline, elsewhere, rights, max_bytes)
+        reading = _Reading(self, request, version, context.wanted, max_bytes, elsewhere, rights)
+        look = await self._read(request, context, reading, deadline)
+        self._note_times(now, reading.waited_seconds)
         if call.cost is not None and not call.cost.fetch(_answer_bytes(look), _now_ms()):
             look.let_go()
             return self._throttled(context)
@@ -137,7 +142,28 @@ class Fetch:
         if isinstance(finished, SessionProblem):
             return FetchResponse(0, _SESSION_CODES[finished])
         session_id, pairs = finished
+        self._note_topics(pairs)
         return FetchResponse(0, ErrorCode.NONE, session_id, _by_topic(pairs, version))
+
+    def _note_times(self, began: float, waited_seconds: float) -> None:
+        times = self.counters.fetches
+        times.wait.add(waited_seconds)
+        times.local.add(trio.current_time() - began - waited_seconds)
+
+    def _note_topics(self, pairs: Iterable[tuple[Wanted, PartitionData]]) -> None:
+        """Count the partitions that brought records or an error."""
+        topics, counters = self.coordinator.state.topics, self.counters.topics
+        for wanted, data in pairs:
+            if not (data.records or data.error_code):
+                continue
+            key = wanted.name or wanted.topic_id
+            topic = topics.by_name.get(key) if isinstance(key, str) else topics.by_id.get(key)
+            if topic is None:
+                continue
+            if data.records:
+                counters.fetched(topic.name, records_size(data.records))
+            else:
+                counters.fetch_failed(topic.name)
 
     def _deadline(self, call: Call, request: FetchRequest, now: float) -> float:
         """Return until when the fetch may wait: no longer than its client's session lasts."""
@@ -159,16 +185,11 @@ class Fetch:
     async def _read(
         self,
         request: FetchRequest,
-        version: int,
         context: FetchContext,
+        reading: _Reading,
         deadline: float,
-        elsewhere: Elsewhere | None,
-        rights: Rights | None,
-        max_bytes: int,
     ) -> Look:
         """Look until the fetch has min_bytes or an error, or its time is over."""
-        wanted = context.wanted
-        reading = _Reading(self, request, version, wanted, max_bytes, elsewhere, rights)
         while True:
             look = await reading.read()
             # A fetch must not wait for records that exist and are only not loaded yet.
@@ -179,17 +200,23 @@ class Fetch:
                 or look.moves
                 or not context.wanted
             )
-            if is_enough or trio.current_time() >= deadline:
+            now = trio.current_time()
+            if is_enough or now >= deadline:
                 if self.coordinator.is_cut_off:
                     look.disown_ends()
                 return look
             look.let_go()
-            await self.waiters.wait(
-                look.seen,
-                reading.min_bytes - look.bytes_read,
-                deadline,
-                is_committed_only=request.isolation_level == READ_COMMITTED,
-            )
+            self.counters.fetches.waiting += 1
+            try:
+                await self.waiters.wait(
+                    look.seen,
+                    reading.min_bytes - look.bytes_read,
+                    deadline,
+                    is_committed_only=request.isolation_level == READ_COMMITTED,
+                )
+            finally:
+                self.counters.fetches.waiting -= 1
+                reading.waited_seconds += trio.current_time() - now
 
 
 class _Reading:
@@ -199,6 +226,7 @@ class _Reading:
       client and the gateway's settings admit.  _room_bytes: the largest reply.
     _proof: whether the replica was at the log's end; False if the log could not be read.
     _rights_as_of: the version of the ACLs by which the last look was taken.
+    waited_seconds: for records, so far.
     """
 
     __slots__ = (
@@ -215,6 +243,7 @@ class _Reading:
         "_version",
         "_wanted",
         "min_bytes",
+        "waited_seconds",
     )
 
     def __init__(
@@ -240,6 +269,7 @@ class _Reading:
         self._last: Look | None = None
         self._room_bytes = 0
         self.min_bytes = self._min_bytes
+        self.waited_seconds = 0.0
 
     async def read(self) -> Look:
         """Look, load what is missing, and look again."""

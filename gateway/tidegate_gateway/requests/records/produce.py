@@ -26,6 +26,7 @@ from tidegate_coordination.coordinator.coordinator import Coordinator, Coordinat
 from tidegate_coordination.rules.records.transactional_batches import MAY_ADD, with_began
 from tidegate_coordination.security.acls import Operation, ResourceType
 from tidegate_coordination.state.topics import Topic
+from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.headers import RequestHeader
 from tidegate_protocol.messages import produce as messages
@@ -34,12 +35,14 @@ from tidegate_protocol.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
+    ProduceResponse,
     TopicProduceData,
     TopicProduceResponse,
 )
 from tidegate_protocol.plain_produce import TOPIC_IDS_FROM
 from tidegate_protocol.records import BatchHeader
 
+from ...gateway_counters import GatewayCounters
 from ...network.arenas import Arena
 from ...network.call import Peer, Rights
 from ...network.connection import Connection, ReplyFlusher
@@ -122,7 +125,7 @@ class Produce:
     now_ms: Callable[[], int]
     deep_check: RecordChecks
     deadlines: ProduceDeadlines
-    on_topic_bytes: Callable[[str, int], None]
+    counters: GatewayCounters
     refused: RefusedFeatures
     mirrored: ProduceForwarding
     authority: Authority | None = None
@@ -149,7 +152,7 @@ class Produce:
             request = messages.decode_request(body, header.api_version)
         turns = Turns()
         slot = None if request.acks == NO_ANSWER else connection.open_slot()
-        pending = Pending(connection, header, slot, self.flusher, self.deadlines)
+        pending = Pending(connection, header, slot, self.flusher, self.deadlines, self.note_answer)
         room_by = trio.current_time() + ROOM_SECONDS
         rights = self.rights_of(connection.peer)
         whole = request_error(request.acks) or self._error_here(connection.peer)
@@ -259,6 +262,17 @@ class Produce:
             raise CloseConnection()
         return with_began(flags, began)
 
+    def note_answer(self, response: ProduceResponse, received_at: float) -> None:
+        """Count an answer: its errors, and the time since its request came."""
+        self.writer.counters.times.total.add(trio.current_time() - received_at)
+        self.counters.errors.note(ApiKey.PRODUCE, response)
+        topics = self.coordinator.state.topics
+        for answer in response.responses:
+            failed = sum(1 for each in answer.partition_responses if each.error_code)
+            topic = find_topic(topics, answer.name or answer.topic_id) if failed else None
+            if topic is not None:
+                self.counters.topics.produce_failed(topic.name, failed)
+
     def rights_of(self, peer: Peer) -> Rights | None:
         """Return the rights of a client; None without an authorizer."""
         return self.authority.of(peer) if self.authority is not None else None
@@ -336,6 +350,8 @@ class Produce:
             if topic.link:  # it began to return to its source meanwhile
                 raise CloseConnection()
         except BatchRefused as refused:
+            if topic is not None and refused.code is ErrorCode.MESSAGE_TOO_LARGE:
+                self.counters.topics.rejected(topic.name, len(data.records or b""))
             refuse(answer, refused.code, str(refused))
             answer.record_errors = [
                 BatchIndexAndErrorMessage(*each) for each in refused.record_errors
@@ -343,7 +359,7 @@ class Produce:
             return
         token = Token(received.pending, answer)
         received.pending.add(token)
-        self.on_topic_bytes(topic.name, len(batch))
+        self.counters.topics.produced(topic.name, len(batch), batch_header.record_count)
         received.connection.peer.produced_bytes += len(batch)
         # From here on the open object refers to the arena, even if the connection ends.
         self.writer.pin(received.arena)

@@ -43,6 +43,8 @@ _REFUSAL_CODES = {
 class Pending:
     """A request whose batches are being committed; answered once, when all are settled or time is
     over.
+
+    on_answer: called with the answer, and when the request came (seconds on Trio's clock).
     """
 
     __slots__ = (
@@ -51,6 +53,8 @@ class Pending:
         "_flusher",
         "_header",
         "_in_stage_one",
+        "_on_answer",
+        "_received_at",
         "_slot",
         "_waiting",
         "response",
@@ -63,7 +67,10 @@ class Pending:
         slot: ReplySlot | None,
         flusher: ReplyFlusher,
         deadlines: ProduceDeadlines,
+        on_answer: Callable[[ProduceResponse, float], None],
     ) -> None:
+        self._on_answer = on_answer
+        self._received_at = connection.receiver.received_at
         self._connection = connection
         self._header = header
         self._slot = slot
@@ -117,6 +124,7 @@ class Pending:
 
     def _answer(self) -> None:
         self._waiting = None
+        self._on_answer(self.response, self._received_at)
         if self._slot is None:
             self._close_on_error()
             return

@@ -107,7 +107,7 @@ class _Lone:
     over.
     """
 
-    __slots__ = ("_connection", "_correlation_id", "_path", "_route", "_slot")
+    __slots__ = ("_connection", "_correlation_id", "_path", "_received_at", "_route", "_slot")
 
     def __init__(
         self, path: PlainProducePath, route: _Route, correlation_id: int, connection: Connection
@@ -116,6 +116,7 @@ class _Lone:
         self._route = route
         self._correlation_id = correlation_id
         self._connection = connection
+        self._received_at = connection.receiver.received_at
         self._slot: ReplySlot | None = connection.open_slot()
 
     def settle(self, outcome: BatchOutcome) -> None:
@@ -134,6 +135,8 @@ class _Lone:
         )
         slot.fill_small(frame)
         self._path.flusher.add(self._connection)
+        times = self._path.times
+        times.total.add(times.now - self._received_at)
 
     def abort(self) -> None:
         """See wal_commits.BatchToken."""
@@ -149,6 +152,7 @@ class _Lone:
         route = self._route
         parts = [(route.key, [(route.index, 0, 0)])]
         response = _response(parts, [outcome], route.version)
+        self._path.note_answer(response, self._received_at)
         _fill(slot, response, self._correlation_id, route.version)
         self._path.flusher.add(self._connection)
 
@@ -175,13 +179,23 @@ class _Token:
 class _Request:
     """A request of several batches; answered once, when all are settled or time is over."""
 
-    __slots__ = ("_connection", "_has_failed", "_path", "_plain", "_slot", "_tokens", "_waiting")
+    __slots__ = (
+        "_connection",
+        "_has_failed",
+        "_path",
+        "_plain",
+        "_received_at",
+        "_slot",
+        "_tokens",
+        "_waiting",
+    )
 
     def __init__(self, path: PlainProducePath, plain: PlainProduce, connection: Connection) -> None:
         self._path = path
         self._plain = plain
         self._connection = connection
         self._slot: ReplySlot | None = connection.open_slot()
+        self._received_at = connection.receiver.received_at
         self._has_failed = False
         self._waiting = 0
         self._tokens: list[_Token] = []
@@ -218,9 +232,12 @@ class _Request:
         if self._has_failed:
             outcomes = [each.outcome for each in self._tokens]
             response = _response(plain.topics, outcomes, plain.version)
+            self._path.note_answer(response, self._received_at)
             _fill(slot, response, plain.correlation_id, plain.version)
         else:
             slot.fill((encode_plain(plain.version, plain.correlation_id, self._answers()),))
+            times = self._path.times
+            times.total.add(times.now - self._received_at)
         self._path.flusher.add(self._connection)
 
     def _answers(self) -> list[tuple[TopicKey, list[Answer]]]:
@@ -272,6 +289,8 @@ class PlainProducePath:
         self._routes_as_of = (-1, -1, -1)
         self.flusher = produce.flusher
         self.deadlines = produce.deadlines
+        self.times = produce.writer.counters.times
+        self.note_answer = produce.note_answer
 
     def start(self, connection: Connection, frame: memoryview, arena: Arena) -> bool:
         """Take the request in a frame; return False, and change nothing, if produce.py must take
@@ -314,7 +333,7 @@ class PlainProducePath:
                 return False
             flags = own
         lone = _Lone(self, route, correlation_id, connection)
-        produce.on_topic_bytes(topic.name, end - start)
+        produce.counters.topics.produced(topic.name, end - start, header.record_count)
         peer.produced_bytes += end - start
         writer = produce.writer
         writer.pin(arena)
@@ -345,7 +364,7 @@ class PlainProducePath:
         # From here on the open object refers to the arena, even if the connection ends.
         produce.writer.pin(arena)
         for topic, partition, batch, header, flags in batches:
-            produce.on_topic_bytes(topic.name, len(batch))
+            produce.counters.topics.produced(topic.name, len(batch), header.record_count)
             connection.peer.produced_bytes += len(batch)
             token = request.token()
             produce.writer.append(topic.topic_id, partition, batch, header, token, flags)

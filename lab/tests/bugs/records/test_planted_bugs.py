@@ -46,11 +46,17 @@ from tidegate_storage.stores.object_store import StoreUnavailable, put_idempoten
 
 
 class AcknowledgesBeforeCommit(WalCommits):
-    def commit(self, wal: SealedWal, mirrored: Collection[BatchToken]) -> None:
+    def commit(
+        self,
+        wal: SealedWal,
+        mirrored: Collection[BatchToken],
+        sealed_at: float,
+        stored_at: float,
+    ) -> None:
         settle = self.settle
         settle(wal, [BatchOutcome(None, -1, -1, -1)] * len(wal.batches))
         self.settle = lambda wal, outcomes: None  # type: ignore[method-assign]
-        super().commit(wal, mirrored)
+        super().commit(wal, mirrored, sealed_at, stored_at)
         self.settle = settle  # type: ignore[method-assign]
 
 
@@ -88,7 +94,7 @@ class CommitsOutOfOrder(WalWriter):
         for sealed in [each for each in self._in_flight if each.stored or each.given_up]:
             self._in_flight.remove(sealed)
             if sealed.stored:
-                self._commits.commit(sealed.wal, sealed.mirrored)
+                self._commits.commit(sealed.wal, sealed.mirrored, 0.0, 0.0)
             else:
                 self._commits.abandon(sealed.wal)
 
