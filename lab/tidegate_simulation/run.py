@@ -250,6 +250,7 @@ class _Run:
         await self._await_collection(world)
         await self._final_phase(workload, [*nodes, *pipelines])
         for node in nodes:
+            self._note_if("metrics differ from answers", node.miscounted())
             node.count_disk_uses()
         if draws_restore(self._seed):
             trial = RestoreTrial(world, workload)

@@ -19,6 +19,7 @@ from tidegate_protocol.frames import split_frames
 from tidegate_protocol.headers import decode_response_header, encode_request_header
 from tidegate_protocol.messages import api_versions, metadata
 
+from ..world.answer_tally import AnswerTally
 from ..world.world import NotReachable, World
 
 _MAX_FRAME_BYTES: Final = 64 << 20
@@ -48,13 +49,14 @@ class Reply:
         self._response: Any = None
         self._is_broken = False
 
-    def settle(self, frame: memoryview) -> None:
-        """Take the answer."""
+    def settle(self, frame: memoryview) -> Any:
+        """Take and return the answer."""
         number, position = decode_response_header(frame, self.api_key, self.version)
         if number != self.number:
             raise ProtocolBroken(f"answer {number} arrived where {self.number} was next")
         self._response = self.messages.decode_response(frame[position:], self.version)
         self._done.set()
+        return self._response
 
     def break_off(self) -> None:
         """Fail the request: its connection is closed."""
@@ -75,10 +77,16 @@ class Reply:
 
 
 class ClientConnection:
-    """One connection; `run` receives its answers, in the order of requests."""
+    """One connection; `run` receives its answers, in the order of requests.
 
-    def __init__(self, transport: MemoryTransport, client_id: str) -> None:
+    answers: takes note of them, if given.
+    """
+
+    def __init__(
+        self, transport: MemoryTransport, client_id: str, answers: AnswerTally | None = None
+    ) -> None:
         self.is_open = True
+        self._answers = answers
         self._transport = transport
         self._client_id = client_id
         self._waiting: deque[Reply] = deque()
@@ -107,7 +115,10 @@ class ClientConnection:
         for start, end in frames.whole:
             if not self._waiting:
                 raise ProtocolBroken("an answer arrived without a request")
-            self._waiting.popleft().settle(data[start:end])
+            reply = self._waiting.popleft()
+            response = reply.settle(data[start:end])
+            if self._answers is not None:
+                self._answers.note(reply.api_key, response)
         del received[: frames.rest_position]
 
     def close(self) -> None:
@@ -190,13 +201,14 @@ class Client:
 
     async def _connect(self, node_id: int) -> ClientConnection:
         try:
-            transport = self.world.nodes[node_id].connect(self.name)
+            node = self.world.nodes[node_id]
+            transport, answers = node.connect(self.name), node.answers
         except (NotReachable, KeyError) as error:
             await trio.sleep(self.rng.random() * 0.5)
             raise Disconnected from error
         self._node_id = node_id
         self.link += 1
-        self._connection = ClientConnection(transport, self.client_id)
+        self._connection = ClientConnection(transport, self.client_id, answers)
         self.world.nursery.start_soon(self._connection.run)
         await self._greet(self._connection)
         return self._connection

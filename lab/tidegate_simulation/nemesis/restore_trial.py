@@ -43,6 +43,7 @@ from tidegate_storage.objects.ownership import read_owner
 from ..clients.client import Client, Disconnected
 from ..clients.epoch_readers import EpochReader, Unreadable
 from ..clients.workload import Key, Workload, batch_bytes
+from ..world.answer_tally import AnswerTally
 from ..world.dials import host_of
 from ..world.node import CLUSTER_ID, LISTENER
 from ..world.world import World
@@ -69,6 +70,7 @@ class _RestoredMachine:
         self.name = "restored"
         self.zone = zone
         self.gateway: Gateway | None = gateway
+        self.answers = AnswerTally()
         self._serve = gateway.serve
         self._nursery = nursery
 

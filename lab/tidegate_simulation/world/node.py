@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import trio
 from crc32c import crc32c
@@ -27,6 +27,7 @@ from tidegate_storage.stores.object_store import ObjectStore
 
 from ..plans import login_plan
 from ..plans.disk_plan import PREFIX as DISK
+from .answer_tally import AnswerTally
 from .dials import SimulatedDial, host_of
 from .disks import SimulatedDisk
 from .host import Host
@@ -49,6 +50,7 @@ class _Life:
 
     gateway: Gateway
     nursery: trio.Nursery
+    answers: AnswerTally = field(default_factory=AnswerTally)
 
     @property
     def is_ending(self) -> bool:
@@ -103,6 +105,21 @@ class Node(Host):
         self._world.nursery.start_soon(self._carry, link)
         life.nursery.start_soon(life.gateway.serve, link.server, listener)
         return link.client
+
+    @property
+    def answers(self) -> AnswerTally:
+        """Return what clients got from this life.
+
+        Raises:
+          NotReachable: it is down.
+        """
+        return self._reachable().answers
+
+    def miscounted(self) -> str:
+        """Return where this life's metrics differ from what clients got; "" if nowhere."""
+        life = self._life
+        found = life.answers.disagreements(life.gateway) if life is not None else ()
+        return "; ".join(f"{self.name}, {each}" for each in found)
 
     def drop(self, process: str) -> None:
         """See Machine."""

@@ -37,6 +37,7 @@ from ..plans.faults import FaultPlan
 from ..plans.losses import Hurt
 from ..plans.move_plan import FIRST_LOG, MOVED
 from ..plans.strikes import Strikes
+from .answer_tally import AnswerTally
 from .cuts import Cuts
 from .stalls import Stalls
 from .watched_log import WatchedLog
@@ -100,6 +101,15 @@ class Machine(Protocol):
 
     def connect(self, process: str, listener: str = "PLAINTEXT") -> MemoryTransport:
         """Open a connection to a listener; return the client's end.
+
+        Raises:
+          NotReachable: it is down.
+        """
+        ...
+
+    @property
+    def answers(self) -> AnswerTally:
+        """Return what clients got from the gateway.
 
         Raises:
           NotReachable: it is down.
