@@ -18,11 +18,14 @@ from .clients.seekers import Seeker
 from .clients.twins import Twin, Wrapper, Zombie
 from .clients.workload import Workload
 from .logins import scram
+from .logins.known_tokens import KnownTokens
 from .logins.login import PLAIN
 from .logins.passwords import Guesser, PasswordKeeper, Passwords
 from .logins.sessions import SessionClient
 from .logins.strangers import Strangers
 from .logins.throttled import ThrottledProducer
+from .logins.token_client import TokenClient
+from .logins.token_keeper import TokenKeeper
 from .members.contenders import Contender, GroupDeleter, Resumer
 from .members.groups import Committer, CommitterOfAll, Pauser
 from .members.members import GroupMember
@@ -113,6 +116,8 @@ def _with_logins(workload: Workload, others: list[Actor]) -> list[Actor]:
         for each in others:
             each.client.leisure = _LEISURE
     passwords = Passwords()
+    if workload.world.plan.logins.tokens.is_on:
+        others = [*others, *_with_tokens(workload)]
     return [
         *others,
         PasswordKeeper(workload, "password keeper", passwords),
@@ -121,6 +126,15 @@ def _with_logins(workload: Workload, others: list[Actor]) -> list[Actor]:
         SessionClient(workload, "session by SCRAM", scram.NAME),
         ThrottledProducer(workload, "throttled producer"),
         Strangers(workload, "strangers"),
+    ]
+
+
+def _with_tokens(workload: Workload) -> list[Actor]:
+    known = KnownTokens()
+    return [
+        TokenKeeper(workload, "token keeper", known),
+        TokenClient(workload, "token client 1", known),
+        TokenClient(workload, "token client 2", known),
     ]
 
 

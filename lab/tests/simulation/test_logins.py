@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import trio
 from trio.testing import MockClock
 
+from tidegate_simulation.logins.known_tokens import (
+    NEVER_MS,
+    SLACK_MS,
+    Ends,
+    KnownToken,
+    wrongly_in,
+    wrongly_out,
+)
 from tidegate_simulation.logins.passwords import Passwords
 from tidegate_simulation.run import plan_of, simulate
 
@@ -17,6 +27,15 @@ KINDS = {
     "logins.throttled",
 }
 CALM, STRUCK = 43, 7
+WITH_TOKENS = (33, 46)
+TOKEN_KINDS = {
+    "tokens.changed",
+    "tokens.created",
+    "tokens.described",
+    "tokens.ended",
+    "tokens.logins",
+    "tokens.refused",
+}
 
 
 def test_a_run_without_faults_has_all_of_it_and_finds_nothing() -> None:
@@ -48,3 +67,40 @@ async def test_what_a_password_may_have_been(autojump_clock: MockClock) -> None:
     assert passwords.ever == ["one", "two"]
     passwords.begin_user()
     assert (passwords.user, passwords.ever) == ("user-2", [])
+
+
+def test_runs_with_delegation_tokens_have_all_of_it_and_find_nothing() -> None:
+    counts: Counter[str] = Counter()
+    for seed in WITH_TOKENS:
+        assert plan_of(seed).logins.tokens.is_on
+        report = simulate(seed, 300)
+        assert report.violations == ()
+        counts.update(report.landed.counts)
+    assert set(counts) >= TOKEN_KINDS
+
+
+def token() -> KnownToken:
+    names = frozenset({"User:alice"})
+    return KnownToken("id", b"secret", "User:alice", names, names, max_ms=9_000)
+
+
+def test_what_is_known_of_a_tokens_end() -> None:
+    known = token()
+    known.note(1.0, Ends(5_000, 5_000))
+    assert known.since(1.0) == Ends(5_000, 5_000)
+    assert known.since(0.5) == Ends(NEVER_MS, 5_000)  # it was no token then
+    known.note(2.0, known.at_any_time)
+    known.note(3.0, Ends(7_000, 7_000))
+    assert (known.now(), known.since(3.0)) == (Ends(7_000, 7_000),) * 2
+    assert known.since(2.5) == Ends(NEVER_MS, 9_000)
+    known.lose_sight(4.0)
+    known.note(5.0, Ends(8_000, 8_000))
+    assert known.since(5.0) == Ends(NEVER_MS, 9_000)
+
+
+def test_clocks_may_be_a_little_wrong() -> None:
+    ends = Ends(10_000, 20_000)
+    assert not wrongly_in(ends, 20_000 + SLACK_MS)
+    assert wrongly_in(ends, 20_001 + SLACK_MS)
+    assert not wrongly_out(ends, 10_000 - SLACK_MS)
+    assert wrongly_out(ends, 9_999 - SLACK_MS)

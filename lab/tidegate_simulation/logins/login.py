@@ -33,11 +33,12 @@ _REFUSALS: Final = {
 
 
 class Secret(NamedTuple):
-    """What a client logs in with."""
+    """What a client logs in with.  is_token: the user is the id of a delegation token."""
 
     mechanism: str
     user: str
     password: str
+    is_token: bool = False
 
 
 class Answer(NamedTuple):
@@ -122,7 +123,7 @@ async def log_in(connection: ClientConnection, secret: Secret, rng: Random) -> A
 
 async def _log_in_by_scram(connection: ClientConnection, secret: Secret, rng: Random) -> Answer:
     nonce = rng.randbytes(12).hex()
-    first = scram.first_message(secret.user, nonce)
+    first = scram.first_message(secret.user, nonce, is_token=secret.is_token)
     challenge = await _token(connection, f"n,,{first}")
     if challenge.error_code:
         return _answer(challenge)
@@ -144,7 +145,12 @@ def _answer(response: Any) -> Answer:
     return Answer(response.error_code, text, response.session_lifetime_ms, trio.current_time())
 
 
-def is_refusal(answer: Answer, mechanism: str) -> bool:
-    """Return whether a login failed in the only way in which a wrong password may."""
-    expected = (ErrorCode.SASL_AUTHENTICATION_FAILED, _REFUSALS[mechanism])
-    return (answer.code, answer.text) == expected
+def is_refusal(answer: Answer, mechanism: str, *, is_again: bool = False) -> bool:
+    """Return whether a login failed in the only way in which a wrong password may.
+
+    is_again: it was not the connection's first.
+    """
+    text = _REFUSALS[mechanism]
+    if is_again:
+        text = text.replace(" during authentication ", " during re-authentication ")
+    return (answer.code, answer.text) == (ErrorCode.SASL_AUTHENTICATION_FAILED, text)

@@ -26,9 +26,12 @@ def stored_key(password: str, salt: bytes, iterations: int) -> bytes:
     return hashlib.new(_HASH, client_key).digest()
 
 
-def first_message(user: str, nonce: str) -> str:
-    """Return the client's first message, without its head."""
-    return f"n={user},r={nonce}"
+def first_message(user: str, nonce: str, *, is_token: bool = False) -> str:
+    """Return the client's first message, without its head.
+
+    is_token: the user is the id of a delegation token (KIP-48).
+    """
+    return f"n={user},r={nonce}" + (",tokenauth=true" if is_token else "")
 
 
 def final_message(first: str, challenge: str, password: str) -> tuple[str, str]:

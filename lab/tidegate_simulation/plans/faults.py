@@ -192,7 +192,7 @@ class FaultPlan:
     @contextmanager
     def held(self) -> Generator[None]:
         """Apply the plan's replacements of the product inside the context."""
-        with self.beginnings.hold(), self.transactions.hold():
+        with self.beginnings.hold(), self.transactions.hold(), self.logins.tokens.hold():
             yield
 
     @property

@@ -5,9 +5,11 @@ The other clients of the run use the listener without logins, and notice nothing
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 from typing import Final
+
+from .token_plan import OWNERS, TokenPlan, draw_tokens
 
 LISTENER: Final = "SASL_PLAINTEXT"
 PORT: Final = 9094
@@ -35,6 +37,7 @@ class LoginPlan:
     is_focused: few other clients work.
 
     session_ms: how long a login is good for.  quota: bytes a second that THROTTLED may produce.
+    tokens: see TokenPlan.
     """
 
     is_on: bool = False
@@ -42,30 +45,36 @@ class LoginPlan:
     is_focused: bool = False
     session_ms: int = 0
     quota: int = 0
+    tokens: TokenPlan = field(default_factory=TokenPlan)
 
     @property
     def settings(self) -> dict[str, str]:
         """Return the settings of all gateways."""
         if not self.is_on:
             return {}
-        users = " ".join(f'user_{each}="{password_of(each)}"' for each in (STEADY, THROTTLED))
+        names = (STEADY, THROTTLED, *(OWNERS if self.tokens.is_on else ()))
+        users = " ".join(f'user_{each}="{password_of(each)}"' for each in names)
         return {
             f"{_PREFIX}.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
             f"{_PREFIX}.plain.sasl.jaas.config": f"{_MODULE} required {users};",
             "connections.max.reauth.ms": str(self.session_ms),
             "max.connections": str(8 * STRANGERS),
+            **self.tokens.settings,
         }
 
 
-def draw_logins(seed: int, *, may_draw: bool, is_calm: bool, may_focus: bool) -> LoginPlan:
+def draw_logins(
+    seed: int, *, may_draw: bool, is_calm: bool, may_focus: bool, may_have_tokens: bool
+) -> LoginPlan:
     """Draw it.
 
     may_draw: all gateways know SCRAM credentials and quotas.  may_focus: no other plan needs many
-    clients.
+    clients.  may_have_tokens: all clocks are right, and no other plan has ACLs.
     """
     rng = Random(f"{seed}/logins")
-    is_on = may_draw and rng.random() < (CALM_SHARE if is_calm else SHARE)
-    if not is_on:
+    tokens = draw_tokens(seed, may_draw=may_draw and may_have_tokens)
+    is_drawn = may_draw and rng.random() < (CALM_SHARE if is_calm else SHARE)
+    if not (is_drawn or tokens.is_on):
         return LoginPlan()
     return LoginPlan(
         is_on=True,
@@ -73,4 +82,5 @@ def draw_logins(seed: int, *, may_draw: bool, is_calm: bool, may_focus: bool) ->
         is_focused=rng.random() < _FOCUSED_SHARE and may_focus,
         session_ms=rng.choice((4_000, 8_000)),
         quota=rng.choice((30, 100)),
+        tokens=tokens,
     )
