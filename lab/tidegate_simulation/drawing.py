@@ -20,6 +20,7 @@ from .plans.move_plan import draw_moves
 from .plans.pipeline_plan import draw_pipelines
 from .plans.quota_plan import draw_quotas
 from .plans.rights_plan import draw_rights
+from .plans.sealing_plan import REPLACED
 from .plans.settings_plan import draw_static
 from .plans.transaction_plan import draw_transaction_plan
 from .plans.version_plan import draw_versions
@@ -96,4 +97,6 @@ def draw_run(seed: int, rng: Random, asked_zones: int) -> tuple[dict[str, str], 
     # Of those who log in, a producer has a quota that each gateway counts for itself.
     quotas = draw_quotas(seed, may_draw=may_share and not logins.is_on)
     settings |= logins.settings | quotas.settings
+    if logins.sealing.is_on:
+        plan = replace(plan, kinds=(*plan.kinds, REPLACED))
     return settings, replace(plan, logins=logins, quotas=quotas)

@@ -33,6 +33,7 @@ from .mirrors.linker import incomplete, wait_for_copies
 from .mirrors.mirror_readers import MirrorReader
 from .mirrors.source import Source
 from .mirrors.transaction_clients import UnitReader
+from .nemesis.key_keeper import KeyKeeper
 from .nemesis.movers import Mover, wait_for_moves
 from .nemesis.nemesis import Nemesis
 from .nemesis.operators import Operator, wait_for_repair
@@ -234,8 +235,7 @@ class _Run:
         movers = [Mover(world, number + 1, others) for number in range(self.plan.moves.movers)]
         for mover in movers:
             nursery.start_soon(mover.run)
-        if self.plan.versions.is_rolling:
-            nursery.start_soon(Upgrader(world, nodes).run)
+        self._start_restarts(world, nodes, nursery)
         nemesis = Nemesis(world, nodes, pipelines, [*operators, *movers])
         await self._faulty_phase(workload, nemesis)
         await self._await_nodes(nodes)
@@ -256,6 +256,12 @@ class _Run:
             trial = RestoreTrial(world, workload)
             await trial.before()
             self._trial = trial
+
+    def _start_restarts(self, world: World, nodes: list[Node], nursery: trio.Nursery) -> None:
+        if self.plan.versions.is_rolling:
+            nursery.start_soon(Upgrader(world, nodes).run)
+        if self.plan.logins.sealing.is_on:
+            nursery.start_soon(KeyKeeper(world, nodes).run)
 
     def _make_nodes(self, world: World) -> list[Node]:
         """The last one's clock is wrong if any is: the cluster's time is the median of three."""

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from random import Random
 
+import msgspec
 import trio
 from trio.testing import MockClock
 
+from tidegate_coordination.state.scram import ScramCredential
+from tidegate_gateway.security.sealing import Sealing
+from tidegate_runtime.secret import Secret
 from tidegate_simulation.logins.known_tokens import (
     NEVER_MS,
     SLACK_MS,
@@ -16,6 +21,8 @@ from tidegate_simulation.logins.known_tokens import (
     wrongly_out,
 )
 from tidegate_simulation.logins.passwords import Passwords
+from tidegate_simulation.logins.sealed import key_id, opened
+from tidegate_simulation.plans.sealing_plan import KEYS, REPLACED
 from tidegate_simulation.run import plan_of, simulate
 
 KINDS = {
@@ -28,6 +35,7 @@ KINDS = {
 }
 CALM, STRUCK = 43, 7
 WITH_TOKENS = (33, 46)
+SEALED = (38, 72)
 TOKEN_KINDS = {
     "tokens.changed",
     "tokens.created",
@@ -77,6 +85,26 @@ def test_runs_with_delegation_tokens_have_all_of_it_and_find_nothing() -> None:
         assert report.violations == ()
         counts.update(report.landed.counts)
     assert set(counts) >= TOKEN_KINDS
+
+
+def test_keys_of_credentials_are_replaced_under_load() -> None:
+    begins = [plan_of(seed).logins.sealing.stages[0].key for seed in SEALED]
+    assert sorted(map(bool, begins)) == [False, True]
+    for seed in SEALED:
+        report = simulate(seed, 150)
+        assert report.violations == ()
+        assert report.landed.counts[REPLACED] == 1
+
+
+def test_what_gateways_seal_is_opened_by_the_format_alone() -> None:
+    rng = Random(1)
+    credential = ScramCredential("eve", 1, b"salt", b"stored", b"server", 4_096)
+    sealed = Sealing(Secret(KEYS[1]), (), rng.randbytes).sealed(credential)
+    assert sealed.key_id == key_id(KEYS[1])
+    assert opened(sealed) == opened(credential) == credential
+    assert opened(msgspec.structs.replace(sealed, user="eva")) is None
+    other = Sealing(Secret("another-key-of-at-least-32-characters"), (), rng.randbytes)
+    assert opened(other.sealed(credential)) is None
 
 
 def token() -> KnownToken:

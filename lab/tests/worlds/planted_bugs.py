@@ -8,7 +8,13 @@ import pytest
 
 from tidegate_coordination.state.trial.events import Trial
 from tidegate_simulation.checks.checker import Violation
-from tidegate_simulation.plans import link_plan, login_plan, token_plan, transaction_plan
+from tidegate_simulation.plans import (
+    link_plan,
+    login_plan,
+    sealing_plan,
+    token_plan,
+    transaction_plan,
+)
 from tidegate_simulation.plans.faults import FaultPlan
 from tidegate_simulation.run import plan_of, simulate
 
@@ -52,15 +58,16 @@ def must_be_found(
     units: bool = False,
     logins: bool = False,
     tokens: bool = False,
+    sealing: bool = False,
 ) -> None:
     """Fail unless one of SEEDS seeds shows a violation of an expected kind.
 
     is_concerned: whether a plan has the part with the bug; other seeds are skipped.
     is_concerned_seed: the same, for facts that the plan does not show.  zones: see simulate().
-    transactions, links, groups, units, logins, tokens: whether all runs have transactional clients,
-      or mirrored topics, or of these also groups or transactional ids that are forwarded, or
-      clients that log in, or of these also some by delegation tokens, or none, which makes them
-      shorter.
+    transactions, links, groups, units, logins, tokens, sealing: whether all runs have transactional
+      clients, or mirrored topics, or of these also groups or transactional ids that are forwarded,
+      or clients that log in, or of these also some by delegation tokens, or gateways that seal, or
+      none, which makes them shorter.
     """
     plant(monkeypatch)
     monkeypatch.setattr(transaction_plan, "SHARE", float(transactions))
@@ -69,6 +76,7 @@ def must_be_found(
     monkeypatch.setattr(login_plan, "SHARE", float(logins or tokens))
     monkeypatch.setattr(login_plan, "CALM_SHARE", float(logins or tokens))
     monkeypatch.setattr(token_plan, "SHARE", float(tokens))
+    monkeypatch.setattr(sealing_plan, "SHARE", float(sealing))
     if units:
         monkeypatch.setattr(link_plan, "_FORWARDS_SHARE", 1.0)
     monkeypatch.setattr(link_plan, "_GROUPS_SHARE", float(groups))

@@ -14,6 +14,7 @@ from typing import Final
 from tidegate_coordination.events import cluster as ev
 from tidegate_coordination.events import groups as gev
 from tidegate_coordination.events import links as kev
+from tidegate_coordination.events import security as sev
 from tidegate_coordination.events.entries import AnyEvent, Entry, authored, decode_entry
 from tidegate_coordination.events.metadata_versions import LEVELS, allowed_to, needed_for
 from tidegate_coordination.object_names.keys import object_key
@@ -35,6 +36,7 @@ from .lease_checks import LeaseWatch
 from .mirror_checks import MirrorWatch
 from .replays import Replays
 from .rights_checks import check_right
+from .sealing_checks import SealingWatch
 from .settings_checks import SettingsWatch
 from .tiling_checks import TilingWatch
 from .transaction_checks import TransactionWatch
@@ -88,6 +90,7 @@ class StateWatch:
             self.state, self._broken, body_of, id_retention_ms=id_retention_ms, count=count
         )
         self.mirrors: Final = MirrorWatch(self.state, complain, body_of)
+        self.sealing: Final = SealingWatch(complain)
         self._tiling: Final = TilingWatch(
             self.state, self._broken, complain, hurt=hurt, on_lost=on_lost
         )
@@ -213,14 +216,21 @@ class StateWatch:
                 self._settle(WalName(event.incarnation, event.counter), "abandoned")
             case ev.LogStartsMoved():
                 self._settings.cut(self.state, event)
-            case ev.ConfigsSet():
-                check_right(self.state, event, self._complain)
             case ev.ObjectsCollected():
                 self._collect(event)
             case ev.SegmentsPublished():
                 self._publish(event)
             case ev.RunsSkipped():
                 self._skip(event)
+            case _:
+                self._of_rights(author, event)
+
+    def _of_rights(self, author: int, event: AnyEvent) -> None:
+        match event:
+            case ev.ConfigsSet():
+                check_right(self.state, event, self._complain)
+            case sev.ScramCredentialSet() | sev.ScramCredentialSealed():
+                self.sealing.before(self.state, author, event)
             case _:
                 self._of_groups(author, event)
 

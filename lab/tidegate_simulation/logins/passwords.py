@@ -13,7 +13,6 @@ from typing import Final
 
 import trio
 
-from tidegate_coordination.state.scram import ScramCredential
 from tidegate_gateway.builder import AWAY_SECONDS
 from tidegate_gateway.gateway import Gateway
 from tidegate_protocol.error_codes import ErrorCode
@@ -24,9 +23,12 @@ from ..clients.workload import Workload
 from ..plans.login_plan import STEADY
 from . import scram
 from .login import PLAIN, Answer, Secret, is_refusal, is_served, log_in, open_connection
+from .sealed import opened
 
 _MOMENT_SECONDS: Final = AWAY_SECONDS + 1.0
 _NOBODY: Final = "nobody"
+_PAUSE: Final = 20.0
+_SEALED_PAUSE: Final = 3.0  # many changes while credentials are sealed again
 
 
 class Passwords:
@@ -78,9 +80,10 @@ class PasswordKeeper:
     async def run(self) -> None:
         """Change passwords until no operation is left."""
         self._passwords.begin_user()
+        sealing = self.client.world.plan.logins.sealing
         while self._workload.take():
             await self._change()
-            await self.client.pause(20.0)
+            await self.client.pause(_SEALED_PAUSE if sealing.is_on else _PAUSE)
         self.client.close()
 
     async def _change(self) -> None:
@@ -203,10 +206,9 @@ class Guesser:
         """Judge by what the gateway itself knew all the time."""
         if before.row is not after.row:
             return
-        credential = before.gateway.coordinator.state.scram.get(secret.user, scram.NUMBER)
-        is_right = isinstance(
-            credential, ScramCredential
-        ) and credential.stored_key == scram.stored_key(
+        kept = before.gateway.coordinator.state.scram.get(secret.user, scram.NUMBER)
+        credential = opened(kept)
+        is_right = credential is not None and credential.stored_key == scram.stored_key(
             secret.password, credential.salt, credential.iterations
         )
         self._judge(secret, answer, frozenset({secret.password} if is_right else {""}))

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
+from .sealing_plan import SealingPlan, draw_sealing
 from .token_plan import OWNERS, TokenPlan, draw_tokens
 
 LISTENER: Final = "SASL_PLAINTEXT"
@@ -37,7 +38,7 @@ class LoginPlan:
     is_focused: few other clients work.
 
     session_ms: how long a login is good for.  quota: bytes a second that THROTTLED may produce.
-    tokens: see TokenPlan.
+    tokens, sealing: see TokenPlan, SealingPlan.
     """
 
     is_on: bool = False
@@ -46,6 +47,7 @@ class LoginPlan:
     session_ms: int = 0
     quota: int = 0
     tokens: TokenPlan = field(default_factory=TokenPlan)
+    sealing: SealingPlan = field(default_factory=SealingPlan)
 
     @property
     def settings(self) -> dict[str, str]:
@@ -74,13 +76,15 @@ def draw_logins(
     rng = Random(f"{seed}/logins")
     tokens = draw_tokens(seed, may_draw=may_draw and may_have_tokens)
     is_drawn = may_draw and rng.random() < (CALM_SHARE if is_calm else SHARE)
-    if not (is_drawn or tokens.is_on):
+    sealing = draw_sealing(seed, may_draw=may_draw)
+    if not (is_drawn or tokens.is_on or sealing.is_on):
         return LoginPlan()
     return LoginPlan(
         is_on=True,
-        is_calm=is_calm,
+        is_calm=is_calm and not sealing.is_on,
         is_focused=rng.random() < _FOCUSED_SHARE and may_focus,
         session_ms=rng.choice((4_000, 8_000)),
         quota=rng.choice((30, 100)),
         tokens=tokens,
+        sealing=sealing,
     )

@@ -59,7 +59,11 @@ class _Life:
 
 
 class Node(Host):
-    """See the module's head.  release: the highest metadata.version that its next lives read."""
+    """See the module's head.
+
+    release: the highest metadata.version that its next lives read.  secrets: settings of its next
+    lives, about keys; told_secrets: those of the last one, None before there is one.
+    """
 
     def __init__(
         self, world: World, node_id: int, clock_offset_seconds: float, clock_rate: float = 1.0
@@ -70,6 +74,8 @@ class Node(Host):
         self.links: dict[Link, None] = {}
         self.is_unreachable = False
         self.release = world.plan.versions.first_release
+        self.secrets = world.plan.logins.sealing.first_settings
+        self.told_secrets: dict[str, str] | None = None
         self.disk = SimulatedDisk(world.wall_clock, self._on_refusal, self._on_written)
         self._life: _Life | None = None
 
@@ -153,6 +159,8 @@ class Node(Host):
         gateway = await self._make().start(nursery)
         self._world.lives += 1
         self._watch(gateway.coordinator)
+        if gateway.sealing.seals:
+            self._world.watch.sealing.sealers.add(self.node_id)
         self._life = _Life(gateway, nursery)
         nursery.start_soon(self._heed_operators, gateway, self._drain)
         await self._drain.wait()
@@ -270,7 +278,9 @@ class Node(Host):
             source_dial=world.source_dial,
             random_bytes=world.rng(f"secrets of {self.name}, {world.lives}").randbytes,
         )
-        settings = BrokerSettings({**world.settings, **static, "node.id": str(self.node_id)})
+        self.told_secrets = self.secrets
+        own = {**static, **self.secrets, "node.id": str(self.node_id)}
+        settings = BrokerSettings({**world.settings, **own})
         return GatewayBuilder(identity, settings, environment)
 
 
