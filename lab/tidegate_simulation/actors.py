@@ -18,6 +18,7 @@ from .clients.seekers import Seeker
 from .clients.twins import Twin, Wrapper, Zombie
 from .clients.workload import Workload
 from .logins import scram
+from .logins.bearer_client import BearerClient
 from .logins.known_tokens import KnownTokens
 from .logins.login import PLAIN
 from .logins.passwords import Guesser, PasswordKeeper, Passwords
@@ -118,6 +119,9 @@ def _with_logins(workload: Workload, others: list[Actor]) -> list[Actor]:
     passwords = Passwords()
     if workload.world.plan.logins.tokens.is_on:
         others = [*others, *_with_tokens(workload)]
+    if workload.world.plan.logins.bearers.is_on:
+        provider = workload.world.provider
+        others = [*others, BearerClient(workload, "bearer client", provider)]
     return [
         *others,
         PasswordKeeper(workload, "password keeper", passwords),

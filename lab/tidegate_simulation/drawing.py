@@ -91,7 +91,8 @@ def draw_run(seed: int, rng: Random, asked_zones: int) -> tuple[dict[str, str], 
         may_draw=not (versions.is_rolling or draws_restore(seed)),
         is_calm=not plan.kinds,
         may_focus=not (links.is_on or transactions.is_on),
-        may_have_tokens=not (plan.has_wrong_clocks or rights.is_on),
+        has_right_clocks=not plan.has_wrong_clocks,
+        has_acls=rights.is_on,
     )
     may_share = not (versions.is_rolling or draws_restore(seed) or plan.has_wrong_clocks)
     # Of those who log in, a producer has a quota that each gateway counts for itself.

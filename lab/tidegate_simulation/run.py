@@ -262,6 +262,8 @@ class _Run:
             nursery.start_soon(Upgrader(world, nodes).run)
         if self.plan.logins.sealing.is_on:
             nursery.start_soon(KeyKeeper(world, nodes).run)
+        if self.plan.logins.bearers.is_on:
+            nursery.start_soon(world.provider.run)
 
     def _make_nodes(self, world: World) -> list[Node]:
         """The last one's clock is wrong if any is: the cluster's time is the median of three."""

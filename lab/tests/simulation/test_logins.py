@@ -36,6 +36,8 @@ KINDS = {
 CALM, STRUCK = 43, 7
 WITH_TOKENS = (33, 46)
 SEALED = (38, 72)
+WITH_BEARERS = (26, 206)
+BEARER_KINDS = {"bearers.ended", "bearers.logins", "bearers.refused"}
 TOKEN_KINDS = {
     "tokens.changed",
     "tokens.created",
@@ -85,6 +87,16 @@ def test_runs_with_delegation_tokens_have_all_of_it_and_find_nothing() -> None:
         assert report.violations == ()
         counts.update(report.landed.counts)
     assert set(counts) >= TOKEN_KINDS
+
+
+def test_runs_with_bearer_tokens_have_all_of_it_and_find_nothing() -> None:
+    counts: Counter[str] = Counter()
+    for seed in WITH_BEARERS:
+        assert plan_of(seed).logins.bearers.is_on
+        report = simulate(seed, 200)
+        assert report.violations == ()
+        counts.update(report.landed.counts)
+    assert set(counts) >= BEARER_KINDS
 
 
 def test_keys_of_credentials_are_replaced_under_load() -> None:

@@ -9,6 +9,7 @@ import pytest
 from tidegate_coordination.state.trial.events import Trial
 from tidegate_simulation.checks.checker import Violation
 from tidegate_simulation.plans import (
+    bearer_plan,
     link_plan,
     login_plan,
     sealing_plan,
@@ -59,15 +60,17 @@ def must_be_found(
     logins: bool = False,
     tokens: bool = False,
     sealing: bool = False,
+    bearers: bool = False,
 ) -> None:
     """Fail unless one of SEEDS seeds shows a violation of an expected kind.
 
     is_concerned: whether a plan has the part with the bug; other seeds are skipped.
     is_concerned_seed: the same, for facts that the plan does not show.  zones: see simulate().
-    transactions, links, groups, units, logins, tokens, sealing: whether all runs have transactional
-      clients, or mirrored topics, or of these also groups or transactional ids that are forwarded,
-      or clients that log in, or of these also some by delegation tokens, or gateways that seal, or
-      none, which makes them shorter.
+    transactions, links, groups, units, logins: whether all runs have transactional clients, or
+      mirrored topics, or of these also groups or transactional ids that are forwarded, or clients
+      that log in, or none, which makes them shorter.
+    tokens, sealing, bearers: whether clients log in, some by delegation tokens, or to gateways that
+      seal, or by tokens of an identity provider.
     """
     plant(monkeypatch)
     monkeypatch.setattr(transaction_plan, "SHARE", float(transactions))
@@ -77,6 +80,7 @@ def must_be_found(
     monkeypatch.setattr(login_plan, "CALM_SHARE", float(logins or tokens))
     monkeypatch.setattr(token_plan, "SHARE", float(tokens))
     monkeypatch.setattr(sealing_plan, "SHARE", float(sealing))
+    monkeypatch.setattr(bearer_plan, "SHARE", float(bearers))
     if units:
         monkeypatch.setattr(link_plan, "_FORWARDS_SHARE", 1.0)
     monkeypatch.setattr(link_plan, "_GROUPS_SHARE", float(groups))

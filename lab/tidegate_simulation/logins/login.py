@@ -19,6 +19,7 @@ from ..world.world import NotReachable, World
 from . import scram
 
 PLAIN: Final = "PLAIN"
+BEARER: Final = "OAUTHBEARER"
 WAIT_SECONDS: Final = 20.0
 _AUTHENTICATE_VERSION: Final = 2
 _METADATA_VERSION: Final = 12
@@ -28,12 +29,17 @@ _REFUSALS: Final = {
         "Authentication failed during authentication due to invalid credentials with SASL"
         f" mechanism {scram.NAME}"
     ),
+    BEARER: '{"status":"invalid_token"}',
 }
 """What the answer to a client that guesses may say."""
 
 
 class Secret(NamedTuple):
-    """What a client logs in with.  is_token: the user is the id of a delegation token."""
+    """What a client logs in with.
+
+    password: with OAUTHBEARER the token, which names the user, too.  is_token: the user is the id
+    of a delegation token.
+    """
 
     mechanism: str
     user: str
@@ -118,7 +124,17 @@ async def log_in(connection: ClientConnection, secret: Secret, rng: Random) -> A
         return Answer(shaken.error_code, "", 0, trio.current_time())
     if secret.mechanism == PLAIN:
         return _answer(await _token(connection, f"\0{secret.user}\0{secret.password}"))
+    if secret.mechanism == BEARER:
+        return await _log_in_by_bearer(connection, secret)
     return await _log_in_by_scram(connection, secret, rng)
+
+
+async def _log_in_by_bearer(connection: ClientConnection, secret: Secret) -> Answer:
+    """A refused token is answered with a challenge, which takes one more byte (RFC 7628)."""
+    answer = await _token(connection, f"n,,\1auth=Bearer {secret.password}\1\1")
+    if not answer.error_code and answer.auth_bytes:
+        answer = await _token(connection, "\1")
+    return _answer(answer)
 
 
 async def _log_in_by_scram(connection: ClientConnection, secret: Secret, rng: Random) -> Answer:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
+from .bearer_plan import BearerPlan, draw_bearers
 from .sealing_plan import SealingPlan, draw_sealing
 from .token_plan import OWNERS, TokenPlan, draw_tokens
 
@@ -38,7 +39,7 @@ class LoginPlan:
     is_focused: few other clients work.
 
     session_ms: how long a login is good for.  quota: bytes a second that THROTTLED may produce.
-    tokens, sealing: see TokenPlan, SealingPlan.
+    tokens, sealing, bearers: see TokenPlan, SealingPlan, BearerPlan.
     """
 
     is_on: bool = False
@@ -48,6 +49,7 @@ class LoginPlan:
     quota: int = 0
     tokens: TokenPlan = field(default_factory=TokenPlan)
     sealing: SealingPlan = field(default_factory=SealingPlan)
+    bearers: BearerPlan = field(default_factory=BearerPlan)
 
     @property
     def settings(self) -> dict[str, str]:
@@ -56,28 +58,37 @@ class LoginPlan:
             return {}
         names = (STEADY, THROTTLED, *(OWNERS if self.tokens.is_on else ()))
         users = " ".join(f'user_{each}="{password_of(each)}"' for each in names)
+        mechanisms = "PLAIN,SCRAM-SHA-256" + (",OAUTHBEARER" if self.bearers.is_on else "")
         return {
-            f"{_PREFIX}.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
+            f"{_PREFIX}.sasl.enabled.mechanisms": mechanisms,
             f"{_PREFIX}.plain.sasl.jaas.config": f"{_MODULE} required {users};",
             "connections.max.reauth.ms": str(self.session_ms),
             "max.connections": str(8 * STRANGERS),
             **self.tokens.settings,
+            **self.bearers.settings,
         }
 
 
 def draw_logins(
-    seed: int, *, may_draw: bool, is_calm: bool, may_focus: bool, may_have_tokens: bool
+    seed: int,
+    *,
+    may_draw: bool,
+    is_calm: bool,
+    may_focus: bool,
+    has_right_clocks: bool,
+    has_acls: bool,
 ) -> LoginPlan:
     """Draw it.
 
     may_draw: all gateways know SCRAM credentials and quotas.  may_focus: no other plan needs many
-    clients.  may_have_tokens: all clocks are right, and no other plan has ACLs.
+    clients.  has_acls: another plan has ACLs.
     """
     rng = Random(f"{seed}/logins")
-    tokens = draw_tokens(seed, may_draw=may_draw and may_have_tokens)
+    tokens = draw_tokens(seed, may_draw=may_draw and has_right_clocks and not has_acls)
     is_drawn = may_draw and rng.random() < (CALM_SHARE if is_calm else SHARE)
     sealing = draw_sealing(seed, may_draw=may_draw)
-    if not (is_drawn or tokens.is_on or sealing.is_on):
+    bearers = draw_bearers(seed, may_draw=may_draw and has_right_clocks, is_calm=is_calm)
+    if not (is_drawn or tokens.is_on or sealing.is_on or bearers.is_on):
         return LoginPlan()
     return LoginPlan(
         is_on=True,
@@ -87,4 +98,5 @@ def draw_logins(
         quota=rng.choice((30, 100)),
         tokens=tokens,
         sealing=sealing,
+        bearers=bearers,
     )

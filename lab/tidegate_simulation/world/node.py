@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import trio
 from crc32c import crc32c
@@ -277,8 +278,10 @@ class Node(Host):
             after_lost_races=world.plan.zones.after_lost_races,
             source_dial=world.source_dial,
             random_bytes=world.rng(f"secrets of {self.name}, {world.lives}").randbytes,
+            read_keys=partial(world.provider.read, self.node_id),
         )
         self.told_secrets = self.secrets
+        world.provider.forget(self.node_id)
         own = {**static, **self.secrets, "node.id": str(self.node_id)}
         settings = BrokerSettings({**world.settings, **own})
         return GatewayBuilder(identity, settings, environment)

@@ -32,6 +32,7 @@ from ..invariants.group_checks import GroupWatch
 from ..invariants.invariants import StateWatch
 from ..invariants.lease_checks import LeaseWatch
 from ..invariants.settings_checks import SettingsWatch
+from ..logins.identity_provider import IdentityProvider
 from ..plans.expiry_plan import id_retention_ms, retention_ms
 from ..plans.faults import FaultPlan
 from ..plans.losses import Hurt
@@ -154,7 +155,8 @@ class World:
     when_moved: called when the old log is sealed and the new one continues.  hurt: what the store
     lost for good.  number_of: returns a partition's number in histories.  unanswered_creates:
     topics that an unanswered request may still create.  source_dial: see Environment.  lost_shares:
-    the part of the answers about shares of quotas that is lost.
+    the part of the answers about shares of quotas that is lost.  provider: of tokens; without
+    clients that log in by them nobody asks it.
     """
 
     seed: int
@@ -185,11 +187,13 @@ class World:
     coordinators: dict[int, Coordinator] = field(default_factory=dict[int, Coordinator])
     source_dial: Callable[[ClientProperties], Dial] = dial_of
     lost_shares: float = 0.0
+    provider: IdentityProvider = field(init=False)
     number_of: Callable[[bytes, int], int | None] = lambda topic_id, partition: None
 
     def __post_init__(self) -> None:
         """Make the shared parts."""
         self.cuts = Cuts(self._zone_of)
+        self.provider = IdentityProvider(self.plan.logins.bearers, self.rng("identity provider"))
         self.history = History(trio.current_time)
         deletions = DeletionWatch(
             self.complain,
