@@ -76,7 +76,7 @@ class IdentityProvider:
         return [each for each in self.keys if each.retired_at == inf]
 
     def never_published(self, name: str) -> SigningKey:
-        """Return a key that nobody gets from this provider."""
+        """Return a key that no gateway gets from this provider."""
         return self._made(name)
 
     async def read(self, node_id: int, _place: KeyPlace) -> bytes:

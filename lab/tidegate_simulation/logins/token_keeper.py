@@ -45,7 +45,7 @@ _ALICE, _BOB = (f"User:{each}" for each in OWNERS)
 _MAY_ACT_FOR: Final = {_ALICE: {_ALICE}, _BOB: {_ALICE, _BOB}}
 _ACLS: Final = (
     *((_TOPIC, owned_topic(each), f"User:{each}", _DESCRIBE) for each in OWNERS),
-    # With an ACL about a resource nobody else may do anything with it.
+    # With an ACL about a resource no other user may do anything with it.
     (_TOKEN, "*", ROOT, _DESCRIBE),
     (_USER, _ALICE, _BOB, _CREATE_TOKENS),
     (_USER, _BOB, ROOT, _CREATE_TOKENS),
@@ -272,7 +272,7 @@ class TokenKeeper:
         token = self._known.by_id(token_id)
         if token is None or ends is None:
             if not self._known.has_unknown:
-                self._complain(SHOWN, f"{shown}, which nobody has created")
+                self._complain(SHOWN, f"{shown}, which no client has created")
             return
         if self._me not in token.principals:
             self._complain(SHOWN, f"{shown} to {self._me}")

@@ -18,7 +18,7 @@ from tidegate_coordination.rules import tokens
 OWNERS: Final = ("alice", "bob")
 """They log in by PLAIN, and create tokens; bob may create them for alice, too."""
 ROOT: Final = "User:root"
-"""Has the rights that nobody else shall have; see logins/token_keeper.py."""
+"""Has the rights that no other user shall have; see logins/token_keeper.py."""
 MOST_OF_REQUESTER: Final = 5
 SHARE: Final = 0.08
 _KEY: Final = "the key of the simulated cluster's tokens"

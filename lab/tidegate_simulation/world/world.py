@@ -156,7 +156,7 @@ class World:
     lost for good.  number_of: returns a partition's number in histories.  unanswered_creates:
     topics that an unanswered request may still create.  source_dial: see Environment.  lost_shares:
     the part of the answers about shares of quotas that is lost.  provider: of tokens; without
-    clients that log in by them nobody asks it.
+    clients that log in by them no gateway asks it.
     """
 
     seed: int
