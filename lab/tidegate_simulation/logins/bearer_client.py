@@ -104,8 +104,8 @@ class BearerClient:
             _claimed("it is of another issuer", iss="https://another.simulated"),
             _claimed("it is of no issuer", iss=None),
             _claimed("it is for others", aud=["others", "more"]),
-            _claimed("it is for nobody", aud=None),
-            _claimed("it is of nobody", sub=None),
+            _claimed("it is for no audience", aud=None),
+            _claimed("it is of no user", sub=None),
             _Bad("it has no signature", lambda _, now: unsigned(claims_of("erin", now, 30.0))),
             _Bad(
                 "the public key signed it",
@@ -182,7 +182,7 @@ class BearerClient:
     async def _live(
         self, connection: ClientConnection, node_id: int, token: _Good, ends_at: float
     ) -> None:
-        """Use a session to its end; log in again before, perhaps as somebody else."""
+        """Use a session to its end; log in again before, perhaps as another user."""
         rng = self.client.rng
         if rng.random() < _STAYS_SHARE:
             await trio.sleep(_AGAIN_SECONDS)

@@ -83,7 +83,7 @@ class IdentityProvider:
         """Answer a gateway that asks for the keys.
 
         Raises:
-          KeysUnavailable: it answers nobody now.
+          KeysUnavailable: it answers no gateway now.
         """
         await trio.sleep(self._rng.random() * 0.2)
         if self._rng.random() < self._plan.hangs:

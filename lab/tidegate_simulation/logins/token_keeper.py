@@ -123,11 +123,9 @@ class TokenKeeper:
         owner = rng.choice((self._me, self._me, *(f"User:{each}" for each in OWNERS)))
         renewers = rng.choice(((), (_ALICE,), (_BOB,)))
         lifetime_ms = rng.choice((-1, 8_000, 10 * plan.lifetime_ms))
-        request = create.CreateDelegationTokenRequest(
-            *(owner.split(":") if owner != self._me else ("", "")),
-            [create.CreatableRenewers(*each.split(":")) for each in renewers],
-            lifetime_ms,
-        )
+        kind, name = owner.split(":") if owner != self._me else ("", "")
+        rows = [create.CreatableRenewers(*each.split(":")) for each in renewers]
+        request = create.CreateDelegationTokenRequest(kind, name, rows, lifetime_ms)
         had, may_be_more = self._count(), self._known.has_unknown
         self._known.has_unknown = True
         answer = await ask(connection, "CreateDelegationToken", create, _CREATE_VERSION, request)

@@ -13,9 +13,9 @@ import pytest
 from tests.worlds.planted_bugs import Plant, must_be_found
 from tidegate_gateway.security.oauth import token_check
 from tidegate_gateway.security.oauth.key_refresh import KeyRefresh
-from tidegate_gateway.security.oauth.key_set import KeySet
+from tidegate_gateway.security.oauth.key_set import Keys, KeySet
 from tidegate_gateway.security.oauth.key_source import KeySource
-from tidegate_gateway.security.oauth.token_check import BearerToken, Keys, WantedClaims
+from tidegate_gateway.security.oauth.token_check import BearerToken, WantedClaims
 from tidegate_gateway.security.sasl import listeners
 from tidegate_gateway.security.sasl.bearer import BearerConversation
 from tidegate_gateway.security.sasl.exchange import Exchange
@@ -51,7 +51,7 @@ def checks_no_audience(patch: pytest.MonkeyPatch) -> None:
 
 
 def checks_no_issuer(patch: pytest.MonkeyPatch) -> None:
-    real = listeners.check_token
+    real = token_check.check_token
 
     def check(text: str, keys: Keys, wanted: WantedClaims, now: float) -> BearerToken:
         issuer = json.loads(part_of(text, 1)).get("iss", wanted.issuer)
