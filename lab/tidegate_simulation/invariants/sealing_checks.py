@@ -11,7 +11,7 @@ from tidegate_coordination.events.security import ScramCredentialSealed, ScramCr
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.scram import SealedCredential
 
-from ..logins.sealed import opened
+from .sealed import opened
 
 PLAIN: Final = "a plain credential in the log"
 BACK: Final = "a replaced credential came back"

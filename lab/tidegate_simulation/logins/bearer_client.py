@@ -15,7 +15,7 @@ import trio
 from ..clients.client import Client, ClientConnection, Disconnected
 from ..clients.workload import Workload
 from ..plans.bearer_plan import REFRESH_SECONDS, SKEW_SECONDS
-from .identity_provider import (
+from ..world.identity_provider import (
     IdentityProvider,
     SigningKey,
     claims_of,
@@ -56,7 +56,18 @@ class _Good(NamedTuple):
 
 
 def _claimed(why: str, seconds: float = 30.0, **others: Any) -> _Bad:
-    return _Bad(why, lambda key, now: signed(key, claims_of("erin", now, seconds, **others)))
+    def make(key: SigningKey, now: float) -> str:
+        return signed(key, claims_of("erin", now, seconds, **others))
+
+    return _Bad(why, make)
+
+
+def _without_signature(_key: SigningKey, now: float) -> str:
+    return unsigned(claims_of("erin", now, 30.0))
+
+
+def _by_the_public_key(key: SigningKey, now: float) -> str:
+    return signed_by_the_public_key(key, claims_of("erin", now, 30.0))
 
 
 class BearerClient:
@@ -106,11 +117,8 @@ class BearerClient:
             _claimed("it is for others", aud=["others", "more"]),
             _claimed("it is for no audience", aud=None),
             _claimed("it is of no user", sub=None),
-            _Bad("it has no signature", lambda _, now: unsigned(claims_of("erin", now, 30.0))),
-            _Bad(
-                "the public key signed it",
-                lambda key, now: signed_by_the_public_key(key, claims_of("erin", now, 30.0)),
-            ),
+            _Bad("it has no signature", _without_signature),
+            _Bad("the public key signed it", _by_the_public_key),
             _Bad("its key is unknown", of_foreign_key("never published")),
             _Bad("another key signed it", of_foreign_key("")),
         ]

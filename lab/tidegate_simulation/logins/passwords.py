@@ -20,10 +20,10 @@ from tidegate_protocol.messages import alter_user_scram_credentials as alter
 
 from ..clients.client import Client, Disconnected
 from ..clients.workload import Workload
+from ..invariants.sealed import opened
 from ..plans.login_plan import STEADY
 from . import scram
 from .login import PLAIN, Answer, Secret, is_refusal, is_served, log_in, open_connection
-from .sealed import opened
 
 _MOMENT_SECONDS: Final = AWAY_SECONDS + 1.0
 _NOBODY: Final = "nobody"

@@ -15,7 +15,7 @@ import trio
 
 from tidegate_coordination.state.scram import SealedCredential
 
-from ..logins.sealed import key_id
+from ..invariants.sealed import key_id
 from ..plans.sealing_plan import REPLACED, Stage
 from ..world.node import Node
 from ..world.world import World

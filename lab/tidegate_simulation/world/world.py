@@ -32,7 +32,6 @@ from ..invariants.group_checks import GroupWatch
 from ..invariants.invariants import StateWatch
 from ..invariants.lease_checks import LeaseWatch
 from ..invariants.settings_checks import SettingsWatch
-from ..logins.identity_provider import IdentityProvider
 from ..plans.expiry_plan import id_retention_ms, retention_ms
 from ..plans.faults import FaultPlan
 from ..plans.losses import Hurt
@@ -40,6 +39,7 @@ from ..plans.move_plan import FIRST_LOG, MOVED
 from ..plans.strikes import Strikes
 from .answer_tally import AnswerTally
 from .cuts import Cuts
+from .identity_provider import IdentityProvider
 from .stalls import Stalls
 from .watched_log import WatchedLog
 
