@@ -296,6 +296,37 @@ async def test_a_login_reads_the_log_for_a_token_that_is_not_here_yet(
         assert (await log_in_by(world.connect(), token)).error_code == 0
 
 
+@pytest.mark.parametrize("renews", [True, False])
+async def test_a_renewal_that_is_not_here_yet_counts(
+    renews: bool, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another gateway has confirmed it: so the token has not ended, whatever this one has read."""
+    async with token_world(delegation_token_expiry_time_ms="10000") as world:
+        owner = await user(world)
+        token = await create(owner)
+        coordinator = world.gateway.coordinator
+        old = coordinator.state.tokens.get(token.token_id)
+        assert old is not None
+        await trio.sleep(8)
+        renewal = rdt.RenewDelegationTokenRequest(token.hmac, -1)
+        assert (await owner.call("RenewDelegationToken", 2, renewal)).error_code == 0
+        renewed = coordinator.state.tokens.get(token.token_id)
+        assert renewed is not None
+        await trio.sleep(4)
+        coordinator.state.tokens.fold_set(DelegationTokenSet(old))
+
+        async def catch_up() -> None:
+            coordinator.state.tokens.fold_set(DelegationTokenSet(renewed))
+
+        monkeypatch.setattr(coordinator, "catch_up", catch_up)
+        if renews:
+            code = (await owner.call("RenewDelegationToken", 2, renewal)).error_code
+        else:
+            expiry = edt.ExpireDelegationTokenRequest(token.hmac, 1_000)
+            code = (await owner.call("ExpireDelegationToken", 2, expiry)).error_code
+        assert code == 0
+
+
 async def test_strangers_have_the_log_read_once_a_second(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -120,6 +120,11 @@ class TokenParts:
             return ErrorCode.DELEGATION_TOKEN_NOT_FOUND, 0
         proposal = plan(token)
         if proposal is None:
+            # Another gateway may have confirmed a renewal that this one has not read.
+            await self.coordinator.catch_up()
+            newer = self.coordinator.state.tokens.get(token.token_id)
+            proposal = None if newer is None else plan(newer)
+        if proposal is None:
             return ErrorCode.DELEGATION_TOKEN_EXPIRED, 0
         found = await self.coordinator.propose(proposal)
         if isinstance(found, TokenRefusal):
