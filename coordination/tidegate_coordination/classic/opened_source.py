@@ -51,12 +51,26 @@ async def opened_source(
     Raises:
       BadSource: the properties are wrong, no broker answers, or the block met a ClassicError.
     """
-    properties = properties_of(bootstrap_servers, file)
+    async with connected(properties_of(bootstrap_servers, file)) as cluster:
+        yield cluster
+
+
+@asynccontextmanager
+async def connected(
+    properties: ClientProperties, *, repeat_seconds: float = CONNECT_SECONDS
+) -> AsyncGenerator[ClassicCluster, None]:
+    """Connect to a cluster; its metadata holds its brokers, and no topic.
+
+    repeat_seconds: how long a call is repeated.
+
+    Raises:
+      BadSource: the properties are wrong, no broker answers, or the block met a ClassicError.
+    """
     # Errors are raised outside of the nursery, which would make groups of them.
     failure: Exception | None = None
     async with trio.open_nursery() as nursery:
         try:
-            cluster = await _connected(nursery, properties)
+            cluster = await _connected(nursery, properties, repeat_seconds)
             yield cluster
         except ClassicError as error:
             failure = BadSource(str(error))
@@ -67,9 +81,11 @@ async def opened_source(
         raise failure
 
 
-async def _connected(nursery: trio.Nursery, properties: ClientProperties) -> ClassicCluster:
+async def _connected(
+    nursery: trio.Nursery, properties: ClientProperties, repeat_seconds: float
+) -> ClassicCluster:
     dial = dial_of(properties)
-    backoff = Backoff(total_seconds=CONNECT_SECONDS)
+    backoff = Backoff(total_seconds=repeat_seconds)
     rng = Random(os.urandom(32))
     cluster = ClassicCluster(nursery, dial, properties, rng=rng, backoff=backoff)
     await cluster.refresh([])
