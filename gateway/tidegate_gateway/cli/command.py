@@ -38,7 +38,7 @@ app = typer.Typer(
     name="tidegate",
     help="A Kafka gateway whose only disk is object storage.",
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
@@ -260,25 +260,18 @@ def run() -> None:
     Raises:
       KeyboardInterrupt: Ctrl+C, in an exception group.  Outside of a group, Typer ends quietly.
     """
-    own = {
-        "dev",
-        "serve",
-        "debug",
-        "doctor",
-        "gateway",
-        "inspect",
-        "link",
-        "log",
-        "topic",
-        "transaction",
-        "user",
-        "version",
-        "zones",
-        "--version",
-    }
-    if not own.intersection(sys.argv[1:2]):
+    if not _own_words().intersection(sys.argv[1:2]):
         _add_plugged_in("".join(sys.argv[1:2]))
     app()
+
+
+def _own_words() -> set[str]:
+    """Return the first words of a call that need no other package."""
+    groups = (each.name for each in app.registered_groups)
+    commands = (
+        each.name or getattr(each.callback, "__name__", "") for each in app.registered_commands
+    )
+    return {*map(str, groups), *commands, "--version"}
 
 
 def _add_plugged_in(wanted: str) -> None:

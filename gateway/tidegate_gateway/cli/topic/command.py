@@ -1,4 +1,4 @@
-"""The command `tidegate topic repair`."""
+"""The commands of `tidegate topic`; here `repair`."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Annotated
 import typer
 
 from ..options import Json, LogThatExists, StoreThatExists, Yes
+from . import admin_command, records_command
 
-app = typer.Typer(
-    help="Topics, beside what Kafka's own tools do.", no_args_is_help=True, rich_markup_mode=None
-)
+app = typer.Typer(help="Topics and their records.", no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(admin_command.app)
+app.add_typer(records_command.app)
 
 
 @app.command("repair")

@@ -1,0 +1,271 @@
+"""Reads the records of a topic's partitions, in order within each partition.
+
+It reads in rounds: it asks each leader for the next records of its partitions, and yields what
+came.  So what is held is bounded by FETCH_BYTES for each leader, but for one batch that is larger.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple, cast
+
+import trio
+
+from tidegate_coordination.classic.cluster import ClassicCluster
+from tidegate_coordination.classic.errors import ClassicError, Kind, Refused
+from tidegate_coordination.classic.fetched_batches import BadBatch, fetched_batches
+from tidegate_coordination.classic.source_bounds import (
+    LATEST,
+    Place,
+    source_offsets,
+    stable_offsets,
+)
+from tidegate_protocol.batches import read_header
+from tidegate_protocol.error_codes import ErrorCode
+from tidegate_protocol.errors import InvalidBatch
+from tidegate_protocol.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+)
+from tidegate_protocol.records import Record, decode_records
+
+from .committed_batches import without_aborted
+from .failed import Failed
+from .positions import Position
+from .start_offsets import known_offsets, start_offsets
+from .topic_calls import known_partitions, no_partition
+
+FETCH_BYTES: Final = 4 << 20
+PARTITION_BYTES: Final = 1 << 20
+DECOMPRESSED_BYTES: Final = 256 << 20
+"""Of one batch: a larger one is not what a person reads in a terminal."""
+WAIT_MS: Final = 500
+STALL_SECONDS: Final = 30.0
+"""A partition that cannot be read for so long ends the work."""
+PAUSE_SECONDS: Final = 0.2
+_MIN_VERSION: Final = 4
+_NAMES: Final = 12
+
+
+class Found(NamedTuple):
+    """A record and its partition."""
+
+    partition: int
+    record: Record
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """Which records are read.
+
+    partitions: all of them if empty.  follows: goes on at the end.  is_committed: without records
+    of transactions that were aborted or are open.
+    """
+
+    start: Position
+    partitions: tuple[int, ...] = ()
+    follows: bool = False
+    is_committed: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class _Cursor:
+    """A partition that is read.  end: where to stop; None: nowhere.  since: the last answer."""
+
+    partition: int
+    position: int
+    end: int | None
+    since: float
+    problem: str = ""
+
+    @property
+    def place(self) -> str:
+        return f"partition {self.partition}, offset {self.position},"
+
+    @property
+    def is_over(self) -> bool:
+        return self.end is not None and self.position >= self.end
+
+
+class TopicReader:
+    """See the module's head.  note: gets sentences for a person, such as about a gap."""
+
+    def __init__(
+        self,
+        cluster: ClassicCluster,
+        topic: str,
+        options: ReadOptions,
+        note: Callable[[str], None],
+    ) -> None:
+        self._cluster = cluster
+        self._topic = topic
+        self._options = options
+        self._note = note
+
+    async def records(self) -> AsyncGenerator[list[Found], None]:
+        """Yield records, several at a time, until the ends that the partitions had at the start.
+
+        Raises:
+          Failed: they cannot be read.
+          ClassicError: the cluster does not say where they are.
+        """
+        cursors = await self._cursors()
+        moved = trio.current_time()
+        while cursors := [each for each in cursors if not each.is_over]:
+            before = [each.position for each in cursors]
+            answers = await self._round(cursors)
+            for cursor, data in answers:
+                for found in self._taken(cursor, data):
+                    yield found
+            if any(each.problem for each in cursors):
+                await self._look_again(cursors)
+            if self._options.follows or before != [each.position for each in cursors]:
+                moved = trio.current_time()
+            elif trio.current_time() - moved > STALL_SECONDS:
+                raise Failed(f"{cursors[0].place} got no record for {STALL_SECONDS:.0f} s")
+            cursors = [*cursors[1:], cursors[0]]  # brokers fill answers in the order of the request
+
+    async def _cursors(self) -> list[_Cursor]:
+        count = await known_partitions(self._cluster, self._topic)
+        chosen = sorted(set(self._options.partitions)) or range(count)
+        for each in chosen:
+            if each >= count:
+                raise Failed(no_partition(self._topic, count, each))
+        places = [(self._topic, each) for each in chosen]
+        ends = await self._ends(places)
+        starts = await start_offsets(self._cluster, places, self._options.start, ends)
+        now, follows = trio.current_time(), self._options.follows
+        return [
+            _Cursor(each[1], starts[each], None if follows else ends[each], now) for each in places
+        ]
+
+    async def _ends(self, places: Iterable[Place]) -> Mapping[Place, int]:
+        if self._options.is_committed:
+            return known_offsets(await stable_offsets(self._cluster, places))
+        return known_offsets(await source_offsets(self._cluster, places, LATEST))
+
+    # -- rounds ------------------------------------------------------------------------------------
+
+    async def _round(self, cursors: Iterable[_Cursor]) -> list[tuple[_Cursor, PartitionData]]:
+        """Ask all leaders once."""
+        by_leader: defaultdict[int, list[_Cursor]] = defaultdict(list)
+        metadata = self._cluster.metadata
+        for each in cursors:
+            topic = metadata.topics.get(self._topic)
+            known = topic.partitions.get(each.partition) if topic is not None else None
+            if known is None or known.leader_id not in metadata.brokers:
+                each.problem = "it has no leader"
+            else:
+                by_leader[known.leader_id].append(each)
+        found: list[tuple[_Cursor, PartitionData]] = []
+        errors: list[ClassicError] = []
+
+        async def ask(leader: int, theirs: list[_Cursor]) -> None:
+            try:
+                found.extend(await self._fetched(leader, theirs))
+            except ClassicError as error:
+                errors.append(error)
+                for each in theirs:
+                    each.problem = str(error)
+
+        async with trio.open_nursery() as nursery:
+            for leader, theirs in by_leader.items():
+                nursery.start_soon(ask, leader, theirs)
+        for error in errors:
+            if error.kind is not Kind.RETRIABLE:
+                raise error
+        return found
+
+    async def _fetched(
+        self, leader: int, cursors: list[_Cursor]
+    ) -> list[tuple[_Cursor, PartitionData]]:
+        """Return the answer about each partition of a leader."""
+        partitions = [
+            FetchPartition(
+                each.partition, fetch_offset=each.position, partition_max_bytes=PARTITION_BYTES
+            )
+            for each in cursors
+        ]
+        request = FetchRequest(
+            max_wait_ms=WAIT_MS,
+            min_bytes=1,
+            max_bytes=FETCH_BYTES,
+            isolation_level=int(self._options.is_committed),
+            topics=[FetchTopic(self._topic, partitions=partitions)],
+        )
+        connection = await self._cluster.connection(leader)
+        response: FetchResponse = await connection.call(
+            "Fetch",
+            request,
+            min_version=_MIN_VERSION,
+            max_version=_NAMES,
+            wait_seconds=WAIT_MS / 1000,
+        )
+        if response.error_code:
+            raise Refused("Fetch", response.error_code)
+        answers = {p.partition_index: p for topic in response.responses for p in topic.partitions}
+        return [(each, answers[each.partition]) for each in cursors if each.partition in answers]
+
+    async def _look_again(self, cursors: Iterable[_Cursor]) -> None:
+        now = trio.current_time()
+        for each in cursors:
+            if each.problem and now - each.since > STALL_SECONDS:
+                raise Failed(f"partition {each.partition} cannot be read: {each.problem}")
+            each.problem = ""
+        await trio.sleep(PAUSE_SECONDS)
+        try:
+            await self._cluster.refresh([self._topic])
+        except ClassicError as error:
+            if error.kind is not Kind.RETRIABLE:
+                raise
+
+    # -- answers -----------------------------------------------------------------------------------
+
+    def _taken(self, cursor: _Cursor, data: PartitionData) -> Iterator[list[Found]]:
+        """Yield the records of each batch of an answer, and move on."""
+        if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            self._go_to_start(cursor, data.log_start_offset)
+            return
+        if data.error_code:
+            error = Refused(f"partition {cursor.partition}", data.error_code)
+            if error.kind is not Kind.RETRIABLE:
+                raise error
+            cursor.problem = str(error)
+            return
+        cursor.since = trio.current_time()
+        try:
+            yield from self._decoded(cursor, data)
+        except (BadBatch, InvalidBatch) as error:
+            raise Failed(f"partition {cursor.partition}, {error}") from None
+
+    def _go_to_start(self, cursor: _Cursor, start: int) -> None:
+        if start <= cursor.position:
+            raise Failed(
+                f"partition {cursor.partition} ends before offset {cursor.position}: give another"
+                " place to begin"
+            )
+        self._note(
+            f"partition {cursor.partition}: offsets {cursor.position} to {start - 1} are deleted"
+            " already; reading goes on behind them"
+        )
+        cursor.position = start
+
+    def _decoded(self, cursor: _Cursor, data: PartitionData) -> Iterator[list[Found]]:
+        records = cast("memoryview", data.records) if data.records else memoryview(b"")
+        batches = fetched_batches(records, cursor.position, after=0)
+        headers = [(read_header(each.data), each) for each in batches]
+        skipped = without_aborted(data.aborted_transactions if self._options.is_committed else None)
+        for header, each in headers:
+            first, cursor.position = cursor.position, header.last_offset + 1
+            if skipped.skips(header, each.mirrored.kind):
+                continue
+            yield [
+                Found(cursor.partition, record)
+                for record in decode_records(each.data, max_decompressed_bytes=DECOMPRESSED_BYTES)
+                if record.offset >= first and (cursor.end is None or record.offset < cursor.end)
+            ]
