@@ -99,7 +99,7 @@ class Process:
 
 
 @contextmanager
-def deadline(popen: subprocess.Popen[str]) -> Iterator[None]:
+def deadline(popen: subprocess.Popen[Any]) -> Iterator[None]:
     """A process that does not print the line in time is killed."""
     timer = Timer(PATIENCE_SECONDS, popen.kill)
     timer.start()

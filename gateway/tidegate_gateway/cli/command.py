@@ -16,6 +16,7 @@ import typer
 from . import gateway_command
 from .audit import command as audit_command
 from .debug import command as debug_command
+from .group import command as group_command
 from .link import command as link_command
 from .log import command as log_command
 from .options import (
@@ -45,6 +46,7 @@ app = typer.Typer(
 app.add_typer(log_command.app, name="log")
 app.add_typer(link_command.app, name="link")
 app.add_typer(topic_command.app, name="topic")
+app.add_typer(group_command.app, name="group")
 app.add_typer(gateway_command.app, name="gateway")
 app.add_typer(transaction_command.app, name="transaction")
 app.add_typer(audit_command.app, name="audit")

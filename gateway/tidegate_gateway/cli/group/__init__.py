@@ -1,0 +1,1 @@
+"""`tidegate group ...`: consumer groups of a cluster."""
