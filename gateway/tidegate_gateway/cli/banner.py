@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 
 from tidegate_runtime.addresses import url_host
 from tidegate_runtime.shown import shown_log, shown_path, shown_store
 
 from ..app import Running
 from ..produce.write_pace import write_pace
+from .called_as import called_as
+from .kafka_options import DEFAULT_BOOTSTRAP
 
 TOPIC = "greetings"
 
@@ -58,6 +61,8 @@ def banner(running: Running, *, keeps_data: bool, pipeline: str = "") -> str:
         else "Ctrl+C stops, and loses all data."
     )
     pace = write_pace(running.settings)
+    called = called_as(sys.argv[0])
+    at = "" if servers == DEFAULT_BOOTSTRAP else f" --bootstrap {servers}"
     lines = [
         f"Tidegate {running.version}, {kept}",
         "",
@@ -66,8 +71,8 @@ def banner(running: Running, *, keeps_data: bool, pipeline: str = "") -> str:
         *([pace, ""] if pace else []),
         "Write and read:",
         "",
-        f"  echo hello | kcat -P -b {servers} -t {TOPIC}",
-        f"  kcat -C -b {servers} -t {TOPIC} -e",
+        f"  echo hello | {called} topic produce {TOPIC}{at}",
+        f"  {called} topic consume {TOPIC}{at}",
         "",
         "or with Kafka's own tools:",
         "",
