@@ -1,0 +1,101 @@
+"""What the Helm chart makes: of its examples, as rendered/ has them, and of any values."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+HELM = Path(__file__).parents[3] / "deploy" / "helm"
+EXAMPLES = sorted((HELM / "tidegate" / "examples").glob("*.yaml"))
+SHAPES = [each.stem for each in EXAMPLES]
+REFERENCE = re.compile(r"\$\(([A-Z_]+)\)")
+HOST_IP = "10.0.0.7"
+
+
+def manifests(shape: str) -> list[dict[str, Any]]:
+    """All that an example makes."""
+    text = (HELM / "rendered" / f"{shape}.yaml").read_text()
+    return [each for each in yaml.safe_load_all(text) if each]
+
+
+def of_kind(shape: str, kind: str) -> list[dict[str, Any]]:
+    return [each for each in manifests(shape) if each["kind"] == kind]
+
+
+def example(shape: str) -> dict[str, Any]:
+    """The values of an example."""
+    found: dict[str, Any] = yaml.safe_load(
+        (HELM / "tidegate" / "examples" / f"{shape}.yaml").read_text()
+    )
+    return found
+
+
+def rendered(*values: dict[str, Any]) -> list[dict[str, Any]]:
+    """What Helm makes of each of some values; in a process of its own, since Helm is Go."""
+    done = subprocess.run(
+        [sys.executable, HELM / "render.py", "--json"],
+        input=json.dumps(values),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found: list[dict[str, Any]] = json.loads(done.stdout)
+    return found
+
+
+@dataclass(frozen=True)
+class Pod:
+    """A gateway's pod as kubelet starts it.
+
+    environ: with references replaced.  files: below /etc/tidegate that the ConfigMap gives.
+    """
+
+    name: str
+    environ: dict[str, str]
+    arguments: list[str]
+    properties: str
+    spec: dict[str, Any]
+
+
+def pods(shape: str) -> list[Pod]:
+    """All pods of gateways of an example."""
+    (config,) = of_kind(shape, "ConfigMap")
+    return [
+        pod_of(each, ordinal, config["data"]["server.properties"])
+        for each in of_kind(shape, "StatefulSet")
+        for ordinal in range(
+            each["spec"]["ordinals"]["start"],
+            each["spec"]["ordinals"]["start"] + each["spec"]["replicas"],
+        )
+    ]
+
+
+def pod_of(stateful_set: dict[str, Any], ordinal: int, properties: str) -> Pod:
+    name = f"{stateful_set['metadata']['name']}-{ordinal}"
+    spec = stateful_set["spec"]["template"]["spec"]
+    fields = {
+        "metadata.name": name,
+        "metadata.labels['apps.kubernetes.io/pod-index']": str(ordinal),
+        "status.hostIP": HOST_IP,
+    }
+    (container,) = spec["containers"]
+    environ: dict[str, str] = {}
+    for each in container["env"]:
+        source = each.get("valueFrom", {})
+        if "secretKeyRef" in source:
+            continue
+        text = fields[source["fieldRef"]["fieldPath"]] if source else each["value"]
+        environ[each["name"]] = expanded(text, environ)
+    return Pod(name, environ, [*container["command"], *container["args"]], properties, spec)
+
+
+def expanded(text: str, before: dict[str, str]) -> str:
+    """Replace $(NAME) by variables that stand before, as kubelet does; others stay as they are."""
+    return REFERENCE.sub(lambda found: before.get(found[1], found[0]), text)
