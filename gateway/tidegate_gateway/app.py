@@ -28,6 +28,7 @@ from tidegate_coordination.events.cluster import Endpoint
 from tidegate_runtime.addresses import ListenerAddress, url_host
 from tidegate_runtime.collector import calm_collector
 from tidegate_runtime.listening import ConnectionSlots, Listener, accept_forever
+from tidegate_runtime.service_manager import ServiceManager, of_this_process
 
 from .admin.admin_pages import AdminPages
 from .admin.admin_server import serve_admin
@@ -81,23 +82,33 @@ async def run_gateway(
         _log.warning("a setting was removed and has no effect", setting=name)
     for name in controller_listeners(settings):
         _log.info("a listener of Kafka's controllers is not served", listener=name)
+    manager = of_this_process()
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-        async with opened(settings, data, signals) as parts:
-            if parts is None:
-                return 0
-            return await Process(parts, settings, announce).run(signals)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(manager.feed)
+            async with opened(settings, data, signals) as parts:
+                code = 0
+                if parts is not None:
+                    code = await Process(parts, settings, announce, manager).run(signals)
+            nursery.cancel_scope.cancel()
+    return code
 
 
 class Process:
     """One run of the process."""
 
     def __init__(
-        self, parts: Parts, settings: BrokerSettings, announce: Callable[[Running], None]
+        self,
+        parts: Parts,
+        settings: BrokerSettings,
+        announce: Callable[[Running], None],
+        manager: ServiceManager,
     ) -> None:
         self._parts = parts
         self._builder = parts.builder
         self._settings = settings
         self._announce = announce
+        self._manager = manager
         self._stop = trio.Event()
         self._exit_code = 0
         self._log_is_seen = False
@@ -128,7 +139,7 @@ class Process:
                 everything.cancel()
                 return
             _log.info("stopping", signal=signal.Signals(number).name)
-            self._stop.set()
+            self._begin_to_stop()
 
     async def _heed_hangups(self) -> None:
         """Look for new certificates at once; without TLS, SIGHUP ends the process."""
@@ -139,6 +150,10 @@ class Process:
     async def _heed_operators(self, gateway: Gateway) -> None:
         await gateway.draining.stop_asked.wait()
         _log.info("stopping, as an operator asked")
+        self._begin_to_stop()
+
+    def _begin_to_stop(self) -> None:
+        self._manager.stopping("draining")
         self._stop.set()
 
     async def _listening(self, nursery: trio.Nursery) -> Gateway | None:
@@ -198,6 +213,8 @@ class Process:
             if self._parts.peer is not None:
                 nursery.start_soon(serve_peers, gateway, self._parts.peer)
             self._announce(self._running(gateway))
+            if not self._stop.is_set():
+                self._manager.ready("serving clients")
             _log.info("ready", node_id=gateway.identity.node_id)
             nursery.start_soon(self._heed_operators, gateway)
             await self._stop.wait()

@@ -28,6 +28,7 @@ from tests.worlds.app_world import PATIENCE_SECONDS, Process, serving, tidegate
 from tidegate_coordination.configs.broker_configs import BROKER_CONFIGS
 
 PAGE = Path(__file__).parents[3] / "deploy" / "README.md"
+UNIT = PAGE.with_name("systemd") / "tidegate.service"
 METRICS = Path(__file__).parents[3] / "docs" / "operations" / "metrics.md"
 README = PAGE.read_text()
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
@@ -69,7 +70,7 @@ class Place:
         text = re.sub(r"0\.0\.0\.0:\d+|gw-.\.example:\d+", "127.0.0.1:0", text)
         file = self.folder / f"server-{letter}.properties"
         file.write_text(self.real(text).replace("/var/cache", f"{self.folder}/cache-{letter}"))
-        words = re.search(r"^ExecStart=\S+/bin/tidegate (.*)$", block("ini"), re.MULTILINE)
+        words = re.search(r"^ExecStart=\S+/bin/tidegate (.*)$", UNIT.read_text(), re.MULTILINE)
         assert words is not None
         command = words[1].replace("/etc/tidegate/server.properties", str(file))
         command = command.replace("/var/lib/tidegate", str(self.folder / f"data-{letter}"))

@@ -23,6 +23,7 @@ from tidegate_gateway.settings.broker_settings import BrokerSettings
 from tidegate_gateway.startup import open_patiently
 from tidegate_runtime.addresses import ListenerAddress
 from tidegate_runtime.listening import Listener, PortInUse, bind_listener, open_listener
+from tidegate_runtime.service_manager import service_manager
 from tidegate_storage.stores.memory_store import MemoryObjectStore
 from tidegate_storage.stores.object_store import Buffer, StoreUnavailable
 
@@ -83,7 +84,7 @@ async def test_a_port_taken_during_the_start_is_an_error_and_ends_the_incarnatio
             ),
         ):
             async with aclosing(signals()) as coming:
-                await Process(parts, BrokerSettings({}), never).run(coming)
+                await Process(parts, BrokerSettings({}), never, service_manager({}, 1)).run(coming)
         rival.close()
     assert await live(log) == set()
     assert builder.gateway is not None
@@ -112,7 +113,9 @@ async def code_of(log: MemoryLog, *times: float) -> int:
     parts = Parts(builder, log, (), None, None, None)
     with trio.fail_after(60):
         async with aclosing(signals(*times)) as coming:
-            return await Process(parts, BrokerSettings({}), never).run(coming)
+            return await Process(parts, BrokerSettings({}), never, service_manager({}, 1)).run(
+                coming
+            )
 
 
 async def test_a_gateway_that_is_stopped_before_it_serves_leaves_the_cluster(
