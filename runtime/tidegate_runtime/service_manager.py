@@ -18,6 +18,7 @@ import trio
 
 # sd_watchdog_enabled(3): "every half of the time".
 FEEDS_PER_PERIOD: Final = 2
+_VARIABLES: Final = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
 
 
 class ServiceManager:
@@ -89,5 +90,9 @@ def _send(address: str, message: str) -> None:
 
 
 def of_this_process() -> ServiceManager:
-    """Return service_manager() for the environment of this process."""
-    return service_manager(os.environ, os.getpid())
+    """Return service_manager() for the environment of this process.
+
+    Takes its variables out of the environment: children must not speak for this process.
+    """
+    taken = {name: os.environ.pop(name) for name in _VARIABLES if name in os.environ}
+    return service_manager(taken, os.getpid())

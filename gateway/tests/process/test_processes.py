@@ -16,6 +16,7 @@ from confluent_kafka import Producer
 from tests.worlds.app_world import PATIENCE_SECONDS, Process, serving, tidegate
 from tests.worlds.greetings import consume, produce
 from tidegate_gateway.cli.processes.supervisor import Supervised, Supervisor
+from tidegate_runtime.service_manager import ServiceManager
 
 # Stands for a gateway: says that it serves, and ends with 0 at SIGTERM.
 SERVES = """
@@ -29,11 +30,15 @@ FAILS = "import sys; sys.exit(1)"
 
 
 class Scene:
-    """announced: when all served.  pids: of a process's runs, the newest last."""
+    """announced: when all served.  told: what a service manager hears.
+
+    pids: of a process's runs, the newest last.
+    """
 
     def __init__(self, folder: Path, scripts: Sequence[str]) -> None:
         self.folder = folder
         self.announced = trio.Event()
+        self.told: list[str] = []
         self.gateways = [
             Supervised(number, [sys.executable, "-c", each, str(folder / str(number))], 60, 0)
             for number, each in enumerate(scripts, 1)
@@ -41,7 +46,8 @@ class Scene:
 
     async def run(self) -> int:
         with trio.fail_after(PATIENCE_SECONDS):
-            return await Supervisor(self.gateways).run(trio.sleep_forever, self.announced.set)
+            supervisor = Supervisor(self.gateways, ServiceManager(self.told.append, None))
+            return await supervisor.run(trio.sleep_forever, self.announced.set)
 
     def pids(self, number: int) -> list[int]:
         return [int(each) for each in (self.folder / str(number)).read_text().split()]
@@ -68,6 +74,8 @@ async def test_what_dies_starts_again_and_all_stop_at_a_signal(tmp_path: Path) -
     assert codes == [0]
     assert [len(scene.pids(each)) for each in (1, 2)] == [1, 3]
     assert [each.restarts.count for each in scene.gateways] == [0, 2]
+    states = [each.partition("\n")[0] for each in scene.told]
+    assert states == ["STATUS=starting", "READY=1", "STOPPING=1"]
 
 
 async def test_gateways_that_an_operator_stopped_stay_down(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -75,6 +75,26 @@ def test_a_gateway_that_waits_for_its_store_is_not_taken_for_stalled(tmp_path: P
         assert fed == {"STATUS=starting", "EXTEND_TIMEOUT_USEC=200000", "WATCHDOG=1"}
         popen.terminate()
         assert popen.wait(PATIENCE_SECONDS) == 0
+
+
+def test_the_supervisor_of_several_gateways_speaks_for_all(tmp_path: Path) -> None:
+    """systemd hears the main process only: a message of another would be refused."""
+    environ = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "60000000"}
+    ports = ("--set", "listeners=PLAINTEXT://127.0.0.1:0", "--set", "node.id=1")
+    command = ("serve", *ports, "--data", "data", "--processes", "2")
+    with manager(tmp_path) as server, serving(*command, cwd=tmp_path, **environ) as process:
+        assert process.stop()[0] == 0
+        server.setblocking(False)
+        states = []
+        with suppress(BlockingIOError):
+            while True:
+                states.append(told(server))
+    said = [each for each in states if "WATCHDOG=1" not in each]
+    assert said == [
+        {"STATUS=starting", "EXTEND_TIMEOUT_USEC=60000000"},
+        {"READY=1", "STATUS=serving clients"},
+        {"STOPPING=1", "STATUS=draining"},
+    ]
 
 
 def test_the_first_process_of_a_container_ends_while_it_still_loads() -> None:

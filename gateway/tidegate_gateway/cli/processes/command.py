@@ -17,6 +17,7 @@ from tidegate_coordination.refusals import first_of
 from tidegate_runtime.addresses import ListenerAddress, host_port, url_host
 from tidegate_runtime.listening import Listener, bind_listener
 from tidegate_runtime.log_lines import LEVELS, configure_logs
+from tidegate_runtime.service_manager import of_this_process
 from tidegate_runtime.settings_texts import BadSource
 
 from ...admin.admin_server import serve_admin
@@ -86,7 +87,7 @@ async def _run(settings: BrokerSettings, count: int, words: Sequence[str], *, as
         print(_json(said, url) if as_json else _banner(said, url), flush=True)
 
     try:
-        return await Supervisor(gateways).run(pages, announce)
+        return await Supervisor(gateways, of_this_process()).run(pages, announce)
     finally:
         if admin is not None:
             admin.close()

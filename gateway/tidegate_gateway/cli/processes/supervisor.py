@@ -21,6 +21,7 @@ import trio
 from tidegate_runtime.addresses import host_port
 from tidegate_runtime.http.client import HttpClient
 from tidegate_runtime.http.tcp import tcp_connector
+from tidegate_runtime.service_manager import ServiceManager
 
 from ..child_process import ChildProcess
 from .pages import Asked
@@ -143,8 +144,9 @@ class Supervised:
 class Supervisor:
     """See the module's head."""
 
-    def __init__(self, gateways: Sequence[Supervised]) -> None:
+    def __init__(self, gateways: Sequence[Supervised], manager: ServiceManager) -> None:
         self.gateways = gateways
+        self._manager = manager
         self._stop = trio.Event()
         self._is_hurried = False
 
@@ -159,6 +161,7 @@ class Supervisor:
         """
         with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
             async with trio.open_nursery() as helpers:
+                helpers.start_soon(self._manager.feed)
                 helpers.start_soon(serve_pages)
                 has_started = False
                 with trio.CancelScope() as lives:
@@ -173,7 +176,9 @@ class Supervisor:
             has_started = await self._start_all(lives)
             if has_started and not self._stop.is_set():
                 announce()
+                self._manager.ready("serving clients")
                 await self._stop.wait()
+            self._manager.stopping("draining")
             for each in reversed(self.gateways):
                 await each.stop()
         return has_started
