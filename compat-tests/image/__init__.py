@@ -1,0 +1,1 @@
+"""Builds the image of Tidegate and runs it, alone and in a cluster: `./check image`."""
