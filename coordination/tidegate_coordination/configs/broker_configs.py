@@ -83,7 +83,7 @@ _MEANINGS = {
     "num.partitions": "Partitions of topics created without a number of their own.",
     "offset.metadata.max.bytes": "The longest metadata text of a committed offset.",
     "offsets.retention.minutes": "How long the offsets of an empty group are kept.",
-    "offsets.topic.num.partitions": "Partitions of __consumer_offsets, which stays empty.",
+    "offsets.topic.num.partitions": "Partitions of __consumer_offsets.",
     "offsets.topic.replication.factor": "Label of __consumer_offsets.",
     "offsets.topic.segment.bytes": "The segment.bytes of __consumer_offsets.",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "How often the housekeeper looks"

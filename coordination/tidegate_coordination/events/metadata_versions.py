@@ -62,6 +62,7 @@ LEVELS: Final = {
         11,
         "SCRAM credentials can be sealed with metadata.secret.key; delegation tokens",
     ),
+    9: Level(2, 12, "group offsets can be read from __consumer_offsets"),
 }
 FIRST: Final = 1
 NEWEST: Final = max(LEVELS)
@@ -112,6 +113,8 @@ SEALS: Final = 8
 """From here on gateways may seal SCRAM credentials."""
 DELEGATION_TOKENS: Final = 8
 """From here on the cluster keeps delegation tokens."""
+OFFSETS_TOPIC_FILLED: Final = 9
+"""From here on `__consumer_offsets` has the records of groups; see decision 38."""
 DUPLICATES_TOLD: Final = 2
 """From here on an old repeat is answered as one; see decision 17."""
 SETTINGS_TOLD: Final = 3

@@ -22,11 +22,20 @@ from ..events import restores as rev
 from ..events import security as sev
 from ..events import transactions as tev
 from ..events.entries import Entry
-from ..events.metadata_versions import EPOCHS, FIRST, NEWEST, SWITCHES, entry_formats, too_old
+from ..events.metadata_versions import (
+    EPOCHS,
+    FIRST,
+    NEWEST,
+    OFFSETS_TOPIC_FILLED,
+    SWITCHES,
+    entry_formats,
+    too_old,
+)
 from .broken import StateBroken, expect
 from .frozen import FrozenState, split
 from .mirror_folds import MirrorFolds
 from .name_changes import TOPIC_RESOURCE
+from .offsets_topic import OFFSETS_TOPIC
 from .run_folds import RunFolds
 from .snapshot_head import decode_head, encode_head, is_wide
 from .tables import StateTables
@@ -150,8 +159,16 @@ class ClusterState(StateTables):
         }
 
     def _fold_version_set(self, event: ev.MetadataVersionSet) -> None:
-        expect(event.version > self.metadata_version, f"metadata.version falls to {event.version}")
+        before = self.metadata_version
+        expect(event.version > before, f"metadata.version falls to {event.version}")
         self._go_to_version(event.version)
+        if before < OFFSETS_TOPIC_FILLED:
+            self._begin_offsets_topic()
+
+    def _begin_offsets_topic(self) -> None:
+        """Record all groups in `__consumer_offsets`, if it is there."""
+        self.keep_groups([each.group_id for each in self.groups])
+        self.offsets_topic.begin(self.metadata_version, self.log_time_ms)
 
     def _go_to_version(self, version: int) -> None:
         if version > self.highest_version:
@@ -264,6 +281,8 @@ class ClusterState(StateTables):
         numbers = self.partitions.add(event.topic_id, 0, event.partition_count)
         self.topics.fold_created(event, numbers)
         self._note_change(TOPIC_RESOURCE, event.name)
+        if event.name == OFFSETS_TOPIC:
+            self._begin_offsets_topic()
 
     def _fold_partitions_added(self, event: ev.PartitionsAdded) -> None:
         topic = self.topics.get(event.topic_id)
@@ -272,13 +291,18 @@ class ClusterState(StateTables):
         add = self.partitions.add_without_epochs if topic.link else self.partitions.add
         added = add(event.topic_id, present, event.partition_count - present)
         self.topics.fold_grown(event.topic_id, added)
-        self._note_change(TOPIC_RESOURCE, self.topics.get(event.topic_id).name)
+        self._note_change(TOPIC_RESOURCE, topic.name)
+        if topic.name == OFFSETS_TOPIC:
+            self._begin_offsets_topic()
 
     def _fold_topic_deleted(self, event: ev.TopicDeleted) -> None:
         topic = self.topics.fold_deleted(event)
         self._note_change(TOPIC_RESOURCE, topic.name)
         self.keep_partitions(topic.partition_numbers)
-        self.keep_groups(self.groups.with_offsets_of(event.topic_id))
+        group_ids = self.groups.with_offsets_of(event.topic_id)
+        self.keep_groups(group_ids)
+        self.offsets_topic.end(topic)
+        self.offsets_topic.topic_deleted(topic, group_ids, self.log_time_ms)
         for number in topic.partition_numbers:
             self.touched.add(number)
             partition = self.partitions.remove(number)
@@ -320,14 +344,20 @@ class ClusterState(StateTables):
         match event:
             case gev.GroupChanged():
                 self.groups.fold_group_changed(event, self.log_time_ms)
+                self.offsets_topic.group_changed(event.group_id, self.log_time_ms)
             case gev.OffsetsCommitted():
                 self.groups.fold_offsets_committed(event, self.log_time_ms)
+                self.offsets_topic.committed(event.group_id, event.offsets)
                 self._transaction_folds.offsets_committed(event)
             case gev.OffsetsDeleted():
                 committed = self._transaction_folds.committed_of(event)
                 self.groups.fold_offsets_deleted(committed, self.log_time_ms)
+                self.offsets_topic.offsets_deleted(
+                    event.group_id, committed.partitions, self.log_time_ms
+                )
                 self._transaction_folds.offsets_deleted(event.group_id, event.partitions)
             case gev.GroupDeleted():
+                self.offsets_topic.group_deleted(event.group_id, self.log_time_ms)
                 self.groups.fold_group_deleted(event, self.log_time_ms)
                 self._transaction_folds.offsets_deleted(event.group_id)
                 self.claims.forget(f"group/{event.group_id}")
@@ -350,6 +380,7 @@ class ClusterState(StateTables):
             self.scram.frozen_sealed(),
             self.quotas.frozen(),
             self.tokens.frozen(),
+            self.offsets_topic.frozen(),
         )
         self.frozen_states.append(frozen)
         try:
@@ -378,7 +409,8 @@ class ClusterState(StateTables):
         decode_head(state, head)
         state.name_changes.begin_at(state.position)
         state.acls.changed_at = state.position
-        tables = {
+        tombstones: list[Any] = []
+        tables: dict[str, Callable[[list[Any]], None]] = {
             "partitions": state.partitions.decode,
             "groups": state.groups.decode,
             "transactions": state.transactions.decode,
@@ -387,10 +419,12 @@ class ClusterState(StateTables):
             "scram_sealed": state.scram.decode_sealed,
             "quotas": state.quotas.decode,
             "tokens": state.tokens.decode,
+            "offsets_tombstones": tombstones.extend,
         }
         for name, rows in pieces:
             expect(name in tables, f"a snapshot with a table {name}")
             tables[name](rows)
+        state.offsets_topic.decode(state.metadata_version, tombstones)
         return state
 
 

@@ -25,7 +25,17 @@ from .frozen import FrozenRows
 
 HAS_MEMBERS = -1
 
+# Of a row in a snapshot that is not a record of `__consumer_offsets`.
+_GROUP_FIELDS = 8
+_OFFSET_FIELDS = 6
+
 PartitionOffsets = dict[int, CommittedOffset]
+
+
+class KeptOffset(CommittedOffset, array_like=True, frozen=True, gc=False):
+    """A committed offset that is a record of `__consumer_offsets`; place: the record's offset."""
+
+    place: int = -1
 
 
 @dataclass(slots=True)
@@ -33,6 +43,7 @@ class Group:
     """A group.  protocol_type: "" for one that only ever committed offsets.
 
     empty_since_ms: log time, or HAS_MEMBERS.  offsets: by topic id, by partition.
+    place: of its record in `__consumer_offsets`, or -1.  changed_ms: that record's log time.
     """
 
     group_id: str
@@ -43,6 +54,8 @@ class Group:
     members: tuple[MemberRecord, ...]
     empty_since_ms: int
     offsets: dict[bytes, PartitionOffsets] = field(default_factory=dict[bytes, PartitionOffsets])
+    place: int = -1
+    changed_ms: int = 0
 
     def offset(self, topic_id: bytes, partition: int) -> CommittedOffset | None:
         """Return the committed offset of a partition."""
@@ -109,6 +122,20 @@ class GroupTable:
             group = self._groups[group_id] = Group(group_id, "", 0, None, None, (), log_time_ms)
         return group
 
+    def keep(self, group_id: str, offset: CommittedOffset, place: int) -> KeptOffset:
+        """Note where the record of a committed offset is; return what is kept."""
+        kept = KeptOffset(
+            offset.topic_id,
+            offset.partition,
+            offset.offset,
+            offset.leader_epoch,
+            offset.metadata,
+            offset.commit_timestamp_ms,
+            place,
+        )
+        self._groups[group_id].offsets[offset.topic_id][offset.partition] = kept
+        return kept
+
     def fold_offsets_deleted(self, event: OffsetsDeleted, log_time_ms: int) -> None:
         """Forget offsets."""
         group = self._known(event.group_id)
@@ -143,14 +170,18 @@ class GroupTable:
 
     def decode(self, rows: Iterable[Any]) -> None:
         """Add some of the frozen rows."""
-        for *head, members, empty_since_ms, offsets in rows:
+        for row in rows:
+            *head, members, empty_since_ms, offsets = row[:_GROUP_FIELDS]
             records = tuple(msgspec.convert(each, MemberRecord) for each in members)
             group_id, protocol_type, generation, protocol, leader = head
             group = Group(
                 group_id, protocol_type, generation, protocol, leader, records, empty_since_ms
             )
-            for row in offsets:
-                each = CommittedOffset(*row)
+            if row[_GROUP_FIELDS:]:
+                group.place, group.changed_ms = row[_GROUP_FIELDS:]
+            for fields in offsets:
+                kind = KeptOffset if fields[_OFFSET_FIELDS:] else CommittedOffset
+                each = kind(*fields)
                 group.offsets.setdefault(each.topic_id, {})[each.partition] = each
             self._groups[group.group_id] = group
 
@@ -173,4 +204,5 @@ def _encode_group(group: Group) -> list[object]:
             for _, of_topic in sorted(group.offsets.items())
             for _, each in sorted(of_topic.items())
         ],
+        *((group.place, group.changed_ms) if group.place >= 0 else ()),
     ]

@@ -20,6 +20,7 @@ from .link_groups import LinkGroupTable
 from .links import LinkTable
 from .log_moves import LogMoveTable
 from .name_changes import NameChanges
+from .offsets_topic import OffsetsTopic
 from .pipeline_reports import ReportTable
 from .proposals import ProposalTable
 from .quotas import ClientQuotaTable
@@ -63,6 +64,9 @@ class StateTables:
         self.producer_ids: Final = ProducerIdTable()
         self.groups: Final = GroupTable()
         self.transactions: Final = TransactionTable()
+        self.offsets_topic: Final = OffsetsTopic(
+            self.topics, self.partitions, self.groups, self._grows
+        )
         self.link_groups: Final = LinkGroupTable(self.links, self.groups, self.transactions)
         self.configs: Final = ConfigTable()
         self.name_changes: Final = NameChanges()
@@ -95,6 +99,12 @@ class StateTables:
         if self.log_time_ms < self.expiry_resumes_at_ms:
             return 0
         return self.gateways.earlier_of_median_and(self.log_time_ms)
+
+    def _grows(self, number: int) -> None:
+        """A partition is about to grow."""
+        self.touched.add(number)
+        if self.frozen_states:
+            self.keep_partitions((number,))
 
     def keep_partitions(self, numbers: Iterable[int]) -> None:
         """Encode these rows for the snapshots under way: they are about to change."""

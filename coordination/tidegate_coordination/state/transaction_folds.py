@@ -85,6 +85,7 @@ class TransactionFolds:
         offsets = tuple(each.offset for each in staged)
         event = gev.OffsetsCommitted(group_id, 0, offsets)
         self._state.groups.fold_offsets_committed(event, self._state.log_time_ms)
+        self._state.offsets_topic.committed(group_id, offsets)
         for each in staged:
             self._table.overtake(group_id, (each.offset,), each.order)
 

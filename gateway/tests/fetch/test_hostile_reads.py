@@ -17,12 +17,12 @@ from tests.worlds.group_world import cluster
 from tidegate_coordination.groups.settings import GroupSettings
 from tidegate_coordination.log.metadata_log import LogEntry, Trimmed
 from tidegate_coordination.logs.memory import MemoryLog
+from tidegate_coordination.state.offsets_topic import OFFSETS_TOPIC
 from tidegate_gateway.fetch.fetch_sessions import FetchContext, FetchSessions, SessionProblem
 from tidegate_gateway.network.call import Call, Peer
 from tidegate_gateway.requests.configs.describe_configs import DescribeConfigsHandler
 from tidegate_gateway.requests.configs.gateway_loggers import GatewayLoggers
 from tidegate_gateway.settings.broker_settings import BrokerSettings
-from tidegate_gateway.topics.internal_topics import OFFSETS_TOPIC
 from tidegate_protocol.batches import CRC_POSITION, CRC_START
 from tidegate_protocol.compression import Codec
 from tidegate_protocol.error_codes import ErrorCode

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidegate_gateway.topics.internal_topics import offsets_partition
+from tidegate_coordination.state.offsets_topic import offsets_partition
 
 
 @pytest.mark.parametrize(

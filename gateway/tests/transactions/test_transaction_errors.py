@@ -24,8 +24,8 @@ from tests.worlds.transaction_client import (
 from tests.worlds.wire_client import WireClient, WireWorld, records_batch, wire_world
 from tidegate_coordination.events.transactions import TransactionalIdInitialised
 from tidegate_coordination.rules.proposal import Decided, View
+from tidegate_coordination.state.offsets_topic import OFFSETS_TOPIC
 from tidegate_coordination.state.transactions.rows import LAST_EPOCH
-from tidegate_gateway.topics.internal_topics import OFFSETS_TOPIC
 from tidegate_protocol.batches import TRANSACTIONAL
 from tidegate_protocol.error_codes import ErrorCode as E
 from tidegate_protocol.messages import add_offsets_to_txn as ao

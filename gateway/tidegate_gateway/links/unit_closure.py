@@ -19,6 +19,7 @@ from tidegate_coordination.rules.link_units import MAX_IDS
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.link_groups import is_named
 from tidegate_coordination.state.links import Link
+from tidegate_coordination.state.offsets_topic import OFFSETS_TOPIC, offsets_partition
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages.describe_producers import (
     DescribeProducersRequest,
@@ -26,7 +27,6 @@ from tidegate_protocol.messages.describe_producers import (
     TopicRequest,
 )
 
-from ..topics.internal_topics import OFFSETS_TOPIC, offsets_partition
 from .group_offsets import states_of
 from .source_ids import listed_ids
 

@@ -3,7 +3,8 @@
 Tidegate keeps group offsets and transactions in the metadata log, not in topics.  But clients and
 tools expect to see `__consumer_offsets` after the first FindCoordinator of a group, and
 `__transaction_state` after that of a transactional id.  So the gateway creates them then, as Kafka
-does.  They stay empty, and clients may not write to them.
+does.  `__consumer_offsets` can be read (decision 38), `__transaction_state` stays empty, and
+clients may write to neither.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from tidegate_coordination.coordinator.coordinator import (
     ProposalFailed,
 )
 from tidegate_coordination.rules.topics import NewTopic, Refused
+from tidegate_coordination.state.offsets_topic import OFFSETS_TOPIC
 
 from ..settings.broker_settings import BrokerSettings
 from .topic_creation import create_topics
 
-OFFSETS_TOPIC: Final = "__consumer_offsets"
 TRANSACTIONS_TOPIC: Final = "__transaction_state"
 INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC})
 
@@ -63,18 +64,6 @@ def transactions_topic(settings: BrokerSettings, topic_id: bytes) -> NewTopic:
 
 
 _MAKE: Final = {OFFSETS_TOPIC: offsets_topic, TRANSACTIONS_TOPIC: transactions_topic}
-
-
-def offsets_partition(group_id: str, count: int) -> int:
-    """Return the partition of `__consumer_offsets` in which Kafka keeps a group, of `count`.
-
-    It is the absolute value of Java's hash code of the id; each UTF-16 code unit counts.
-    """
-    code = 0
-    data = group_id.encode("utf-16-be", "surrogatepass")
-    for at in range(0, len(data), 2):
-        code = (31 * code + int.from_bytes(data[at : at + 2], "big")) & 0xFFFFFFFF
-    return min(code, (1 << 32) - code) % (1 << 31) % count
 
 
 class InternalTopics:

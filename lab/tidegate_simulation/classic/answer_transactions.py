@@ -10,7 +10,8 @@ from typing import Final
 
 import trio
 
-from tidegate_gateway.topics.internal_topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from tidegate_coordination.state.offsets_topic import OFFSETS_TOPIC
+from tidegate_gateway.topics.internal_topics import TRANSACTIONS_TOPIC
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import add_offsets_to_txn as ao
 from tidegate_protocol.messages import add_partitions_to_txn as ap

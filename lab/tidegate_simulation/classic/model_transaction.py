@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
-from tidegate_gateway.topics.internal_topics import OFFSETS_TOPIC, offsets_partition
+from tidegate_coordination.state.offsets_topic import OFFSETS_TOPIC, offsets_partition
 from tidegate_protocol.error_codes import ErrorCode
 
 from .model_topics import PartitionKey

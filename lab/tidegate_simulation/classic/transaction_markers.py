@@ -6,7 +6,7 @@ and while max.message.bytes keeps it out: a fence keeps markers out, too.
 
 from __future__ import annotations
 
-from tidegate_gateway.topics.internal_topics import OFFSETS_TOPIC
+from tidegate_coordination.state.offsets_topic import OFFSETS_TOPIC
 
 from .model_cluster import ModelCluster
 from .model_topics import NO_LEADER, ModelPartition, PartitionKey

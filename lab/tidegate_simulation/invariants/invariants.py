@@ -34,6 +34,7 @@ from .deletion_checks import DeletionWatch, live_objects
 from .group_checks import GroupWatch
 from .lease_checks import LeaseWatch
 from .mirror_checks import MirrorWatch
+from .offsets_checks import OffsetsWatch
 from .replays import Replays
 from .rights_checks import check_right
 from .sealing_checks import SealingWatch
@@ -91,6 +92,7 @@ class StateWatch:
         )
         self.mirrors: Final = MirrorWatch(self.state, complain, body_of)
         self.sealing: Final = SealingWatch(complain)
+        self.offsets: Final = OffsetsWatch(self.state, self._broken, complain)
         self._tiling: Final = TilingWatch(
             self.state, self._broken, complain, hurt=hurt, on_lost=on_lost
         )
@@ -255,9 +257,12 @@ class StateWatch:
             self._dead()
         for number in sorted(self.state.touched):
             partition = self.state.partitions.get(number)
-            if partition is not None:
+            if partition is None:
+                continue
+            if not self.offsets.holds(number):
                 self._tiling.check(partition, whole=position % _WHOLE_ENTRIES == 0)
-                self._tiling.rising(partition)
+            self._tiling.rising(partition)
+        self.offsets.after_entry(sorted(self.state.touched))
         self.state.touched.clear()
         self._after_segments(entry)
         self.mirrors.after()

@@ -33,6 +33,7 @@ from tidegate_coordination.rules.topics import (
     TopicRefusal,
 )
 from tidegate_coordination.state.cluster import ClusterState
+from tidegate_coordination.state.offsets_topic import OFFSETS_TOPIC
 from tidegate_coordination.state.records.partitions import PartitionTable
 from tidegate_coordination.state.topics import Topic, collision_key
 from tidegate_protocol.apis import ApiKey
@@ -54,7 +55,7 @@ from ...network.turns import Turns
 from ...security.operations import ALL_ON_CLUSTER, ALL_ON_TOPIC
 from ...settings.broker_settings import BrokerSettings
 from ...topics.client_acts import tell_act, topics_created
-from ...topics.internal_topics import INTERNAL_TOPICS, OFFSETS_TOPIC, offsets_topic
+from ...topics.internal_topics import INTERNAL_TOPICS, offsets_topic
 from ...topics.topic_creation import create_within
 from ...zones.cluster_view import ClusterView, ListenerView
 from ...zones.placement import NO_LEADER

@@ -28,6 +28,7 @@ from tidegate_coordination.coordinator.coordinator import Coordinator as Metadat
 from tidegate_coordination.events.metadata_versions import TRANSACTIONS as TRANSACTIONS_LEVEL
 from tidegate_coordination.placement.groups import chosen, server
 from tidegate_coordination.state.gateways import Gateway
+from tidegate_coordination.state.offsets_topic import OFFSETS_TOPIC
 from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import find_coordinator as messages
@@ -40,7 +41,7 @@ from tidegate_protocol.messages.find_coordinator import (
 from ...groups.group_manager import GroupManager
 from ...network.call import Call
 from ...network.turns import Turns
-from ...topics.internal_topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, InternalTopics
+from ...topics.internal_topics import TRANSACTIONS_TOPIC, InternalTopics
 from ...unserved import TRANSACTIONS
 from ...zones.cluster_view import ClusterView
 

@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import ClassVar
 
 from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_coordination.state.offsets_topic import OFFSETS_TOPIC, offsets_partition
 from tidegate_coordination.state.transactions.open import OpenTransaction
 from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.error_codes import ErrorCode
@@ -27,7 +28,6 @@ from tidegate_protocol.messages.describe_transactions import (
 from ...links.transaction_forwards import TransactionForwards
 from ...network.call import Call
 from ...network.turns import Turns
-from ...topics.internal_topics import OFFSETS_TOPIC, offsets_partition
 
 
 @dataclass(frozen=True, slots=True)
