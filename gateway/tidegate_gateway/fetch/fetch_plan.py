@@ -25,11 +25,14 @@ from tidegate_protocol.batches import HEADER_BYTES, empty_batch
 from tidegate_storage.objects.segment_format import SegmentIndex
 from tidegate_storage.stores.files.file_part import FilePart
 
+from .offsets_records import OffsetsRecords
 from .prepared_runs import FileRun, PreparedRun
 from .segment_rows import IndexOf, bytes_to_load, is_segment, rows_from
 
 MAX_LOAD_BYTES = 64 << 20
 MAX_LOAD_RUNS = 256
+# Records of `__consumer_offsets` that one look makes: some milliseconds of work.
+MAX_MADE_BYTES = 128 << 10
 # Sending a smaller part from its file costs more than copying it.
 MIN_FILE_BYTES = 32 << 10
 
@@ -95,6 +98,8 @@ class ReadPass:
       indexes: of the segments that were looked at. The chunks of an answer may push them out of the
       cache, and its aborted list needs them afterwards.
       unread: the runs with a problem.
+    offsets_records: makes the records of `__consumer_offsets`.  makes_bytes: how many it may still
+      make.  is_made_short: there are more.
     """
 
     ready: Ready
@@ -105,6 +110,9 @@ class ReadPass:
     load_runs: int = MAX_LOAD_RUNS
     bytes_read: int = 0
     read_to: int = 0
+    offsets_records: OffsetsRecords | None = None
+    makes_bytes: int = MAX_MADE_BYTES
+    is_made_short: bool = False
     starved: list[Miss] = field(default_factory=list[Miss])
     unfinished: list[Miss] = field(default_factory=list[Miss])
     behind: list[tuple[Partition, int]] = field(default_factory=list[tuple[Partition, int]])
@@ -124,7 +132,7 @@ class ReadPass:
             base_offset = row.base_offset
             if base_offset >= end_offset:
                 self.behind.append((partition, base_offset))
-                self._get_to_the_end(partition, pieces, offset, end_offset)
+                self._get_to_the_end(partition, pieces, offset, end_offset, limit)
                 break
             run = self._run(partition, row)
             if run is None:
@@ -152,23 +160,57 @@ class ReadPass:
                 self.behind.append((partition, row.next_offset))
                 break
         else:
-            self._get_to_the_end(partition, pieces, offset, end_offset)
+            self._get_to_the_end(partition, pieces, offset, end_offset, limit)
         return pieces
 
     def _get_to_the_end(
-        self, partition: Partition, pieces: list[Piece], offset: int, end_offset: int
+        self,
+        partition: Partition,
+        pieces: list[Piece],
+        offset: int,
+        end_offset: int,
+        limit: int,
     ) -> None:
-        """If no record is left up to the end, the reader must still reach the end."""
+        """If no record is left up to the end, the reader must still reach the end.
+
+        Only `__consumer_offsets` has records that are stored nowhere.
+        """
         self.read_to = end_offset
-        if not pieces:
-            epoch = partition.epoch_at(end_offset - 1)
-            pieces.append(memoryview(empty_batch(offset, end_offset, epoch)))
-            self.bytes_read += HEADER_BYTES
+        if pieces or self._make(partition, pieces, offset, end_offset, limit):
+            return
+        epoch = partition.epoch_at(end_offset - 1)
+        pieces.append(memoryview(empty_batch(offset, end_offset, epoch)))
+        self.bytes_read += HEADER_BYTES
+
+    def _make(
+        self, partition: Partition, pieces: list[Piece], offset: int, end_offset: int, limit: int
+    ) -> bool:
+        """Make records; return whether there are any."""
+        if self.offsets_records is None:
+            return False
+        made = self.offsets_records.make(
+            partition,
+            offset,
+            end_offset,
+            min(limit, self.makes_bytes),
+            is_first=not self.bytes_read,
+        )
+        if made is None:
+            return False
+        size = len(made.batch)
+        if size:
+            pieces.append(memoryview(made.batch))
+        self.read_to = made.next_offset
+        self.bytes_read += size
+        self.remaining_bytes -= size
+        self.makes_bytes -= size
+        self.is_made_short |= made.next_offset < end_offset
+        return True
 
     @property
     def is_cut_short(self) -> bool:
-        """Return whether more records exist that are not in memory yet."""
-        return bool(self.starved or self.unfinished)
+        """Return whether more records exist that are not in memory, or not made, yet."""
+        return bool(self.starved or self.unfinished or self.is_made_short)
 
     def misses(self, min_bytes: int) -> list[Miss]:
         """Return the misses to load before the fetch can give min_bytes or a proven answer."""

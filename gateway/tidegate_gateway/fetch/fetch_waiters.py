@@ -35,7 +35,8 @@ class _Waiter:
         end = partition.last_stable_offset if self.is_committed_only else partition.next_offset
         if end <= seen:
             return
-        if self.missing_bytes > 1:
+        # Records that are in no run have no size before they are read: `__consumer_offsets`.
+        if self.missing_bytes > 1 and len(partition.runs):
             self.missing_bytes -= _grown_bytes(partition, seen, end)
             self.seen[number] = end
             if self.missing_bytes > 0:

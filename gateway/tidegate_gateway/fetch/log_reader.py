@@ -37,6 +37,7 @@ from .cached_object import CachedObject
 from .fetch_plan import DEFAULT_SETTINGS, FetchSettings, Miss, ReadProblem, Run, RunKey
 from .object_asks import ObjectAsk
 from .object_reads import Got, ObjectReads
+from .offsets_records import OffsetsRecords
 from .prepared_runs import CorruptRun, FileRun, PreparedRun, marker_run
 from .read_groups import MAX_WHOLE_BYTES, Group, end_of, groups_of
 from .run_verifier import RunVerifier, tail_of
@@ -63,6 +64,7 @@ class LogReader:
 
     failed_reads, and the counters of reads and verifier, are for metrics.
     unreadable: counts the records that a fetch could not get.
+    offsets_records: those of `__consumer_offsets`, which are in no store.
     """
 
     def __init__(
@@ -84,6 +86,7 @@ class LogReader:
         self.verifier: Final = RunVerifier()
         self.failed_reads = 0
         self.unreadable: Final = UnreadableRuns(coordinator.state)
+        self.offsets_records: Final = OffsetsRecords(coordinator.state.offsets_topic.by_number)
 
     def adopt(self, name: WalName, body: bytearray) -> None:
         """Serve an object from memory.  The body belongs to the reader from here on.

@@ -7,8 +7,6 @@ skipped.  Records below the log start are never found.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import structlog
 import trio
 
@@ -19,6 +17,7 @@ from tidegate_protocol.records import BatchHeader, decode_records, read_header
 
 from ..blocking import Blocking
 from .log_reader import LogReader
+from .offsets_records import Found
 
 MAX_DECOMPRESSED_BYTES = 128 << 20
 MAX_RECORDS = 2_000_000
@@ -28,13 +27,6 @@ interrupted.
 _ROWS_AT_ONCE = 1000
 
 _log = structlog.get_logger("tidegate.time_search")
-
-
-class Found(NamedTuple):
-    """A record."""
-
-    offset: int
-    timestamp: int
 
 
 async def find_first(

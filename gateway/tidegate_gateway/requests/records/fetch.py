@@ -327,6 +327,7 @@ class _Reading:
             min(self._max_bytes, self._room_bytes),
             min(settings.max_load_bytes, self._room_bytes),
             settings.max_load_runs,
+            offsets_records=fetch.reader.offsets_records,
         )
         look = self._look_with(plan)
         rights = fetch.coordinator.state.acls.version

@@ -42,8 +42,9 @@ from tidegate_storage.stores.object_store import NoSuchObject, StoreMisconfigure
 from ...blocking import Blocking
 from ...fetch.fetch_plan import FetchSettings
 from ...fetch.log_reader import LogReader
+from ...fetch.offsets_records import Found
 from ...fetch.prepared_runs import CorruptRun
-from ...fetch.time_search import Found, find_first, find_largest
+from ...fetch.time_search import find_first, find_largest
 from ...links.source_ends import SourceEnds
 from ...network.call import Call
 from ...network.turns import Turns
@@ -189,6 +190,11 @@ class ListOffsets:
 
     async def _search(self, search: _Search) -> Found | None:
         partition = search.partition
+        made = self.reader.offsets_records
+        if partition in made:
+            await trio.lowlevel.checkpoint()
+            is_largest, wanted = search.timestamp == MAX_TIMESTAMP, search.timestamp
+            return made.largest(partition) if is_largest else made.first_at(partition, wanted)
         if search.timestamp == MAX_TIMESTAMP:
             return await find_largest(self.reader, self.blocking, partition)
         return await find_first(
