@@ -12,6 +12,7 @@ from .clients.fleeting import FleetingReader, FleetingWriter, Lives, TopicOwner
 from .clients.guarded import Ban, GuardedReader, GuardedWriter, Guardian
 from .clients.guarded_admin import GuardedAdmin
 from .clients.late_admins import ConfigSetter, Emptier, HastyEmptier, Reliver
+from .clients.offsets_readers import OffsetsReader
 from .clients.producers import IdempotentProducer, Newcomer, Pipeliner, PlainProducer
 from .clients.readers import Admin, Reader
 from .clients.seekers import Seeker
@@ -45,6 +46,7 @@ from .probers.probers import GroupProber, WakeProber
 from .transactions.cast import transactional_clients
 
 LATE_SHARE: Final = 0.3
+OFFSETS_READERS_SHARE: Final = 0.3
 _LEISURE: Final = 4.0
 _OF_LINKS: Final = (
     "linker",
@@ -91,6 +93,7 @@ def make_actors(workload: Workload, rng: Random, source: Source | None) -> list[
     # These seeds draw apart, so that the draws before them stay the same.
     if workload.world.rng("late admins").random() < LATE_SHARE:
         actors += _late_admins(workload)
+    actors += _offsets_readers(workload)
     if source is not None:
         actors = _with_mirrors(workload, actors, source)
     if workload.world.plan.transactions.is_on:
@@ -108,6 +111,12 @@ def make_actors(workload: Workload, rng: Random, source: Source | None) -> list[
     if workload.world.plan.rights.is_on:
         actors += _guarded(workload)
     return actors
+
+
+def _offsets_readers(workload: Workload) -> list[Actor]:
+    if workload.world.rng("offsets readers").random() >= OFFSETS_READERS_SHARE:
+        return []
+    return [OffsetsReader(workload, f"offsets reader {number}") for number in (1, 2)]
 
 
 def _with_logins(workload: Workload, others: list[Actor]) -> list[Actor]:

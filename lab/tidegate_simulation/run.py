@@ -24,6 +24,7 @@ from .checks.history import Event
 from .clients.compacters import Compacter
 from .clients.final_readers import FinalReader, MakeReader, read_to_the_end
 from .clients.hostile import draws_hostile, hostile_clients
+from .clients.offsets_readers import OffsetsReader
 from .clients.readers import Admin
 from .clients.static_keepers import DefaultsChanger, StaticKeeper
 from .clients.workload import Workload, create_topics_and_keys
@@ -414,6 +415,7 @@ class _Run:
                 self.note("stuck", f"copies were not read in {CALM_SECONDS} s")
         if not await read_to_the_end(workload, CALM_SECONDS, kinds):
             self.note("stuck", f"the last readers got nothing for {CALM_SECONDS} s")
+        await self._read_offsets(workload)
         watch = workload.world.watch
         for name in watch.missing_objects():
             self.note("not stored", f"{name} holds live records and is gone")
@@ -421,6 +423,13 @@ class _Run:
             if host.coordinator is not None:
                 watch.replays.compare(host.name, host.coordinator.state)
         watch.replays.replay_all()
+
+    async def _read_offsets(self, workload: Workload) -> None:
+        """The last record of each key of `__consumer_offsets` must be what the group has."""
+        with trio.move_on_after(CALM_SECONDS) as waited:
+            await OffsetsReader(workload, "last of offsets").read_all()
+        if waited.cancelled_caught:
+            self.note("stuck", f"group offsets were not read in {CALM_SECONDS} s")
 
 
 def _text(errors: BaseExceptionGroup[BaseException]) -> str:
