@@ -75,12 +75,14 @@ def histogram(name: str, help_text: str, values: Histogram) -> Series:
     return Series(name, help_text, "histogram", lines)
 
 
-async def render(families: Iterable[Family | Break]) -> bytes:
-    """Return metrics, and those of the process, as text."""
+async def render(families: Iterable[Family | Break], *, of_process: bool = True) -> bytes:
+    """Return metrics as text.  of_process: with those of the process."""
     parts: list[bytes] = []
     for piece in pieces(families):
         parts.append(piece.encode())
         await trio.lowlevel.checkpoint()
+    if not of_process:
+        return b"".join(parts)
     # Open files are counted by listing them, which may take long.
     for piece in pieces(await trio.to_thread.run_sync(lambda: list(_PROCESS.collect()))):
         parts.append(piece.encode())

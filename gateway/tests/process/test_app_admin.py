@@ -16,8 +16,8 @@ from tests.worlds.metrics_page import families
 from tests.worlds.wire_client import records_batch, wire_world
 from tidegate_coordination.rules.topics import CreateTopics, NewTopic
 from tidegate_gateway.admin.admin_pages import AdminPages
-from tidegate_gateway.admin.cluster_metrics import MAX_PARTITION_SERIES
 from tidegate_gateway.admin.metrics import render_metrics
+from tidegate_gateway.admin.partition_metrics import MAX_PARTITION_SERIES
 from tidegate_gateway.counting.topic_counters import BYTES_IN
 from tidegate_gateway.gateway import Gateway
 from tidegate_protocol.apis import ApiKey
@@ -185,7 +185,9 @@ async def test_series_of_partitions_are_capped() -> None:
         await create(gateway, "large", MAX_PARTITION_SERIES + 5)
         text = (await render_metrics(gateway)).decode()
 
-    assert len(re.findall("^kafka_log_log_size{", text, re.MULTILINE)) == MAX_PARTITION_SERIES
+    found = len(re.findall("^kafka_log_log_size{partition", text, re.MULTILINE))
+    assert found == MAX_PARTITION_SERIES
+    assert 'kafka_log_log_size{topic="_other"} 0' in text
     assert "tidegate_partitions_without_series 5.0" in text
 
 

@@ -4,6 +4,7 @@
 /readyz           clients may connect: started, not cut off, and not draining while others
                   serve; otherwise 503
 /metrics          Prometheus text
+/metrics/cluster  Prometheus text: partitions and groups, the same at all gateways
 /version          JSON
 /v1/status        JSON: facts about this gateway and its cluster
 /v1/links         JSON: links to classic clusters, and what of them this gateway mirrors
@@ -30,7 +31,7 @@ from ..links.link_report import links_report
 from ..settings.broker_settings import BrokerSettings
 from ..zones.zone_report import zone_report
 from .debug_page import debug_report
-from .metrics import render_metrics, starting_metrics
+from .metrics import render_cluster, render_metrics, starting_metrics
 from .transaction_metrics import oldest_seconds, totals_of
 
 
@@ -62,6 +63,7 @@ class AdminPages:
             "/livez": self._alive,
             "/readyz": self._ready,
             "/metrics": self._metrics,
+            "/metrics/cluster": self._cluster_metrics,
             "/version": self._show_version,
             "/v1/status": self._status,
             "/v1/debug": self._debug,
@@ -93,6 +95,14 @@ class AdminPages:
         if gateway is None:
             return Answer(200, await render(starting_metrics(self._identity)), CONTENT_TYPE)
         return Answer(200, await render_metrics(gateway), CONTENT_TYPE)
+
+    async def _cluster_metrics(self) -> Answer:
+        gateway = self._started()
+        if gateway is None:
+            return Answer(503, "starting\n")
+        if gateway.is_cut_off:
+            return Answer(503, "cut off from the metadata log; ask another gateway\n")
+        return Answer(200, await render_cluster(gateway), CONTENT_TYPE)
 
     async def _show_version(self) -> Answer:
         return json_answer({"version": self._version})

@@ -1,32 +1,30 @@
-"""The metrics of the cluster, as this gateway's replica of the metadata log shows it.
-
-A scrape looks at each topic once, and at no partition that is not shown: those of the topics that
-this gateway served most come first, then the newest topics, and internal topics last.
-"""
+"""The sizes of the cluster, as this gateway's replica of the metadata log shows it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
-from typing import Final
 
 from prometheus_client.metrics_core import Metric
 
-from tidegate_coordination.state.records.partitions import Partition
-from tidegate_runtime.prometheus import BREAK, Break, Family, Series, label, line
-
 from ..gateway import Gateway
-from ..topics.internal_topics import INTERNAL_TOPICS
 from .families import counter, gauge
 
-MAX_PARTITION_SERIES: Final = 1000
+
+def is_controller(gateway: Gateway) -> bool:
+    """Return whether this gateway stands for Kafka's active controller: the first live one does.
+
+    One that is cut off does not know which are live, so it says no.
+    """
+    gateways = gateway.coordinator.state.gateways.brokers()
+    is_first = bool(gateways) and gateways[0].incarnation == gateway.coordinator.incarnation
+    return is_first and not gateway.is_cut_off
 
 
 def cluster_metrics(gateway: Gateway) -> Iterator[Metric]:
     """Yield the sizes of the cluster."""
     state = gateway.coordinator.state
     gateways = state.gateways.brokers()
-    is_first = bool(gateways) and gateways[0].incarnation == gateway.coordinator.incarnation
+    is_first = is_controller(gateway)
     topics, partitions = len(state.topics.by_id), len(state.partitions)
     for name, help_text, value in (
         ("kafka_controller_kafkacontroller_activecontrollercount", "1 at one gateway", is_first),
@@ -61,35 +59,3 @@ def cluster_metrics(gateway: Gateway) -> Iterator[Metric]:
         "Appends that got CONFLICT, since another gateway's entry was first",
         gateway.coordinator.lost_conflicts,
     )
-
-
-def partition_metrics(gateway: Gateway) -> Iterator[Family | Break]:
-    """Yield offsets and sizes of single partitions."""
-    yield BREAK
-    partitions = gateway.coordinator.state.partitions
-    shown = list(islice(_by_activity(gateway), MAX_PARTITION_SERIES))
-    for name, help_text, value in (
-        ("logstartoffset", "First offset", "log_start"),
-        ("logendoffset", "Next offset", "next_offset"),
-        ("size", "Bytes of live batches", "size_bytes"),
-    ):
-        name = f"kafka_log_log_{name}"
-        lines = (line(name, labels, getattr(partition, value)) for labels, partition in shown)
-        yield Series(name, help_text, "gauge", lines)
-    yield gauge(
-        "tidegate_partitions_without_series",
-        "Partitions past the cap on series",
-        len(partitions) - len(shown),
-    )
-
-
-def _by_activity(gateway: Gateway) -> Iterator[tuple[str, Partition]]:
-    """Yield partitions with their labels, those of the most active topics first."""
-    state, active = gateway.coordinator.state, gateway.topic_series.own
-    by_name = state.topics.by_name
-    others = [each for each in reversed(by_name) if each not in active]
-    first = [each for each in active if each in by_name]
-    for name in sorted([*first, *others], key=INTERNAL_TOPICS.__contains__):
-        for number in by_name[name].partition_numbers:
-            partition = state.partitions[number]
-            yield f'partition="{partition.index}",{label("topic", name)}', partition

@@ -25,10 +25,12 @@ from ..gateway_counters import GatewayCounters
 from ..network.connection import Connection
 from ..produce.wal_counters import WalCounters
 from ..security.sasl.gates import SaslGates
-from .cluster_metrics import cluster_metrics, partition_metrics
+from .cluster_metrics import cluster_metrics, is_controller
 from .families import counter, gauge
+from .group_metrics import group_metrics
 from .link_metrics import link_metrics
 from .oauth_metrics import oauth_metrics
+from .partition_metrics import partition_metrics
 from .quota_metrics import quota_metrics
 from .request_metrics import load_metrics, request_metrics, time_metrics
 from .tls_metrics import tls_metrics
@@ -42,6 +44,11 @@ MAX_SOFTWARE_SERIES: Final = 100
 async def render_metrics(gateway: Gateway) -> bytes:
     """Return the text of all metrics."""
     return await render(gateway_metrics(gateway))
+
+
+async def render_cluster(gateway: Gateway) -> bytes:
+    """Return the text of what is true of the cluster, whichever gateway is asked."""
+    return await render(facts_of_cluster(gateway), of_process=False)
 
 
 def gateway_metrics(gateway: Gateway) -> Iterator[Family | Break]:
@@ -80,7 +87,14 @@ def gateway_metrics(gateway: Gateway) -> Iterator[Family | Break]:
     yield from _zone_reads(gateway)
     yield from tls_metrics(gateway.tls)
     yield from oauth_metrics(gateway.provider_keys)
+    if is_controller(gateway):
+        yield from facts_of_cluster(gateway)
+
+
+def facts_of_cluster(gateway: Gateway) -> Iterator[Family | Break]:
+    """Yield partitions and groups.  One gateway at a time has them among its own metrics."""
     yield from partition_metrics(gateway)
+    yield from group_metrics(gateway)
 
 
 def starting_metrics(identity: Identity) -> Iterator[Metric]:

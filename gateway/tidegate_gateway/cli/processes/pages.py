@@ -3,6 +3,7 @@
 /livez, /healthz  this supervisor runs
 /readyz           clients may connect to one of the gateways at least; the text has all of them
 /metrics          those of all, with the label `process`, and those of the supervisor
+/metrics/cluster  that of the first gateway that gives it
 /version          JSON
 /v1/zones         JSON: the sum of the gateways that answered
 other /v1 pages   JSON: {"processes": {"1": ..., "2": null}}; null: it did not answer
@@ -55,6 +56,7 @@ class ProcessPages:
             "/livez": self._alive,
             "/readyz": self._ready,
             "/metrics": self._metrics,
+            "/metrics/cluster": self._cluster_metrics,
             "/version": self._show_version,
             "/v1/status": partial(self._of_each, "/v1/status"),
             "/v1/debug": partial(self._of_each, "/v1/debug"),
@@ -87,6 +89,14 @@ class ProcessPages:
         ]
         text = await trio.to_thread.run_sync(merged, processes)
         return Answer(OK, text, CONTENT_TYPE)
+
+    async def _cluster_metrics(self) -> Answer:
+        for each in self._processes():
+            if each.client is not None:
+                answer = await self._answer_of(each.client, "/metrics/cluster")
+                if answer is not None and answer.status == OK:
+                    return Answer(OK, bytes(answer.body), CONTENT_TYPE)
+        return Answer(503, "no gateway gives it: they start, or are cut off from their log\n")
 
     async def _show_version(self) -> Answer:
         return json_answer({"version": self._version})

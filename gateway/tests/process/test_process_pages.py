@@ -1,0 +1,53 @@
+"""What the supervisor of several gateways passes on from one of them."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from tidegate_gateway.cli.processes.pages import Asked, ProcessPages
+from tidegate_runtime.http.client import HttpClient, HttpUnavailable
+from tidegate_runtime.http.values import HttpAnswer
+from tidegate_runtime.secret import Secret
+
+PAGE = b"# HELP kafka_brokers Live gateways\n# TYPE kafka_brokers gauge\nkafka_brokers 2.0\n"
+
+
+class Process:
+    """The way to one gateway.  answer: None for a gateway that does not answer."""
+
+    def __init__(self, answer: HttpAnswer | None) -> None:
+        self.answer = answer
+        self.asked: list[str] = []
+
+    async def call(self, method: str, target: str, **_: Any) -> HttpAnswer:
+        self.asked.append(f"{method} {target}")
+        if self.answer is None:
+            raise HttpUnavailable("it does not answer")
+        return self.answer
+
+
+def supervisor(*processes: Process | None) -> ProcessPages:
+    asked = [
+        Asked(number, cast("HttpClient | None", each), 0)
+        for number, each in enumerate(processes, 1)
+    ]
+    return ProcessPages(lambda: asked, Secret(), "1")
+
+
+async def test_the_page_of_the_cluster_is_that_of_one_gateway() -> None:
+    cut_off, gives = Process(HttpAnswer(503, b"cut off\n")), Process(HttpAnswer(200, PAGE))
+    spare = Process(HttpAnswer(200, b"another"))
+    pages = supervisor(None, Process(None), cut_off, gives, spare)
+    answer = await pages.answer("GET", "/metrics/cluster")
+    assert (answer.status, answer.body) == (200, PAGE)
+    assert answer.content_type.startswith("text/plain; version=0.0.4")
+    assert [each.asked for each in (cut_off, gives, spare)] == [
+        ["GET /metrics/cluster"],
+        ["GET /metrics/cluster"],
+        [],
+    ]
+
+
+async def test_no_gateway_gives_the_page_of_the_cluster() -> None:
+    answer = await supervisor(None, Process(None)).answer("GET", "/metrics/cluster")
+    assert answer.status == 503
