@@ -217,6 +217,24 @@ def kcat() -> Path:
     return Path(found)
 
 
+def prometheus() -> Path:
+    """The folder with the programs prometheus and promtool, Debian's if none are on the path."""
+    found = shutil.which("promtool")
+    if found is not None and shutil.which("prometheus") is not None:
+        return Path(found).parent
+
+    def unpack(folder: Path) -> None:
+        # Not installed: that would start a service.
+        need("apt-get", "dpkg")
+        folder.mkdir()
+        _run(["apt-get", "download", "prometheus"], cwd=folder)
+        [package] = folder.glob("*.deb")
+        _run(["dpkg", "-x", package, folder], cwd=folder)
+        package.unlink()
+
+    return _once("prometheus", "Debian's", unpack) / "usr" / "bin"
+
+
 def _jars(name: str, pom: Path, *options: str) -> Path:
     need("java")
 
