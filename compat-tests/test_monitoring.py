@@ -1,17 +1,31 @@
-"""The rules of deploy/monitoring in real Prometheus."""
+"""The rules and dashboards of deploy/monitoring in real Prometheus, over a real gateway."""
 
 from __future__ import annotations
 
+import json
+import re
 import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
 import pytest
-from harness import install
+from confluent_kafka.admin import AdminClient
+from harness import install, prometheus
+from harness.broker import LocalBroker, start
 from harness.install import MissingTool
+from harness.process import POLL_SECONDS
+from harness.prometheus import JOB, Prometheus
+
+from tests.worlds.greetings import consume, produce
 
 MONITORING: Final = Path(__file__).parents[1] / "deploy" / "monitoring"
-SECONDS: Final = 120.0
+PATIENCE_SECONDS: Final = 120.0
+WINDOW: Final = "10s"
+PARTS: Final = ("_bucket", "_sum", "_count")
 
 
 @pytest.fixture(scope="module")
@@ -23,6 +37,29 @@ def programs() -> Path:
         pytest.skip(f"needs Prometheus: {error}")
 
 
+@pytest.fixture(scope="module")
+def gateway() -> Iterator[LocalBroker]:
+    broker = start("tidegate")
+    assert isinstance(broker, LocalBroker)
+    try:
+        yield broker
+    finally:
+        broker.stop()
+
+
+def admin_of(broker: LocalBroker) -> str:
+    """The host:port of its pages."""
+    return f"127.0.0.1:{broker.command[broker.command.index('--admin-port') + 1]}"
+
+
+def becomes(is_so: Callable[[], bool]) -> None:
+    """Look again and again; it is a failure if it is not so in time."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(POLL_SECONDS)
+
+
 def test_each_alert_fires_and_clears(programs: Path) -> None:
     for words in (["check", "rules", "alerts.yaml"], ["test", "rules", "alerts.test.yaml"]):
         done = subprocess.run(
@@ -30,8 +67,123 @@ def test_each_alert_fires_and_clears(programs: Path) -> None:
             cwd=MONITORING,
             capture_output=True,
             text=True,
-            timeout=SECONDS,
+            timeout=PATIENCE_SECONDS,
             check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr
         assert "SUCCESS" in done.stdout
+
+
+def test_the_dashboards_are_those_of_their_generator() -> None:
+    words = [sys.executable, str(MONITORING / "generate.py"), "--check"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def queries() -> dict[str, str]:
+    """Each query of a panel, and of a variable, with its place."""
+    found: dict[str, str] = {}
+    for path in sorted((MONITORING / "dashboards").glob("*.json")):
+        dashboard = json.loads(path.read_text())
+        for panel in dashboard["panels"]:
+            for target in panel["targets"]:
+                found[f"{path.stem}, {panel['title']}, {target['refId']}"] = target["expr"]
+        for each in dashboard["templating"]["list"]:
+            if each["type"] == "query":
+                metric = re.fullmatch(r"label_values\((.*), \w+\)", each["query"])
+                assert metric is not None
+                found[f"{path.stem}, ${each['name']}"] = metric[1]
+    return found
+
+
+def resolved(query: str) -> str:
+    """A query as Grafana sends it, with all values of all variables chosen."""
+    query = query.replace("$__rate_interval", WINDOW).replace("$job", JOB)
+    query = re.sub(r"\$(?:topic|consumergroup)\b", ".+", query)
+    assert "$" not in query
+    return query
+
+
+def unserved(query: str, served: set[str]) -> list[str]:
+    """The metrics of a query that the page of a gateway lacks."""
+    named = re.findall(r"\b(?:tidegate|kafka|process)_\w+", query)
+    return [
+        each
+        for each in named
+        if not any(each.removesuffix(part) in served for part in ("", *PARTS))
+    ]
+
+
+def served_by(broker: LocalBroker) -> set[str]:
+    with urllib.request.urlopen(f"http://{admin_of(broker)}/metrics", timeout=60) as answer:
+        return set(re.findall(r"^# TYPE (\S+) ", answer.read().decode(), re.MULTILINE))
+
+
+def test_each_query_of_a_panel_finds_something(programs: Path, gateway: LocalBroker) -> None:
+    load(gateway)
+    served = served_by(gateway)
+    lacking = {place: unserved(query, served) for place, query in queries().items()}
+    assert {place: each for place, each in lacking.items() if each} == {}
+    assert len(lacking) > 80
+    with prometheus.running(admin_of(gateway)) as server:
+        empty = dict(queries())
+
+        def all_answer() -> bool:
+            load(gateway)
+            for place, query in list(empty.items()):
+                if server.query(resolved(query)):
+                    del empty[place]
+            return not empty
+
+        try:
+            becomes(all_answer)
+        finally:
+            assert empty == {}
+
+
+def load(gateway: LocalBroker) -> None:
+    """Write and read as a group, and ask for a topic that is not there."""
+    produce(gateway.bootstrap, *map(str, range(100)))
+    consume(gateway.bootstrap, 1)
+    admin = AdminClient({"bootstrap.servers": gateway.bootstrap})
+    answer = admin.delete_topics(["missing"])["missing"]
+    assert answer.exception(PATIENCE_SECONDS) is not None
+
+
+def test_a_metric_that_no_gateway_has_is_noticed(programs: Path, gateway: LocalBroker) -> None:
+    served = served_by(gateway)
+    assert unserved("sum(rate(tidegate_produce_seconds_bucket[5m]))", served) == []
+    assert unserved("max(tidegate_made_up) + tidegate_ready", served) == ["tidegate_made_up"]
+
+
+def shortened(rules: str) -> str:
+    """The same rules for a test: one second instead of minutes, 2 s of lag instead of 300."""
+    assert rules.count("_lag_seconds) > 300") == 1
+    rules = rules.replace("_lag_seconds) > 300", "_lag_seconds) > 2")
+    return re.sub(r"^( +for:) \d+m$", r"\1 1s", rules, flags=re.MULTILINE)
+
+
+def test_alerts_of_a_lost_gateway_and_of_a_lagging_group_fire_and_clear(programs: Path) -> None:
+    broker = start("tidegate")
+    assert isinstance(broker, LocalBroker)
+    rules = shortened((MONITORING / "alerts.yaml").read_text())
+    try:
+        with prometheus.running(admin_of(broker), rules) as server:
+            becomes(lambda: is_up(server))
+            becomes(lambda: not server.firing())
+            broker.kill()
+            becomes(lambda: "TidegateGatewayDown" in server.firing())
+            broker.start()
+            becomes(lambda: is_up(server))
+            becomes(lambda: "TidegateGatewayDown" not in server.firing())
+            produce(broker.bootstrap, *map(str, range(100)))
+            consume(broker.bootstrap, 1)
+            becomes(lambda: "TidegateGroupLag" in server.firing())
+            consume(broker.bootstrap, 99)
+            becomes(lambda: "TidegateGroupLag" not in server.firing())
+    finally:
+        broker.stop()
+
+
+def is_up(server: Prometheus) -> bool:
+    return [each["value"][1] for each in server.query(f'up{{job="{JOB}"}}')] == ["1"]

@@ -1,0 +1,595 @@
+"""Writes the dashboards for Grafana, dashboards/*.json, from the lists here.
+
+    python deploy/monitoring/generate.py [--check]
+
+A panel is (title, unit, [(query, legend)], what it says).  In queries, MINE selects the gateways of
+the dashboard's variable `job`, and WINDOW is Grafana's window for rates.  Facts of the cluster are
+at one gateway at a time, which changes: queries take their maximum over gateways.
+
+compat-tests/test_monitoring.py runs every query in Prometheus.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+FOLDER: Final = Path(__file__).parent / "dashboards"
+WIDTH: Final = 24
+PANEL_WIDTH: Final = 8
+PANEL_HEIGHT: Final = 8
+SOURCE: Final = {"type": "prometheus", "uid": "${datasource}"}
+MINE: Final = 'job=~"$job"'
+WINDOW: Final = "$__rate_interval"
+OF_TOPIC: Final = f'{MINE}, topic=~"$topic"'
+OF_GROUP: Final = f'{MINE}, consumergroup=~"$consumergroup"'
+
+
+class Panel(NamedTuple):
+    """unit: one of Grafana's.  queries: each with its legend."""
+
+    title: str
+    unit: str
+    queries: tuple[tuple[str, str], ...]
+    text: str = ""
+
+
+class Variable(NamedTuple):
+    """A choice above the panels: of a label's values in a metric."""
+
+    name: str
+    metric: str
+
+
+class Dashboard(NamedTuple):
+    """name: of its file, and its uid."""
+
+    name: str
+    title: str
+    variables: tuple[Variable, ...]
+    panels: tuple[Panel, ...]
+
+
+def rate(metric: str, by: str = "instance", labels: str = MINE) -> str:
+    """Return the rate of a counter, summed."""
+    return f"sum by ({by}) (rate({metric}{{{labels}}}[{WINDOW}]))"
+
+
+def quantile(share: float, histogram: str) -> str:
+    """Return a quantile over all gateways."""
+    return f"histogram_quantile({share}, {rate(f'{histogram}_bucket', 'le')})"
+
+
+def mean(histogram: str) -> str:
+    """Return the mean of a histogram over all gateways."""
+    return f"{total(f'{histogram}_sum')} / {total(f'{histogram}_count')}"
+
+
+def total(metric: str) -> str:
+    """Return the rate of a counter, summed over all gateways."""
+    return f"sum(rate({metric}{{{MINE}}}[{WINDOW}]))"
+
+
+def quantiles(histogram: str) -> tuple[tuple[str, str], ...]:
+    """Return the queries of a histogram's panel."""
+    return tuple((quantile(each, histogram), f"p{each * 100:g}") for each in (0.5, 0.99, 0.999))
+
+
+def of_cluster(metric: str, by: str, labels: str) -> str:
+    """Return a fact of the cluster, whichever gateway shows it."""
+    return f"max by ({by}) ({metric}{{{labels}}})"
+
+
+BROKER_TOPIC: Final = "kafka_server_brokertopicmetrics"
+WHOLE: Final = f'{MINE}, topic=""'
+BY_INSTANCE: Final = "{{instance}}"
+BY_TOPIC: Final = "{{topic}}"
+
+OVERVIEW: Final = (
+    Panel(
+        "Gateways",
+        "short",
+        (
+            (f"sum(tidegate_ready{{{MINE}}})", "ready"),
+            (
+                f"max(kafka_controller_kafkacontroller_activebrokercount{{{MINE}}})",
+                "live",
+            ),
+            (f"sum(tidegate_draining{{{MINE}}})", "draining"),
+            (f"sum(tidegate_cut_off{{{MINE}}})", "cut off"),
+            (
+                f"sum(kafka_controller_kafkacontroller_activecontrollercount{{{MINE}}})",
+                "controllers",
+            ),
+        ),
+        "Controllers: gateways that show the facts of the cluster; it must be 1.",
+    ),
+    Panel(
+        "Requests by API",
+        "reqps",
+        ((rate("kafka_network_requestmetrics_requests_total", "request"), "{{request}}"),),
+    ),
+    Panel(
+        "Errors in answers",
+        "ops",
+        ((rate("kafka_network_requestmetrics_errors_total", "error"), "{{error}}"),),
+    ),
+    Panel(
+        "Bytes in",
+        "Bps",
+        ((rate(f"{BROKER_TOPIC}_bytesin_total", labels=WHOLE), BY_INSTANCE),),
+    ),
+    Panel(
+        "Bytes out",
+        "Bps",
+        ((rate(f"{BROKER_TOPIC}_bytesout_total", labels=WHOLE), BY_INSTANCE),),
+    ),
+    Panel(
+        "Records in",
+        "short",
+        ((rate(f"{BROKER_TOPIC}_messagesin_total", labels=WHOLE), BY_INSTANCE),),
+    ),
+    Panel("Latency of Produce", "s", quantiles("tidegate_produce_seconds")),
+    Panel(
+        "Stages of Produce",
+        "s",
+        tuple(
+            (mean(f"tidegate_produce_{stage}_seconds"), stage)
+            for stage in ("queue", "seal", "upload", "commit")
+        ),
+        "Means. Their sum is about the latency of the first request in an object.",
+    ),
+    Panel(
+        "Latency of Fetch",
+        "s",
+        (
+            *quantiles("tidegate_fetch_seconds"),
+            (quantile(0.5, "tidegate_fetch_wait_seconds"), "wait for records, p50"),
+        ),
+    ),
+    Panel(
+        "Event loop: time without work",
+        "percentunit",
+        (
+            (
+                f"kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent{{{MINE}}}",
+                BY_INSTANCE,
+            ),
+        ),
+    ),
+    Panel("Event loop: delay of tasks", "s", quantiles("tidegate_loop_delay_seconds")),
+    Panel(
+        "Requests that wait",
+        "short",
+        (
+            (
+                "sum by (delayedOperation) "
+                f"(kafka_server_delayedoperationpurgatory_purgatorysize{{{MINE}}})",
+                "{{delayedOperation}}",
+            ),
+        ),
+    ),
+    Panel(
+        "Connections",
+        "short",
+        (
+            (
+                "sum by (listener) "
+                f"(kafka_server_socket_server_metrics_connection_count{{{MINE}}})",
+                "{{listener}}",
+            ),
+        ),
+    ),
+    Panel(
+        "Clients by software",
+        "short",
+        (
+            (
+                "sum by (clientSoftwareName, clientSoftwareVersion) "
+                f"(kafka_server_socket_server_metrics_connections_software{{{MINE}}})",
+                "{{clientSoftwareName}} {{clientSoftwareVersion}}",
+            ),
+        ),
+    ),
+    Panel(
+        "Bytes across zones",
+        "Bps",
+        ((rate("tidegate_zone_bytes_total", "direction, zone"), "{{direction}}, {{zone}}"),),
+    ),
+    Panel("CPU", "percentunit", ((rate("process_cpu_seconds_total"), BY_INSTANCE),)),
+    Panel("Memory", "bytes", ((f"process_resident_memory_bytes{{{MINE}}}", BY_INSTANCE),)),
+    Panel(
+        "Appends to the metadata log",
+        "s",
+        quantiles("tidegate_log_append_seconds"),
+    ),
+    Panel(
+        "Position in the metadata log",
+        "short",
+        ((f"tidegate_log_position{{{MINE}}}", BY_INSTANCE),),
+        "Nearly the same at all gateways.",
+    ),
+    Panel(
+        "Age of the backup",
+        "s",
+        ((f"time() - max(tidegate_backup_time_seconds{{{MINE}}})", "age"),),
+    ),
+    Panel(
+        "Transactions",
+        "short",
+        (
+            (f"max(tidegate_transactions_open{{{MINE}}})", "open"),
+            (
+                f"max(kafka_server_replicamanager_partitionswithlatetransactionscount{{{MINE}}})",
+                "partitions with a late one",
+            ),
+        ),
+    ),
+)
+
+TOPICS: Final = (
+    Panel(
+        "Bytes in",
+        "Bps",
+        ((rate(f"{BROKER_TOPIC}_bytesin_total", "topic", OF_TOPIC), BY_TOPIC),),
+    ),
+    Panel(
+        "Bytes out",
+        "Bps",
+        ((rate(f"{BROKER_TOPIC}_bytesout_total", "topic", OF_TOPIC), BY_TOPIC),),
+    ),
+    Panel(
+        "Records in",
+        "short",
+        ((rate(f"{BROKER_TOPIC}_messagesin_total", "topic", OF_TOPIC), BY_TOPIC),),
+    ),
+    Panel(
+        "Batches produced",
+        "ops",
+        ((rate(f"{BROKER_TOPIC}_totalproducerequests_total", "topic", OF_TOPIC), BY_TOPIC),),
+    ),
+    Panel(
+        "Partitions fetched with records",
+        "ops",
+        ((rate(f"{BROKER_TOPIC}_totalfetchrequests_total", "topic", OF_TOPIC), BY_TOPIC),),
+    ),
+    Panel(
+        "Failed",
+        "ops",
+        (
+            (
+                rate(f"{BROKER_TOPIC}_failedproducerequests_total", "topic", OF_TOPIC),
+                "Produce {{topic}}",
+            ),
+            (
+                rate(f"{BROKER_TOPIC}_failedfetchrequests_total", "topic", OF_TOPIC),
+                "Fetch {{topic}}",
+            ),
+        ),
+    ),
+    Panel(
+        "Size",
+        "bytes",
+        (
+            (
+                "sum by (topic) ("
+                f"{of_cluster('kafka_log_log_size', 'topic, partition', OF_TOPIC)})",
+                BY_TOPIC,
+            ),
+        ),
+    ),
+    Panel(
+        "Offsets that are kept",
+        "short",
+        (
+            (
+                "sum by (topic) ("
+                f"{of_cluster('kafka_log_log_logendoffset', 'topic, partition', OF_TOPIC)} - "
+                f"{of_cluster('kafka_log_log_logstartoffset', 'topic, partition', OF_TOPIC)})",
+                BY_TOPIC,
+            ),
+        ),
+    ),
+    Panel(
+        "Partitions",
+        "short",
+        ((of_cluster("kafka_topic_partitions", "topic", OF_TOPIC), BY_TOPIC),),
+    ),
+    Panel(
+        "In series of their own",
+        "short",
+        (
+            (
+                f"max(kafka_controller_kafkacontroller_globaltopiccount{{{MINE}}})",
+                "topics",
+            ),
+            (
+                f"max(kafka_controller_kafkacontroller_globalpartitioncount{{{MINE}}})",
+                "partitions",
+            ),
+            (f"max(tidegate_topics_without_series{{{MINE}}})", "topics summed as _other"),
+            (
+                f"max(tidegate_partitions_without_series{{{MINE}}})",
+                "partitions summed as _other",
+            ),
+        ),
+    ),
+)
+
+GROUPS: Final = (
+    Panel(
+        "Lag in seconds",
+        "s",
+        (
+            (
+                of_cluster("tidegate_group_lag_seconds", "consumergroup, topic", OF_GROUP),
+                "{{consumergroup}} {{topic}}",
+            ),
+        ),
+        "Age of the first records that a group has not read.",
+    ),
+    Panel(
+        "Lag in records",
+        "short",
+        (
+            (
+                of_cluster("kafka_consumergroup_lag_sum", "consumergroup, topic", OF_GROUP),
+                "{{consumergroup}} {{topic}}",
+            ),
+        ),
+    ),
+    Panel(
+        "Retention used",
+        "percentunit",
+        (
+            (
+                of_cluster("tidegate_group_retention_used_ratio", "consumergroup, topic", OF_GROUP),
+                "{{consumergroup}} {{topic}}",
+            ),
+        ),
+        "At 100 %, retention deletes records that the group has not read.",
+    ),
+    Panel(
+        "Partitions with the most lag",
+        "short",
+        (
+            (
+                "topk(20, "
+                + of_cluster("kafka_consumergroup_lag", "consumergroup, topic, partition", OF_GROUP)
+                + ")",
+                "{{consumergroup}} {{topic}} {{partition}}",
+            ),
+        ),
+    ),
+    Panel(
+        "Members",
+        "short",
+        (
+            (
+                of_cluster("kafka_consumergroup_members", "consumergroup", OF_GROUP),
+                "{{consumergroup}}",
+            ),
+        ),
+    ),
+    Panel(
+        "Offsets committed in a second",
+        "short",
+        (
+            (
+                "sum by (consumergroup, topic) (deriv("
+                + of_cluster(
+                    "kafka_consumergroup_current_offset",
+                    "consumergroup, topic, partition",
+                    OF_GROUP,
+                )
+                + f"[{WINDOW}:]))",
+                "{{consumergroup}} {{topic}}",
+            ),
+        ),
+    ),
+    Panel(
+        "Groups",
+        "short",
+        ((f"max(kafka_server_groupmetadatamanager_numgroups{{{MINE}}})", "groups"),),
+    ),
+)
+
+STORE: Final = (
+    Panel(
+        "Objects stored",
+        "ops",
+        (
+            (rate("tidegate_wal_objects_total"), BY_INSTANCE),
+            (rate("tidegate_wal_put_retries_total"), "repeated PUTs, {{instance}}"),
+        ),
+    ),
+    Panel("Duration of a PUT", "s", quantiles("tidegate_store_put_seconds")),
+    Panel(
+        "Size of an object",
+        "bytes",
+        (
+            (
+                f"{total('tidegate_wal_bytes_total')} / {total('tidegate_wal_objects_total')}",
+                "mean",
+            ),
+        ),
+    ),
+    Panel(
+        "Batches in an object",
+        "short",
+        (
+            (
+                f"{total('tidegate_wal_batches_total')} / {total('tidegate_wal_objects_total')}",
+                "mean",
+            ),
+        ),
+    ),
+    Panel(
+        "PUTs for each GiB that producers write",
+        "short",
+        (
+            (
+                f"{total('tidegate_wal_objects_total')} * 1073741824 / "
+                f"sum(rate({BROKER_TOPIC}_bytesin_total{{{WHOLE}}}[{WINDOW}]))",
+                "PUTs",
+            ),
+        ),
+    ),
+    Panel(
+        "Since the last object",
+        "s",
+        (
+            (f"tidegate_wal_put_age_seconds{{{MINE}}}", "stored, {{instance}}"),
+            (f"tidegate_wal_commit_age_seconds{{{MINE}}}", "committed, {{instance}}"),
+        ),
+    ),
+    Panel(
+        "Range reads",
+        "ops",
+        (
+            (rate("tidegate_store_gets_total"), BY_INSTANCE),
+            (rate("tidegate_store_failed_gets_total"), "failed, {{instance}}"),
+        ),
+    ),
+    Panel("Duration of a range read", "s", quantiles("tidegate_store_get_seconds")),
+    Panel("Bytes of range reads", "Bps", ((rate("tidegate_store_get_bytes_total"), BY_INSTANCE),)),
+    Panel(
+        "Objects",
+        "short",
+        (
+            (
+                f"max(tidegate_objects{{{MINE}}} - tidegate_segments{{{MINE}}})",
+                "wait for the pipeline",
+            ),
+            (f"max(tidegate_segments{{{MINE}}})", "segments"),
+            (f"max(tidegate_dead_objects{{{MINE}}})", "wait for their deletion"),
+        ),
+    ),
+    Panel(
+        "Objects deleted",
+        "ops",
+        ((rate("tidegate_collected_objects_total"), BY_INSTANCE),),
+    ),
+    Panel(
+        "Memory for reads",
+        "bytes",
+        (
+            (f"tidegate_cache_used_bytes{{{MINE}}}", "objects, {{instance}}"),
+            (f"tidegate_reply_bytes{{{MINE}}}", "answers, {{instance}}"),
+        ),
+    ),
+    Panel(
+        "Disk cache: parts of segments",
+        "ops",
+        (
+            (rate("tidegate_disk_cache_hits_total"), "on disk, {{instance}}"),
+            (rate("tidegate_disk_cache_misses_total"), "not there, {{instance}}"),
+            (rate("tidegate_disk_cache_failures_total"), "failures, {{instance}}"),
+        ),
+        "Only gateways with disk.cache.dir have it.",
+    ),
+    Panel(
+        "Disk cache: size",
+        "bytes",
+        ((f"tidegate_disk_cache_used_bytes{{{MINE}}}", BY_INSTANCE),),
+    ),
+)
+
+DASHBOARDS: Final = (
+    Dashboard("tidegate-overview", "Tidegate: overview", (), OVERVIEW),
+    Dashboard(
+        "tidegate-topics",
+        "Tidegate: topics",
+        (Variable("topic", "kafka_topic_partitions"),),
+        TOPICS,
+    ),
+    Dashboard(
+        "tidegate-groups",
+        "Tidegate: groups",
+        (Variable("consumergroup", "kafka_consumergroup_members"),),
+        GROUPS,
+    ),
+    Dashboard("tidegate-store", "Tidegate: requests to the store", (), STORE),
+)
+
+
+def text_of(dashboard: Dashboard) -> str:
+    """Return a dashboard as Grafana reads it."""
+    chosen = [Variable("job", "tidegate_ready"), *dashboard.variables]
+    source = {"name": "datasource", "type": "datasource", "query": "prometheus"}
+    whole = {
+        "uid": dashboard.name,
+        "title": dashboard.title,
+        "tags": ["tidegate"],
+        "schemaVersion": 39,
+        "editable": True,
+        "refresh": "30s",
+        "time": {"from": "now-1h", "to": "now"},
+        "templating": {"list": [source, *map(_variable, chosen)]},
+        "panels": [_panel(*each) for each in enumerate(dashboard.panels)],
+    }
+    return json.dumps(whole, indent=2) + "\n"
+
+
+def _variable(variable: Variable) -> dict[str, object]:
+    selector = "" if variable.name == "job" else f"{{{MINE}}}"
+    return {
+        "name": variable.name,
+        "type": "query",
+        "datasource": SOURCE,
+        "query": f"label_values({variable.metric}{selector}, {variable.name})",
+        "includeAll": True,
+        "allValue": ".+",
+        "multi": True,
+        "refresh": 2,
+        "sort": 1,
+    }
+
+
+def _panel(index: int, panel: Panel) -> dict[str, object]:
+    row, column = divmod(index, WIDTH // PANEL_WIDTH)
+    return {
+        "id": index + 1,
+        "type": "timeseries",
+        "title": panel.title,
+        "description": panel.text,
+        "datasource": SOURCE,
+        "gridPos": {
+            "x": column * PANEL_WIDTH,
+            "y": row * PANEL_HEIGHT,
+            "w": PANEL_WIDTH,
+            "h": PANEL_HEIGHT,
+        },
+        "fieldConfig": {"defaults": {"unit": panel.unit, "min": 0}, "overrides": []},
+        "options": {"legend": {"displayMode": "list"}, "tooltip": {"mode": "multi"}},
+        "targets": [
+            {"refId": chr(ord("A") + at), "datasource": SOURCE, "expr": query, "legendFormat": text}
+            for at, (query, text) in enumerate(panel.queries)
+        ],
+    }
+
+
+def files() -> Iterator[tuple[Path, str]]:
+    """Yield each file with its text."""
+    for each in DASHBOARDS:
+        yield FOLDER / f"{each.name}.json", text_of(each)
+
+
+def main() -> int:
+    """Write the files; with --check, name those that differ."""
+    if sys.argv[1:] == ["--check"]:
+        old = [path.name for path, text in files() if not path.exists() or path.read_text() != text]
+        for name in old:
+            print(f"{name} differs: run deploy/monitoring/generate.py", file=sys.stderr)
+        return 1 if old else 0
+    FOLDER.mkdir(exist_ok=True)
+    for path, text in files():
+        path.write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
