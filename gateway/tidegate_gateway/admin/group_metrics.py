@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, TypeVar
 
+from tidegate_coordination.state.gateways import Gateway as Broker
 from tidegate_coordination.state.groups import Group
+from tidegate_runtime.addresses import url_host
 from tidegate_runtime.prometheus import BREAK, Break, Family, Series, label, line
 
 from ..counting.group_lags import GroupLags, PartitionLag, TopicLag
@@ -43,7 +45,9 @@ _Row = TypeVar("_Row", PartitionLag, TopicLag)
 def group_metrics(gateway: Gateway) -> Iterator[Family | Break]:
     """Yield members, committed offsets and lags of groups."""
     state = gateway.coordinator.state
-    yield gauge("kafka_brokers", "Live gateways", len(state.gateways.brokers()))
+    brokers = state.gateways.brokers()
+    yield gauge("kafka_brokers", "Live gateways", len(brokers))
+    yield _broker_info(brokers)
     yield BREAK
     yield _members(state.groups)
     lags = GroupLags(MAX_GROUP_SERIES)
@@ -51,6 +55,22 @@ def group_metrics(gateway: Gateway) -> Iterator[Family | Break]:
         yield BREAK
     yield from _families(_BY_PARTITION, lags.partitions, _partition_labels, lags.other_partitions)
     yield from _families(_BY_TOPIC, lags.topics, _topic_labels, lags.other_topics)
+
+
+def _broker_info(brokers: Iterable[Broker]) -> Series:
+    """Return the gateways: Strimzi's dashboard takes its list of clusters from these."""
+    name = "kafka_broker_info"
+    lines = [
+        line(name, f"{label('address', _address(each))},{label('id', str(each.node_id))}", 1)
+        for each in brokers
+    ]
+    return Series(name, "1 for each live gateway", "gauge", lines)
+
+
+def _address(broker: Broker) -> str:
+    """Return the address of its first listener."""
+    first = next(iter(broker.endpoints), None)
+    return "" if first is None else f"{url_host(first.host)}:{first.port}"
 
 
 def _members(groups: Iterable[Group]) -> Series:

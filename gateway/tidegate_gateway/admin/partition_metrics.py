@@ -39,6 +39,7 @@ def partition_metrics(gateway: Gateway) -> Iterator[Family | Break]:
     yield BREAK
     topics = _by_activity(gateway)
     yield _topic_partitions(topics)
+    yield _replicas(topics)
     yield BREAK
     partitions = gateway.coordinator.state.partitions
     found = ((topic, partitions.get(each)) for topic in topics for each in topic.partition_numbers)
@@ -76,6 +77,14 @@ def _topic_partitions(topics: list[Topic]) -> Series:
         count -= sum(len(each.partition_numbers) for each in shown)
         lines.append(line(name, label("topic", OTHER), count))
     return Series(name, "Partitions of a topic", "gauge", lines)
+
+
+def _replicas(topics: list[Topic]) -> Series:
+    """Return the replication factors: Strimzi's dashboard takes its list of topics from these."""
+    name = "kafka_cluster_partition_replicascount"
+    shown = topics[:MAX_PARTITION_SERIES]
+    lines = [line(name, label("topic", each.name), each.replication_factor) for each in shown]
+    return Series(name, "Replication factor of a topic", "gauge", lines)
 
 
 def _labels(topic: Topic, partition: Partition) -> str:
