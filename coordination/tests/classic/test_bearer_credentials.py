@@ -103,7 +103,9 @@ def test_the_default_times_are_kafkas() -> None:
     assert bearer(ENDPOINT + LOGIN).times == TokenTimes()
 
 
-@pytest.mark.parametrize("url", ["file:///etc/a%20b.jwt", "file:/etc/a%20b.jwt"])
+@pytest.mark.parametrize(
+    "url", ["file:///etc/a%20b.jwt", "file:/etc/a%20b.jwt", "FILE:/etc/a%20b.jwt"]
+)
 def test_a_file_needs_no_id_and_no_secret(url: str) -> None:
     found = bearer(f"{URL}={url}\n")
     assert found == BearerCredentials(url)
@@ -128,6 +130,7 @@ BAD = {
         "client.secret is missing: set it, or clientSecret",
     ),
     "http": (f"{URL}=http://idp.example/token\n" + LOGIN, "use https"),
+    "http in capitals": (f"{URL}=HTTP://idp.example/token\n" + LOGIN, "use https"),
     "http by a name like ours": (f"{URL}=http://localhost.example/\n" + LOGIN, "use https"),
     "scheme": (f"{URL}=ftp://idp.example/token\n" + LOGIN, "no URL of https, http or file"),
     "no scheme": (f"{URL}=idp.example/token\n" + LOGIN, "no URL of https, http or file"),

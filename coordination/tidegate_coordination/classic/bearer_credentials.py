@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import urlsplit
 
-from tidegate_runtime.http.urls import is_loopback, is_url, path_of
+from tidegate_runtime.http.urls import is_loopback, is_url, path_of, scheme_of
 from tidegate_runtime.secret import Secret
 
 from .errors import BadProperties
@@ -81,7 +81,7 @@ class BearerCredentials:
     @property
     def is_file(self) -> bool:
         """Return whether the token is in a file."""
-        return self.url.startswith("file:")
+        return scheme_of(self.url) == "file"
 
     @property
     def place(self) -> str:
@@ -156,7 +156,7 @@ def _check_url(url: str) -> None:
         raise BadProperties(f"{ENDPOINT} is missing: set it to {example}.")
     if not is_url(url, _SCHEMES):
         raise BadProperties(f"{ENDPOINT} is no URL of {one_of(_SCHEMES)}: set it to {example}.")
-    if url.startswith("http:") and not is_loopback(url):
+    if scheme_of(url) == "http" and not is_loopback(url):
         raise BadProperties(
             f"{ENDPOINT} is http, which shows the client's secret to all on the way: use https."
         )

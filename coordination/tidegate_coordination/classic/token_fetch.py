@@ -7,7 +7,7 @@ from typing import Final
 import trio
 
 from tidegate_runtime.http.client import HttpUnavailable
-from tidegate_runtime.http.urls import call_url, read_file, why_unread
+from tidegate_runtime.http.urls import call_url, read_file, scheme_of, why_unread
 
 from .bearer_credentials import ENDPOINT, BearerCredentials
 from .errors import AuthenticationFailed, TokenUnavailable
@@ -23,7 +23,7 @@ async def fetch_token(credentials: BearerCredentials) -> str:
     if credentials.is_file:
         return await _in_file(credentials)
     context = None
-    if credentials.url.startswith("https:"):
+    if scheme_of(credentials.url) == "https":
         context = await trio.to_thread.run_sync(make_tls_context, credentials.tls)
     headers, body = token_request(credentials)
     try:

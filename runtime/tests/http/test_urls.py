@@ -6,10 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from tidegate_runtime.http.urls import is_loopback, is_url, path_of, read_file
+from tidegate_runtime.http.urls import is_loopback, is_url, path_of, read_file, scheme_of
 
 SCHEMES = ("https", "http", "file")
-GOOD = ["https://a.example/b?c=d", "http://[::1]:8080", "file:///a/b%20c", "file:/a"]
+GOOD = [
+    "https://a.example/b?c=d",
+    "HTTPS://a.example/",
+    "http://[::1]:8080",
+    "file:///a/b%20c",
+    "file:/a",
+]
 BAD = [
     *("", "a", "a.example/b", "ftp://a/b", "https://", "https:///b", "file://", "https://a:x/"),
     *(
@@ -27,6 +33,11 @@ BAD = [
 def test_urls_of_the_schemes_are_good(text: str) -> None:
     assert is_url(text, SCHEMES)
     assert not is_url(text, ())
+
+
+@pytest.mark.parametrize("url", ["https://a/", "HTTPS://a/", "HttpS://a/"])
+def test_a_scheme_is_told_in_small_letters(url: str) -> None:
+    assert scheme_of(url) == "https"
 
 
 @pytest.mark.parametrize("text", BAD)

@@ -32,6 +32,11 @@ def is_url(text: str, schemes: Collection[str]) -> bool:
     return is_good and bool(place) and text.isascii() and text.isprintable() and " " not in text
 
 
+def scheme_of(url: str) -> str:
+    """Return a URL's scheme in small letters, as a URL need not have it."""
+    return urlsplit(url).scheme
+
+
 def is_loopback(url: str) -> bool:
     """Return whether a URL's host is this machine itself."""
     host = urlsplit(url).hostname or ""
