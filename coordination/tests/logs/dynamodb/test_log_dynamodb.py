@@ -318,6 +318,23 @@ async def test_a_transaction_that_is_half_visible_is_read_whole(items: MemoryIte
     assert await log.read(1, 1 << 20) == entries(1, 2)
 
 
+async def test_a_read_does_not_run_ahead_of_the_end(
+    items: MemoryItems, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reads that are no transaction may also see an entry, and `end` not moved yet."""
+    log = opened(items)
+    await fill(log, 1, 3)
+
+    async def not_moved_yet(**_: object) -> End:
+        await trio.lowlevel.checkpoint()
+        return End(3, 1)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(items, "end", not_moved_yet)
+        assert await all_entries(log, 1) == entries(1, 2)
+    assert await log.read(3, 1 << 20) == entries(3, 3)
+
+
 async def test_a_read_that_a_trim_overtakes_says_so(items: MemoryItems) -> None:
     log = opened(items)
     await log.append(1, LARGE)

@@ -36,7 +36,6 @@ from tidegate_coordination.logs.dynamodb.decisions import (
 from tidegate_coordination.logs.dynamodb.items import Items
 from tidegate_coordination.logs.dynamodb.layout import (
     ENTRIES,
-    LAST,
     Head,
     Item,
     entry_name,
@@ -147,17 +146,20 @@ class DynamoLog:
             self._pace.looked(trio.current_time())
             return []
         with suppress(LogCorrupt):
-            if entries := await self._read_within(from_position, max_bytes):
+            if entries := await self._read_within(from_position, end.next, max_bytes):
                 return entries
         return await self._read_settled(from_position)
 
-    async def _read_within(self, from_position: int, max_bytes: int) -> list[LogEntry]:
+    async def _read_within(self, from_position: int, end: int, max_bytes: int) -> list[LogEntry]:
         """Return entries in front of the first that is missing or damaged.
+
+        All are below `end`: for a moment an entry beyond may be seen while `end` has not
+        moved, and the next read would then start beyond the end.
 
         Raises:
             LogCorrupt: that is the first one.
         """
-        items, _ = await self._items.page(entry_name(from_position - 1), ENTRIES + LAST)
+        items, _ = await self._items.page(entry_name(from_position - 1), entry_name(end))
         heads = first_heads(items, from_position, max_bytes)
         found = await each_at_once(
             lambda index: self._bodies.body(heads[index]),
