@@ -145,6 +145,13 @@ async def test_items_that_were_left_are_deleted_again(autojump_clock: MockClock)
     assert asked == [wanted[:25], wanted[20:25], wanted[25:]]
 
 
+async def test_an_old_look_that_misses_the_end_is_repeated() -> None:
+    """A server that lags may not know yet that the log was made."""
+    recorder = Recorder({}, {"Item": STORED_END})
+    assert await (await opened(recorder)).end(consistent=False) == End(9, 3)
+    assert [each["ConsistentRead"] for _, each in recorder.requests] == [False, True]
+
+
 # -- making a log ---------------------------------------------------------------------------------
 
 NO_TABLE = failed("ResourceNotFoundException")
@@ -181,6 +188,11 @@ async def test_a_table_that_another_gateway_makes_is_waited_for(
     assert "describe_table" in await made(NO_TABLE, taken, MAKING, ACTIVE, *NEW_LOG)
 
 
+async def test_a_log_that_another_gateway_begins_meanwhile_is_found() -> None:
+    grown = {"Items": [stored(entry_name(1))]}
+    assert await made({}, grown, FIRST, FIRST) == ["get_item", "query", "get_item", "get_item"]
+
+
 async def test_a_table_that_was_not_made_is_an_outage() -> None:
     with pytest.raises(LogUnavailable, match="could not make its table: InternalServerError"):
         await made(NO_TABLE, failed("InternalServerError"), NO_TABLE)
@@ -196,7 +208,7 @@ async def test_a_role_that_may_make_no_table_learns_the_command() -> None:
     [
         ([{"Item": stored(END, next=1)}] * 2, "lacks an attribute of Tidegate's"),
         ([{"Item": stored(END, next=1, boundary=1, format=2)}] * 2, "start a newer one"),
-        ([{}, {"Items": [stored(entry_name(1))]}], "'end' is gone"),
+        ([{}, {"Items": [stored(entry_name(1))]}, {}], "'end' is gone"),
     ],
 )
 async def test_a_log_that_cannot_be_used_is_a_sentence(

@@ -56,9 +56,10 @@ async def _begin(table: Table, *, is_new: bool) -> None:
     """Put `end` into a new log; see that this release can read it."""
     if is_new:
         items, _ = await table.page(ENTRIES, ENTRIES + LAST, limit=1)
-        if items:
+        if not items:
+            await table.put(Item(END, end_attributes(FIRST_END)))
+        elif await table.get(END) is None:  # else another gateway began the log meanwhile
             raise LogCorrupt(f"it has entries, but its item {END!r} is gone")
-        await table.put(Item(END, end_attributes(FIRST_END)))
     await table.end()
 
 

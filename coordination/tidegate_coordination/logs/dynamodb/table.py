@@ -50,7 +50,11 @@ class Table:
         return read_item(found["Item"]).attributes if "Item" in found else None
 
     async def end(self, *, consistent: bool = True) -> End:
-        return self._end_of(await self._get(END, consistent=consistent))
+        attributes = await self._get(END, consistent=consistent)
+        if attributes is None and not consistent:
+            # A server that lags may not know yet that the log was made.
+            attributes = await self.get(END)
+        return self._end_of(attributes)
 
     def _end_of(self, attributes: Attributes | None) -> End:
         if attributes is None:
