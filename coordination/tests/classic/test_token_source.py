@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -79,6 +80,15 @@ def test_a_token_is_renewed_when_kafka_would(
     life_seconds: float, share: float, seconds: float
 ) -> None:
     assert renew_after(life_seconds, TIMES, share) == pytest.approx(seconds)
+
+
+async def test_a_token_is_renewed_at_its_end_at_the_latest(autojump_clock: MockClock) -> None:
+    """Kafka's properties allow a renewal at 1.25 of a short life."""
+    times = TokenTimes(window_factor=1.0, window_jitter=0.25)
+    source = Endpoint(300.0).source(replace(CREDENTIALS, times=times))
+    await source.get()
+    await trio.sleep(300)
+    assert (await source.get()).expires_at == STARTED + 600
 
 
 async def test_one_token_serves_until_it_is_renewed(autojump_clock: MockClock) -> None:

@@ -47,7 +47,8 @@ class TokenPlan:
         """
         self._token, self._failure = token, None
         self._expires_at = now + life_seconds
-        self._due_at = now + renew_after(life_seconds, self._times, share)
+        # Kafka's formula may lie beyond the end of a short life.
+        self._due_at = now + min(life_seconds, renew_after(life_seconds, self._times, share))
 
     def failed(self, error: ClassicError, now: float) -> None:
         """There is no new token: try again after a pause."""
