@@ -71,6 +71,19 @@ def test_a_broken_escape_is_refused() -> None:
         read_properties(r"a=\u12", "p")
 
 
+def test_two_escapes_may_be_one_character() -> None:
+    r"""Java's characters have 16 bits, so U+1F600 is \ud83d\ude00."""
+    found = read_properties(r"a\ud83d\ude00=b\ud83d\ude00c", "p")
+    assert found == {"a\U0001f600": "b\U0001f600c"}
+
+
+@pytest.mark.parametrize("value", [r"\ud83d", r"\ude00\ud83d", r"\ud83d\u0041"])
+def test_half_a_character_is_refused(value: str) -> None:
+    with pytest.raises(BadSource, match="half a character") as refused:
+        read_properties(f"a={value}", "p")
+    assert "d83d" not in str(refused.value)
+
+
 def test_assignments() -> None:
     with pytest.raises(BadSource, match="write name=value"):
         read_assignments(["num.partitions"])

@@ -121,7 +121,15 @@ def _unescaped(text: str, source: str) -> str:
             out.append(_unicode("".join(next(rest, "") for _ in range(4)), source))
         else:
             out.append(_ESCAPES.get(escaped, escaped))
-    return "".join(out)
+    return _joined("".join(out), source)
+
+
+def _joined(text: str, source: str) -> str:
+    """Make one character of two escapes where Java has two halves of 16 bits."""
+    try:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+    except UnicodeDecodeError:
+        raise BadSource(f"{source} has half a character: write both its \\u escapes") from None
 
 
 def _unicode(digits: str, source: str) -> str:

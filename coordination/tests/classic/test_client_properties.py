@@ -166,6 +166,7 @@ BAD = {
     "timeout": ("request.timeout.ms=5s\n", "request.timeout.ms=5s"),
     "no time": ("request.timeout.ms=0\n", "above 0"),
     "provider": ("config.providers=file\n", "write the values into the file"),
+    "half a character": (f"sasl.jaas.config={SECRET}\\ud83d\n", "incomplete \\u escape"),
     "escape": (f"sasl.jaas.config=\\u12{SECRET}\n", "write \\\\ for a backslash"),
 }
 
