@@ -255,6 +255,9 @@ async def test_a_token_is_good_up_to_and_with_its_last_millisecond(
         await until.value.wait()
         now_ms = row.expires_ms + 1
         monkeypatch.setattr(logins_module, "judging_ms", lambda *_: now_ms)
+        with pytest.raises(NotYet) as until:  # it may have been renewed elsewhere
+            find("SCRAM-SHA-256", token.token_id)
+        await until.value.wait()
         assert find("SCRAM-SHA-256", token.token_id) is None
         now_ms = row.expires_ms
         assert find("SCRAM-SHA-256", token.token_id) is not None
@@ -325,6 +328,24 @@ async def test_a_renewal_that_is_not_here_yet_counts(
             expiry = edt.ExpireDelegationTokenRequest(token.hmac, 1_000)
             code = (await owner.call("ExpireDelegationToken", 2, expiry)).error_code
         assert code == 0
+
+
+async def test_a_login_reads_the_log_for_a_token_that_has_ended_here(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with token_world(delegation_token_expiry_time_ms="10000") as world:
+        token = await create(await user(world))
+        coordinator = world.gateway.coordinator
+        row = coordinator.state.tokens.get(token.token_id)
+        assert row is not None
+        await trio.sleep(11)
+
+        async def catch_up() -> None:
+            renewed = msgspec.structs.replace(row, expires_ms=row.expires_ms + 10_000)
+            coordinator.state.tokens.fold_set(DelegationTokenSet(renewed))
+
+        monkeypatch.setattr(coordinator, "catch_up", catch_up)
+        assert (await log_in_by(world.connect(), token)).error_code == 0
 
 
 async def test_strangers_have_the_log_read_once_a_second(

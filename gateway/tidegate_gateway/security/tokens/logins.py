@@ -34,7 +34,7 @@ from .secrets import TokenSecrets
 MAX_KEPT: Final = 2_000
 """Credentials of tokens that are kept; a token beyond costs its login a few ms more."""
 LOOK_SECONDS: Final = 1.0
-"""Strangers who name unknown tokens have the log read once in this time, all together."""
+"""Clients who name no good token have the log read once in this time, all together."""
 _LOOK_TIMEOUT_SECONDS: Final = 3.0
 
 
@@ -73,11 +73,12 @@ class TokenLogins:
             if not self._secrets.is_enabled:
                 return None
             found = self._coordinator.state.tokens.get(token_id)
-            if found is None and not has_looked:
-                # Another gateway may have created it a moment ago.
+            login = None if found is None else self._login(mechanism, found)
+            if login is None and not has_looked:
+                # Another gateway may have created or renewed it a moment ago.
                 has_looked = True
                 raise NotYet(self._look)
-            return None if found is None else self._login(mechanism, found)
+            return login
 
         return find
 
