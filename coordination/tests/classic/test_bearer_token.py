@@ -165,3 +165,8 @@ def test_a_provider_that_repeats_the_secret_is_not_quoted(repeated: str) -> None
     error = failure(401, {"error": "invalid_client", "error_description": f"bad {repeated}!"})
     assert repeated not in str(error)
     assert "idp.example:8443 gives no token (HTTP 401)" in str(error)
+
+
+def test_a_secret_that_would_be_cut_is_not_quoted_either() -> None:
+    error = failure(401, {"error": "invalid_client", "error_description": "-" * 196 + SECRET})
+    assert SECRET[:4] not in str(error)

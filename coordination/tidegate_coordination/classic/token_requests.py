@@ -73,18 +73,19 @@ def token_in(answer: HttpAnswer, credentials: BearerCredentials) -> str:
             f"{credentials.place} answers without access_token: check {ENDPOINT}."
         )
     reason = f"{credentials.place} gives {credentials.who} no token ({_why(answer, said)}"
-    if _has_secret(credentials, reason):
+    if _has_secret(credentials, said):
         reason = f"{credentials.place} gives no token (HTTP {answer.status}"
     if answer.status not in _FINAL:
         raise TokenUnavailable(f"{reason}); it is asked again.")
     raise AuthenticationFailed(f"{reason}): {_advice(answer.status, said)}.")
 
 
-def _has_secret(credentials: BearerCredentials, text: str) -> bool:
-    """Return whether the provider repeats what it was sent."""
+def _has_secret(credentials: BearerCredentials, said: dict[str, Any]) -> bool:
+    """Return whether the provider repeats what it was sent; shown() could leave a part of it."""
     secret = credentials.client_secret.reveal()
     forms = (secret, quote_plus(secret), _login(credentials))
-    return any(each in text for each in forms)
+    texts = [each for each in said.values() if isinstance(each, str)]
+    return any(form in text for form in forms for text in texts)
 
 
 def _object(body: bytes) -> dict[str, Any]:
