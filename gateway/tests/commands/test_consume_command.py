@@ -24,7 +24,9 @@ from tidegate_gateway.kafka_client.reading import (
     ReadOptions,
     TopicReader,
 )
+from tidegate_gateway.requests.records import fetch_answer
 from tidegate_protocol.messages import delete_records as dr
+from tidegate_protocol.messages.fetch import PartitionData
 from tidegate_protocol.records import Record, build_batch
 from tidegate_runtime.settings_texts import BadSource
 
@@ -136,7 +138,9 @@ async def test_from_a_place_to_the_end(autojump_clock: MockClock) -> None:
 
 
 async def test_what_cannot_be_read_is_said(
-    autojump_clock: MockClock, capsys: pytest.CaptureFixture[str]
+    autojump_clock: MockClock,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with kafka_world() as world:
         await world.wire.create_topic("orders", 2)
@@ -151,9 +155,17 @@ async def test_what_cannot_be_read_is_said(
         part = dr.DeleteRecordsPartition(1, 2)
         request = dr.DeleteRecordsRequest([dr.DeleteRecordsTopic("orders", [part])], 1000)
         await world.wire.connect().call("DeleteRecords", 2, request)
-        assert await values(world, start="0", partitions=(1,)) == ["1:2=c"]
         told = "partition 1: offsets 0 to 1 are deleted already; reading goes on behind them"
+        assert await values(world, start="0", partitions=(1,)) == ["1:2=c"]
         assert capsys.readouterr().err == f"tidegate: {told}\n"
+        monkeypatch.setattr(fetch_answer, "_failed", failed_as_kafka)
+        assert await values(world, start="0", partitions=(1,)) == ["1:2=c"]
+        assert capsys.readouterr().err == f"tidegate: {told}\n"
+
+
+def failed_as_kafka(index: int, code: int, partition: object) -> PartitionData:
+    """Kafka's answer with an error names no offset."""
+    return PartitionData(index, code, -1, -1, -1, records=b"")
 
 
 async def test_what_is_written_meanwhile_is_not_shown(

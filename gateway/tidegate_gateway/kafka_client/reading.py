@@ -17,6 +17,7 @@ from tidegate_coordination.classic.cluster import ClassicCluster
 from tidegate_coordination.classic.errors import ClassicError, Kind, Refused
 from tidegate_coordination.classic.fetched_batches import BadBatch, fetched_batches
 from tidegate_coordination.classic.source_bounds import (
+    EARLIEST,
     LATEST,
     Place,
     source_offsets,
@@ -120,6 +121,9 @@ class TopicReader:
             before = [each.position for each in cursors]
             answers = await self._round(cursors)
             for cursor, data in answers:
+                if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                    await self._go_to_start(cursor)
+                    continue
                 for found in self._taken(cursor, data):
                     yield found
             if any(each.problem for each in cursors):
@@ -228,9 +232,6 @@ class TopicReader:
 
     def _taken(self, cursor: _Cursor, data: PartitionData) -> Iterator[list[Found]]:
         """Yield the records of each batch of an answer, and move on."""
-        if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            self._go_to_start(cursor, data.log_start_offset)
-            return
         if data.error_code:
             error = Refused(f"partition {cursor.partition}", data.error_code)
             if error.kind is not Kind.RETRIABLE:
@@ -243,7 +244,10 @@ class TopicReader:
         except (BadBatch, InvalidBatch) as error:
             raise Failed(f"partition {cursor.partition}, {error}") from None
 
-    def _go_to_start(self, cursor: _Cursor, start: int) -> None:
+    async def _go_to_start(self, cursor: _Cursor) -> None:
+        place = (self._topic, cursor.partition)
+        # Kafka's answer with this error does not name it.
+        start = known_offsets(await source_offsets(self._cluster, [place], EARLIEST))[place]
         if start <= cursor.position:
             raise Failed(
                 f"partition {cursor.partition} ends before offset {cursor.position}: give another"
