@@ -338,6 +338,27 @@ async def test_it_is_not_sent_for_ever(autojump_clock: MockClock) -> None:
         assert 100 < len(sent(broker)) < 200
 
 
+@pytest.mark.parametrize("first", [hang_up, coded(ErrorCode.REQUEST_TIMED_OUT)])
+@pytest.mark.parametrize(
+    "then", [coded(ErrorCode.NOT_ENOUGH_REPLICAS), coded(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)]
+)
+async def test_what_may_have_been_written_is_not_called_unwritten(
+    autojump_clock: MockClock, first: Answer, then: Answer
+) -> None:
+    async with failing(first, *[then] * 1000) as (_, cluster):
+        written = await write(cluster, "t", [b"1\n2\n"], WriteOptions())
+        assert written.problem.startswith("line 1 was not acknowledged: ")
+        assert written.problem.endswith("; it may have been written")
+        assert (written.acknowledged, written.missing) == (0, [1, 2])
+
+
+async def test_a_doubt_ends_with_its_batch(autojump_clock: MockClock) -> None:
+    async with failing(hang_up, coded(0), coded(ErrorCode.INVALID_RECORD)) as (broker, cluster):
+        written = await write(cluster, "t", [b"1\n", b"x" * 600_000 + b"\n"], WriteOptions())
+        assert len(sent(broker)) == 3
+        assert written.problem.startswith("line 2 was not written: ")
+
+
 async def test_without_a_producer_id_an_unknown_outcome_is_told(autojump_clock: MockClock) -> None:
     async with failing(hang_up, ids=ErrorCode.CLUSTER_AUTHORIZATION_FAILED) as (broker, cluster):
         written = await write(cluster, "t", [b"1\n"], WriteOptions())

@@ -59,6 +59,17 @@ Pieces: TypeAlias = AsyncGenerator[Iterable[InputRecord], None]
 _MIN_VERSION: Final = 3
 _NAMES: Final = 12
 _ALL_REPLICAS: Final = -1
+# After these the leader may have written the batch, and it may stay.
+_UNKNOWN: Final = frozenset(
+    {
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.UNKNOWN_SERVER_ERROR,
+    }
+)
 
 
 class _Outcome(Enum):
@@ -277,11 +288,11 @@ class TopicWriter:
         outcomes += [self._answered(each, found.get(each.partition)) for each in queues]
 
     def _not_answered(self, queue: SendQueue, error: ClassicError) -> _Outcome:
-        if error.kind is not Kind.RETRIABLE:
-            return self._give_up(queue, str(error))
-        if not isinstance(error, BrokerUnreachable) and self._producer is None:
-            return self._give_up(queue, f"{error}; it may have been written")
-        return self._again(queue, str(error))
+        queue.may_be_written |= not error.is_without_effect
+        may_repeat = self._producer is not None or isinstance(error, BrokerUnreachable)
+        if error.kind is Kind.RETRIABLE and may_repeat:
+            return self._again(queue, str(error))
+        return self._give_up(queue, str(error))
 
     def _answered(self, queue: SendQueue, answer: PartitionProduceResponse | None) -> _Outcome:
         if answer is None:
@@ -295,6 +306,7 @@ class TopicWriter:
             return _Outcome.DONE
         if code == ErrorCode.MESSAGE_TOO_LARGE and queue.halve():
             return _Outcome.DONE
+        queue.may_be_written |= code in _UNKNOWN
         error = Refused(f"partition {queue.partition}", code)
         if error.kind is Kind.RETRIABLE and self._producer is not None:
             return self._again(queue, str(error))
@@ -310,7 +322,11 @@ class TopicWriter:
         return self._give_up(queue, f"not within {DELIVERY_SECONDS:.0f} s: {why}")
 
     def _give_up(self, queue: SendQueue, why: str, index: int = 0) -> _Outcome:
-        self._fail(f"line {queue.line(index)} was not written: {why.removesuffix('.')}")
+        line, why = queue.line(index), why.removesuffix(".")
+        if queue.may_be_written:
+            self._fail(f"line {line} was not acknowledged: {why}; it may have been written")
+        else:
+            self._fail(f"line {line} was not written: {why}")
         return _Outcome.FAILED
 
 

@@ -42,7 +42,8 @@ class SendQueue:
 
     next_sequence: of the next batch.  batch_records: the most that the next batch may have; None
     for no bound.  under_way: the bytes of the batch; b"" for none.  first_sent: its first try, by
-    trio's clock.  size_bytes: of the records in memory, roughly.
+    trio's clock.  may_be_written: a try of the batch has no known outcome.  size_bytes: of the
+    records in memory, roughly.
     """
 
     partition: int
@@ -52,6 +53,7 @@ class SendQueue:
     under_way: bytes = b""
     count: int = 0
     first_sent: float = 0.0
+    may_be_written: bool = False
     size_bytes: int = 0
 
     def add(self, record: InputRecord, timestamp: int) -> None:
@@ -90,7 +92,7 @@ class SendQueue:
             freed += self.waiting.popleft().record.size_bytes
         self.size_bytes -= freed
         self.next_sequence = (self.next_sequence + self.count) % _SEQUENCES
-        self.under_way, self.batch_records = b"", None
+        self.under_way, self.batch_records, self.may_be_written = b"", None, False
         return freed
 
     def halve(self) -> bool:
