@@ -80,6 +80,13 @@ def test_two_processes_never_share_a_port(texts: dict[str, str], count: int, sen
         check_processes(settings, count)
 
 
+def test_two_addresses_may_have_the_same_port() -> None:
+    protocols = {"listener.security.protocol.map": "A:PLAINTEXT,B:PLAINTEXT"}
+    texts = {"listeners": "A://10.0.0.1:9092,B://10.0.0.2:9092"}
+    for count in (1, 4):
+        check_processes(BrokerSettings(protocols | texts), count)
+
+
 @pytest.mark.parametrize("text", ["0", "-1", "two", "65", "", "²"])
 def test_a_wrong_number_of_processes_is_a_sentence(text: str) -> None:
     with pytest.raises(BadSource, match="give a number up to 64, or auto"):

@@ -48,7 +48,8 @@ def check_processes(settings: BrokerSettings, count: int) -> None:
     """Check that so many gateways can have ports of their own.
 
     Raises:
-      BadSource: two would listen on the same port.
+      BadSource: two would listen on the same port.  One that listens twice on it says so itself,
+        unless it does so on two addresses.
     """
     names = ("listeners", "peer.listener")
     found = [(name, port) for name in names for port in _ports(settings, name)]
@@ -56,7 +57,7 @@ def check_processes(settings: BrokerSettings, count: int) -> None:
         if port and port + count - 1 > MAX_PORT:
             raise BadSource(f"{name}: {count} processes need as many ports from {port} on")
     for (name, port), (other, another) in combinations(found, 2):
-        if port and another and abs(port - another) < count:
+        if port and another and 0 < abs(port - another) < count:
             raise BadSource(
                 f"{name}: {count} processes need the ports {port} to {port + count - 1}, and"
                 f" {other} needs those from {another} on: leave {count} ports between them"
