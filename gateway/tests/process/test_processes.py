@@ -6,8 +6,9 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -92,11 +93,42 @@ async def test_gateways_that_an_operator_stopped_stay_down(tmp_path: Path) -> No
     assert [len(scene.pids(each)) for each in (1, 2)] == [1, 1]
 
 
-async def test_a_gateway_that_never_serves_ends_the_start(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, [SERVES, FAILS])
+@pytest.mark.parametrize("scripts", [[SERVES, FAILS], [FAILS, SERVES], [FAILS]])
+async def test_a_gateway_that_never_serves_ends_the_start(
+    scripts: Sequence[str], tmp_path: Path
+) -> None:
+    scene = Scene(tmp_path, scripts)
     assert await scene.run() == 1
     assert not scene.announced.is_set()
-    assert len(scene.pids(1)) == 1
+    begun = [(tmp_path / "1").exists(), (tmp_path / "2").exists()]
+    assert begun == [scripts[0] is SERVES, False]
+
+
+async def _stopped(gateway: Supervised) -> None:
+    await gateway.stop()
+
+
+async def _called_off(gateway: Supervised) -> None:
+    await trio.lowlevel.checkpoint()
+    gateway.call_off()
+
+
+@pytest.mark.parametrize("end", [_stopped, _called_off])
+async def test_an_end_while_a_process_begins_holds_for_it(
+    end: Callable[[Supervised], Awaitable[None]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gateway = Scene(tmp_path, [SERVES]).gateways[0]
+    open_process = trio.lowlevel.open_process
+
+    async def opened(*words: Any, **options: Any) -> trio.Process:
+        process = await open_process(*words, **options)
+        await end(gateway)
+        return process
+
+    monkeypatch.setattr(trio.lowlevel, "open_process", opened)
+    with trio.fail_after(PATIENCE_SECONDS):
+        await gateway.run()
+    assert gateway.is_down
 
 
 def supervised(folder: Path, *settings: str) -> list[str]:

@@ -91,6 +91,8 @@ class Supervised:
             self._words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0
         )
         child = self._child = ChildProcess(opened)
+        if self._stop.is_set():  # meanwhile, when there was no process to signal
+            opened.kill()
         served_from = inf
         async with trio.open_nursery() as nursery:
 
@@ -125,6 +127,11 @@ class Supervised:
         """Pass a signal on."""
         if self._child is not None:
             self._child.process.send_signal(number)
+
+    def call_off(self) -> None:
+        """End its start, which would take up to minutes until it serves; then it stays down."""
+        self._stop.set()
+        self.signal(signal.SIGTERM)
 
     async def stop(self) -> None:
         """Let it drain, and wait for its end; then it stays down."""
@@ -200,7 +207,7 @@ class Supervisor:
         await gateway.run()
         if not self._stop.is_set() and gateway.said:
             _log.info("a gateway was stopped, and stays down", process=gateway.process)
-        if all(each.is_down for each in self.gateways):
+        if all(each.is_down and each.said for each in self.gateways):
             self._stop.set()
 
     async def _heed_signals(self, signals: AsyncIterator[int], lives: trio.CancelScope) -> None:
@@ -215,7 +222,6 @@ class Supervisor:
             else:
                 _log.info("stopping", signal=signal.Signals(number).name)
                 self._stop.set()
-                # One that starts would take up to minutes until it serves.
                 for each in self.gateways:
                     if not each.begun.is_set():
-                        each.signal(signal.SIGTERM)
+                        each.call_off()
