@@ -174,6 +174,10 @@ def test_two_gateways_serve_real_clients_over_a_kill(tmp_path: Path) -> None:
         (("--processes", "many"), "--processes many: give a number up to 64, or auto"),
         (("--set", "node.id=one"), "Invalid value one for configuration node.id"),
         (("--set", "metadata.log=paper:"), "no metadata log is called 'paper'"),
+        (
+            ("--set", "admin.token=sesame", "--set", "admin.listener=0.0.0.0:0"),
+            "admin.token would leave this machine without TLS: set admin.security.protocol=SSL",
+        ),
     ],
 )
 def test_an_error_is_one_sentence(words: tuple[str, ...], sentence: str, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from ...admin.admin_server import serve_admin
 from ...blocking import InThread
 from ...refusals_to_start import sentence_of
 from ...settings.broker_settings import BrokerSettings
-from ...settings.inner_listeners import ADMIN_LISTENER
+from ...settings.inner_listeners import ADMIN_LISTENER, refuse_token_in_clear
 from ...tls.tls_listeners import TlsListeners, open_tls_listeners
 from ..dev_zones.plan import END_SECONDS
 from .pages import ProcessPages
@@ -53,6 +53,8 @@ def run_processes(
         configure_logs(log_level)
         settings, count = make_settings(), process_count(processes)
         check_processes(settings, count)
+        # Those of the gateways are on loopback, and would not refuse it.
+        refuse_token_in_clear(settings)
         return trio.run(partial(_run, settings, count, words, as_json=as_json))
     except Exception as error:
         sentence = sentence_of(first_of(error))
