@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tarfile
+import threading
 from pathlib import Path
 
 import msgspec
@@ -19,6 +20,7 @@ from tests.worlds.app_world import (
     starting_pages,
     tidegate,
 )
+from tidegate_gateway.admin import debug_page
 from tidegate_gateway.admin.admin_pages import AdminPages
 from tidegate_gateway.settings.broker_settings import BrokerSettings
 from tidegate_runtime.last_lines import MAX_LINE_BYTES, LastLines
@@ -70,6 +72,26 @@ async def test_the_page_shows_tasks_and_settings_without_secrets() -> None:
     at = [frame for task in found["tasks"] for frame in task["at"]]
     assert any(each.startswith("Coordinator.run ") for each in at)
     assert max(task["depth"] for task in found["tasks"]) >= 2
+
+
+async def test_the_files_of_packages_are_read_once_and_not_in_the_event_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    threads: list[threading.Thread] = []
+
+    def distributions() -> tuple[()]:
+        threads.append(threading.current_thread())
+        return ()
+
+    monkeypatch.setattr(debug_page, "distributions", distributions)
+    debug_page.packages.cache_clear()
+    try:
+        for _ in range(2):
+            await starting_pages().answer("GET", "/v1/debug")
+    finally:
+        debug_page.packages.cache_clear()
+    assert len(threads) == 1
+    assert threads[0] is not threading.current_thread()
 
 
 async def test_a_gateway_that_starts_has_the_page() -> None:

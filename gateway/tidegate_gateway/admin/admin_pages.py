@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 import msgspec
+import trio
 
 from tidegate_coordination.rules.cluster_settings import ClusterSettings
 from tidegate_runtime.http.pages import Answer, answer_from, json_answer
@@ -30,7 +31,7 @@ from ..gateway import Gateway
 from ..links.link_report import links_report
 from ..settings.broker_settings import BrokerSettings
 from ..zones.zone_report import zone_report
-from .debug_page import debug_report
+from .debug_page import debug_report, packages
 from .metrics import render_cluster, render_metrics, starting_metrics
 from .transaction_metrics import oldest_seconds, totals_of
 
@@ -114,6 +115,7 @@ class AdminPages:
         return json_answer(status_of(gateway))
 
     async def _debug(self) -> Answer:
+        _ = await trio.to_thread.run_sync(packages)
         return json_answer(debug_report(self._settings, self._started(), self._lines, self._levels))
 
     async def _links(self) -> Answer:

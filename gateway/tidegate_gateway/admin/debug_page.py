@@ -11,6 +11,7 @@ import os
 import platform
 import resource
 from collections.abc import Iterator
+from functools import cache
 from importlib.metadata import distributions
 from typing import Any, Final
 
@@ -28,6 +29,12 @@ MAX_TASKS: Final = 2_000
 MAX_FRAMES: Final = 20
 
 
+@cache
+def packages() -> dict[str, str]:
+    """Return the versions of all packages; the first call reads a file of each."""
+    return {each.name: each.version for each in distributions()}
+
+
 def debug_report(
     settings: BrokerSettings, gateway: Gateway | None, lines: LastLines, levels: LogLevels
 ) -> dict[str, object]:
@@ -41,7 +48,7 @@ def debug_report(
         "dynamic_configs": _configs(gateway.coordinator.state) if gateway is not None else {},
         "log_levels": levels.own(),
         "process": _process(),
-        "packages": {each.name: each.version for each in distributions()},
+        "packages": packages(),
         "tasks": list(_tasks()),
         "log": lines.texts(),
     }
