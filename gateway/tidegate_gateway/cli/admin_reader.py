@@ -41,9 +41,11 @@ class Access:
         if self.token_file is None:
             return {}
         try:
-            return {"Authorization": f"Bearer {self.token_file.read_text().strip()}"}
-        except (OSError, UnicodeError) as error:
+            # Headers go as Latin-1, whatever their bytes mean.
+            token = self.token_file.read_bytes().strip().decode("latin-1")
+        except OSError as error:
             raise SettingsError(f"--token-file: {error}") from None
+        return {"Authorization": f"Bearer {token}"}
 
     def handlers(self) -> list[urllib.request.BaseHandler]:
         """Return how to connect: without the web proxy that the environment may name.

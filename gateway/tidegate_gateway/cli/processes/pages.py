@@ -127,7 +127,7 @@ class ProcessPages:
         return answers
 
     async def _answer_of(self, client: HttpClient, target: str) -> HttpAnswer | None:
-        token = self._token.reveal()
+        token = self._token.reveal_bytes().decode("latin-1")
         headers = (("Authorization", f"Bearer {token}"),) if token else ()
         try:
             return await client.call(
