@@ -55,6 +55,8 @@ async def test_the_page_of_100000_partitions(monkeypatch: pytest.MonkeyPatch) ->
         await fill(gateway)
         state = gateway.coordinator.state
         assert len(state.partitions) == TOPICS * PARTITIONS
+        for partition in state.partitions.values():
+            partition.next_offset = 7
         counted = Counted(state.partitions)
         monkeypatch.setattr(state, "partitions", counted)
         looks, text = 0, ""
@@ -75,4 +77,6 @@ async def test_the_page_of_100000_partitions(monkeypatch: pytest.MonkeyPatch) ->
     assert f"\n{name} {total}\n" in text
     assert f"\ntidegate_topics_without_series {TOPICS - MAX_TOPIC_SERIES}.0\n" in text
     assert f"tidegate_partitions_without_series {TOPICS * PARTITIONS - 1_000}.0\n" in text
+    hidden = TOPICS * PARTITIONS - MAX_PARTITION_SERIES
+    assert f'\nkafka_log_log_logendoffset{{topic="_other"}} {hidden * 7}\n' in text
     assert f'\nkafka_log_log_size{{partition="0",topic="{name_of(TOPICS - 1)}"}} 0\n' in text
