@@ -19,6 +19,7 @@ import structlog
 import trio
 
 from tidegate_runtime.url_secrets import without_secrets
+from tidegate_storage.stores.counting_store import RequestSums
 
 from ..log.copying import complete_copy, holds_copy, patiently, prove_target
 from ..log.metadata_log import (
@@ -33,6 +34,7 @@ from ..log.metadata_log import (
 )
 from ..state.cluster import ClusterState
 from ..state.log_moves import LogMove
+from .objects.log import ObjectLog
 
 Result = TypeVar("Result")
 OpenNext = Callable[[str], Awaitable[MetadataLog]]
@@ -75,6 +77,12 @@ class MovableLog:
     @property
     def capabilities(self) -> LogCapabilities:
         return self._present.log.capabilities
+
+    @property
+    def requests(self) -> RequestSums | None:
+        """The requests of an object store that holds the log; None for a log that counts none."""
+        log = self._present.log
+        return log.requests if isinstance(log, ObjectLog) else None
 
     # -- where the log is -------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@
     <cluster id>/<timeline>/segments/<topic id, hex>/<partition>/
         <base offset, 20 digits>-<incarnation>-<attempt>
     <cluster id>/<timeline>/backup/...            copies of the metadata log
+    <cluster id>/<timeline>/costs/<hour, UTC>-<node>-<incarnation>-<counter, 6 digits>
     <cluster id>/<timeline>/unplaced/...          objects whose records a restore could not place
     tidegate-owner.json
     tidegate-timelines/<timeline, 6 digits>.json
@@ -27,6 +28,17 @@ class WalKey(NamedTuple):
     cluster_id: str
     timeline: int
     zone: str
+    node_id: int
+    incarnation: int
+    counter: int
+
+
+class CostKey(NamedTuple):
+    """The fields of a key of a gateway's cost sums; hour: of their end, as 2026112620, in UTC."""
+
+    cluster_id: str
+    timeline: int
+    hour: int
     node_id: int
     incarnation: int
     counter: int
@@ -101,6 +113,36 @@ def parse_segment_key(key: str) -> SegmentKey:
 def backup_prefix(cluster_id: str, timeline: int) -> str:
     """Return the prefix of all copies of the metadata log of one timeline."""
     return f"{timeline_prefix(cluster_id, timeline)}backup/"
+
+
+def cost_prefix(cluster_id: str, timeline: int) -> str:
+    """Return the prefix of all cost sums of one timeline."""
+    return f"{timeline_prefix(cluster_id, timeline)}costs/"
+
+
+def cost_key(
+    cluster_id: str, timeline: int, hour: int, node_id: int, incarnation: int, counter: int
+) -> str:
+    """Return the key of the sums of a part of a gateway's life."""
+    name = f"{hour:010}-{node_id}-{incarnation}-{counter:06}"
+    return f"{cost_prefix(cluster_id, timeline)}{name}"
+
+
+def parse_cost_key(key: str) -> CostKey:
+    """Inverse of cost_key.
+
+    Raises:
+      ValueError: key does not name cost sums.
+    """
+    try:
+        cluster_id, timeline, kind, name = key.split("/")
+        hour, node_id, incarnation, counter = map(int, name.split("-"))
+        found = CostKey(unquote(cluster_id), int(timeline), hour, node_id, incarnation, counter)
+    except ValueError:
+        raise ValueError(f"{key!r} does not name cost sums") from None
+    if kind != "costs" or cost_key(*found) != key:
+        raise ValueError(f"{key!r} does not name cost sums")
+    return found
 
 
 def unplaced_key(cluster_id: str, timeline: int, key: str) -> str:

@@ -38,6 +38,7 @@ from tidegate_coordination.logs.objects.names import (
 )
 from tidegate_coordination.logs.objects.pace import Pace
 from tidegate_coordination.logs.objects.snapshots import ObjectSnapshots
+from tidegate_storage.stores.counting_store import CountingStore, RequestSums
 from tidegate_storage.stores.object_store import ObjectStore
 
 CAPABILITIES: Final = LogCapabilities(
@@ -72,12 +73,16 @@ async def open_objects(
 
 
 class ObjectLog:
-    """Open it with `objects.open_log` or `open_objects`."""
+    """Open it with `objects.open_log` or `open_objects`.
+
+    requests: of the object store, since the log was opened.
+    """
 
     def __init__(
         self, store: ObjectStore, prefix: str, *, new_nonce: Callable[[], str], in_loop: bool
     ) -> None:
-        self._objects = LogObjects(store, prefix)
+        self.requests: Final = RequestSums()
+        self._objects = LogObjects(CountingStore(store, self.requests), prefix)
         self._boundary = Boundary(self._objects)
         self._entries = EntryReader(self._objects)
         self._snapshots = ObjectSnapshots(self._objects, new_nonce, in_loop=in_loop)
