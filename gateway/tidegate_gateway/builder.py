@@ -7,6 +7,7 @@ all exist.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 import trio
 
@@ -24,7 +25,9 @@ from tidegate_coordination.rules.cluster_settings import ClusterSettings, Own
 from tidegate_coordination.rules.gateways import Register
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_storage.disk.cache import DiskCache
+from tidegate_storage.stores.counting_store import CountingStore, RequestSums
 
+from .cost.ledger import CostLedger
 from .environment import Environment, Identity
 from .gateway import Gateway
 from .part_settings import with_advertised
@@ -32,6 +35,7 @@ from .peers.peer_listener import Forwarding, forwarding
 from .security.sealing import refuse_missing_keys, sealing_of
 from .settings.broker_settings import BrokerSettings
 from .startup import register, tell_settings
+from .upkeep.cost_files import Books
 from .upkeep.patience import propose_patiently
 from .upkeep.prefixes import own_prefix, see_prefix
 from .zones.zone_settings import check_listeners, zone_maps
@@ -61,13 +65,16 @@ class GatewayBuilder:
         self.identity = identity
         self.gateway: Gateway | None = None
         self._settings = with_advertised(settings, identity.endpoints)
-        self._environment = environment
+        ledger = CostLedger(environment.now_ms, self._topic_name, self._log_requests)
+        self._books = Books(ledger, CountingStore(environment.store, ledger), environment.store)
+        self._environment = replace(environment, store=self._books.store)
         self._zone_maps = zone_maps(settings)
         listeners = [each.listener for each in identity.endpoints]
         check_listeners(self._zone_maps, settings, listeners)
         self._sealing = sealing_of(settings, environment.random_bytes)
         self._disk_cache = self._make_disk_cache()
         self._joined: Coordinator | None = None
+        self._state: ClusterState | None = None
 
     async def start(
         self,
@@ -84,7 +91,7 @@ class GatewayBuilder:
           NodeIdInUse, StoreMisconfigured, LogMisconfigured, ReleaseTooOld: with what to do.
           SettingsError: SCRAM credentials are sealed with a key that this gateway lacks.
         """
-        state = await self._load()
+        state = self._state = await self._load()
         coordinator = self._make_coordinator(state)
         nursery.start_soon(coordinator.run)
         log = self._environment.log
@@ -105,6 +112,7 @@ class GatewayBuilder:
             zone_maps=self._zone_maps,
             disk_cache=self._disk_cache,
             sealing=self._sealing,
+            books=self._books,
         )
         self.gateway.start_tasks(nursery)
         return self.gateway
@@ -117,6 +125,14 @@ class GatewayBuilder:
         """
         if self._joined is not None and not self._joined.has_left:
             await propose_patiently(self._joined.leave)
+
+    def _topic_name(self, topic_id: bytes) -> str | None:
+        topic = self._state.topics.by_id.get(topic_id) if self._state is not None else None
+        return topic.name if topic is not None else None
+
+    def _log_requests(self) -> RequestSums | None:
+        log = self._environment.log
+        return log.requests if isinstance(log, MovableLog) else None
 
     async def _load(self) -> ClusterState:
         state = await load_state(

@@ -57,6 +57,7 @@ from .network.strangers import Strangers, of_all
 from .network.transport import Transport
 from .part_settings import (
     connection_limits,
+    cost_settings,
     group_settings,
     housekeeper_settings,
     link_settings,
@@ -95,6 +96,7 @@ from .topics.internal_topics import INTERNAL_TOPICS
 from .transactions.producer_ids import ProducerIds, hold_seconds
 from .transactions.steps import TransactionSteps
 from .upkeep.backup_schedule import BackupSchedule
+from .upkeep.cost_files import Books, CostFiles
 from .upkeep.gateway_watch import GatewayWatch
 from .upkeep.housekeeper import Housekeeper
 from .upkeep.patience import SAY_AGAIN_SECONDS, propose_patiently
@@ -112,6 +114,7 @@ from .zones.zone_traffic import ZoneTraffic
 _log = structlog.get_logger("tidegate.gateway")
 
 LAST_COPY_SECONDS = 5.0
+LAST_COST_SECONDS = 5.0
 
 
 class Gateway:
@@ -122,6 +125,7 @@ class Gateway:
       coordinator: has read the log and registered this gateway; its task runs.
       cluster: the settings of all gateways.
       disk_cache: None without one.
+      books: of the environment's store.
     """
 
     def __init__(
@@ -135,6 +139,7 @@ class Gateway:
         zone_maps: ZoneMaps,
         disk_cache: DiskCache | None,
         sealing: Sealing,
+        books: Books,
     ) -> None:
         self.identity = identity
         self.settings = settings
@@ -153,6 +158,7 @@ class Gateway:
         self.is_stopping = False
         self._environment = environment
         self._zone_maps = zone_maps
+        self.books = books
         self._proxied = proxied_listeners(settings)
         self.tls = environment.tls
         assert all(each in self.tls for each in tls_listeners(settings)), "else it is plaintext"
@@ -221,6 +227,7 @@ class Gateway:
         if self.share_exchange is not None:
             yield "share quotas", self.share_exchange.run
         yield "back the metadata log up", self.backup.run
+        yield "write what this gateway cost", self.cost_files.run
         yield "seal SCRAM credentials", Resealer(self.coordinator, self.sealing).run
         if self._environment.audit is not None:
             yield "write the audit log", self._environment.audit.run
@@ -264,6 +271,7 @@ class Gateway:
             key_of=self._wal_key,
             is_append_time=lambda topic: self.cluster_settings.of(topic).timestamp_type_is_append,
             on_stored=self.reader.adopt,
+            on_batches=self.books.ledger.wrote_batches,
             after_answers=self.flusher.flush,
             upkeep=self.upkeep,
         )
@@ -288,6 +296,7 @@ class Gateway:
         self.coordinator.listen(watch.on_change)
         self.backup = self._make_backup()
         self.housekeeper = self._make_housekeeper()
+        self.cost_files = self._make_cost_files()
         hold = hold_seconds(settings.int("producer.id.expiration.ms"))
         self.transactions = TransactionSteps(self.coordinator, ProducerIds(self.coordinator, hold))
         self.transaction_upkeep = self._make_transaction_upkeep()
@@ -338,7 +347,7 @@ class Gateway:
         )
         self.coordinator.listen(self.cluster_view.look)
         self.steering = ReadSteering(self.cluster_view, self.identity.zone)
-        self.traffic = ZoneTraffic(self.zones, self.identity.zone)
+        self.traffic = ZoneTraffic(self.zones, self.identity.zone, self.books.ledger.crossed)
 
     def _build_quotas(self) -> None:
         """Make the parts that hold clients to their quotas."""
@@ -416,6 +425,24 @@ class Gateway:
             wall_clock=self._environment.wall_clock,
             upkeep=self.upkeep,
         )
+
+    def _make_cost_files(self) -> CostFiles:
+        return CostFiles(
+            self.coordinator,
+            self.identity.node_id,
+            self.books,
+            cost_settings(self.settings),
+            groups=self._booked_groups,
+            is_housekeeper=self.housekeeper.may_expire_here,
+            check_owner=self.backup.check_owner,
+            wall_clock=self._environment.wall_clock,
+            upkeep=self.upkeep,
+        )
+
+    def _booked_groups(self) -> Iterator[tuple[str, str]]:
+        """Return the groups and their clients, once the bytes of open connections are booked."""
+        self.traffic.book_all(each.peer for each in self.connections)
+        return self.groups.client_ids()
 
     def _make_transaction_upkeep(self) -> TransactionUpkeep:
         return TransactionUpkeep(
@@ -632,12 +659,15 @@ class Gateway:
         self.throttling.end_if_draining()
         await propose_patiently(self.draining.begin)
         stop_listening()
+        self.cost_files.note_groups()
         await propose_patiently(self.groups.hand_over)
         await self.forwards.all_drained()
         await self.writer.drain()
         await propose_patiently(self.coordinator.leave)
         with trio.move_on_after(LAST_COPY_SECONDS):
             await self._copy_last()
+        with trio.move_on_after(LAST_COST_SECONDS):
+            await self.upkeep.attempt("write what this gateway cost", self.cost_files.write)
 
     async def _copy_last(self) -> None:
         copy = partial(self.backup.look_and_copy, even_if_others_do=True)

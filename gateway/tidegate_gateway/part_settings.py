@@ -17,6 +17,7 @@ from .produce.wal_writer import WalSettings
 from .quotas.rates import Windows
 from .requests.cluster.delegation_tokens import TokenTimes
 from .settings.broker_settings import BrokerSettings
+from .upkeep.cost_files import CostSettings
 from .upkeep.housekeeper import HousekeeperSettings
 
 MAX_KEPT_ENTRIES: Final = 1_000
@@ -42,6 +43,14 @@ def housekeeper_settings(settings: BrokerSettings) -> HousekeeperSettings:
         orphan_scan_seconds=settings.int("orphan.scan.interval.ms") / 1000,
         snapshot_entries=settings.int("snapshot.interval.entries"),
         kept_entries=min(MAX_KEPT_ENTRIES, settings.int("snapshot.interval.entries")),
+    )
+
+
+def cost_settings(settings: BrokerSettings) -> CostSettings:
+    """Return how often the gateway writes what it cost, and how long that is kept."""
+    return CostSettings(
+        interval_seconds=settings.int("cost.interval.ms") / 1000,
+        retention_seconds=settings.int("cost.retention.ms") / 1000,
     )
 
 

@@ -46,6 +46,11 @@ OWN_SETTINGS = (
          " take up to half of it in addition."),
     _own("cluster.id", _STRING, None, None,
          "The cluster this gateway must belong to; not set: the metadata log's."),
+    _own("cost.interval.ms", _LONG, 3_600_000, at_least(60_000),
+         "How often the gateway writes what it cost into the object store, one PUT each time; a"
+         " crash loses the last interval."),
+    _own("cost.retention.ms", _LONG, 35 * 86_400_000, at_least(86_400_000),
+         "How long these sums are kept."),
     _own("disk.cache.dir", _STRING, None, None,
          "Folder for copies of segment parts that were read; they may be lost or deleted at any"
          " time.  Not set: no copies."),

@@ -33,6 +33,7 @@ from tidegate_storage.stores.object_store import (
     StoreUnavailable,
 )
 
+from ..cost.ledger import read_of, weights_of
 from .cached_object import CachedObject
 from .fetch_plan import DEFAULT_SETTINGS, FetchSettings, Miss, ReadProblem, Run, RunKey
 from .object_asks import ObjectAsk
@@ -256,12 +257,15 @@ class LogReader:
         partition, row = group[0]
         name = self._name(row)
         ask = self._ask(row, row.position, end_of(group[-1][1]))
-        first = got = await self.reads.read(name, ask)
-        self._keep(group[1:], got, loaded)
-        left = got.rereads
-        while (run := self.verifier.prepare_copy(got, row, partition, may_fail=left > 0)) is None:
-            left -= 1
-            got = await self.reads.read_store(self._ask(row, row.position, end_of(row)))
+        with read_of(weights_of((each.topic_id, one.length) for each, one in group)):
+            first = got = await self.reads.read(name, ask)
+            self._keep(group[1:], got, loaded)
+            left = got.rereads
+            while (
+                run := self.verifier.prepare_copy(got, row, partition, may_fail=left > 0)
+            ) is None:
+                left -= 1
+                got = await self.reads.read_store(self._ask(row, row.position, end_of(row)))
         self.reads.found_good(first, got)
         self._keep_on_disk(partition, row, run)
         return run
@@ -290,11 +294,14 @@ class LogReader:
         size_bytes = self._coordinator.state.objects.size_bytes(row.object_number)
         is_wanted_whole = comes_whole(row) or size_bytes <= self._most_whole_bytes
         start = 0 if is_wanted_whole and not self._has_chunks_on_disk(name) else row.position
-        first = got = await self.reads.read(name, self._ask(row, start, size_bytes))
-        left = got.rereads
-        while (index := self.verifier.read_index(got, row, partition, may_fail=left > 0)) is None:
-            left -= 1
-            got = await self.reads.read_store(self._ask(row, row.position, size_bytes))
+        with read_of({partition.topic_id: 1}):
+            first = got = await self.reads.read(name, self._ask(row, start, size_bytes))
+            left = got.rereads
+            while (
+                index := self.verifier.read_index(got, row, partition, may_fail=left > 0)
+            ) is None:
+                left -= 1
+                got = await self.reads.read_store(self._ask(row, row.position, size_bytes))
         self.reads.found_good(first, got)
         self._disk.keep_index(self._place(row), bytes(tail_of(got, row)))
         if got.ask.start < row.position:

@@ -22,6 +22,8 @@ import trio
 from tidegate_coordination.state.records.partitions import Partition
 from tidegate_coordination.state.records.runs import RunRow
 
+from ..cost.ledger import reading_for, who_reads
+from ..cost.sums import OTHERS
 from ..upkeep.upkeep import Upkeep
 from .cold_readers import ColdReaders
 from .fetch_plan import Miss, RunKey
@@ -72,6 +74,8 @@ class ReadAhead:
         self._pending_bytes = 0
         # By object number, in the order in which they were first wanted.
         self._queue: OrderedDict[int, list[Miss]] = OrderedDict()
+        # The client that first wanted an object in the queue; it pays for the read.
+        self._wanted_by: dict[int, str] = {}
         self._work = trio.Event()
 
     def want(self, places: Iterable[tuple[Partition, int]], reader: Hashable = None) -> None:
@@ -118,6 +122,7 @@ class ReadAhead:
                 self._queue[number] = left
             else:
                 del self._queue[number]
+                self._wanted_by.pop(number, None)
         return taken
 
     def _spend(self, partition: Partition, offset: int, reader: Hashable, most: int) -> int:
@@ -173,6 +178,7 @@ class ReadAhead:
         self._pending.add(_key(row))
         self._pending_bytes += size_bytes
         self._queue.setdefault(row.object_number, []).append(Miss(partition, [row]))
+        self._wanted_by.setdefault(row.object_number, who_reads())
         self._work.set()
         return True
 
@@ -225,6 +231,7 @@ class ReadAhead:
                 break
             misses += wanted
             del self._queue[number]
+            reading_for(self._wanted_by.pop(number, OTHERS))
         return misses
 
 

@@ -294,6 +294,10 @@ class GroupManager:
         """
         return self._groups.candidates(listener)
 
+    def client_ids(self) -> Iterator[tuple[str, str]]:
+        """Return the group and the client id of each member that this gateway knows."""
+        return self._groups.client_ids()
+
     def list_groups(self, listener: str) -> Iterator[tuple[str, Description | None]]:
         """Yield all groups; with a description those that this gateway serves or would serve."""
         return self._groups.list_groups(listener)

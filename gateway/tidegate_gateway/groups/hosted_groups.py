@@ -63,6 +63,12 @@ class HostedGroups:
         """Return a group that is in memory."""
         return self._hosted.get(group_id)
 
+    def client_ids(self) -> Iterator[tuple[str, str]]:
+        """Yield the group and the client id of each member."""
+        for group_id, hosted in self._hosted.items():
+            for member in hosted.machine.roster.members.values():
+                yield group_id, member.client_id
+
     def holds(self, hosted: HostedGroup) -> bool:
         """Return whether the claim is still this gateway's, by the replica's state."""
         return self._claims.holds(hosted.machine.group_id, hosted.machine.claim_epoch)

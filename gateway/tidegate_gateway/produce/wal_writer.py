@@ -38,6 +38,7 @@ from tidegate_storage.stores.object_store import (
     put_idempotent,
 )
 
+from ..cost.ledger import LINKS, paid_by, weights_of
 from ..network.arenas import Arena
 from ..network.inflow import Inflow
 from ..network.transport import Buffer
@@ -88,11 +89,13 @@ class _Sealed:
     """A sealed object that is being stored or committed.
 
     mirrored: of its mirrored batches.  sealed_at, stored_at: seconds on Trio's clock.
+    clients: bytes by client id, as wrote() got them.
     """
 
     wal: SealedWal
     mirrored: list[MirroredToken]
     sealed_at: float
+    clients: dict[str, int]
     stored_at: float = 0.0
     stored: bool = False
     given_up: bool = False
@@ -106,6 +109,7 @@ class WalWriter:
       is_append_time: whether a topic has LogAppendTime.
       on_stored: called with the identity and body of an object once it is stored, before its commit
           can wake a reader, so that readers find it in a cache.
+      on_batches: called with the number of batches of an object that is stored.
       after_answers: called once after the answers of a commit were filled in.
       upkeep: counts unexpected errors.
     """
@@ -122,6 +126,7 @@ class WalWriter:
         is_append_time: Callable[[Topic], bool],
         on_stored: Callable[[WalName, bytearray], None],
         after_answers: Callable[[], None],
+        on_batches: Callable[[int], None] = lambda _: None,
         upkeep: Upkeep | None = None,
     ) -> None:
         self._upkeep = upkeep or Upkeep()
@@ -131,6 +136,7 @@ class WalWriter:
         self._node_id = node_id
         self._key_of = key_of
         self._after_answers = after_answers
+        self._on_batches = on_batches
         budget = settings.put_budget_per_second if store.requests_cost_money else 0.0
         self._pace = SealPace(
             PutBudget(budget, EFFICIENT_OBJECT_BYTES),
@@ -142,6 +148,7 @@ class WalWriter:
         self._open = OpenWal()
         self._pinned: list[Arena] = []
         self._mirrored: list[MirroredToken] = []
+        self._clients: dict[str, int] = {}
         self._wake_at_bytes = 1
         self._opened_at = 0.0
         self._counter = 0
@@ -219,6 +226,7 @@ class WalWriter:
             self._pace.opened(self._opened_at)
         self._open.append(topic_id, partition, batch, facts[0], facts[1], (facts, token))
         self._mirrored.append(token)
+        self.wrote(LINKS, len(batch))
         enough = self._open.size_bytes >= self._wake_at_bytes or not self.has_room
         if enough and not self._work.is_set():
             self._work.set()
@@ -230,6 +238,10 @@ class WalWriter:
         if not self._pinned or self._pinned[-1] is not arena:
             arena.pin()
             self._pinned.append(arena)
+
+    def wrote(self, client_id: str, size_bytes: int) -> None:
+        """Note whose bytes were appended: the client pays for its share of the open object."""
+        self._clients[client_id] = self._clients.get(client_id, 0) + size_bytes
 
     def _is_full(self) -> bool:
         return (
@@ -316,7 +328,8 @@ class WalWriter:
             arena.unpin()
         self._notify_room()
         mirrored, self._mirrored = self._mirrored, []
-        return _Sealed(sealed, mirrored, sealed_at)
+        clients, self._clients = self._clients, {}
+        return _Sealed(sealed, mirrored, sealed_at, clients)
 
     def _notify_room(self) -> None:
         self._room.set()
@@ -327,9 +340,14 @@ class WalWriter:
     async def _upload(self, sealed: _Sealed) -> None:
         began = trio.current_time()
         try:
-            with trio.move_on_after(self._settings.put_timeout_seconds):
+            topics = weights_of((each.topic_id, each.size_bytes) for each in sealed.wal.slices)
+            with (
+                paid_by(topics, sealed.clients),
+                trio.move_on_after(self._settings.put_timeout_seconds),
+            ):
                 await self._put(sealed)
                 sealed.stored = True
+                self._on_batches(len(sealed.wal.batches))
                 self.counters.stored_at = sealed.stored_at = trio.current_time()
                 seconds = self.counters.stored_at - began
                 self._pace.stored(seconds)

@@ -11,7 +11,7 @@ random client ids do not hide the clients that cross zones.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 from heapq import heappop, heappush, heapreplace
@@ -63,11 +63,21 @@ class ClientTraffic:
 class ZoneTraffic:
     """The figures of all clients; see the module's head."""
 
-    def __init__(self, finder: ZoneFinder, own_zone: str) -> None:
+    def __init__(
+        self,
+        finder: ZoneFinder,
+        own_zone: str,
+        on_crossing: Callable[[str, int, int], None] | None = None,
+    ) -> None:
+        """Make it without figures.
+
+        on_crossing: called with a client id, its bytes across zones and of an unknown zone.
+        """
         self.own_zone = finder.maps.id_of(own_zone)
         self.totals = Bytes()
         self.clients: dict[str, ClientTraffic] = {}
         self._finder = finder
+        self._on_crossing = on_crossing
         # Each client but OTHERS once: an earlier value of crossing(), a number for ties, its name.
         self._by_crossing: list[tuple[tuple[int, int], int, str]] = []
         self._came = 0
@@ -87,6 +97,12 @@ class ZoneTraffic:
         kind = self._kind(found.zone)
         client = self._client(peer.client_id or "")
         client.zone = found if client.client_id != OTHERS else NOWHERE
+        if self._on_crossing is not None and kind is not Kind.SAME:
+            size_bytes = produced + fetched
+            is_cross = kind is Kind.CROSS
+            self._on_crossing(
+                peer.client_id or "", size_bytes * is_cross, size_bytes * (not is_cross)
+            )
         for each in (self.totals, client.bytes):
             each.produced[kind] += produced
             each.fetched[kind] += fetched

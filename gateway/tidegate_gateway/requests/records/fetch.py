@@ -46,6 +46,7 @@ from tidegate_protocol.messages.fetch import (
 )
 from tidegate_protocol.primitives import records_size
 
+from ...cost.ledger import reading_for
 from ...fetch.fetch_plan import FetchSettings, Known, Miss, ReadPass, ReadProblem
 from ...fetch.fetch_sessions import FetchContext, FetchSessions, SessionProblem, Wanted
 from ...fetch.fetch_waiters import FetchWaiters
@@ -116,6 +117,7 @@ class Fetch:
         version = call.version
         if _replica_id(request) >= 0:
             return _refuse_replica(request)
+        reading_for(call.peer.client_id or "")
         now = trio.current_time()
         context = self.sessions.begin(request, version, now, call.peer.principal)
         if isinstance(context, SessionProblem):

@@ -361,6 +361,7 @@ class Produce:
         received.pending.add(token)
         self.counters.topics.produced(topic.name, len(batch), batch_header.record_count)
         received.connection.peer.produced_bytes += len(batch)
+        self.writer.wrote(received.connection.peer.client_id or "", len(batch))
         # From here on the open object refers to the arena, even if the connection ends.
         self.writer.pin(received.arena)
         flags = received.transactional_flags if batch_header.is_transactional else 0

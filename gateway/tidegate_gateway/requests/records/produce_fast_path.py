@@ -336,6 +336,7 @@ class PlainProducePath:
         produce.counters.topics.produced(topic.name, end - start, header.record_count)
         peer.produced_bytes += end - start
         writer = produce.writer
+        writer.wrote(peer.client_id or "", end - start)
         writer.pin(arena)
         writer.append(topic.topic_id, route.index, batch, header, lone, flags)
         self.deadlines.add(lone, route.timeout_ms)
@@ -366,6 +367,7 @@ class PlainProducePath:
         for topic, partition, batch, header, flags in batches:
             produce.counters.topics.produced(topic.name, len(batch), header.record_count)
             connection.peer.produced_bytes += len(batch)
+            produce.writer.wrote(connection.peer.client_id or "", len(batch))
             token = request.token()
             produce.writer.append(topic.topic_id, partition, batch, header, token, flags)
         self.deadlines.add(request, plain.timeout_ms)

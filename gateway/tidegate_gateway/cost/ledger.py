@@ -1,0 +1,316 @@
+"""Books what this gateway asks of its object store, and for whom.
+
+A request is booked for the payer of the task that sends it: the topics and clients whose bytes it
+carries (`paid_by`), or the client whose fetch needs it (`reading_for`).  Many topics and clients
+share a WAL object: each pays for its share of the bytes.  That costs an addition for each object
+and topic, and nothing for a record.  A read that nobody is known for is paid by the topic that its
+key names, or by OTHERS.
+
+Only reads and writes of records are split.  Other requests are the cluster's: copies of the log,
+lists, deletions, and the log itself if it is in an object store.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+from tidegate_storage.objects.keys import parse_segment_key
+from tidegate_storage.stores.counting_store import Request, RequestSums
+
+from .sums import OTHERS, PARTS, CostSums, Use, whole_parts
+
+MAX_NAMES: Final = 1000
+"""Topics, and clients, that have figures of their own in one interval."""
+MAX_NAME: Final = 256
+LINKS: Final = "_links"
+"""Pays for mirrored batches, like a client."""
+_WAL: Final = "wal"
+_SEGMENTS: Final = "segments"
+_KINDS: Final = frozenset({_WAL, _SEGMENTS, "backup", "costs"})
+_KIND_AT: Final = 2  # in a key, see storage/objects/keys.py
+_PUTS, _PUT_BYTES, _GETS, _GET_BYTES = range(4)
+_COLUMNS: Final = (("puts", PARTS), ("put_bytes", 1), ("gets", PARTS), ("get_bytes", 1))
+
+Key: TypeAlias = Any
+"""A topic id, a client id, or OTHERS."""
+
+
+def _no_totals() -> list[int]:
+    return [0, 0, 0, 0]
+
+
+@dataclass(slots=True, eq=False)
+class Payer:
+    """Weights by topic id, and by client id.
+
+    amounts: by column, not yet split.  ledger: where they are due; None before the first request.
+    """
+
+    topics: Mapping[bytes, int]
+    clients: Mapping[str, int]
+    amounts: list[int] = field(default_factory=_no_totals)
+    ledger: CostLedger | None = None
+
+
+_payer: ContextVar[Payer | None] = ContextVar("payer", default=None)
+_reader: ContextVar[str] = ContextVar("reader", default=OTHERS)
+
+
+@contextmanager
+def paid_by(topics: Mapping[bytes, int], clients: Mapping[str, int]) -> Generator[None]:
+    """Book the requests of this task for these."""
+    payer = Payer(topics, clients)
+    token = _payer.set(payer)
+    try:
+        yield
+    finally:
+        _payer.reset(token)
+        if payer.ledger is not None:
+            payer.ledger.settle(payer)
+
+
+def reading_for(client_id: str) -> None:
+    """Have this task read for a client, until it reads for another."""
+    _reader.set(client_id)
+
+
+def who_reads() -> str:
+    """Return the client that this task reads for."""
+    return _reader.get()
+
+
+@contextmanager
+def read_of(topics: Mapping[bytes, int]) -> Generator[None]:
+    """Book the reads of this task for these topics, and for its reader."""
+    with paid_by(topics, {_reader.get(): 1}):
+        yield
+
+
+class _Table:
+    """Shares by key, at most MAX_NAMES; the rest is that of OTHERS.
+
+    name_of: the name of a key; it is asked once, since a topic may be deleted later.
+    """
+
+    def __init__(self, name_of: Callable[[Key], str]) -> None:
+        self._name_of = name_of
+        self._rows: dict[Key, list[float]] = {}
+        self._names: dict[Key, str] = {}
+
+    def add(self, weights: Mapping[Any, int], amounts: Sequence[int]) -> None:
+        """Split amounts, by column."""
+        rows, whole = self._rows, sum(weights.values())
+        if not whole:
+            weights, whole = {OTHERS: 1}, 1
+        puts, put_bytes, gets, get_bytes = [each / whole for each in amounts]
+        is_write = not (gets or get_bytes)
+        for key, weight in weights.items():
+            row = rows.get(key) or self._row(key)
+            row[_PUTS] += weight * puts
+            row[_PUT_BYTES] += weight * put_bytes
+            if is_write:
+                continue
+            row[_GETS] += weight * gets
+            row[_GET_BYTES] += weight * get_bytes
+
+    def _row(self, key: Key) -> list[float]:
+        if isinstance(key, str):
+            key = key[:MAX_NAME]  # a client id may have 32 KiB
+        if key not in self._rows:
+            key = key if len(self._rows) < MAX_NAMES else OTHERS
+            self._names[key] = OTHERS if key == OTHERS else self._name_of(key)
+        return self._rows.setdefault(key, [0.0, 0.0, 0.0, 0.0])
+
+    def uses(self, totals: Sequence[int]) -> dict[str, Use]:
+        """Return whole figures whose sums are the totals."""
+        by_name: dict[str, list[float]] = {}
+        for key, row in self._rows.items():
+            shares = by_name.setdefault(self._names[key], [0.0, 0.0, 0.0, 0.0])
+            for at, each in enumerate(row):
+                shares[at] += each
+        found = {name: Use() for name in by_name}
+        for at, (column, scale) in enumerate(_COLUMNS):
+            parts = {name: row[at] * scale for name, row in by_name.items()}
+            for name, count in whole_parts(parts, totals[at] * scale).items():
+                setattr(found[name], column, count)
+        return found
+
+
+@dataclass(slots=True)
+class _Open:
+    """The sums of the interval that has not ended."""
+
+    begin_ms: int
+    topics: _Table
+    clients: _Table
+    batches: int = 0
+    requests: Counter[str] = field(default_factory=Counter[str])
+    stored: Counter[str] = field(default_factory=Counter[str])
+    got: Counter[str] = field(default_factory=Counter[str])
+    totals: list[int] = field(default_factory=_no_totals)
+    crossed: Counter[str] = field(default_factory=Counter[str])
+    unknown: Counter[str] = field(default_factory=Counter[str])
+
+
+class CostLedger:
+    """See the module's head; a RequestBook.
+
+    name_of: name of a topic by its id; None if there is none any more.
+    log_requests: returns the requests that the metadata log made so far; None if it counts none.
+    """
+
+    def __init__(
+        self,
+        now_ms: Callable[[], int],
+        name_of: Callable[[bytes], str | None],
+        log_requests: Callable[[], RequestSums | None] = lambda: None,
+    ) -> None:
+        self._now_ms = now_ms
+        self._name_of = name_of
+        self._log_requests = log_requests
+        self._log: RequestSums | None = None
+        self._log_booked: Counter[str] = Counter()
+        self._owing: dict[Payer, None] = {}  # in their order, so that sums are repeatable
+        self._open = self._opened(now_ms())
+
+    # -- what the store tells ---------------------------------------------------------------------
+
+    def asked(self, request: Request, key: str, count: int = 1) -> None:
+        kind = kind_of(key)
+        self._open.requests[f"{request.value} {kind}"] += count
+        if request is Request.PUT and kind == _WAL:
+            self._split(key, _PUTS, count)
+        elif request is Request.GET and kind in (_WAL, _SEGMENTS):
+            self._split(key, _GETS, count)
+
+    def stored(self, key: str, size_bytes: int) -> None:
+        kind = kind_of(key)
+        self._open.stored[kind] += size_bytes
+        if kind == _WAL:
+            self._split(key, _PUT_BYTES, size_bytes)
+
+    def got(self, key: str, size_bytes: int) -> None:
+        kind = kind_of(key)
+        self._open.got[kind] += size_bytes
+        if kind in (_WAL, _SEGMENTS):
+            self._split(key, _GET_BYTES, size_bytes)
+
+    def _split(self, key: str, column: int, amount: int) -> None:
+        self._open.totals[column] += amount
+        payer = _payer.get()
+        if payer is None:
+            amounts = _no_totals()
+            amounts[column] = amount
+            self._open.topics.add(_topic_in(key), amounts)
+            self._open.clients.add({}, amounts)
+        else:
+            payer.amounts[column] += amount
+            payer.ledger = self
+            self._owing[payer] = None
+
+    def settle(self, payer: Payer) -> None:
+        """Split what a payer owes."""
+        self._owing.pop(payer, None)
+        self._open.topics.add(payer.topics, payer.amounts)
+        self._open.clients.add(payer.clients, payer.amounts)
+        payer.amounts = _no_totals()
+
+    def _named(self, topic_id: bytes) -> str:
+        return self._name_of(topic_id) or OTHERS
+
+    def _opened(self, begin_ms: int) -> _Open:
+        return _Open(begin_ms, _Table(self._named), _Table(str))
+
+    # -- what others tell -------------------------------------------------------------------------
+
+    def wrote_batches(self, count: int) -> None:
+        """Book the batches of a WAL object."""
+        self._open.batches += count
+
+    def crossed(self, client_id: str, crossed_bytes: int, unknown_bytes: int) -> None:
+        """Book bytes of a client that crossed zones, or may have."""
+        for counts, size_bytes in (
+            (self._open.crossed, crossed_bytes),
+            (self._open.unknown, unknown_bytes),
+        ):
+            if size_bytes:
+                name = client_id[:MAX_NAME]
+                is_full = name not in counts and len(counts) >= MAX_NAMES
+                counts[OTHERS if is_full else name] += size_bytes
+
+    # -- the sums ---------------------------------------------------------------------------------
+
+    def sums(self) -> CostSums:
+        """Return the sums since the last take(), whose interval goes on."""
+        self._book_log()
+        return self._closed()
+
+    def take(self) -> CostSums:
+        """End the interval: return its sums, and begin the next one."""
+        self._book_log()
+        taken = self._closed()
+        self._open = self._opened(taken.end_ms)
+        return taken
+
+    def _closed(self) -> CostSums:
+        for payer in tuple(self._owing):
+            self.settle(payer)
+        open_ = self._open
+        clients = open_.clients.uses(open_.totals)
+        for name, size_bytes in open_.crossed.items():
+            clients.setdefault(name, Use()).crossed_bytes += size_bytes
+        for name, size_bytes in open_.unknown.items():
+            clients.setdefault(name, Use()).unknown_bytes += size_bytes
+        return CostSums(
+            begin_ms=open_.begin_ms,
+            end_ms=max(self._now_ms(), open_.begin_ms),
+            requests=dict(open_.requests),
+            stored_bytes=dict(open_.stored),
+            got_bytes=dict(open_.got),
+            batches=open_.batches,
+            topics=open_.topics.uses(open_.totals),
+            clients=clients,
+        )
+
+    def _book_log(self) -> None:
+        """Book what the log asked since the last time; another log begins at nothing."""
+        log = self._log_requests()
+        if log is not self._log:
+            self._log, self._log_booked = log, Counter()
+        if log is None:
+            return
+        now = Counter({f"{each.value} log": count for each, count in log.requests.items()})
+        now["stored"], now["got"] = log.stored_bytes, log.got_bytes
+        new = now - self._log_booked
+        self._log_booked = now
+        self._open.stored["log"] += new.pop("stored", 0)
+        self._open.got["log"] += new.pop("got", 0)
+        self._open.requests += new
+
+
+def _topic_in(key: str) -> dict[bytes, int]:
+    """Return the topic that a key names, as weights."""
+    try:
+        return {parse_segment_key(key).topic_id: 1}
+    except ValueError:
+        return {}
+
+
+def kind_of(key: str) -> str:
+    """Return what an object is for, by its key or prefix."""
+    parts = key.split("/", _KIND_AT + 1)
+    kind = parts[_KIND_AT] if len(parts) > _KIND_AT else ""
+    return kind if kind in _KINDS else "other"
+
+
+def weights_of(pairs: Iterable[tuple[bytes, int]]) -> dict[bytes, int]:
+    """Return the sums of bytes by topic id."""
+    weights: dict[bytes, int] = {}
+    for topic_id, size_bytes in pairs:
+        weights[topic_id] = weights.get(topic_id, 0) + size_bytes
+    return weights

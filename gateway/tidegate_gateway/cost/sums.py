@@ -1,0 +1,179 @@
+"""Sums of what gateways asked of the object store, by topic and by client.  Pure.
+
+Requests of single topics and clients are in thousandths of a request, since many share one.  The
+sum over topics equals a thousand times the requests that were split, exactly; so does the sum over
+clients.
+"""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Iterable, Mapping
+from math import floor
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+PARTS: Final = 1000
+"""Parts of a request in a Use."""
+OTHERS: Final = "_other"
+"""Stands for all names beyond the limit, and for readers that are not known."""
+_VERSION: Final = 1
+_MAX_BYTES: Final = 64 << 20
+
+Key = TypeVar("Key")
+
+
+class BadSums(Exception):
+    """The bytes are no sums that this release can read."""
+
+
+class Use(msgspec.Struct):
+    """What one topic or client caused.
+
+    puts, gets: in PARTS of a request.  put_bytes: of its WAL objects.  get_bytes: of records.
+    crossed_bytes: that a client sent and got across zones; unknown_bytes: of an unknown zone.
+    """
+
+    puts: int = 0
+    put_bytes: int = 0
+    gets: int = 0
+    get_bytes: int = 0
+    crossed_bytes: int = 0
+    unknown_bytes: int = 0
+
+    def add(self, other: Use) -> None:
+        """Add another one's figures."""
+        for name in FIELDS:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+
+FIELDS: Final = Use.__struct_fields__
+
+
+def _no_counts() -> dict[str, int]:
+    return {}
+
+
+def _no_uses() -> dict[str, Use]:
+    return {}
+
+
+def _no_groups() -> dict[str, list[str]]:
+    return {}
+
+
+class CostSums(msgspec.Struct, kw_only=True):
+    """The sums of a span of time; of one gateway, or of several.
+
+    begin_ms, end_ms: since 1970.  requests: by kind and what they were for, as "put wal".
+    stored_bytes, got_bytes: by what they were for.  batches: in the WAL objects.
+    topics, clients: see the module's head.  groups: client id -> groups in which it was seen.
+    kept_bytes: of topics, at the end of the span; kept_byte_hours: over it.  Only one gateway
+    of a cluster gives these.
+    """
+
+    version: int = _VERSION
+    begin_ms: int = 0
+    end_ms: int = 0
+    requests: dict[str, int] = msgspec.field(default_factory=_no_counts)
+    stored_bytes: dict[str, int] = msgspec.field(default_factory=_no_counts)
+    got_bytes: dict[str, int] = msgspec.field(default_factory=_no_counts)
+    batches: int = 0
+    topics: dict[str, Use] = msgspec.field(default_factory=_no_uses)
+    clients: dict[str, Use] = msgspec.field(default_factory=_no_uses)
+    groups: dict[str, list[str]] = msgspec.field(default_factory=_no_groups)
+    kept_bytes: dict[str, int] = msgspec.field(default_factory=_no_counts)
+    kept_byte_hours: dict[str, int] = msgspec.field(default_factory=_no_counts)
+
+    def count(self, kind: str) -> int:
+        """Return the requests of a kind, such as "put"."""
+        return sum(each for name, each in self.requests.items() if name.startswith(f"{kind} "))
+
+    @property
+    def crossed_bytes(self) -> int:
+        """Bytes between clients and gateways of different zones."""
+        return sum(each.crossed_bytes for each in self.clients.values())
+
+    def by_group(self) -> dict[str, Use]:
+        """Return what the clients of each group caused; OTHERS: of no group, or of several."""
+        found: dict[str, Use] = {}
+        for client_id, use in self.clients.items():
+            groups = self.groups.get(client_id, ())
+            found.setdefault(groups[0] if len(groups) == 1 else OTHERS, Use()).add(use)
+        return found
+
+
+def merged(all_sums: Iterable[CostSums]) -> CostSums:
+    """Return the sums over several spans and gateways."""
+    whole = CostSums()
+    newest: dict[str, int] = {}
+    for each in all_sums:
+        whole.begin_ms = min(whole.begin_ms or each.begin_ms, each.begin_ms)
+        for mine, others in (
+            (whole.requests, each.requests),
+            (whole.stored_bytes, each.stored_bytes),
+            (whole.got_bytes, each.got_bytes),
+            (whole.kept_byte_hours, each.kept_byte_hours),
+        ):
+            for name, count in others.items():
+                mine[name] = mine.get(name, 0) + count
+        for uses, more in ((whole.topics, each.topics), (whole.clients, each.clients)):
+            for name, use in more.items():
+                uses.setdefault(name, Use()).add(use)
+        for client_id, groups in each.groups.items():
+            known = whole.groups.setdefault(client_id, [])
+            known += [group for group in groups if group not in known]
+        if each.kept_bytes and each.end_ms >= newest.get("ms", 0):
+            newest["ms"], whole.kept_bytes = each.end_ms, dict(each.kept_bytes)
+        whole.batches += each.batches
+        whole.end_ms = max(whole.end_ms, each.end_ms)
+    return whole
+
+
+def encode(sums: CostSums) -> bytes:
+    """Return an object's body."""
+    return zlib.compress(msgspec.json.encode(sums))
+
+
+def decode(body: bytes) -> CostSums:
+    """Inverse of encode.
+
+    Raises:
+      BadSums: see there.
+    """
+    try:
+        text = zlib.decompressobj().decompress(body, _MAX_BYTES)
+        found = msgspec.json.decode(text, type=CostSums)
+    except (zlib.error, msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BadSums(str(error)) from error
+    if found.version != _VERSION:
+        raise BadSums(f"they are of version {found.version}; this release reads {_VERSION}")
+    return found
+
+
+def hour_of(seconds: float) -> int:
+    """Return the hour of a time since 1970, as 2026112620 in UTC."""
+    return int(time.strftime("%Y%m%d%H", time.gmtime(seconds)))
+
+
+def whole_parts(parts: Mapping[Key, float], total: int) -> dict[Key, int]:
+    """Round parts of a total to whole numbers whose sum is the total (largest remainder).
+
+    parts: their sum is the total, but for errors of floating point.
+    """
+    rounded = {key: floor(part) for key, part in parts.items()}
+    left = total - sum(rounded.values())
+    if 0 <= left <= len(parts):
+        for key in sorted(parts, key=lambda key: rounded[key] - parts[key])[:left]:
+            rounded[key] += 1
+    elif parts:  # very large numbers, whose errors are above 1
+        rounded[max(parts, key=lambda key: parts[key])] += left
+    return rounded
+
+
+def as_builtins(sums: CostSums) -> dict[str, Any]:
+    """Return the sums for JSON."""
+    found: dict[str, Any] = msgspec.to_builtins(sums)
+    return found

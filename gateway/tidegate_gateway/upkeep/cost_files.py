@@ -1,0 +1,215 @@
+"""Writes what this gateway cost into the object store, so that the sums outlive the process.
+
+An object holds the sums of one interval: else a restart would begin at nothing.  The gateway writes
+one each interval, and one at its end.  Its key has the incarnation and a counter, so nobody else
+writes it, and the orphan scan, which looks at WAL objects and segments alone, leaves it.  A crash
+loses the interval that had not ended.
+
+The housekeeper's gateway adds the bytes that the cluster's topics keep, and deletes old sums.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+import trio
+
+from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_storage.objects.keys import cost_key, cost_prefix, parse_cost_key
+from tidegate_storage.stores.counting_store import CountingStore, Request
+from tidegate_storage.stores.object_store import (
+    ObjectExists,
+    ObjectStore,
+    StoreMisconfigured,
+    StoreUnavailable,
+    put_idempotent,
+)
+
+from ..cost.ledger import MAX_NAME, MAX_NAMES, CostLedger
+from ..cost.sums import OTHERS, CostSums, encode, hour_of, merged
+from .upkeep import Upkeep
+
+_log = structlog.get_logger("tidegate.cost")
+
+AGAIN_SECONDS: Final = 60.0
+COLLECT_SECONDS: Final = 86_400.0
+_PARTITIONS_A_TURN: Final = 10_000
+# A second group says that the client is not of one group.
+_GROUPS_OF_A_CLIENT: Final = 2
+_HOUR_MS: Final = 3_600_000
+
+
+@dataclass(frozen=True, slots=True)
+class CostSettings:
+    """interval_seconds: between two objects.  retention_seconds: how long they are kept."""
+
+    interval_seconds: float = 3600.0
+    retention_seconds: float = 35 * 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Books:
+    """What a gateway books its requests in.
+
+    store: the one that it counts.  bare: the same, uncounted.
+    """
+
+    ledger: CostLedger
+    store: CountingStore
+    bare: ObjectStore
+
+
+class CostFiles:
+    """See the module's head.
+
+    groups: returns the group and the client id of each member; called before each look at sums.
+    is_housekeeper: whether this gateway works for the whole cluster, and its clock is good.
+    check_owner: raises if the prefix is another log's; called before deletions.
+    """
+
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        node_id: int,
+        books: Books,
+        settings: CostSettings,
+        *,
+        groups: Callable[[], Iterable[tuple[str, str]]],
+        is_housekeeper: Callable[[], bool],
+        check_owner: Callable[[], Awaitable[object]],
+        wall_clock: Callable[[], float],
+        upkeep: Upkeep,
+    ) -> None:
+        self._coordinator = coordinator
+        self._node_id = node_id
+        self._books = books
+        self._settings = settings
+        self._groups = groups
+        self._is_housekeeper = is_housekeeper
+        self._check_owner = check_owner
+        self._wall_clock = wall_clock
+        self._upkeep = upkeep
+        self._counter = 0
+        self._unwritten: tuple[str, bytes] | None = None
+        self._last = CostSums()
+        self._seen: dict[str, list[str]] = {}
+        self._one_at_a_time = trio.Lock()
+        self._collect_at = trio.current_time()
+
+    def recent(self) -> CostSums:
+        """Return the sums of the last whole interval and of the one that goes on."""
+        self.note_groups()
+        sums = self._books.ledger.sums()
+        sums.groups = self._seen
+        return merged([self._last, sums])
+
+    async def run(self) -> None:
+        """Write the sums of each interval, and collect old ones; forever."""
+        pause = self._settings.interval_seconds
+        while True:
+            await trio.sleep(pause)
+            is_written = await self._upkeep.attempt("write what this gateway cost", self.write)
+            pause = self._settings.interval_seconds if is_written else AGAIN_SECONDS
+            is_due = trio.current_time() >= self._collect_at and self._is_housekeeper()
+            if is_due and await self._upkeep.attempt("delete old sums of costs", self.collect):
+                self._collect_at = trio.current_time() + COLLECT_SECONDS
+
+    async def write(self) -> None:
+        """End the interval, and store its sums; first those that could not be stored before.
+
+        Raises:
+          StoreUnavailable, StoreMisconfigured: call it again later; nothing is lost.
+        """
+        async with self._one_at_a_time:
+            if self._unwritten is not None:
+                await self._put(*self._unwritten)
+            kept = await self._kept() if self._is_housekeeper() else Counter[str]()
+            self.note_groups()
+            sums = self._books.ledger.take()
+            sums.groups, self._seen = self._seen, {}
+            hours = (sums.end_ms - sums.begin_ms) / _HOUR_MS
+            sums.kept_bytes = dict(kept)
+            sums.kept_byte_hours = {name: round(size * hours) for name, size in kept.items()}
+            self._last = sums
+            # This object's own PUT is in it, or else the last one would miss in the sums.
+            sums.requests["put costs"] = sums.requests.get("put costs", 0) + 1
+            self._unwritten = self._key(sums.end_ms), encode(sums)
+            await self._put(*self._unwritten)
+
+    async def collect(self) -> None:
+        """Delete the sums that are older than the retention.
+
+        Raises:
+          StoreUnavailable, StoreMisconfigured: call it again later.
+        """
+        state, store = self._coordinator.state, self._books.store
+        oldest = hour_of(self._wall_clock() - self._settings.retention_seconds)
+        await self._check_owner()
+        for timeline in range(1, state.timeline + 1):
+            prefix, after = cost_prefix(state.cluster_id, timeline), ""
+            while page := await store.list(prefix, start_after=after):
+                after = page[-1].key
+                old = [each.key for each in page if _is_before(each.key, oldest)]
+                if not old:
+                    break
+                await store.delete_many(old)
+
+    async def _put(self, key: str, body: bytes) -> None:
+        ledger = self._books.ledger
+        try:
+            await put_idempotent(self._books.bare, key, body)
+        except ObjectExists:
+            _log.warning("another gateway's sums have the key of this one's", key=key)
+        except (StoreMisconfigured, StoreUnavailable):
+            ledger.asked(Request.PUT, key)  # the one that will repeat it
+            raise
+        else:
+            ledger.stored(key, len(body))
+        self._unwritten = None
+
+    def _key(self, end_ms: int) -> str:
+        state, me = self._coordinator.state, self._coordinator.incarnation
+        self._counter += 1
+        return cost_key(
+            state.cluster_id,
+            state.timeline,
+            hour_of(end_ms / 1000),
+            self._node_id,
+            me,
+            self._counter,
+        )
+
+    def note_groups(self) -> None:
+        """Note the groups of clients; also before the gateway hands its groups over."""
+        for group_id, client_id in self._groups():
+            name = client_id[:MAX_NAME]
+            if name in self._seen or len(self._seen) < MAX_NAMES:
+                groups = self._seen.setdefault(name, [])
+                if group_id not in groups and len(groups) < _GROUPS_OF_A_CLIENT:
+                    groups.append(group_id)
+
+    async def _kept(self) -> Counter[str]:
+        """Return the bytes of live batches by topic; the smallest topics are OTHERS."""
+        kept: Counter[str] = Counter()
+        state = self._coordinator.state
+        for at, partition in enumerate(list(state.partitions.values())):
+            topic = state.topics.by_id.get(partition.topic_id)
+            if topic is not None:
+                kept[topic.name] += partition.size_bytes
+            if not at % _PARTITIONS_A_TURN:
+                await trio.lowlevel.checkpoint()
+        shown = Counter(dict(kept.most_common(MAX_NAMES)))
+        if len(kept) > MAX_NAMES:
+            shown[OTHERS] += kept.total() - shown.total()
+        return shown
+
+
+def _is_before(key: str, hour: int) -> bool:
+    try:
+        return parse_cost_key(key).hour < hour
+    except ValueError:
+        return False
