@@ -51,6 +51,8 @@ def cost_settings(settings: BrokerSettings) -> CostSettings:
     return CostSettings(
         interval_seconds=settings.int("cost.interval.ms") / 1000,
         retention_seconds=settings.int("cost.retention.ms") / 1000,
+        linger_ms=settings.int("wal.linger.ms"),
+        put_budget=settings.float("wal.put.budget.per.second"),
     )
 
 

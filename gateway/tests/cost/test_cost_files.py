@@ -13,7 +13,7 @@ from tests.worlds.several_gateways import joined
 from tests.worlds.wire_client import NOW_MS, WireWorld, records_batch, wire_world
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_gateway.cost.reading import read_sums
-from tidegate_gateway.cost.sums import OTHERS, PARTS, CostSums
+from tidegate_gateway.cost.sums import OTHERS, PARTS, CostSums, merged
 from tidegate_storage.objects.keys import cost_key, cost_prefix
 from tidegate_storage.stores.memory_store import MemoryObjectStore
 from tidegate_storage.stores.object_store import (
@@ -72,7 +72,7 @@ async def sums_in(store: WatchedStore) -> CostSums:
     found = await read_sums(store, 0)
     store.seen = seen
     assert not found.unread
-    return found.sums
+    return merged(found.each)
 
 
 def assert_equal(sums: CostSums, store: WatchedStore) -> None:
@@ -188,5 +188,5 @@ async def test_what_cannot_be_read_is_named(autojump_clock: MockClock) -> None:
     await store.put(damaged, b"noise")
     found = await read_sums(store, 0)
     assert found.unread == [damaged]
-    assert found.node_ids == [1]
-    assert OTHERS not in found.sums.topics
+    assert [each.node_id for each in found.recent()] == [1]
+    assert OTHERS not in merged(found.each).topics

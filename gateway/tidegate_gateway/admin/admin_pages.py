@@ -8,6 +8,7 @@
 /version          JSON
 /v1/status        JSON: facts about this gateway and its cluster
 /v1/links         JSON: links to classic clusters, and what of them this gateway mirrors
+/v1/cost          JSON: requests and bytes by topic, client and group; see cost/report.py
 /v1/debug         JSON: settings without secrets, tasks, log lines; see debug_page.py
 /v1/zones         JSON: bytes within and across zones, by client; see zone_report.py
 """
@@ -26,6 +27,8 @@ from tidegate_runtime.log_levels import LogLevels
 from tidegate_runtime.log_lines import PROCESS_LEVELS, PROCESS_LINES
 from tidegate_runtime.prometheus import CONTENT_TYPE, render
 
+from ..cost.bill import packaged_prices
+from ..cost.report import cost_report
 from ..environment import Identity
 from ..gateway import Gateway
 from ..links.link_report import links_report
@@ -67,6 +70,7 @@ class AdminPages:
             "/metrics/cluster": self._cluster_metrics,
             "/version": self._show_version,
             "/v1/status": self._status,
+            "/v1/cost": self._cost,
             "/v1/debug": self._debug,
             "/v1/links": self._links,
             "/v1/zones": self._zones,
@@ -117,6 +121,13 @@ class AdminPages:
     async def _debug(self) -> Answer:
         _ = await trio.to_thread.run_sync(packages)
         return json_answer(debug_report(self._settings, self._started(), self._lines, self._levels))
+
+    async def _cost(self) -> Answer:
+        gateway = self._started()
+        if gateway is None:
+            return Answer(503, "starting\n")
+        files = gateway.cost_files
+        return json_answer(cost_report([files.recent()], packaged_prices(), await files.kept()))
 
     async def _links(self) -> Answer:
         gateway = self._started()

@@ -13,6 +13,7 @@ from typing import Annotated, Final
 
 import typer
 
+from ..cost.figures import Batches
 from . import gateway_command
 from .audit import command as audit_command
 from .debug import command as debug_command
@@ -24,6 +25,7 @@ from .options import (
     SERVE_DATA,
     Admins,
     CaFile,
+    DataOfCluster,
     Json,
     LogThatExists,
     StoreThatExists,
@@ -76,6 +78,10 @@ LogUrl = Annotated[
         " plug-in's.",
     ),
 ]
+PricesFile = Annotated[
+    Path | None, typer.Option("--prices", metavar="FILE", help="Your prices, as TOML.")
+]
+MOST_MB: Final = 100_000
 Memory = Annotated[bool, typer.Option("--memory", help="Keep everything in memory only.")]
 
 
@@ -228,6 +234,55 @@ def zones(
 
     access = Access(token_file, ca_file)
     raise typer.Exit(run_zones(admin or [DEFAULT_ADMIN], access, as_json=json))
+
+
+@app.command()
+def cost(
+    data: DataOfCluster = Path("tidegate-data"),
+    object_store: StoreThatExists = None,
+    since: Annotated[
+        str, typer.Option(metavar="SPAN", help="How far back: a number and h, d or w.")
+    ] = "7d",
+    by: Annotated[
+        str, typer.Option(metavar="WHAT", help="Which table: topic, client or group.")
+    ] = "topic",
+    prices: PricesFile = None,
+    json: Json = False,
+) -> None:
+    """Show what gateways asked of the object store, for whom, its money, and how to save some."""
+    from .cost import CostOptions, run_cost
+
+    options = CostOptions(data, object_store, since, by, prices)
+    raise typer.Exit(run_cost(options, as_json=json))
+
+
+@app.command()
+def plan(
+    write: Annotated[
+        float, typer.Option(min=0, max=MOST_MB, metavar="MB/S", help="What producers send.")
+    ],
+    read: Annotated[
+        float, typer.Option(min=0, max=MOST_MB, metavar="MB/S", help="What all consumers get.")
+    ],
+    partitions: Annotated[
+        int, typer.Option(min=1, max=1_000_000, metavar="N", help="Of all topics.")
+    ] = 16,
+    retention: Annotated[
+        float, typer.Option(min=0, max=36_500, metavar="DAYS", help="How long records are kept.")
+    ] = 7.0,
+    zones: Annotated[int, typer.Option(min=1, max=9, metavar="N", help="Zones.")] = 3,
+    batches: Annotated[
+        Batches, typer.Option(help="What producers send: java is Java's defaults.")
+    ] = Batches.MIDDLE,
+    prices: PricesFile = None,
+    json: Json = False,
+) -> None:
+    """Show the machines, requests and money that a load will need, by the bench's figures."""
+    from ..cost.plan import Load
+    from .plan import run_plan
+
+    load = Load(write, read, partitions, retention, zones, batches)
+    raise typer.Exit(run_plan(load, prices, as_json=json))
 
 
 @app.command("version")

@@ -3,7 +3,7 @@
 A request is booked for the payer of the task that sends it: the topics and clients whose bytes it
 carries (`paid_by`), or the client whose fetch needs it (`reading_for`).  Many topics and clients
 share a WAL object: each pays for its share of the bytes.  That costs an addition for each object
-and topic, and nothing for a record.  A read that nobody is known for is paid by the topic that its
+and topic, and nothing for a record.  A read whose payer is not known is paid by the topic that its
 key names, or by OTHERS.
 
 Only reads and writes of records are split.  Other requests are the cluster's: copies of the log,

@@ -3,28 +3,35 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import trio
 
-from tidegate_storage.objects.keys import cost_prefix, parse_cost_key
+from tidegate_storage.objects.keys import cost_prefix
 from tidegate_storage.objects.ownership import newest_timeline, read_owner
 from tidegate_storage.stores.object_store import NoSuchObject, ObjectStore, StoreMisconfigured
 
-from .sums import BadSums, CostSums, decode, hour_of, merged
+from .sums import BadSums, CostSums, decode, hour_of
 
-_CONCURRENT_READS = 16
+_CONCURRENT_READS: Final = 16
+_RECENT_MS: Final = 2 * 3_600_000
 
 
 @dataclass(slots=True)
 class Found:
-    """The sums of a span.  node_ids: of the gateways that wrote them.  unread: keys of objects that
-    cannot be read.
+    """The sums of each interval of a span, the oldest first.
+
+    unread: keys of objects that cannot be read.
     """
 
-    sums: CostSums
-    node_ids: list[int]
-    objects: int
+    each: list[CostSums]
     unread: list[str]
+
+    def recent(self) -> list[CostSums]:
+        """Return the last sums of each gateway; not of gateways that ended long before others."""
+        last = {sums.node_id: sums for sums in self.each}
+        newest = max((sums.end_ms for sums in last.values()), default=0)
+        return [sums for sums in last.values() if sums.end_ms >= newest - _RECENT_MS]
 
 
 async def read_sums(store: ObjectStore, since_ms: int) -> Found:
@@ -65,6 +72,5 @@ async def _read_all(store: ObjectStore, keys: list[str], since_ms: int) -> Found
     async with trio.open_nursery() as nursery:
         for key in keys:
             nursery.start_soon(read, key)
-    wanted = {key: sums for key, sums in sorted(found.items()) if sums.end_ms >= since_ms}
-    nodes = {parse_cost_key(key).node_id for key in wanted}
-    return Found(merged(wanted.values()), sorted(nodes), len(wanted), sorted(unread))
+    in_order = [found[key] for key in sorted(found, key=lambda key: found[key].end_ms)]
+    return Found([sums for sums in in_order if sums.end_ms >= since_ms], sorted(unread))

@@ -67,7 +67,10 @@ def _no_groups() -> dict[str, list[str]]:
 class CostSums(msgspec.Struct, kw_only=True):
     """The sums of a span of time; of one gateway, or of several.
 
-    begin_ms, end_ms: since 1970.  requests: by kind and what they were for, as "put wal".
+    node_id, linger_ms, put_budget: the gateway's, and its settings; of several, the newest one's.
+    put_budget is 0 where requests cost nothing.
+    begin_ms, end_ms: since 1970.
+    requests: by kind and what they were for, as "put wal".
     stored_bytes, got_bytes: by what they were for.  batches: in the WAL objects.
     topics, clients: see the module's head.  groups: client id -> groups in which it was seen.
     kept_bytes: of topics, at the end of the span; kept_byte_hours: over it.  Only one gateway
@@ -75,6 +78,9 @@ class CostSums(msgspec.Struct, kw_only=True):
     """
 
     version: int = _VERSION
+    node_id: int = 0
+    linger_ms: int = 0
+    put_budget: float = 0.0
     begin_ms: int = 0
     end_ms: int = 0
     requests: dict[str, int] = msgspec.field(default_factory=_no_counts)
@@ -127,6 +133,9 @@ def merged(all_sums: Iterable[CostSums]) -> CostSums:
             known += [group for group in groups if group not in known]
         if each.kept_bytes and each.end_ms >= newest.get("ms", 0):
             newest["ms"], whole.kept_bytes = each.end_ms, dict(each.kept_bytes)
+        if each.end_ms >= whole.end_ms:
+            whole.node_id, whole.linger_ms = each.node_id, each.linger_ms
+            whole.put_budget = each.put_budget
         whole.batches += each.batches
         whole.end_ms = max(whole.end_ms, each.end_ms)
     return whole

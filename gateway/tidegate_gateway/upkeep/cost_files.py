@@ -1,7 +1,7 @@
 """Writes what this gateway cost into the object store, so that the sums outlive the process.
 
 An object holds the sums of one interval: else a restart would begin at nothing.  The gateway writes
-one each interval, and one at its end.  Its key has the incarnation and a counter, so nobody else
+one each interval, and one at its end.  Its key has the incarnation and a counter, so no other gateway
 writes it, and the orphan scan, which looks at WAL objects and segments alone, leaves it.  A crash
 loses the interval that had not ended.
 
@@ -45,10 +45,15 @@ _HOUR_MS: Final = 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class CostSettings:
-    """interval_seconds: between two objects.  retention_seconds: how long they are kept."""
+    """interval_seconds: between two objects.  retention_seconds: how long they are kept.
 
-    interval_seconds: float = 3600.0
-    retention_seconds: float = 35 * 86_400.0
+    linger_ms, put_budget: of the WAL writer, which the objects name for advice.
+    """
+
+    interval_seconds: float
+    retention_seconds: float
+    linger_ms: int
+    put_budget: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +109,7 @@ class CostFiles:
         """Return the sums of the last whole interval and of the one that goes on."""
         self.note_groups()
         sums = self._books.ledger.sums()
+        self._sign(sums)
         sums.groups = self._seen
         return merged([self._last, sums])
 
@@ -127,9 +133,10 @@ class CostFiles:
         async with self._one_at_a_time:
             if self._unwritten is not None:
                 await self._put(*self._unwritten)
-            kept = await self._kept() if self._is_housekeeper() else Counter[str]()
+            kept = await self.kept() if self._is_housekeeper() else Counter[str]()
             self.note_groups()
             sums = self._books.ledger.take()
+            self._sign(sums)
             sums.groups, self._seen = self._seen, {}
             hours = (sums.end_ms - sums.begin_ms) / _HOUR_MS
             sums.kept_bytes = dict(kept)
@@ -183,6 +190,11 @@ class CostFiles:
             self._counter,
         )
 
+    def _sign(self, sums: CostSums) -> None:
+        sums.node_id, sums.linger_ms = self._node_id, self._settings.linger_ms
+        if self._books.store.requests_cost_money:
+            sums.put_budget = self._settings.put_budget
+
     def note_groups(self) -> None:
         """Note the groups of clients; also before the gateway hands its groups over."""
         for group_id, client_id in self._groups():
@@ -192,7 +204,7 @@ class CostFiles:
                 if group_id not in groups and len(groups) < _GROUPS_OF_A_CLIENT:
                     groups.append(group_id)
 
-    async def _kept(self) -> Counter[str]:
+    async def kept(self) -> Counter[str]:
         """Return the bytes of live batches by topic; the smallest topics are OTHERS."""
         kept: Counter[str] = Counter()
         state = self._coordinator.state

@@ -1,0 +1,127 @@
+"""What a load will need: cores, requests, storage and money.  Pure.
+
+CPU and requests come from the bench (figures.py), which ran on one machine.  A plan is no promise:
+it rounds up, and leaves out cold reads, failures and traffic of other kinds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, log
+from typing import Final
+
+from .bill import GB, MONTH_HOURS, Prices
+from .figures import (
+    BATCHES_OF_1_MB,
+    BATCHES_OF_1_MB_MANY,
+    BATCHES_OF_16_KIB,
+    BATCHES_OF_16_KIB_MANY,
+    FEW_PARTITIONS,
+    JAVA_DEFAULTS,
+    MANY_PARTITIONS,
+    MERGE,
+    TAIL_READERS,
+    Batches,
+    Ingest,
+)
+
+MB: Final = 10**6
+_MIB: Final = 1 << 20
+_GIB: Final = 1 << 30
+_MONTH_SECONDS: Final = MONTH_HOURS * 3600
+USED_SHARE: Final = 0.6
+"""The share of a core that a gateway should use, so that latency stays low and a peak fits."""
+BUDGET: Final = 8.0
+"""PUTs of small objects a second and gateway: the default of wal.put.budget.per.second."""
+
+
+_FIGURES: Final = {
+    Batches.LARGE: (BATCHES_OF_1_MB, BATCHES_OF_1_MB_MANY),
+    Batches.MIDDLE: (BATCHES_OF_16_KIB, BATCHES_OF_16_KIB_MANY),
+    Batches.JAVA: (JAVA_DEFAULTS, JAVA_DEFAULTS),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """write_mb, read_mb: MB/s of all clients, as on the wire (1 MB = 10^6 bytes)."""
+
+    write_mb: float
+    read_mb: float
+    partitions: int
+    retention_days: float
+    zones: int = 3
+    batches: Batches = Batches.MIDDLE
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """busy_cores: of gateways, at this load.  gateways: processes of a core each.
+
+    puts, gets: a second, with the pipeline's.  stored_gb: once the retention is reached.
+    money: of a month, by its causes.  crossing: a month's money if clients ignore zones.
+    """
+
+    load: Load
+    busy_cores: float
+    gateways: int
+    pipeline_cores: float
+    puts: float
+    gets: float
+    stored_gb: float
+    money: dict[str, float]
+    crossing: float
+
+
+def plan(load: Load, prices: Prices) -> Plan:
+    """Return what a load needs."""
+    ingest = ingest_of(load.batches, load.partitions)
+    busy = (load.write_mb * ingest.cpu_ms_per_mb + load.read_mb * TAIL_READERS.cpu_ms_per_mb) / 1000
+    gateways = _gateways(busy, load.zones)
+    gib = load.write_mb * MB / _GIB
+    # Where little comes, each gateway still stores as many small objects as its budget allows.
+    small = BUDGET * gateways if load.write_mb else 0.0
+    puts = max(gib * ingest.puts_per_gib, small)
+    # A gateway has what it wrote in memory; each other zone reads each object once.
+    gets = puts * (load.zones - 1) if load.read_mb else 0.0
+    merge_puts, merge_gets = gib * MERGE.puts_per_gib, gib * MERGE.gets_per_gib
+    pipeline = load.write_mb * MB / _MIB / MERGE.mib_per_core_second
+    stored_gb = load.write_mb * MB * load.retention_days * 86_400 / GB
+    elsewhere = (load.zones - 1) / load.zones
+    crossed_bytes = (load.write_mb + load.read_mb) * MB * elsewhere * _MONTH_SECONDS
+    asked = {"put all": puts + merge_puts, "get all": gets + merge_gets}
+    a_month = {kind: round(count * _MONTH_SECONDS) for kind, count in asked.items()}
+    return Plan(
+        load,
+        busy,
+        gateways,
+        pipeline,
+        asked["put all"],
+        asked["get all"],
+        stored_gb,
+        {
+            "put requests": prices.of_requests({"put all": a_month["put all"]}),
+            "get requests": prices.of_requests({"get all": a_month["get all"]}),
+            "storage": stored_gb * prices.gigabytes.month,
+            "cores": (gateways + ceil(pipeline)) * prices.machines.core_month,
+        },
+        prices.of_crossed(round(crossed_bytes)),
+    )
+
+
+def ingest_of(batches: Batches, partitions: int) -> Ingest:
+    """Return the figures for a number of partitions, between those of the bench."""
+    few, many = _FIGURES[batches]
+    inside = min(max(partitions, FEW_PARTITIONS), MANY_PARTITIONS)
+    part = log(inside / FEW_PARTITIONS) / log(MANY_PARTITIONS / FEW_PARTITIONS)
+    return Ingest(
+        f"{few.row} to {many.row}",
+        few.cpu_ms_per_mb + part * (many.cpu_ms_per_mb - few.cpu_ms_per_mb),
+        few.puts_per_gib + part * (many.puts_per_gib - few.puts_per_gib),
+    )
+
+
+def _gateways(busy_cores: float, zones: int) -> int:
+    """Return how many gateways carry the load also without one zone; the same in each zone."""
+    left = max(zones - 1, 1)
+    return zones * max(ceil(busy_cores / USED_SHARE / left), 1)

@@ -1,0 +1,69 @@
+"""The report about costs: sums with their money, and advice, as builtins.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from .advice import advice
+from .bill import Prices, money_of
+from .sums import PARTS, CostSums, Use, merged
+
+Report: TypeAlias = dict[str, Any]
+TABLES: Final = {"topic": "topics", "client": "clients", "group": "groups"}
+
+
+def cost_report(
+    each: Sequence[CostSums],
+    prices: Prices,
+    kept_bytes: Mapping[str, int] | None = None,
+    recent: Sequence[CostSums] | None = None,
+) -> Report:
+    """Return the report.
+
+    Args:
+      each: the sums of intervals and gateways.
+      kept_bytes: by topic, now; by default as the sums say.
+      recent: what advice looks at; by default `each`.
+    """
+    sums = merged(each)
+    kept = sums.kept_bytes if kept_bytes is None else kept_bytes
+    hours = sums.kept_byte_hours
+    money = money_of(sums, prices)
+    return {
+        "since_ms": sums.begin_ms,
+        "until_ms": sums.end_ms,
+        "node_ids": sorted({one.node_id for one in each}),
+        "prices": {"region": prices.region, "date": prices.date},
+        "requests": dict(sorted(sums.requests.items())),
+        "stored_bytes": sums.stored_bytes,
+        "got_bytes": sums.got_bytes,
+        "crossed_bytes": sums.crossed_bytes,
+        "kept_bytes": sum(kept.values()),
+        "money": {**money, "total": sum(money.values())},
+        "topics": _table(sums.topics, prices, kept, hours),
+        "clients": _table(sums.clients, prices),
+        "groups": _table(sums.by_group(), prices),
+        "advice": advice(each if recent is None else recent, prices),
+    }
+
+
+def _table(
+    uses: Mapping[str, Use],
+    prices: Prices,
+    kept: Mapping[str, int] | None = None,
+    hours: Mapping[str, int] | None = None,
+) -> list[Report]:
+    """Return the rows, the dearest first.  kept, hours: bytes and byte-hours of topics."""
+    rows: list[Report] = []
+    for name in {*uses, *(kept or ()), *(hours or ())}:
+        use = uses.get(name) or Use()
+        row: Report = {"name": name, **msgspec.structs.asdict(use)}
+        row["puts"], row["gets"] = use.puts / PARTS, use.gets / PARTS
+        if kept is not None:
+            row["kept_bytes"] = kept.get(name, 0)
+        row["money"] = prices.of_use(use, (hours or {}).get(name, 0))
+        rows.append(row)
+    return sorted(rows, key=lambda row: (-row["money"], row["name"]))
