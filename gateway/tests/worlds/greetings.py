@@ -16,9 +16,9 @@ def produce(servers: str, *values: str, **settings: str) -> None:
     assert producer.flush(PATIENCE_SECONDS) == 0
 
 
-def consume(servers: str, count: int) -> list[str]:
-    """Read so many records of it, as a member of group g."""
-    settings = {"bootstrap.servers": servers, "group.id": "g", "auto.offset.reset": "earliest"}
+def consume(servers: str, count: int, group: str = "g") -> list[str]:
+    """Read so many records of it, as a member of a group."""
+    settings = {"bootstrap.servers": servers, "group.id": group, "auto.offset.reset": "earliest"}
     consumer = Consumer(settings)
     try:
         consumer.subscribe(["greetings"])

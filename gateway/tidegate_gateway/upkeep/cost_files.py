@@ -1,9 +1,9 @@
 """Writes what this gateway cost into the object store, so that the sums outlive the process.
 
 An object holds the sums of one interval: else a restart would begin at nothing.  The gateway writes
-one each interval, and one at its end.  Its key has the incarnation and a counter, so no other gateway
-writes it, and the orphan scan, which looks at WAL objects and segments alone, leaves it.  A crash
-loses the interval that had not ended.
+one each interval, and one at its end.  Its key has the incarnation and a counter, so no other
+gateway writes it.  The orphan scan, which looks at WAL objects and segments alone, skips it.  A
+crash loses the interval that had not ended.
 
 The housekeeper's gateway adds the bytes that the cluster's topics keep, and deletes old sums.
 """

@@ -66,8 +66,8 @@ async def open_objects(
         LogMisconfigured: the store is not fit for it, or cannot be used as it is set up.
         LogUnavailable: it does not answer now.
     """
-    await check_marker(store, prefix)
     log = ObjectLog(store, prefix, new_nonce=new_nonce, in_loop=in_loop)
+    await check_marker(log.store, prefix)
     await log.find_boundary()
     return log
 
@@ -75,14 +75,15 @@ async def open_objects(
 class ObjectLog:
     """Open it with `objects.open_log` or `open_objects`.
 
-    requests: of the object store, since the log was opened.
+    requests: of the object store, since the log was opened.  store: the one that counts them.
     """
 
     def __init__(
         self, store: ObjectStore, prefix: str, *, new_nonce: Callable[[], str], in_loop: bool
     ) -> None:
         self.requests: Final = RequestSums()
-        self._objects = LogObjects(CountingStore(store, self.requests), prefix)
+        self.store: Final = CountingStore(store, self.requests)
+        self._objects = LogObjects(self.store, prefix)
         self._boundary = Boundary(self._objects)
         self._entries = EntryReader(self._objects)
         self._snapshots = ObjectSnapshots(self._objects, new_nonce, in_loop=in_loop)
