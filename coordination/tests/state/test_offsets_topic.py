@@ -179,6 +179,15 @@ def test_replaced_records_do_not_stay_for_ever() -> None:
     assert kept[-300:] == [(at + 1, "orders", 0, at) for at in range(4_700, 5_000)]
 
 
+def test_long_names_count_as_bytes() -> None:
+    """A client chooses names of groups, up to 32 KiB."""
+    group = "g" * 32_000
+    world = offsets_world()
+    for offset in range(100):
+        world.fold(commit(group, offset))
+    assert len(records(world.state, group)) < 20
+
+
 def test_tombstones_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(offsets_topic, "MAX_TOMBSTONES", 2)
     world = offsets_world()

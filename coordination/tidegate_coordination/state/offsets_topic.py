@@ -305,10 +305,12 @@ def _by_partition(each: CommittedOffset) -> tuple[bytes, int]:
 def _size_bytes(record: OffsetsRecord) -> int:
     """Return about how many bytes of memory a record takes, its value included."""
     if isinstance(record, CommitRecord):
-        return _RECORD_BYTES + len(record.committed.metadata)
+        return _RECORD_BYTES + len(record.group_id) + len(record.committed.metadata)
     if isinstance(record, GroupRecord):
         members = record.group.members
-        protocols = (data for each in members for _, data in each.protocols)
+        texts = (text for each in members for text in (each.member_id, each.client_id))
+        protocols = (part for each in members for pair in each.protocols for part in pair)
         inner_bytes = sum(map(len, protocols)) + sum(len(each.assignment) for each in members)
-        return _RECORD_BYTES * (1 + len(members)) + inner_bytes
-    return _RECORD_BYTES
+        texts_bytes = len(record.group.group_id) + sum(map(len, texts))
+        return _RECORD_BYTES * (1 + len(members)) + inner_bytes + texts_bytes
+    return _RECORD_BYTES + len(record.group_id)

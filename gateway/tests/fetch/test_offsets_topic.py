@@ -22,6 +22,8 @@ from tidegate_coordination.events.groups import (
 from tidegate_coordination.rules.proposal import TOPICS, Decided, View
 from tidegate_coordination.state.offsets_topic import OFFSETS_TOPIC
 from tidegate_coordination.state.records.epochs import EpochStart
+from tidegate_coordination.state.records.partitions import Partition
+from tidegate_gateway.fetch.offsets_records import OffsetsRecords
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from tidegate_protocol.messages.list_offsets import ListOffsetsPartition
@@ -227,3 +229,10 @@ async def listed(world: World, timestamp: int) -> tuple[int, int]:
     (answer,) = await ask(world, wanted, topic=OFFSETS_TOPIC)
     assert answer.error_code == 0
     return answer.offset, answer.timestamp
+
+
+def test_a_search_finds_nothing_once_the_topic_is_deleted() -> None:
+    """ListOffsets lets other tasks run before it searches."""
+    records, partition = OffsetsRecords({}), Partition(5, bytes(16), 0)
+    assert records.largest(partition) is None
+    assert records.first_at(partition, 0) is None

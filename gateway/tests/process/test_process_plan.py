@@ -116,6 +116,15 @@ b 1.0
 """
 
 
+@pytest.mark.parametrize("name", ["a\u2028b", "a\r# HELP x\rb", "a\x0b\x85\x1cb"])
+def test_only_line_feeds_end_lines(name: str) -> None:
+    """Clients choose names of groups; Prometheus' format escapes line feeds only."""
+    page = f'# HELP lag Lag\n# TYPE lag gauge\nlag{{consumergroup="{name}"}} 1\n'
+    lines = merged([SupervisedProcess(1, page, 0)]).split("\n")
+    assert f'lag{{process="1",consumergroup="{name}"}} 1' in lines
+    assert len(lines) == 3 + 6 + 1
+
+
 def test_the_page_of_all_has_each_family_once() -> None:
     other = PAGE.replace("3.0", "5.0") + "# HELP c Own\n# TYPE c gauge\nc 7.0\n"
     text = merged(

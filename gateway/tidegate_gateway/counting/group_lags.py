@@ -152,7 +152,8 @@ def lag_of(
         timestamp = unread.max_timestamp
         written_ms = timestamp if timestamp >= 0 else state.committed_at_ms(unread)
         seconds = max(now_ms - written_ms, 0) / 1000
-    used = 1.0 if offset < partition.log_start else 0.0
+    # One offset below may be the marker that followed the last record read.
+    used = 1.0 if offset + 1 < partition.log_start else 0.0
     if unread is not None and settings.is_deleted_by_policy:
         used = max(used, _retention_used(partition, lag, seconds, settings))
     return TopicLag(seconds, used, lag, offset)

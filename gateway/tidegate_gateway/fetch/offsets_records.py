@@ -92,7 +92,10 @@ class OffsetsRecords:
         return max(self._found(partition), key=lambda each: each.timestamp, default=None)
 
     def _found(self, partition: Partition) -> Iterator[Found]:
-        of = self._by_number[partition.number].between(partition.log_start, partition.next_offset)
+        records = self._by_number.get(partition.number)
+        if records is None:  # the topic was deleted meanwhile
+            return iter(())
+        of = records.between(partition.log_start, partition.next_offset)
         return (Found(each.place, _timestamp_ms(each)) for each in of)
 
     def __contains__(self, partition: Partition) -> bool:

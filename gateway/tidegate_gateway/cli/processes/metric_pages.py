@@ -38,7 +38,7 @@ def merged(processes: Iterable[SupervisedProcess]) -> str:
 
 def _add(families: dict[str, _Family], text: str, process: int) -> None:
     family = _Family()
-    for line in text.splitlines():
+    for line in text.split("\n"):  # splitlines() knows more ends, which names may hold
         if not line.startswith("#"):
             if line:
                 family.samples.append(_labelled(line, process))
