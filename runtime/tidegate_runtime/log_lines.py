@@ -73,7 +73,7 @@ def configure_logs(
         processors=processors,
         wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG),
         logger_factory=_NamedLogger,
-        cache_logger_on_first_use=True,
+        cache_logger_on_first_use=False,  # lines are rare, and tests configure anew
     )
 
 

@@ -32,6 +32,7 @@ LOGGERS: Final = (
     "tidegate.clients",
     "tidegate.connection",
     "tidegate.coordinator",
+    "tidegate.cost",
     "tidegate.disk_cache",
     "tidegate.dispatch",
     "tidegate.draining",

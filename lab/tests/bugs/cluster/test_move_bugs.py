@@ -78,7 +78,7 @@ def moves(plan: FaultPlan) -> bool:
         (last_entries_are_not_copied, {"gateway died"}, 29),
         (copies_too_late, {"gateway died"}, 22),
         (begins_at_an_unfinished_copy, {"history split", "gateway died"}, 29),
-        (untried(ends_the_move_of_another), {"state broken", "gateway died"}, 399),
+        (untried(ends_the_move_of_another), {"state broken", "gateway died"}, 637),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
