@@ -179,7 +179,7 @@ def has_tokens(plan: FaultPlan) -> bool:
         (everyone_creates_for_others, {keeper.CREATED}, 3),
         (everyone_sees_tokens, {keeper.SHOWN}, 3),
         (renewals_have_no_bound, {keeper.LONG}, 3),
-        (ended_tokens_are_renewed, {keeper.ENDED}, 3),
+        (ended_tokens_are_renewed, {keeper.ENDED}, 22),
         (counts_no_tokens, {keeper.MANY}, 20),
         (forgets_who_renews, {keeper.REFUSED, keeper.HIDDEN}, 4),
         (a_second_login_lasts_longer_than_it_says, {client.OUTLIVED}, 9),

@@ -64,7 +64,7 @@ def sends_consumers_to_the_leader(patch: pytest.MonkeyPatch) -> None:
         (leads_from_another_zone, {"wrong zone"}, 11),
         (recommends_who_drains, {"wrong zone"}, 354),
         (remembers_a_zone_though_connections_disagree, {"zone remembered"}, 11),
-        (sends_consumers_away_from_home, {"wrong zone"}, 11),
+        (sends_consumers_away_from_home, {"wrong zone"}, 67),
         (sends_consumers_to_the_leader, {"wrong zone"}, 11),
     ],
     ids=lambda value: getattr(value, "__name__", ""),

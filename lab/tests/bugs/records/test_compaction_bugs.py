@@ -86,13 +86,13 @@ def counts_offsets_from_zero(patch: pytest.MonkeyPatch) -> None:
     ("plant", "expected", "first_seed"),
     [
         (tombstones_go_at_once, {"segment"}, 4),
-        (forgets_when_rounds_were, {"segment"}, 57),
+        (forgets_when_rounds_were, {"segment"}, 112),
         (hides_the_newest, {"segment"}, 4),
         (unwatched(hides_the_newest), {"lost", "skipped"}, 16),
         (keeps_the_oldest, {"segment", "compaction"}, 19),
         (says_it_learned_all, {"compaction"}, 4),
         (untried(counts_rounds_that_were_cut), {"compaction", "state broken"}, 195),
-        (counts_offsets_from_zero, {"segment"}, 18),
+        (counts_offsets_from_zero, {"segment"}, 27),
         (unwatched(counts_offsets_from_zero), {"duplicate", "inconsistent offset"}, 18),
     ],
 )

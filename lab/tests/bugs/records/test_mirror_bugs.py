@@ -93,7 +93,7 @@ def has_links(plan: FaultPlan) -> bool:
     ("plant", "expected", "first_seed"),
     [
         (takes_stale_answers, {"mirror", "mirror read"}, 32),
-        (follows_any_end, {"mirror", "mirror read"}, 50),
+        (follows_any_end, {"mirror", "mirror read"}, 69),
         (mixes_up_markers, {"invariant 9", "invariant 12"}, 1),
         (forgets_markers, {"invariant 9", "not mirrored"}, 1),
         (begins_at_the_log_start, {"not mirrored"}, 12),

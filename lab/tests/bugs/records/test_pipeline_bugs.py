@@ -241,7 +241,7 @@ def does_not_wait_for_the_copy(patch: pytest.MonkeyPatch) -> None:
     ("plant", "expected", "first_seed"),
     [
         (untried(publishes_over_anything), {"segment", "state broken"}, 77),
-        (publishes_after_its_end, {"invariant 8"}, 15),
+        (publishes_after_its_end, {"invariant 8"}, 21),
         (releases_parents_twice, {"invariant 4"}, 12),
         (releases_no_parents, {"invariant 4"}, 3),
         (deletes_parents_itself, {"not stored"}, 5),
@@ -253,7 +253,7 @@ def does_not_wait_for_the_copy(patch: pytest.MonkeyPatch) -> None:
         (reorders_unproven, {"segment"}, 5),
         (unwatched(reorders_unproven), {"false error", "non-monotonic poll", "skipped"}, 5),
         (writes_another_partition, {"segment"}, 10),
-        (unwatched(writes_another_partition), {"foreign record", "false error", "lost"}, 19),
+        (unwatched(writes_another_partition), {"foreign record", "false error", "lost"}, 45),
         (forgets_append_times, {"segment"}, 3),
         (ends_one_too_soon, {"not merged"}, 5),
         (untried(ends_unjudged), {"segment"}, 5),

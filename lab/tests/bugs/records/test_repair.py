@@ -185,7 +185,7 @@ def forgets_where_runs_end(patch: pytest.MonkeyPatch) -> None:
         (unwatched(skips_a_neighbour), {"lost", "skipped"}, 9),
         (untried(skips_whatever_was_seen), {"state broken"}, 9),
         (asks_once, {"skipped too much"}, 165),
-        (forgets_where_runs_end, {"false error", "stuck"}, 120),
+        (forgets_where_runs_end, {"false error", "stuck"}, 134),
     ],
 )
 def test_planted_bug_of_the_repair_is_found(

@@ -87,10 +87,10 @@ def has_switches(plan: FaultPlan) -> bool:
         (reads_ends_once, {"not mirrored"}, 13),
         (believes_the_config, {"not mirrored"}, 52),
         (fences_nothing, {"not mirrored"}, 69),
-        (checks_no_ends, {"not mirrored"}, 13),
+        (checks_no_ends, {"not mirrored"}, 29),
         (leaves_the_source_fenced, {"not mirrored"}, 8),
         (never_lifts, {"not mirrored"}, 8),
-        (overlooks_open_transactions, {"not mirrored", "stuck"}, 21),
+        (overlooks_open_transactions, {"not mirrored", "stuck"}, 29),
     ],
 )
 def test_the_simulator_finds_it(

@@ -252,9 +252,9 @@ def has_losses(plan: FaultPlan) -> bool:
 @pytest.mark.parametrize(
     ("plant", "expected", "first_seed"),
     [
-        (takes_a_stale_epoch, {"zombie write", *_READS, "reordered send", "duplicate"}, 18),
+        (takes_a_stale_epoch, {"zombie write", *_READS, "reordered send", "duplicate"}, 35),
         (untried(keeps_the_epoch), {"epoch given twice", *_READS}, 1),
-        (says_done_to_a_retry, _READS, 128),
+        (says_done_to_a_retry, _READS, 135),
         (untried(leaves_a_marker_out), {*_BROKEN, "stuck", *_READS}, 1),
         (commits_what_is_aborted, _READS, 5),
         (shows_what_is_open, _READS, 1),
@@ -268,9 +268,9 @@ def has_losses(plan: FaultPlan) -> bool:
         (
             untried(overlay_misses_ends),
             {*_BROKEN, *_READS, "zombie write", "epoch given twice"},
-            109,
+            119,
         ),
-        (untried(overlay_misses_markers), _BROKEN, 82),
+        (untried(overlay_misses_markers), _BROKEN, 89),
         (forgets_what_is_open, _BROKEN, 1),
     ],
     ids=lambda value: getattr(value, "__name__", ""),

@@ -106,7 +106,7 @@ def any_plan(plan: FaultPlan) -> bool:
 @pytest.mark.parametrize(
     ("plant", "expected", "first_seed", "is_concerned"),
     [
-        (loses_offsets_with_the_claim, {"invariant 13"}, 21, any_plan),
+        (loses_offsets_with_the_claim, {"invariant 13"}, 37, any_plan),
         (publishes_older_offsets, {"wrong staged offset"}, 1, any_plan),
         (stages_for_former_generations, {"zombie staged"}, 1, has_etl),
         (ignores_require_stable, {"wrong description", "processed twice"}, 5, any_plan),
