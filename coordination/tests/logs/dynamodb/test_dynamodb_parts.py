@@ -1,9 +1,11 @@
 """The parts of a log in DynamoDB that decide: URL, layout, decisions, errors; and its client."""
 
+from io import BytesIO
 from typing import Any
 
 import pytest
 import trio
+from botocore.awsrequest import AWSResponse
 from botocore.exceptions import (
     ClientError,
     EndpointConnectionError,
@@ -20,7 +22,12 @@ from tidegate_coordination.log.metadata_log import (
     LogMisconfigured,
     LogUnavailable,
 )
-from tidegate_coordination.logs.dynamodb.client import Client, ConditionFailed, NoTable
+from tidegate_coordination.logs.dynamodb.client import (
+    Client,
+    ConditionFailed,
+    NoTable,
+    boto3_client,
+)
 from tidegate_coordination.logs.dynamodb.decisions import (
     Trim,
     first_heads,
@@ -299,6 +306,53 @@ async def test_a_refusal_at_the_start_is_a_sentence_with_advice() -> None:
     client = await connected(_Fake(client_error("AccessDeniedException")), is_patient=False)
     with pytest.raises(LogMisconfigured, match=r"could not read: AccessDenied.*let the role"):
         await client.call("read", "get_item")
+
+
+class _Body(BytesIO):
+    """What botocore reads an answer from."""
+
+    def stream(self, **_: object) -> Any:
+        yield self.read()
+
+
+async def answered(status: int, body: bytes, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """What Client makes of an answer of HTTP to an append."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "key")
+
+    def make(address: Address) -> Any:
+        made = boto3_client(address)
+        made.meta.events.register(
+            "before-send.dynamodb",
+            lambda request, **_: AWSResponse(request.url, status, {}, _Body(body)),
+        )
+        return made
+
+    client = Client(Address("table", "name", "us-east-1"), make, in_loop=True)
+    await client.connect()
+    client.is_patient = True
+    delete = {"TableName": "table", "Key": key("name", "end")}
+    return await client.call("append", "transact_write_items", TransactItems=[{"Delete": delete}])
+
+
+@pytest.mark.parametrize("status", [200, 204, 403, 502])
+@pytest.mark.parametrize(
+    "body", [b"", b"<html>login</html>", b"[1]", b"null", b'{"a":', b'{"a":"\xe9"}', b"[" * 100_000]
+)
+async def test_an_answer_that_is_none_of_dynamodb_is_an_unknown_outcome(
+    body: bytes, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """botocore by itself takes a page with status 200 for a transaction that was done."""
+    with pytest.raises(LogUnavailable, match=f"an answer with status {status} is not"):
+        await answered(status, body, monkeypatch)
+
+
+async def test_answers_of_dynamodb_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = await answered(200, b"{}", monkeypatch)
+    assert done["ResponseMetadata"]["HTTPStatusCode"] == 200
+    busy = b'{"__type":"com.amazonaws.dynamodb.v20120810#InternalServerError","message":"later"}'
+    with pytest.raises(LogUnavailable, match="could not append: InternalServerError: later"):
+        await answered(500, busy, monkeypatch)
 
 
 async def test_an_unreachable_server_is_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:

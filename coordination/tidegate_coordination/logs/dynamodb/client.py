@@ -12,7 +12,14 @@ from typing import Any, Final, TypeVar
 import trio
 
 from tidegate_coordination.log.metadata_log import LogCorrupt, LogMisconfigured, LogUnavailable
-from tidegate_coordination.logs.dynamodb.errors import KNOWN_ERRORS, Kind, advice, kind_of, told
+from tidegate_coordination.logs.dynamodb.errors import (
+    KNOWN_ERRORS,
+    Kind,
+    advice,
+    check_answer,
+    kind_of,
+    told,
+)
 from tidegate_coordination.logs.dynamodb.url import Address
 
 CALL_SECONDS: Final = 10.0
@@ -135,7 +142,7 @@ def boto3_client(address: Address) -> Any:
     if not address.machine_role:
         session.get_component("credential_provider").remove("iam-role")
     connect: Any = boto3
-    return connect.Session(botocore_session=session).client(
+    client = connect.Session(botocore_session=session).client(
         "dynamodb",
         region_name=address.region or os.environ.get("AWS_REGION") or None,
         endpoint_url=address.endpoint or None,
@@ -147,3 +154,5 @@ def boto3_client(address: Address) -> Any:
             retries={"total_max_attempts": 1, "mode": "standard"},
         ),
     )
+    client.meta.events.register("before-parse.dynamodb", check_answer)
+    return client

@@ -2,9 +2,11 @@
 
 What the table refused for now (throttled, or met another transaction) was certainly not done. What
 an operator must fix is a refusal when the log is opened, and an outage later: credentials expire
-and come back. The outcome of all else is unknown.
+and come back. The outcome of all else is unknown, also where a proxy answers with a page of its
+own.
 """
 
+import json
 from collections.abc import Mapping
 from enum import Enum, auto
 from typing import Any, Final
@@ -17,6 +19,10 @@ from botocore.exceptions import (
     PartialCredentialsError,
     ProfileNotFound,
 )
+
+
+class UnreadableAnswer(BotoCoreError):
+    fmt = "an answer with status {status} is not one of DynamoDB"
 
 
 class Kind(Enum):
@@ -50,6 +56,21 @@ _ADVICE: Final[Mapping[str, str]] = {
     "ValidationException": "if its key is not the texts log (HASH) and item_name (RANGE), name"
     " another table",
 }
+
+
+def check_answer(response_dict: Mapping[str, Any], **_: object) -> None:
+    """Check an answer before botocore reads it: botocore takes any text with status 200 for "done",
+    and on some others raises errors of Python.
+
+    Raises:
+        UnreadableAnswer: it is no object of JSON.
+    """
+    try:
+        said = json.loads(response_dict["body"].decode())
+    except (ValueError, RecursionError):
+        said = None
+    if not isinstance(said, dict):
+        raise UnreadableAnswer(status=response_dict["status_code"])
 
 
 def kind_of(error: Exception) -> Kind:
