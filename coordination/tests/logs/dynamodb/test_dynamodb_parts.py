@@ -34,7 +34,7 @@ from tidegate_coordination.logs.dynamodb.decisions import (
     how_to_trim,
     refused_append,
 )
-from tidegate_coordination.logs.dynamodb.errors import Kind, advice, item_met, kind_of
+from tidegate_coordination.logs.dynamodb.errors import Kind, advice, item_met, kind_of, told
 from tidegate_coordination.logs.dynamodb.layout import (
     FIRST_END,
     INLINE_BYTES,
@@ -237,6 +237,16 @@ def test_advice_says_what_to_do() -> None:
     assert "machine_role=true" in advice(NoCredentialsError())
     assert "BatchWriteItem" in advice(client_error("AccessDeniedException"))
     assert advice(client_error("InternalServerError")) == ""
+
+
+def test_an_error_is_told_in_one_short_line_without_what_was_signed() -> None:
+    def error(message: str) -> ClientError:
+        return ClientError({"Error": {"Code": "Wrong", "Message": message}}, "Any")
+
+    signed = "It does  not match.\n\nThe Canonical String\nx-amz-security-token:hidden"
+    assert told(error(signed)) == "Wrong: It does not match."
+    assert told(error("x" * 5000)) == f"Wrong: {'x' * 293}..."
+    assert "http://h" in told(EndpointConnectionError(endpoint_url="http://h"))
 
 
 # -- client ---------------------------------------------------------------------------------------

@@ -45,6 +45,7 @@ _BUSY: Final = frozenset(
     }
 )
 _CONDITION: Final = frozenset({"ConditionalCheckFailed", "ConditionalCheckFailedException"})
+_MAX_TOLD: Final = 300
 _KEYS: Final = "check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS's own files"
 _ADVICE: Final[Mapping[str, str]] = {
     "AccessDeniedException": "let the role GetItem, Query, PutItem, UpdateItem and"
@@ -123,11 +124,15 @@ def _advice_without_answer(error: Exception) -> str:
 
 
 def told(error: Exception) -> str:
-    """Return the error's text on one line."""
+    """Return the first line of the error's text. Further lines of a wrong signature are what was
+    signed, with the session's token.
+    """
+    text = str(error)
     if isinstance(error, ClientError):
         found: Mapping[str, str] = _response(error).get("Error", {})
-        return " ".join(f"{found.get('Code')}: {found.get('Message', '')}".split())
-    return " ".join(str(error).split())
+        text = f"{found.get('Code')}: {found.get('Message', '')}"
+    line = " ".join(text.partition("\n")[0].split())
+    return line if len(line) <= _MAX_TOLD else f"{line[:_MAX_TOLD]}..."
 
 
 KNOWN_ERRORS: Final = (BotoCoreError, ClientError)
