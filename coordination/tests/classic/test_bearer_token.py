@@ -80,7 +80,17 @@ REFUSALS = {
 
 @pytest.mark.parametrize("said", REFUSALS)
 def test_a_refusal_is_one_short_line(said: str) -> None:
-    assert refusal(said) == REFUSALS[said]
+    assert refusal(said, Secret(jwt_of({}))) == REFUSALS[said]
+
+
+@pytest.mark.parametrize(
+    "form", ["bad {}", '{{"status":"bad {}"}}', '{{"scope":"{}"}}', "{:->400}"]
+)
+def test_a_broker_that_repeats_the_token_is_not_quoted(form: str) -> None:
+    token = "e30.e30.c2lnbmF0dXJl"
+    for repeated in (token, "c2lnbmF0dXJl"):
+        said = refusal(form.format(repeated), Secret(token))
+        assert said == "the token is refused (the answer repeats it, and is not shown)"
 
 
 # -- the token endpoint ----------------------------------------------------------------------------

@@ -76,7 +76,7 @@ async def _converse(call: Call, login: Login) -> float:
             known = error_text(ErrorCode.SASL_AUTHENTICATION_FAILED)
             said = answer.error_message or known
             if isinstance(login, BearerToken):
-                raise TokenRefused(refusal(said))
+                raise TokenRefused(refusal(said, login.text))
             raise AuthenticationFailed(said)
         try:
             token = tokens.send(answer.auth_bytes)

@@ -69,8 +69,11 @@ def expiry_of(text: str) -> float:
         raise BadToken("does not say when it expires (exp)") from None
 
 
-def refusal(text: str) -> str:
+def refusal(text: str, token: Secret) -> str:
     """Return why a broker refuses a token, from its challenge or its error: both may be JSON."""
+    signature = token.reveal().rpartition(".")[2]
+    if signature in text:
+        return "the token is refused (the answer repeats it, and is not shown)"
     try:
         said = msgspec.json.decode(text.encode(), type=dict[str, Any])
     except (msgspec.DecodeError, RecursionError):

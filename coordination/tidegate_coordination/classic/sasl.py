@@ -44,7 +44,7 @@ def _bearer(token: BearerToken) -> Conversation:
     challenge = yield token.first_message()
     if challenge:
         yield AGREED  # the broker says no once more, with its error
-        raise TokenRefused(refusal(challenge.decode(errors="replace")))
+        raise TokenRefused(refusal(challenge.decode(errors="replace"), token.text))
 
 
 def _plain(credentials: SaslCredentials) -> Conversation:
