@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -72,3 +73,12 @@ async def test_a_file_is_read_up_to_a_bound(tmp_path: Path) -> None:
     for missing in ("file:///nowhere/at-all", "file:///a%00b"):
         with pytest.raises(OSError, match=r"No such file|null"):
             await read_file(missing, 3)
+
+
+async def test_what_is_no_regular_file_is_not_waited_for(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(OSError, match="no regular file"):
+        await read_file(pipe.as_uri(), 3)
+    with pytest.raises(OSError, match="directory"):
+        await read_file(tmp_path.as_uri(), 3)

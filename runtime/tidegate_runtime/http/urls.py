@@ -5,10 +5,12 @@ Nothing is followed elsewhere: a redirection is an answer like others.
 
 from __future__ import annotations
 
+import os
 import ssl
 from collections.abc import Collection
 from ipaddress import ip_address
 from math import inf
+from stat import S_ISREG
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
@@ -89,13 +91,24 @@ async def read_file(url: str, max_bytes: int) -> bytes:
     """Return the beginning of the file that a file URL names.
 
     Raises:
-      OSError: it cannot be read.
+      OSError: it cannot be read, or is no regular file.
     """
     try:
-        async with await trio.open_file(path_of(url), "rb") as file:
-            return await file.read(max_bytes)
+        return await trio.to_thread.run_sync(_beginning, path_of(url), max_bytes)
     except ValueError as error:  # of a name with a zero byte
         raise OSError(str(error)) from error
+
+
+def _beginning(path: str, max_bytes: int) -> bytes:
+    with open(path, "rb", opener=_opened_at_once) as file:
+        if not S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError("it is no regular file")
+        return file.read(max_bytes)
+
+
+def _opened_at_once(path: str, flags: int) -> int:
+    """Open a file; a pipe, too, without waiting for its writer."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def why_unread(error: OSError) -> str:
