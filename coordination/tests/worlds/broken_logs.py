@@ -1,11 +1,13 @@
 """Logs that break one promise each, as real ones do, and the contract's expected findings."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import trio
 
 from tidegate_coordination.log.metadata_log import (
     AppendResult,
+    LogCapabilities,
     LogCorrupt,
     LogEntry,
     LogMisuse,
@@ -14,7 +16,7 @@ from tidegate_coordination.log.metadata_log import (
     Trimmed,
 )
 from tidegate_coordination.log_contract.checks import OpenLog
-from tidegate_coordination.logs.memory import MemoryLog
+from tidegate_coordination.logs.memory import CAPABILITIES, MemoryLog
 
 
 def same(log: MetadataLog) -> OpenLog:
@@ -122,7 +124,7 @@ class _LooksThenWrites(MemoryLog):
     async def append(self, position: int, payload: bytes) -> AppendResult:
         if position != self._end:
             return await super().append(position, payload)
-        self._check_append(position, payload)
+        self.capabilities.check_append(position, payload)
         await trio.sleep(0.001)
         if position < self._end:
             self._payloads[position - self._first_position] = payload
@@ -206,9 +208,13 @@ class _Rots(MemoryLog):
             self._payloads[1] = bytes([self._payloads[1][0] | 1])
 
 
-class _TakesAnySize(MemoryLog):
-    def _check_append(self, position: int, payload: bytes) -> None:
-        """Lets everything in."""
+class _TakesMoreThanItSays(MemoryLog):
+    def __init__(self) -> None:
+        super().__init__(replace(CAPABILITIES, max_entry_bytes=CAPABILITIES.max_entry_bytes + 1))
+
+    @property
+    def capabilities(self) -> LogCapabilities:
+        return CAPABILITIES
 
 
 class _TakesLessThanItSays(MemoryLog):
@@ -332,7 +338,7 @@ BROKEN: list[tuple[OpenLog, str, str]] = [
     (same(_WaitsForEver()), "wait wakes", "wait did not keep its time-out"),
     (same(_WakesOnce()), "wait cut short", "after a wait that was cancelled, the next one slept"),
     (same(_CutsLargeEntries()), "max entry size kept", "holds another payload"),
-    (same(_TakesAnySize()), "max entry size kept", "was not refused with LogMisuse"),
+    (same(_TakesMoreThanItSays()), "max entry size kept", "was not refused with LogMisuse"),
     (same(_TakesLessThanItSays()), "max entry size kept", "raised LogMisuse: too large for a row"),
     (same(_AdmitsTheStalled()), "trim boundary", "below the boundary 87, answered appended"),
     (same(_ForgetsItsBoundary()), "trim boundary", "below the boundary 87, answered appended"),

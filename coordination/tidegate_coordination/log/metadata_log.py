@@ -53,6 +53,15 @@ class LogCapabilities:
     max_entry_bytes: int
     can_append: bool = True
 
+    def check_append(self, position: int, payload: bytes) -> None:
+        """Raises LogMisuse if the payload is over `max_entry_bytes`, or the position is below 1."""
+        if position < FIRST_POSITION:
+            raise LogMisuse(f"positions start at {FIRST_POSITION}, not {position}")
+        if len(payload) > self.max_entry_bytes:
+            raise LogMisuse(
+                f"an entry of {len(payload)} bytes is over the limit of {self.max_entry_bytes}"
+            )
+
 
 class AppendResult(Enum):
     """The known outcome of an append."""

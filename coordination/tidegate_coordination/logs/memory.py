@@ -54,7 +54,7 @@ class MemoryLog:
         return self._first_position + len(self._payloads)
 
     async def append(self, position: int, payload: bytes) -> AppendResult:
-        self._check_append(position, payload)
+        self._capabilities.check_append(position, payload)
         await trio.lowlevel.checkpoint()
         if position < self._first_position:
             return AppendResult.TRIMMED
@@ -64,13 +64,6 @@ class MemoryLog:
         self._payloads.append(bytes(payload))
         self._grown.unpark_all()
         return AppendResult.APPENDED
-
-    def _check_append(self, position: int, payload: bytes) -> None:
-        if position < FIRST_POSITION:
-            raise LogMisuse(f"positions start at {FIRST_POSITION}, not {position}")
-        limit = self._capabilities.max_entry_bytes
-        if len(payload) > limit:
-            raise LogMisuse(f"an entry of {len(payload)} bytes is over the limit of {limit}")
 
     def _check_joined(self, position: int) -> None:
         if position > self._end:

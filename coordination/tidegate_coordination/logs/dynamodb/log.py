@@ -103,7 +103,7 @@ class DynamoLog:
     # -- appending --------------------------------------------------------------------------------
 
     async def append(self, position: int, payload: bytes) -> AppendResult:
-        _check_append(position, payload)
+        CAPABILITIES.check_append(position, payload)
         with trio.move_on_after(_APPEND_SECONDS):
             head = await self._bodies.prepare(entry_name(position), bytes(payload))
             result = await self._create(position, head)
@@ -241,11 +241,3 @@ class DynamoLog:
 
     async def aclose(self) -> None:
         await self._items.aclose()
-
-
-def _check_append(position: int, payload: bytes) -> None:
-    if position < FIRST_POSITION:
-        raise LogMisuse(f"positions start at {FIRST_POSITION}, not {position}")
-    if len(payload) > CAPABILITIES.max_entry_bytes:
-        limit = CAPABILITIES.max_entry_bytes
-        raise LogMisuse(f"an entry of {len(payload)} bytes is over the limit of {limit}")

@@ -12,13 +12,11 @@ from typing import Final
 import trio
 
 from tidegate_coordination.log.metadata_log import (
-    FIRST_POSITION,
     AppendResult,
     LogCapabilities,
     LogCorrupt,
     LogEntry,
     LogMisconfigured,
-    LogMisuse,
     LogUnavailable,
     Snapshot,
     Trimmed,
@@ -84,7 +82,7 @@ class HttpLog:
         return self._capabilities
 
     async def append(self, position: int, payload: bytes) -> AppendResult:
-        self._check_append(position, payload)
+        self._capabilities.check_append(position, payload)
         answer = await self._lanes.calls.call(
             "PUT", f"entries/{position}", body=bytes(payload), timeout_seconds=_CALL_SECONDS
         )
@@ -92,13 +90,6 @@ class HttpLog:
         if result is None:
             raise LogUnavailable(f"the HTTP log answered an append with {answer.status}")
         return result
-
-    def _check_append(self, position: int, payload: bytes) -> None:
-        if position < FIRST_POSITION:
-            raise LogMisuse(f"positions start at {FIRST_POSITION}, not {position}")
-        limit = self._capabilities.max_entry_bytes
-        if len(payload) > limit:
-            raise LogMisuse(f"an entry of {len(payload)} bytes is over the limit of {limit}")
 
     async def read(self, from_position: int, max_bytes: int) -> list[LogEntry] | Trimmed:
         wanted_bytes = max(0, min(max_bytes, wire.MAX_READ_BYTES))

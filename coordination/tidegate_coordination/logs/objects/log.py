@@ -106,7 +106,7 @@ class ObjectLog:
     # -- appending --------------------------------------------------------------------------------
 
     async def append(self, position: int, payload: bytes) -> AppendResult:
-        _check_append(position, payload)
+        CAPABILITIES.check_append(position, payload)
         await trio.lowlevel.checkpoint()
         if not await self._joins(position):
             return AppendResult.TRIMMED
@@ -284,14 +284,6 @@ def _fitting(from_position: int, payloads: list[bytes], max_bytes: int) -> list[
             break
         entries.append(LogEntry(position, payload))
     return entries
-
-
-def _check_append(position: int, payload: bytes) -> None:
-    if position < FIRST_POSITION:
-        raise LogMisuse(f"positions start at {FIRST_POSITION}, not {position}")
-    if len(payload) > CAPABILITIES.max_entry_bytes:
-        limit = CAPABILITIES.max_entry_bytes
-        raise LogMisuse(f"an entry of {len(payload)} bytes is over the limit of {limit}")
 
 
 def _too_far(position: int) -> LogCorrupt:

@@ -19,7 +19,6 @@ from tidegate_coordination.log.metadata_log import (
     LogCapabilities,
     LogEntry,
     LogMisconfigured,
-    LogMisuse,
     LogUnavailable,
     Snapshot,
     Trimmed,
@@ -91,7 +90,7 @@ class PostgresLog:
         return CAPABILITIES
 
     async def append(self, position: int, payload: bytes) -> AppendResult:
-        _check_append(position, payload)
+        CAPABILITIES.check_append(position, payload)
         values = tables.append_values(self._channel, position, payload)
         rows = await self._appends.ask("append", tables.APPEND, values)
         result = tables.append_result(rows, position)
@@ -178,11 +177,3 @@ class PostgresLog:
         for lane in (self._appends, self._reads, self._upkeep, self._listening):
             lane.close()
         await trio.lowlevel.checkpoint()
-
-
-def _check_append(position: int, payload: bytes) -> None:
-    if position < FIRST_POSITION:
-        raise LogMisuse(f"positions start at {FIRST_POSITION}, not {position}")
-    if len(payload) > CAPABILITIES.max_entry_bytes:
-        limit = CAPABILITIES.max_entry_bytes
-        raise LogMisuse(f"an entry of {len(payload)} bytes is over the limit of {limit}")

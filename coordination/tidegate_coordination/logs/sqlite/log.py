@@ -25,7 +25,6 @@ from tidegate_coordination.log.metadata_log import (
     LogCapabilities,
     LogEntry,
     LogMisconfigured,
-    LogMisuse,
     LogUnavailable,
     Snapshot,
     Trimmed,
@@ -140,7 +139,7 @@ class SqliteLog:
         return CAPABILITIES
 
     async def append(self, position: int, payload: bytes) -> AppendResult:
-        _check_append(position, payload)
+        CAPABILITIES.check_append(position, payload)
         result = await self._worker.call("append", lambda: self._tables.append(position, payload))
         if result is AppendResult.APPENDED:
             # It joined the end of the log, so it was as good as a poll.
@@ -206,11 +205,3 @@ class SqliteLog:
         self._worker.file = None
         with trio.CancelScope(shield=True):
             await self._worker.call("close", self._tables.close)
-
-
-def _check_append(position: int, payload: bytes) -> None:
-    if position < FIRST_POSITION:
-        raise LogMisuse(f"positions start at {FIRST_POSITION}, not {position}")
-    if len(payload) > CAPABILITIES.max_entry_bytes:
-        limit = CAPABILITIES.max_entry_bytes
-        raise LogMisuse(f"an entry of {len(payload)} bytes is over the limit of {limit}")
