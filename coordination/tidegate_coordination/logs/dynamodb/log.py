@@ -6,7 +6,6 @@ there are no gaps, a position is held once, and a writer that slept across a tri
 DynamoDB does not announce new items, so waiting callers look, at the pace of a log of objects.
 """
 
-import secrets
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final
@@ -14,7 +13,6 @@ from typing import Final
 import trio
 
 from tidegate_coordination.log.metadata_log import (
-    FIRST_POSITION,
     AppendResult,
     LogCapabilities,
     LogCorrupt,
@@ -47,7 +45,8 @@ from tidegate_coordination.logs.dynamodb.making import make_log
 from tidegate_coordination.logs.dynamodb.table import Table
 from tidegate_coordination.logs.dynamodb.url import Address
 from tidegate_coordination.logs.objects.door import each_at_once, raise_first
-from tidegate_coordination.logs.objects.pace import Pace
+from tidegate_coordination.logs.objects.growth import Growth
+from tidegate_coordination.logs.objects.names import random_nonce
 from tidegate_coordination.logs.objects.snapshots import ObjectSnapshots
 
 CAPABILITIES: Final = LogCapabilities(
@@ -56,10 +55,6 @@ CAPABILITIES: Final = LogCapabilities(
 _APPEND_SECONDS: Final = 15.0
 _AGAIN_SECONDS: Final = 0.2
 _BODIES_AT_ONCE: Final = 8
-
-
-def _random_nonce() -> str:
-    return secrets.token_hex(8)
 
 
 async def open_address(address: Address) -> "DynamoLog":
@@ -87,14 +82,12 @@ class DynamoLog:
     """
 
     def __init__(
-        self, items: Items, *, new_nonce: Callable[[], str] = _random_nonce, in_loop: bool = False
+        self, items: Items, *, new_nonce: Callable[[], str] = random_nonce, in_loop: bool = False
     ) -> None:
         self._items = items
         self._bodies = Bodies(items, new_nonce)
         self._snapshots = ObjectSnapshots(self._bodies, new_nonce, in_loop=in_loop)
-        self._last_seen = FIRST_POSITION - 1  # the log reaches at least as far
-        self._pace = Pace()
-        self._grown = trio.lowlevel.ParkingLot()
+        self._growth = Growth()
 
     @property
     def capabilities(self) -> LogCapabilities:
@@ -107,7 +100,7 @@ class DynamoLog:
         with trio.move_on_after(_APPEND_SECONDS):
             head = await self._bodies.prepare(entry_name(position), bytes(payload))
             result = await self._create(position, head)
-            self._note(position)
+            self._growth.note(position)
             return result
         raise LogUnavailable(f"DynamoDB did not append within {_APPEND_SECONDS:g} s")
 
@@ -137,13 +130,13 @@ class DynamoLog:
 
     async def read(self, from_position: int, max_bytes: int) -> list[LogEntry] | Trimmed:
         end = await self._items.end()
-        self._note(end.next - 1)
+        self._growth.note(end.next - 1)
         if from_position < end.boundary:
             return Trimmed(end.boundary)
         if from_position > end.next:
             raise too_far(from_position, end)
         if from_position == end.next:
-            self._pace.looked(trio.current_time())
+            self._growth.looked()
             return []
         with suppress(LogCorrupt):
             if entries := await self._read_within(from_position, end.next, max_bytes):
@@ -192,26 +185,10 @@ class DynamoLog:
         return [LogEntry(position, body)]
 
     async def wait(self, after_position: int, timeout_seconds: float) -> None:
-        await trio.lowlevel.checkpoint()
-        with trio.move_on_after(timeout_seconds):
-            while self._last_seen <= after_position:
-                pause_seconds = self._pace.due_at - trio.current_time()
-                if pause_seconds > 0:
-                    await self._park(pause_seconds)
-                else:
-                    self._pace.looked_in_vain(trio.current_time())
-                    self._note((await self._items.end(consistent=False)).next - 1)
+        await self._growth.wait(after_position, timeout_seconds, self._look)
 
-    async def _park(self, pause_seconds: float) -> None:
-        with trio.move_on_after(pause_seconds):
-            await self._grown.park()
-
-    def _note(self, position: int) -> None:
-        """Wake the waiters if the log reaches further than was known."""
-        if position > self._last_seen:
-            self._last_seen = position
-            self._pace.grew(trio.current_time())
-            self._grown.unpark_all()
+    async def _look(self) -> None:
+        self._growth.note((await self._items.end(consistent=False)).next - 1)
 
     # -- snapshots and trimming -------------------------------------------------------------------
 

@@ -8,7 +8,6 @@ deleted, so an entry found there was the first one created (decision 12).
 An append is a PUT and a GET that finds nothing.
 """
 
-import secrets
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -28,6 +27,7 @@ from tidegate_coordination.log.metadata_log import (
 from tidegate_coordination.logs.objects.boundary import Boundary
 from tidegate_coordination.logs.objects.door import LogObjects
 from tidegate_coordination.logs.objects.entries import EntryReader, Found, KeptEntries
+from tidegate_coordination.logs.objects.growth import Growth
 from tidegate_coordination.logs.objects.marker import check_marker
 from tidegate_coordination.logs.objects.names import (
     ENTRIES,
@@ -35,8 +35,8 @@ from tidegate_coordination.logs.objects.names import (
     entry_name,
     entry_position,
     frame,
+    random_nonce,
 )
-from tidegate_coordination.logs.objects.pace import Pace
 from tidegate_coordination.logs.objects.snapshots import ObjectSnapshots
 from tidegate_storage.stores.counting_store import CountingStore, RequestSums
 from tidegate_storage.stores.object_store import ObjectStore
@@ -46,15 +46,11 @@ CAPABILITIES: Final = LogCapabilities(
 )
 
 
-def _random_nonce() -> str:
-    return secrets.token_hex(8)
-
-
 async def open_objects(
     store: ObjectStore,
     prefix: str,
     *,
-    new_nonce: Callable[[], str] = _random_nonce,
+    new_nonce: Callable[[], str] = random_nonce,
     in_loop: bool = False,
 ) -> "ObjectLog":
     """Open the log below `prefix` ('' or ending with '/'), making it if there is none.
@@ -88,11 +84,9 @@ class ObjectLog:
         self._entries = EntryReader(self._objects)
         self._snapshots = ObjectSnapshots(self._objects, new_nonce, in_loop=in_loop)
         self._kept = KeptEntries()
-        self._last_seen = FIRST_POSITION - 1  # the log reaches at least as far
+        self._growth = Growth()
         self._end_is_known = False
         self._glimpsed: tuple[int, bytes | None] = 0, None  # by looking; does not count yet
-        self._pace = Pace()
-        self._grown = trio.lowlevel.ParkingLot()
 
     @property
     def capabilities(self) -> LogCapabilities:
@@ -101,7 +95,7 @@ class ObjectLog:
     async def find_boundary(self) -> None:
         """Read the boundary when the log is opened, so that no call asks for entries below it."""
         await self._boundary.find()
-        self._note(self._boundary.position - 1)
+        self._growth.note(self._boundary.position - 1)
 
     # -- appending --------------------------------------------------------------------------------
 
@@ -118,7 +112,7 @@ class ObjectLog:
             return AppendResult.TRIMMED
         if created:
             self._kept.put(position, bytes(payload))
-        self._note(position)
+        self._growth.note(position)
         return AppendResult.APPENDED if created else AppendResult.CONFLICT
 
     async def _joins(self, position: int) -> bool:
@@ -129,10 +123,10 @@ class ObjectLog:
         """
         if position < self._boundary.position:
             return False
-        if position <= max(self._boundary.position, self._last_seen + 1):
+        if position <= max(self._boundary.position, self._growth.last_seen + 1):
             return True
         if await self._entries.get(position - 1) is not None:
-            self._note(position - 1)
+            self._growth.note(position - 1)
             return True
         boundary = await self._checked_boundary()
         if position > boundary:
@@ -147,7 +141,7 @@ class ObjectLog:
             return Trimmed(self._boundary.position)
         if kept := self._kept.run(from_position):
             return _fitting(from_position, kept, max_bytes)
-        known = self._last_seen - from_position + 1
+        known = self._growth.last_seen - from_position + 1
         position, first = self._glimpsed
         first = first if position == from_position else None
         found = await self._entries.get_ahead(from_position, max_bytes, first=first, known=known)
@@ -163,7 +157,7 @@ class ObjectLog:
         self, from_position: int, payloads: list[bytes], max_bytes: int
     ) -> list[LogEntry]:
         """Return the requested ones of the entries found; keep the rest."""
-        self._note(from_position + len(payloads) - 1)
+        self._growth.note(from_position + len(payloads) - 1)
         entries = _fitting(from_position, payloads, max_bytes)
         for position in range(from_position + len(entries), from_position + len(payloads)):
             self._kept.put(position, payloads[position - from_position])
@@ -174,12 +168,12 @@ class ObjectLog:
     ) -> list[LogEntry] | Trimmed:
         """Return the answer if no entry was found; the log may end here."""
         is_within = (
-            from_position <= self._last_seen
+            from_position <= self._growth.last_seen
             or any(isinstance(each, bytes) for each in found.values())
             or await self._is_followed(from_position)
         )
         if not is_within and await self._joins(from_position):
-            self._pace.looked(trio.current_time())
+            self._growth.looked()
             return []
         payload = await self._entries.get(from_position)
         if from_position < (boundary := await self._checked_boundary()):
@@ -200,39 +194,22 @@ class ObjectLog:
         return not self._end_is_known
 
     async def wait(self, after_position: int, timeout_seconds: float) -> None:
-        await trio.lowlevel.checkpoint()
-        with trio.move_on_after(timeout_seconds):
-            while self._last_seen <= after_position:
-                pause_seconds = self._pace.due_at - trio.current_time()
-                if pause_seconds > 0:
-                    await self._park(pause_seconds)
-                else:
-                    await self._look_for(after_position + 1)
+        await self._growth.wait(
+            after_position, timeout_seconds, lambda: self._look_for(after_position + 1)
+        )
 
     async def _look_for(self, position: int) -> None:
-        self._pace.looked_in_vain(trio.current_time())
         payload = await self._entries.get(position)
         if payload is not None:
             self._glimpsed = position, payload
-            self._note(position)
-
-    async def _park(self, pause_seconds: float) -> None:
-        with trio.move_on_after(pause_seconds):
-            await self._grown.park()
-
-    def _note(self, position: int) -> None:
-        """Wake the waiters if the log reaches further than was known."""
-        if position > self._last_seen:
-            self._last_seen = position
-            self._pace.grew(trio.current_time())
-            self._grown.unpark_all()
+            self._growth.note(position)
 
     async def _checked_boundary(self) -> int:
         before = self._boundary.position
         boundary = await self._boundary.check()
         if boundary > before:
             self._kept.drop_below(boundary)
-            self._note(boundary - 1)
+            self._growth.note(boundary - 1)
         return boundary
 
     # -- snapshots and trimming -------------------------------------------------------------------
@@ -251,7 +228,7 @@ class ObjectLog:
         await self._objects.delete_while(ENTRIES, lambda name: entry_position(name) < boundary)
 
     async def _may_trim(self, before_position: int) -> bool:
-        if before_position <= max(await self._checked_boundary(), self._last_seen + 1):
+        if before_position <= max(await self._checked_boundary(), self._growth.last_seen + 1):
             return True
         if await self._entries.get(before_position - 1) is not None:
             return True

@@ -17,6 +17,7 @@ The number is an entry's position, or which rise of the boundary it is; a bounda
 position, u64. The CRC covers all before it, and the payload.
 """
 
+import secrets
 import struct
 from collections.abc import Sequence
 from enum import IntEnum
@@ -57,6 +58,11 @@ class SnapshotId(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.position:020}-{self.number:06}-{self.nonce}"
+
+
+def random_nonce() -> str:
+    """Return a text that no other writer was given."""
+    return secrets.token_hex(8)
 
 
 def entry_name(position: int) -> str:

@@ -1,0 +1,50 @@
+"""How far a log that announces nothing is known to reach, and the callers that wait for more."""
+
+from collections.abc import Awaitable, Callable
+
+import trio
+
+from tidegate_coordination.log.metadata_log import FIRST_POSITION
+from tidegate_coordination.logs.objects.pace import Pace
+
+
+class Growth:
+    """`last_seen`: the log reaches at least as far."""
+
+    def __init__(self) -> None:
+        self.last_seen = FIRST_POSITION - 1
+        self._pace = Pace()
+        self._grown = trio.lowlevel.ParkingLot()
+
+    def note(self, position: int) -> None:
+        """Wake the waiters if the log reaches further than was known."""
+        if position > self.last_seen:
+            self.last_seen = position
+            self._pace.grew(trio.current_time())
+            self._grown.unpark_all()
+
+    def looked(self) -> None:
+        """Note that a read just found the end of the log."""
+        self._pace.looked(trio.current_time())
+
+    async def wait(
+        self, after_position: int, timeout_seconds: float, look: Callable[[], Awaitable[None]]
+    ) -> None:
+        """Return once the log is known to reach beyond a position, or after the time-out.
+
+        Args:
+            look: looks once for another gateway's entry, and notes what it finds.
+        """
+        await trio.lowlevel.checkpoint()
+        with trio.move_on_after(timeout_seconds):
+            while self.last_seen <= after_position:
+                pause_seconds = self._pace.due_at - trio.current_time()
+                if pause_seconds > 0:
+                    await self._park(pause_seconds)
+                else:
+                    self._pace.looked_in_vain(trio.current_time())
+                    await look()
+
+    async def _park(self, pause_seconds: float) -> None:
+        with trio.move_on_after(pause_seconds):
+            await self._grown.park()
