@@ -16,7 +16,6 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from ..events import cluster as ev
-from ..events import groups as gev
 from ..events import log_moves as lev
 from ..events import restores as rev
 from ..events import security as sev
@@ -33,6 +32,7 @@ from ..events.metadata_versions import (
 )
 from .broken import StateBroken, expect
 from .frozen import FrozenState, split
+from .group_folds import GroupFolds
 from .mirror_folds import MirrorFolds
 from .name_changes import TOPIC_RESOURCE
 from .offsets_topic import OFFSETS_TOPIC
@@ -59,6 +59,7 @@ class ClusterState(StateTables):
         self._writer_clock_ms = 0
         self._writer_uptime_ms = -1
         self._transaction_folds: Final = TransactionFolds(self)
+        self._group_folds: Final = GroupFolds(self, self._transaction_folds)
         self._folds: Final = self._by_type()
 
     def log_time_after(self, writer: int, clock_ms: int) -> int:
@@ -138,10 +139,7 @@ class ClusterState(StateTables):
             lev.LogMoveAnswered: self.log_moves.fold_answered,
             lev.LogMoved: lambda event: self.log_moves.fold_moved(event, self.position + 1),
             lev.LogMoveCancelled: self.log_moves.fold_cancelled,
-            gev.GroupChanged: self._fold_group,
-            gev.OffsetsCommitted: self._fold_group,
-            gev.OffsetsDeleted: self._fold_group,
-            gev.GroupDeleted: self._fold_group,
+            **self._group_folds.by_type(),
             tev.TransactionalIdInitialised: transactions.fold_initialised,
             tev.TransactionGrew: transactions.fold_grew,
             tev.TransactionWritten: transactions.fold_written,
@@ -163,12 +161,7 @@ class ClusterState(StateTables):
         expect(event.version > before, f"metadata.version falls to {event.version}")
         self._go_to_version(event.version)
         if before < OFFSETS_TOPIC_FILLED:
-            self._begin_offsets_topic()
-
-    def _begin_offsets_topic(self) -> None:
-        """Record all groups in `__consumer_offsets`, if it is there."""
-        self.keep_groups([each.group_id for each in self.groups])
-        self.offsets_topic.begin(self.metadata_version, self.log_time_ms)
+            self._group_folds.begin_offsets_topic()
 
     def _go_to_version(self, version: int) -> None:
         if version > self.highest_version:
@@ -282,7 +275,7 @@ class ClusterState(StateTables):
         self.topics.fold_created(event, numbers)
         self._note_change(TOPIC_RESOURCE, event.name)
         if event.name == OFFSETS_TOPIC:
-            self._begin_offsets_topic()
+            self._group_folds.begin_offsets_topic()
 
     def _fold_partitions_added(self, event: ev.PartitionsAdded) -> None:
         topic = self.topics.get(event.topic_id)
@@ -293,16 +286,13 @@ class ClusterState(StateTables):
         self.topics.fold_grown(event.topic_id, added)
         self._note_change(TOPIC_RESOURCE, topic.name)
         if topic.name == OFFSETS_TOPIC:
-            self._begin_offsets_topic()
+            self._group_folds.begin_offsets_topic()
 
     def _fold_topic_deleted(self, event: ev.TopicDeleted) -> None:
         topic = self.topics.fold_deleted(event)
         self._note_change(TOPIC_RESOURCE, topic.name)
         self.keep_partitions(topic.partition_numbers)
-        group_ids = self.groups.with_offsets_of(event.topic_id)
-        self.keep_groups(group_ids)
-        self.offsets_topic.end(topic)
-        self.offsets_topic.topic_deleted(topic, group_ids, self.log_time_ms)
+        self._group_folds.topic_deleted(topic)
         for number in topic.partition_numbers:
             self.touched.add(number)
             partition = self.partitions.remove(number)
@@ -310,7 +300,6 @@ class ClusterState(StateTables):
                 row = partition.runs[index]
                 if not row.is_marker:
                     self.objects.release(row.object_number, self.log_time_ms)
-        self.groups.drop_topic(event.topic_id)
         self.switches.forget_topic(event.topic_id)
         self._transaction_folds.topic_deleted(event.topic_id, topic.partition_numbers)
 
@@ -335,32 +324,6 @@ class ClusterState(StateTables):
         self.keep_partitions(each.number for each in self.partitions.values() if each.producers)
         for partition in self.partitions.values():
             partition.expire_producers(event.before_ms)
-
-    def _fold_group(
-        self,
-        event: gev.GroupChanged | gev.OffsetsCommitted | gev.OffsetsDeleted | gev.GroupDeleted,
-    ) -> None:
-        self.keep_groups((event.group_id,))
-        match event:
-            case gev.GroupChanged():
-                self.groups.fold_group_changed(event, self.log_time_ms)
-                self.offsets_topic.group_changed(event.group_id, self.log_time_ms)
-            case gev.OffsetsCommitted():
-                self.groups.fold_offsets_committed(event, self.log_time_ms)
-                self.offsets_topic.committed(event.group_id, event.offsets)
-                self._transaction_folds.offsets_committed(event)
-            case gev.OffsetsDeleted():
-                committed = self._transaction_folds.committed_of(event)
-                self.groups.fold_offsets_deleted(committed, self.log_time_ms)
-                self.offsets_topic.offsets_deleted(
-                    event.group_id, committed.partitions, self.log_time_ms
-                )
-                self._transaction_folds.offsets_deleted(event.group_id, event.partitions)
-            case gev.GroupDeleted():
-                self.offsets_topic.group_deleted(event.group_id, self.log_time_ms)
-                self.groups.fold_group_deleted(event, self.log_time_ms)
-                self._transaction_folds.offsets_deleted(event.group_id)
-                self.claims.forget(f"group/{event.group_id}")
 
     @contextmanager
     def frozen(self, *, as_copy: bool = False) -> Generator[FrozenState]:
