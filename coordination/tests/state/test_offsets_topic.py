@@ -204,6 +204,16 @@ def test_tombstones_end(monkeypatch: pytest.MonkeyPatch) -> None:
     assert last.place == 7
 
 
+def test_more_partitions_end_all_tombstones() -> None:
+    """A group may live again in another partition."""
+    world = offsets_world()
+    world.fold(commit("g", 1), GroupDeleted("g"))
+    world.fold(PartitionsAdded(topic_id("offsets"), PARTITIONS + 40))
+    assert not any(map(len, world.state.offsets_topic.by_number.values()))
+    world.fold(commit("g", 2))
+    assert told(again(world.state)) == [(0, "orders", 0, 2)]
+
+
 def test_a_snapshot_under_way_has_the_records_of_its_moment() -> None:
     world = offsets_world()
     world.fold(commit("g", 1), commit("g", 2, 1), OffsetsDeleted("g", ((topic_id("orders"), 1),)))
