@@ -53,6 +53,7 @@ class SaslListener:
     def __init__(self, *, password: str = SECRET, mechanisms: tuple[str, ...] = ("PLAIN",)) -> None:
         self.mechanisms = list(mechanisms)
         self.lifetime_ms = 0
+        self.says = WRONG
         self._password = password
         self._scram: dict[int, Any] = {}
 
@@ -71,9 +72,9 @@ class SaslListener:
         try:
             answer = b"" if server is None else self._next(server, token.decode())
         except ScramException:
-            return sa.SaslAuthenticateResponse(58, WRONG)
+            return sa.SaslAuthenticateResponse(58, self.says)
         if server is None and token != f"\0alice\0{self._password}".encode():
-            return sa.SaslAuthenticateResponse(58, WRONG)
+            return sa.SaslAuthenticateResponse(58, self.says)
         return sa.SaslAuthenticateResponse(0, None, answer, self.lifetime_ms)
 
     def _next(self, server: Any, text: str) -> bytes:
@@ -142,6 +143,17 @@ async def test_scram_authenticates(mechanism: str, autojump_clock: MockClock) ->
         assert broker.names_asked()[1:] == ["SaslHandshake"] + ["SaslAuthenticate"] * 2
         assert found.is_open
         assert not any(SECRET.encode() in each.request.auth_bytes for each in broker.asked[2:])
+
+
+@pytest.mark.parametrize("credentials", [PLAIN, SCRAM])
+async def test_a_brokers_text_is_one_short_line(
+    credentials: SaslCredentials, autojump_clock: MockClock
+) -> None:
+    listener = SaslListener(password="other", mechanisms=(credentials.mechanism,))
+    listener.says = "no\nway" * 1000
+    error = await refusal(credentials, listener)
+    assert str(error).startswith("broker-1:9092 does not authenticate user alice: no wayno way")
+    assert len(str(error)) < 300
 
 
 @pytest.mark.parametrize("credentials", [PLAIN, SCRAM])

@@ -15,7 +15,7 @@ from tidegate_protocol.messages.sasl_handshake import (
     SaslHandshakeResponse,
 )
 
-from .bearer_token import BearerToken, refusal
+from .bearer_token import BearerToken, refusal, shown
 from .errors import AuthenticationFailed, Refused, TokenRefused
 from .properties import Address
 from .sasl import Login, conversation
@@ -77,7 +77,7 @@ async def _converse(call: Call, login: Login) -> float:
             said = answer.error_message or known
             if isinstance(login, BearerToken):
                 raise TokenRefused(refusal(said, login.text))
-            raise AuthenticationFailed(said)
+            raise AuthenticationFailed(shown(said))
         try:
             token = tokens.send(answer.auth_bytes)
         except StopIteration:
