@@ -28,6 +28,7 @@ print(json.dumps({"admin_url": None}), flush=True)
 sys.stdin.read()
 """
 FAILS = "import sys; sys.exit(1)"
+BABBLES = "print('a line that is no JSON', flush=True); import sys; sys.stdin.read()"
 
 
 class Scene:
@@ -93,7 +94,9 @@ async def test_gateways_that_an_operator_stopped_stay_down(tmp_path: Path) -> No
     assert [len(scene.pids(each)) for each in (1, 2)] == [1, 1]
 
 
-@pytest.mark.parametrize("scripts", [[SERVES, FAILS], [FAILS, SERVES], [FAILS]])
+@pytest.mark.parametrize(
+    "scripts", [[SERVES, FAILS], [FAILS, SERVES], [FAILS], [SERVES, BABBLES], [BABBLES]]
+)
 async def test_a_gateway_that_never_serves_ends_the_start(
     scripts: Sequence[str], tmp_path: Path
 ) -> None:
@@ -102,6 +105,31 @@ async def test_a_gateway_that_never_serves_ends_the_start(
     assert not scene.announced.is_set()
     begun = [(tmp_path / "1").exists(), (tmp_path / "2").exists()]
     assert begun == [scripts[0] is SERVES, False]
+
+
+async def test_a_restart_that_the_system_refuses_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = Scene(tmp_path, [SERVES, SERVES])
+    open_process, refusals = trio.lowlevel.open_process, [OSError("no memory"), OSError("again")]
+
+    async def opened(*words: Any, **options: Any) -> trio.Process:
+        if refusals:
+            raise refusals.pop()
+        return await open_process(*words, **options)
+
+    async def act() -> None:
+        await scene.announced.wait()
+        monkeypatch.setattr(trio.lowlevel, "open_process", opened)
+        os.kill(scene.pids(2)[-1], signal.SIGKILL)
+        await scene.restarted(2, 2)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(act)
+        assert await scene.run() == 0
+    assert [len(scene.pids(each)) for each in (1, 2)] == [1, 2]
+    assert scene.gateways[1].restarts.count == 3
 
 
 async def _stopped(gateway: Supervised) -> None:

@@ -19,7 +19,10 @@ class ChildProcess:
         self.ended = trio.Event()
 
     async def announcement(self) -> dict[str, Any] | None:
-        """Wait until it serves; return the JSON that it prints, or None if it ends before."""
+        """Wait until it serves; return the JSON that it prints.
+
+        None: it ended before, or its first line is something else.
+        """
         assert self.process.stdout is not None, "it is a pipe"
         line = b""
         while not line.endswith(b"\n"):
@@ -27,8 +30,11 @@ class ChildProcess:
             if not part or len(line) > MAX_LINE_BYTES:
                 return None
             line += part
-        said: dict[str, Any] = json.loads(line)
-        return said
+        try:
+            said = json.loads(line)
+        except ValueError:
+            return None
+        return said if isinstance(said, dict) else None
 
     async def wait(self) -> int:
         """Wait for its end and return the exit code; if cancelled, kill it."""

@@ -31,6 +31,8 @@ _log = structlog.get_logger("tidegate.app")
 
 # A gateway waits two minutes for its log; after that it ends by itself.
 START_SECONDS: Final = 180.0
+NOT_STARTED: Final = 1
+"""Stands for the exit code of a process that the system refused."""
 
 
 class Supervised:
@@ -87,9 +89,13 @@ class Supervised:
 
     async def _live(self) -> tuple[int, float]:
         """Run one process to its end; return the exit code, and how long it served."""
-        opened = await trio.lowlevel.open_process(
-            self._words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0
-        )
+        try:
+            opened = await trio.lowlevel.open_process(
+                self._words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0
+            )
+        except OSError as error:
+            _log.warning("a gateway cannot be started", process=self.process, error=str(error))
+            return NOT_STARTED, 0.0
         child = self._child = ChildProcess(opened)
         if self._stop.is_set():  # meanwhile, when there was no process to signal
             opened.kill()
