@@ -70,6 +70,7 @@ def test_any_free_port_stays_any_free_port() -> None:
         ({"listeners": "A://:9092,B://:9093"}, 2, "the ports 9092 to 9093, and listeners needs"),
         ({"listeners": "A://:9092", "peer.listener": "h:9090"}, 3, "peer.listener needs those"),
         ({"listeners": "A://:65535"}, 2, "need as many ports from 65535 on"),
+        ({"listeners": "A://:9092", "admin.listener": ":9095"}, 4, "admin.listener has 9095"),
     ],
 )  # fmt: skip
 def test_two_processes_never_share_a_port(texts: dict[str, str], count: int, sentence: str) -> None:
@@ -78,6 +79,12 @@ def test_two_processes_never_share_a_port(texts: dict[str, str], count: int, sen
     check_processes(settings, 1)
     with pytest.raises(BadSource, match=sentence):
         check_processes(settings, count)
+
+
+@pytest.mark.parametrize("admin", ["127.0.0.1:9091", "127.0.0.1:9096", "127.0.0.1:0"])
+def test_the_admin_pages_may_be_beside_the_ports_of_the_processes(admin: str) -> None:
+    texts = {"listeners": "PLAINTEXT://127.0.0.1:9092", "admin.listener": admin}
+    check_processes(BrokerSettings(texts), 4)
 
 
 def test_two_addresses_may_have_the_same_port() -> None:

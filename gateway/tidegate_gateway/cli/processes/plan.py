@@ -62,6 +62,13 @@ def check_processes(settings: BrokerSettings, count: int) -> None:
                 f"{name}: {count} processes need the ports {port} to {port + count - 1}, and"
                 f" {other} needs those from {another} on: leave {count} ports between them"
             )
+    for name, port in found:
+        for admin in _ports(settings, "admin.listener"):
+            if port and 0 < admin - port < count:
+                raise BadSource(
+                    f"{name}: {count} processes need the ports {port} to {port + count - 1}, and"
+                    f" admin.listener has {admin}: give it another"
+                )
 
 
 def settings_of(settings: BrokerSettings, process: int) -> BrokerSettings:
