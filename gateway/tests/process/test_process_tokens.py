@@ -11,7 +11,10 @@ from trio.testing import memory_stream_pair
 
 from tidegate_gateway.admin.admin_access import refusal_of
 from tidegate_gateway.cli.admin_reader import Access
+from tidegate_gateway.cli.processes.command import token_for
 from tidegate_gateway.cli.processes.pages import Asked, ProcessPages
+from tidegate_gateway.cli.processes.plan import settings_of
+from tidegate_gateway.settings.settings_sources import gather
 from tidegate_runtime.http.client import HttpClient
 from tidegate_runtime.http.pages import Answer, serve_pages
 from tidegate_runtime.http.values import HttpRequest
@@ -46,6 +49,16 @@ async def test_a_gateway_is_asked_with_any_token(text: str) -> None:
         answer = await pages.answer("GET", "/v1/status")
         nursery.cancel_scope.cancel()
     assert (answer.status, answer.body) == (200, b'{"processes":{"1":{},"2":null}}\n')
+
+
+def test_gateways_without_a_token_are_told_a_random_one() -> None:
+    """Else the users of a machine could read the pages that a certificate guards outside."""
+    words = ["admin.listener=0.0.0.0:9644"]
+    token, environ = token_for(gather(defaults={}, environ={}, assignments=words))
+    told = settings_of(gather(defaults={}, environ=environ, assignments=words), 2)
+    assert told.secret("admin.token") == token
+    assert len(token.reveal()) >= 32
+    assert token_for(told) == (token, {})
 
 
 @pytest.mark.parametrize("text", TOKENS)

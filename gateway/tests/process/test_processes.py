@@ -172,6 +172,8 @@ def statuses(process: Process) -> dict[str, object]:
 
 def test_two_gateways_serve_real_clients_over_a_kill(tmp_path: Path) -> None:
     with serving(*supervised(tmp_path), cwd=tmp_path) as process:
+        for pid in process.said["processes"]:
+            assert b"TIDEGATE_ADMIN_TOKEN=" in Path(f"/proc/{pid}/environ").read_bytes()
         servers = process.servers.split(",")
         assert len(servers) == len(process.said["processes"]) == 2
         produce(servers[0], "a")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -17,6 +18,7 @@ from tidegate_coordination.refusals import first_of
 from tidegate_runtime.addresses import ListenerAddress, host_port, url_host
 from tidegate_runtime.listening import Listener, bind_listener
 from tidegate_runtime.log_lines import LEVELS, configure_logs
+from tidegate_runtime.secret import Secret
 from tidegate_runtime.service_manager import of_this_process
 from tidegate_runtime.settings_texts import BadSource
 
@@ -25,6 +27,7 @@ from ...blocking import InThread
 from ...refusals_to_start import sentence_of
 from ...settings.broker_settings import BrokerSettings
 from ...settings.inner_listeners import ADMIN_LISTENER, refuse_token_in_clear
+from ...settings.settings_sources import PREFIX
 from ...tls.tls_listeners import TlsListeners, open_tls_listeners
 from ..dev_zones.plan import END_SECONDS
 from .pages import ProcessPages
@@ -66,8 +69,9 @@ def run_processes(
 
 async def _run(settings: BrokerSettings, count: int, words: Sequence[str], *, as_json: bool) -> int:
     stop_seconds = settings.int("drain.timeout.ms") / 1000 + END_SECONDS
+    token, environ = token_for(settings)
     gateways = [
-        Supervised(each, [*words, "--process", str(each)], stop_seconds)
+        Supervised(each, [*words, "--process", str(each)], stop_seconds, environ=environ)
         for each in range(1, count + 1)
     ]
     admin = _admin(settings)
@@ -77,12 +81,12 @@ async def _run(settings: BrokerSettings, count: int, words: Sequence[str], *, as
         if admin is None:
             return
         admin.listen()
-        token = settings.secret("admin.token")
         found = ProcessPages(lambda: [each.asked for each in gateways], token, version("tidegate"))
         async with trio.open_nursery() as nursery:
             if len(tls):
                 nursery.start_soon(tls.run)
-            nursery.start_soon(serve_admin, admin, found, tls.inner(ADMIN_LISTENER), token)
+            tls_of_admin, own = tls.inner(ADMIN_LISTENER), settings.secret("admin.token")
+            nursery.start_soon(serve_admin, admin, found, tls_of_admin, own)
 
     def announce() -> None:
         said, url = [each.said for each in gateways], _url(admin, tls)
@@ -93,6 +97,18 @@ async def _run(settings: BrokerSettings, count: int, words: Sequence[str], *, as
     finally:
         if admin is not None:
             admin.close()
+
+
+def token_for(settings: BrokerSettings) -> tuple[Secret, dict[str, str]]:
+    """Return the token that gateways ask the supervisor for, and what tells it to them.
+
+    Without admin.token it is a random one: other users of this machine reach loopback, too.
+    """
+    token = settings.secret("admin.token")
+    if token:
+        return token, {}
+    made = secrets.token_hex(16)
+    return Secret(made), {f"{PREFIX}ADMIN_TOKEN": made}
 
 
 def _admin(settings: BrokerSettings) -> Listener | None:

@@ -44,7 +44,7 @@ class ProcessPages:
     """See the module's head.
 
     Args:
-      processes: returns all of them.  token: admin.token.
+      processes: returns all of them.  token: what they ask for; an empty one for nothing.
     """
 
     def __init__(self, processes: Callable[[], list[Asked]], token: Secret, version: str) -> None:

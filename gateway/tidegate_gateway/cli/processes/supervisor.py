@@ -9,6 +9,7 @@ ends (see --stop-at-eof).
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -43,7 +44,7 @@ class Supervised:
 
     Args:
       words: its command line.  stop_seconds: how long it may take to stop.  first_pause: before
-        the first restart.
+        the first restart.  environ: what its environment has beside this process's.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class Supervised:
         words: Sequence[str],
         stop_seconds: float,
         first_pause: float = FIRST_SECONDS,
+        environ: Mapping[str, str] | None = None,
     ) -> None:
         self.process = process
         self.begun = trio.Event()
@@ -60,6 +62,7 @@ class Supervised:
         self.restarts = Restarts(first_pause)
         self._words = words
         self._stop_seconds = stop_seconds
+        self._environ = environ or {}
         self._child: ChildProcess | None = None
         self._client: HttpClient | None = None
         self._stop = trio.Event()
@@ -91,7 +94,11 @@ class Supervised:
         """Run one process to its end; return the exit code, and how long it served."""
         try:
             opened = await trio.lowlevel.open_process(
-                self._words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0
+                self._words,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env={**os.environ, **self._environ},
+                process_group=0,
             )
         except OSError as error:
             _log.warning("a gateway cannot be started", process=self.process, error=str(error))
