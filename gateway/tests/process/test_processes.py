@@ -27,6 +27,15 @@ open(sys.argv[1], "a").write(f"{os.getpid()}\\n")
 print(json.dumps({"admin_url": None}), flush=True)
 sys.stdin.read()
 """
+HEARS = """
+import signal, sys
+signal.signal(signal.SIGHUP, lambda *_: open(sys.argv[1] + ".hup", "a").write("heard"))
+""" + SERVES
+BEGINS = """
+import os, sys
+open(sys.argv[1], "a").write(f"{os.getpid()}\\n")
+sys.stdin.read()
+"""
 FAILS = "import sys; sys.exit(1)"
 BABBLES = "print('a line that is no JSON', flush=True); import sys; sys.stdin.read()"
 
@@ -48,7 +57,8 @@ class Scene:
 
     async def run(self) -> int:
         with trio.fail_after(PATIENCE_SECONDS):
-            supervisor = Supervisor(self.gateways, ServiceManager(self.told.append, None))
+            manager = ServiceManager(self.told.append, None)
+            supervisor = Supervisor(self.gateways, manager, hears_hangups=True)
             return await supervisor.run(trio.sleep_forever, self.announced.set)
 
     def pids(self, number: int) -> list[int]:
@@ -105,6 +115,39 @@ async def test_a_gateway_that_never_serves_ends_the_start(
     assert not scene.announced.is_set()
     begun = [(tmp_path / "1").exists(), (tmp_path / "2").exists()]
     assert begun == [scripts[0] is SERVES, False]
+
+
+async def test_sighup_reaches_the_gateways_that_serve(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, [HEARS, HEARS])
+    heard = [tmp_path / f"{number}.hup" for number in (1, 2)]
+
+    async def act() -> None:
+        await scene.announced.wait()
+        os.kill(os.getpid(), signal.SIGHUP)
+        while not all(each.exists() for each in heard):
+            await trio.lowlevel.checkpoint()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(act)
+        assert await scene.run() == 0
+    assert [each.restarts.count for each in scene.gateways] == [0, 0]
+
+
+async def test_sighup_does_not_end_a_gateway_that_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[int] = []
+    monkeypatch.setattr(trio.Process, "send_signal", lambda _, number: sent.append(number))
+    scene = Scene(tmp_path, [BEGINS])
+    with trio.fail_after(PATIENCE_SECONDS):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(scene.gateways[0].run)
+            while not (tmp_path / "1").exists():
+                await trio.lowlevel.checkpoint()
+            scene.gateways[0].hang_up()
+            nursery.cancel_scope.cancel()
+    assert signal.SIGHUP not in sent
 
 
 async def test_a_restart_that_the_system_refuses_is_tried_again(
@@ -196,6 +239,16 @@ def test_two_gateways_serve_real_clients_over_a_kill(tmp_path: Path) -> None:
         code, errors = process.stop()
         assert code == 0
         assert errors.index('"process":2,"level":"info"') < errors.rindex('"process":1')
+
+
+def test_sighup_without_tls_ends_the_supervisor_and_no_gateway_before_it(tmp_path: Path) -> None:
+    with serving(*supervised(tmp_path), cwd=tmp_path) as process:
+        os.kill(process.said["processes"][1], signal.SIGHUP)
+        assert process.get("/readyz") == (200, "process 1: ready\nprocess 2: ready\n")
+        code, errors = process.stop(signal.SIGHUP)
+    assert code == -signal.SIGHUP
+    ended = [json.loads(each) for each in errors.splitlines() if '"event":"stopped"' in each]
+    assert sorted((each["process"], each["exit_code"]) for each in ended) == [(1, 0), (2, 0)]
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,8 @@ def run_serve(
         return settings_of(common, process) if process else common
 
     if stop_at_eof:
+        # The parent passes it on, also where no listener has certificates to look for.
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
         Thread(target=_stop_at_eof, daemon=True).start()
     own_data = data_of(data, process) if process else data
     return run_to_end(

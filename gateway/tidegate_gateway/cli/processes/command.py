@@ -26,7 +26,12 @@ from ...admin.admin_server import serve_admin
 from ...blocking import InThread
 from ...refusals_to_start import sentence_of
 from ...settings.broker_settings import BrokerSettings
-from ...settings.inner_listeners import ADMIN_LISTENER, refuse_token_in_clear
+from ...settings.inner_listeners import (
+    ADMIN_LISTENER,
+    inner_tls_listeners,
+    refuse_token_in_clear,
+)
+from ...settings.listener_settings import tls_listeners
 from ...settings.settings_sources import PREFIX
 from ...tls.tls_listeners import TlsListeners, open_tls_listeners
 from ..dev_zones.plan import END_SECONDS
@@ -88,12 +93,15 @@ async def _run(settings: BrokerSettings, count: int, words: Sequence[str], *, as
             tls_of_admin, own = tls.inner(ADMIN_LISTENER), settings.secret("admin.token")
             nursery.start_soon(serve_admin, admin, found, tls_of_admin, own)
 
+    hears_hangups = bool(tls_listeners(settings) or inner_tls_listeners(settings))
+
     def announce() -> None:
         said, url = [each.said for each in gateways], _url(admin, tls)
         print(_json(said, url) if as_json else _banner(said, url), flush=True)
 
     try:
-        return await Supervisor(gateways, of_this_process()).run(pages, announce)
+        supervisor = Supervisor(gateways, of_this_process(), hears_hangups=hears_hangups)
+        return await supervisor.run(pages, announce)
     finally:
         if admin is not None:
             admin.close()

@@ -66,6 +66,7 @@ class Supervised:
         self._child: ChildProcess | None = None
         self._client: HttpClient | None = None
         self._stop = trio.Event()
+        self._serves_now = False
 
     @property
     def asked(self) -> Asked:
@@ -117,6 +118,7 @@ class Supervised:
             nursery.start_soon(see_begin)
             code = await child.wait()
         self._child = None
+        self._serves_now = False
         if self._client is not None:
             await self._client.aclose()
             self._client = None
@@ -130,21 +132,23 @@ class Supervised:
             child.process.kill()  # no effect if it has ended
             return False
         self.said = said
+        self._serves_now = True
         if said["admin_url"] is not None:
             host, port = host_port("admin_url", str(said["admin_url"]).removeprefix("http://"))
             self._client = HttpClient(tcp_connector(host, port), host=f"{host}:{port}")
         self.begun.set()
         return True
 
-    def signal(self, number: int) -> None:
-        """Pass a signal on."""
-        if self._child is not None:
-            self._child.process.send_signal(number)
+    def hang_up(self) -> None:
+        """Have it look for new certificates; SIGHUP would end a process that only begins."""
+        if self._child is not None and self._serves_now:
+            self._child.process.send_signal(signal.SIGHUP)
 
     def call_off(self) -> None:
         """End its start, which would take up to minutes until it serves; then it stays down."""
         self._stop.set()
-        self.signal(signal.SIGTERM)
+        if self._child is not None:
+            self._child.process.terminate()
 
     async def stop(self) -> None:
         """Let it drain, and wait for its end; then it stays down."""
@@ -162,10 +166,21 @@ class Supervised:
 
 
 class Supervisor:
-    """See the module's head."""
+    """See the module's head.
 
-    def __init__(self, gateways: Sequence[Supervised], manager: ServiceManager) -> None:
+    hears_hangups: SIGHUP is about certificates.  Otherwise it ends this process, as it ends a
+    gateway without TLS that runs alone.
+    """
+
+    def __init__(
+        self,
+        gateways: Sequence[Supervised],
+        manager: ServiceManager,
+        *,
+        hears_hangups: bool = False,
+    ) -> None:
         self.gateways = gateways
+        self._hangups = [signal.SIGHUP] if hears_hangups else []
         self._manager = manager
         self._stop = trio.Event()
         self._is_hurried = False
@@ -179,7 +194,8 @@ class Supervisor:
           serve_pages: serves the admin pages of all, forever.  announce: called once, when all
             gateways serve.
         """
-        with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
+        heard = (signal.SIGINT, signal.SIGTERM, *self._hangups)
+        with trio.open_signal_receiver(*heard) as signals:
             async with trio.open_nursery() as helpers:
                 helpers.start_soon(self._manager.feed)
                 helpers.start_soon(serve_pages)
@@ -227,7 +243,7 @@ class Supervisor:
         async for number in signals:
             if number == signal.SIGHUP:
                 for each in self.gateways:
-                    each.signal(number)
+                    each.hang_up()
             elif self._stop.is_set():
                 _log.warning("stopping at once", signal=signal.Signals(number).name)
                 self._is_hurried = True
