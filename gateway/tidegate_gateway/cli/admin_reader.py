@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import ssl
-import urllib.error
 import urllib.request
 from collections.abc import Iterable
 from dataclasses import dataclass
-from http.client import HTTPException
+from http.client import HTTPException, HTTPResponse, IncompleteRead
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from tidegate_runtime.addresses import host_port, url_host
 from tidegate_runtime.settings_texts import SettingsError
 
 ANSWER_SECONDS: Final = 10.0
 MAX_ANSWER_BYTES: Final = 64 << 20
+OK: Final = 200
 UNAUTHORIZED: Final = 401
 DEFAULT_ADMIN: Final = "127.0.0.1:9644"
 
@@ -53,7 +54,10 @@ class Access:
         Raises:
           SettingsError: the certificates cannot be read.
         """
-        found: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({})]
+        found: list[urllib.request.BaseHandler] = [
+            urllib.request.ProxyHandler({}),
+            _AllAnswers(),
+        ]
         if self.ca_file is not None:
             try:
                 context = ssl.create_default_context(cafile=self.ca_file)
@@ -61,6 +65,17 @@ class Access:
                 raise SettingsError(f"--ca-file: {error}") from None
             found.append(urllib.request.HTTPSHandler(context=context))
         return found
+
+
+class _AllAnswers(urllib.request.HTTPErrorProcessor):
+    """Gives each answer back, whatever its status; follows no redirection with the token."""
+
+    def http_response(
+        self, request: urllib.request.Request, response: HTTPResponse
+    ) -> HTTPResponse:
+        return response
+
+    https_response = http_response
 
 
 def places(admins: Iterable[str]) -> list[Place]:
@@ -89,26 +104,35 @@ class AdminReader:
         Raises:
           NoAnswer: there is none.
         """
-        where = f"{url_host(place[0])}:{place[1]}"
+        where = _name(place)
         try:
-            with self._opener.open(
-                f"{self._scheme}://{where}{page}", timeout=ANSWER_SECONDS
-            ) as answer:
-                found: bytes = answer.read(MAX_ANSWER_BYTES)
-                return found
-        except urllib.error.HTTPError as error:
-            with error:
-                if error.code == also:
-                    return error.read(MAX_ANSWER_BYTES)
-                if error.code == UNAUTHORIZED:
-                    raise NoAnswer(
-                        f"{where} asks for its admin.token: give --token-file FILE"
-                    ) from None
-                raise NoAnswer(
-                    f"{where} answers {error.code}: the gateway is starting, or it is no gateway"
-                ) from None
+            url = f"{self._scheme}://{where}{page}"
+            with self._opener.open(url, timeout=ANSWER_SECONDS) as answer:
+                status, found = int(answer.status), bytes(answer.read(MAX_ANSWER_BYTES))
+                if answer.length:  # it broke off, or is longer
+                    raise IncompleteRead(found, answer.length)
         except (OSError, HTTPException, ValueError) as error:
-            raise NoAnswer(
-                f"no gateway's admin listener answers at {where} ({error}); give --admin the"
-                " host:port of its admin.listener"
-            ) from error
+            raise _nobody(where, error) from error
+        if status in (OK, also):
+            return found
+        if status == UNAUTHORIZED:
+            raise NoAnswer(f"{where} asks for its admin.token: give --token-file FILE")
+        raise NoAnswer(f"{where} answers {status}: the gateway is starting, or it is no gateway")
+
+    def read_json(self, place: Place, page: str) -> Any:
+        """Return what the JSON of a page says; raises NoAnswer."""
+        try:
+            return json.loads(self.read(place, page))
+        except ValueError as error:
+            raise _nobody(_name(place), error) from error
+
+
+def _name(place: Place) -> str:
+    return f"{url_host(place[0])}:{place[1]}"
+
+
+def _nobody(where: str, error: Exception) -> NoAnswer:
+    return NoAnswer(
+        f"no gateway's admin listener answers at {where} ({error}); give --admin the host:port of"
+        " its admin.listener"
+    )

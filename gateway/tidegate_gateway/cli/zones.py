@@ -26,7 +26,7 @@ def run_zones(admins: Sequence[str], access: Access, *, as_json: bool) -> int:
     """
     try:
         reader = AdminReader(access)
-        report = summed([json.loads(reader.read(each, "/v1/zones")) for each in places(admins)])
+        report = summed([reader.read_json(each, "/v1/zones") for each in places(admins)])
     except (SettingsError, NoAnswer) as error:
         print(f"tidegate: {error}", file=sys.stderr)
         return NOT_TOLD
