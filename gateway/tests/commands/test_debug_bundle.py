@@ -132,7 +132,7 @@ def test_a_bundle_has_the_pages_of_all_that_answer(tmp_path: Path) -> None:
         file = bundle.extractfile(debug)
         assert file is not None
         lines = [json.loads(each)["event"] for each in json.load(file)["log"]]
-    assert set(names) == {"ready.txt", "metrics.txt"} | set(
-        f"{each}.json" for each in ("version", "status", "links", "zones", "debug")
+    assert set(names) == {"ready.txt", "metrics.txt", "metrics-cluster.txt"} | set(
+        f"{each}.json" for each in ("version", "status", "cost", "links", "zones", "debug")
     )
     assert "ready" in lines

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from tests.worlds.app_world import starting_pages
 from tidegate_gateway.cli.processes.pages import Asked, ProcessPages
 from tidegate_runtime.http.client import HttpClient, HttpUnavailable
 from tidegate_runtime.http.values import HttpAnswer
@@ -46,6 +47,14 @@ async def test_the_page_of_the_cluster_is_that_of_one_gateway() -> None:
         ["GET /metrics/cluster"],
         [],
     ]
+
+
+async def test_each_page_of_a_gateway_is_one_of_the_supervisor() -> None:
+    pages = supervisor(Process(HttpAnswer(200, b"{}")))
+    for target in starting_pages()._pages.keys() - {"/v1/zones"}:
+        assert (await pages.answer("GET", target)).status == 200, target
+    answer = await pages.answer("GET", "/v1/cost")
+    assert answer.body == b'{"processes":{"1":{}}}\n'
 
 
 async def test_no_gateway_gives_the_page_of_the_cluster() -> None:

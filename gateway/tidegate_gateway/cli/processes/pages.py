@@ -59,6 +59,7 @@ class ProcessPages:
             "/metrics/cluster": self._cluster_metrics,
             "/version": self._show_version,
             "/v1/status": partial(self._of_each, "/v1/status"),
+            "/v1/cost": partial(self._of_each, "/v1/cost"),
             "/v1/debug": partial(self._of_each, "/v1/debug"),
             "/v1/links": partial(self._of_each, "/v1/links"),
             "/v1/zones": self._zones,
