@@ -38,6 +38,7 @@ from tidegate_gateway.security.sasl.mechanism import NotYet
 from tidegate_gateway.security.tokens import logins as logins_module
 from tidegate_gateway.security.tokens import secrets as secrets_module
 from tidegate_gateway.security.tokens.secrets import TokenFinder, TokenSecrets, new_token_id
+from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import create_delegation_token as cdt
 from tidegate_protocol.messages import describe_configs as dc
 from tidegate_protocol.messages import describe_delegation_token as ddt
@@ -328,6 +329,25 @@ async def test_a_renewal_that_is_not_here_yet_counts(
             expiry = edt.ExpireDelegationTokenRequest(token.hmac, 1_000)
             code = (await owner.call("ExpireDelegationToken", 2, expiry)).error_code
         assert code == 0
+
+
+async def test_a_token_that_was_removed_meanwhile_is_not_found(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with token_world(delegation_token_expiry_time_ms="10000") as world:
+        owner = await user(world)
+        token = await create(owner)
+        coordinator = world.gateway.coordinator
+        await trio.sleep(11)
+
+        async def catch_up() -> None:
+            removed = DelegationTokensRemoved((token.token_id,))
+            coordinator.state.tokens.fold_removed(removed)
+
+        monkeypatch.setattr(coordinator, "catch_up", catch_up)
+        renewal = rdt.RenewDelegationTokenRequest(token.hmac, -1)
+        answer = await owner.call("RenewDelegationToken", 2, renewal)
+        assert answer.error_code == ErrorCode.DELEGATION_TOKEN_NOT_FOUND
 
 
 async def test_a_login_reads_the_log_for_a_token_that_has_ended_here(

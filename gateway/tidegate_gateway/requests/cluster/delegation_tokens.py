@@ -116,14 +116,14 @@ class TokenParts:
         if refusal is not None:
             return refusal, no_time(refusal)
         token = await self.find(secret)
-        if token is None:
-            return ErrorCode.DELEGATION_TOKEN_NOT_FOUND, 0
-        proposal = plan(token)
-        if proposal is None:
+        proposal = None if token is None else plan(token)
+        if token is not None and proposal is None:
             # Another gateway may have confirmed a renewal that this one has not read.
             await self.coordinator.catch_up()
-            newer = self.coordinator.state.tokens.get(token.token_id)
-            proposal = None if newer is None else plan(newer)
+            token = self.coordinator.state.tokens.get(token.token_id)
+            proposal = None if token is None else plan(token)
+        if token is None:
+            return ErrorCode.DELEGATION_TOKEN_NOT_FOUND, 0
         if proposal is None:
             return ErrorCode.DELEGATION_TOKEN_EXPIRED, 0
         found = await self.coordinator.propose(proposal)
