@@ -20,7 +20,7 @@ from ..cost.reading import Found, read_sums
 from ..cost.report import TABLES, Report, cost_report
 from .dev.pipeline import default_store
 from .existing_cluster import NOT_TOLD, run_told
-from .table import counted, printable
+from .table import counted, printable, sized
 
 COLUMNS: Final = 80
 SHOWN: Final = 20
@@ -176,8 +176,4 @@ def _money(money: float) -> str:
 
 
 def _size(count: float) -> str:
-    for unit in _SIZES:
-        if count < _STEP or unit == _SIZES[-1]:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= _STEP
-    raise AssertionError
+    return sized(count, _SIZES, _STEP)

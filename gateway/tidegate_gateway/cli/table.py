@@ -43,6 +43,14 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
+def sized(count: float, units: Sequence[str], step: int) -> str:
+    """Return a size in the largest of the units that fits; each is `step` times the one before."""
+    power = 0
+    while count >= step and power < len(units) - 1:
+        count, power = count / step, power + 1
+    return f"{count:.1f} {units[power]}" if power else f"{count:.0f} {units[0]}"
+
+
 def printable(text: str) -> str:
     """Return a client's text with control characters escaped: they could control the terminal."""
     return "".join(

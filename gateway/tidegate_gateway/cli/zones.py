@@ -11,7 +11,7 @@ from tidegate_runtime.settings_texts import SettingsError
 
 from ..zones.zone_report import look_alikes
 from .admin_reader import Access, AdminReader, NoAnswer, places
-from .table import printable
+from .table import printable, sized
 from .zone_sums import summed
 
 NOT_TOLD: Final = 2
@@ -81,8 +81,4 @@ def _kinds(counts: Mapping[str, int]) -> str:
 
 
 def _size(count: float) -> str:
-    for unit in _UNITS:
-        if count < _STEP or unit == _UNITS[-1]:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= _STEP
-    raise AssertionError
+    return sized(count, _UNITS, _STEP)
