@@ -14,7 +14,7 @@ import pytest
 import trio
 from confluent_kafka import Producer
 
-from tests.worlds.app_world import PATIENCE_SECONDS, Process, serving, tidegate
+from tests.worlds.app_world import PATIENCE_SECONDS, Process, deadline, serving, tidegate
 from tests.worlds.greetings import consume, produce
 from tidegate_gateway.cli.processes.supervisor import Supervised, Supervisor
 from tidegate_runtime.service_manager import ServiceManager
@@ -27,10 +27,11 @@ open(sys.argv[1], "a").write(f"{os.getpid()}\\n")
 print(json.dumps({"admin_url": None}), flush=True)
 sys.stdin.read()
 """
-HEARS = """
+HEARS = f"""
 import signal, sys
 signal.signal(signal.SIGHUP, lambda *_: open(sys.argv[1] + ".hup", "a").write("heard"))
-""" + SERVES
+{SERVES}
+"""
 BEGINS = """
 import os, sys
 open(sys.argv[1], "a").write(f"{os.getpid()}\\n")
@@ -231,8 +232,9 @@ def test_two_gateways_serve_real_clients_over_a_kill(tmp_path: Path) -> None:
         assert producer.flush(PATIENCE_SECONDS) == 0
         assert failed == [None] * 100
         assert sorted(consume(servers[0], 101)) == sorted(["a", *map(str, range(100))])
-        while not all(statuses(process).values()):
-            pass
+        with deadline(process.popen):
+            while not all(statuses(process).values()):
+                pass
         _, metrics = process.get("/metrics")
         assert 'tidegate_process_restarts_total{process="2"} 1' in metrics
         assert 'tidegate_ready{process="2"} 1.0' in metrics
