@@ -34,6 +34,7 @@ from ...settings.inner_listeners import (
 from ...settings.listener_settings import tls_listeners
 from ...settings.settings_sources import PREFIX
 from ...tls.tls_listeners import TlsListeners, open_tls_listeners
+from ...upkeep.upkeep import Upkeep
 from ..dev_zones.plan import END_SECONDS
 from .pages import ProcessPages
 from .plan import check_processes, process_count
@@ -89,7 +90,8 @@ async def _run(settings: BrokerSettings, count: int, words: Sequence[str], *, as
         found = ProcessPages(lambda: [each.asked for each in gateways], token, version("tidegate"))
         async with trio.open_nursery() as nursery:
             if len(tls):
-                nursery.start_soon(tls.run)
+                keep_running = Upkeep().keep_running
+                nursery.start_soon(keep_running, "look for new certificates", tls.run)
             tls_of_admin, own = tls.inner(ADMIN_LISTENER), settings.secret("admin.token")
             nursery.start_soon(serve_admin, admin, found, tls_of_admin, own)
 
