@@ -13,7 +13,7 @@ from trio.testing import MockClock
 from tests.worlds.kafka_world import KafkaWorld, kafka_world
 from tests.worlds.transaction_client import end, init, write
 from tests.worlds.wire_client import NOW_MS
-from tidegate_coordination.classic.errors import Refused
+from tidegate_coordination.classic.errors import Disconnected, Refused
 from tidegate_gateway.cli.topic.consume import ConsumeOptions, consume
 from tidegate_gateway.cli.topic.record_text import json_line, text_line, time_text, value_line
 from tidegate_gateway.kafka_client.failed import Failed
@@ -221,28 +221,62 @@ async def test_following_shows_what_is_written_later(autojump_clock: MockClock) 
     assert printed == [b"one\n", b"two\nthree\n"]
 
 
+@pytest.mark.parametrize("follows", [True, False])
 async def test_a_partition_that_cannot_be_read_ends_it(
-    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, follows: bool
 ) -> None:
     async with kafka_world() as world:
         await world.wire.create_topic("orders", 1)
-        options = ReadOptions(Position(PositionKind.EARLIEST), follows=True)
+        options = ReadOptions(Position(PositionKind.EARLIEST), follows=follows)
         reader = TopicReader(world.cluster, "orders", options, print)
 
         async def no_connection(node_id: int, name: str = "") -> None:
             await trio.lowlevel.checkpoint()
             raise Refused("a broker", 7)
 
+        async def ends(self: TopicReader, places: object) -> dict[tuple[str, int], int]:
+            await trio.lowlevel.checkpoint()
+            return {("orders", 0): 2}
+
         async def read() -> None:
             async with aclosing(reader.records()) as records:
                 async for _ in records:
                     monkeypatch.setattr(world.cluster, "connection", no_connection)
 
+        monkeypatch.setattr(TopicReader, "_ends", ends)
         await world.write("orders", b"a\n")
         began = trio.current_time()
         with pytest.raises(Failed, match="partition 0 cannot be read: a broker: REQUEST_TIMED_OUT"):
             await read()
         assert STALL_SECONDS < trio.current_time() - began < STALL_SECONDS + 5
+
+
+async def test_a_reader_that_looked_long_at_records_goes_on_after_a_failure(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with kafka_world() as world:
+        await world.wire.create_topic("orders", 1)
+        await world.write("orders", b"a\n")
+        options = ReadOptions(Position(PositionKind.EARLIEST), follows=True)
+        found: list[int] = []
+        whole = world.cluster.connection
+
+        async def closed(node_id: int, name: str = "") -> None:
+            monkeypatch.setattr(world.cluster, "connection", whole)
+            await trio.lowlevel.checkpoint()
+            raise Disconnected("it closed")
+
+        async with aclosing(
+            TopicReader(world.cluster, "orders", options, print).records()
+        ) as records:
+            async for each in records:
+                found += [record.offset for _, record in each]
+                if len(found) == 2:
+                    break
+                await world.write("orders", b"b\n")
+                await trio.sleep(10 * STALL_SECONDS)  # as in a pager
+                monkeypatch.setattr(world.cluster, "connection", closed)
+        assert found == [0, 1]
 
 
 async def test_only_committed_records(autojump_clock: MockClock) -> None:

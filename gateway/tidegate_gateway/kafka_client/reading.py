@@ -76,13 +76,17 @@ class ReadOptions:
 
 @dataclass(slots=True, eq=False)
 class _Cursor:
-    """A partition that is read.  end: where to stop; None: nowhere.  since: the last answer."""
+    """A partition that is read.
+
+    end: where to stop; None: nowhere.  problem: why the last try failed.  failing_since: the first
+    failure after the last answer; None for none.
+    """
 
     partition: int
     position: int
     end: int | None
-    since: float
     problem: str = ""
+    failing_since: float | None = None
 
     @property
     def place(self) -> str:
@@ -126,11 +130,12 @@ class TopicReader:
                     continue
                 for found in self._taken(cursor, data):
                     yield found
-            if any(each.problem for each in cursors):
+            is_failing = any(each.problem for each in cursors)
+            if is_failing:
                 await self._look_again(cursors)
             if self._options.follows or before != [each.position for each in cursors]:
                 moved = trio.current_time()
-            elif trio.current_time() - moved > STALL_SECONDS:
+            elif not is_failing and trio.current_time() - moved > STALL_SECONDS:
                 raise Failed(f"{cursors[0].place} got no record for {STALL_SECONDS:.0f} s")
             cursors = [*cursors[1:], cursors[0]]  # brokers fill answers in the order of the request
 
@@ -143,10 +148,8 @@ class TopicReader:
         places = [(self._topic, each) for each in chosen]
         ends = await self._ends(places)
         starts = await start_offsets(self._cluster, places, self._options.start, ends)
-        now, follows = trio.current_time(), self._options.follows
-        return [
-            _Cursor(each[1], starts[each], None if follows else ends[each], now) for each in places
-        ]
+        follows = self._options.follows
+        return [_Cursor(each[1], starts[each], None if follows else ends[each]) for each in places]
 
     async def _ends(self, places: Iterable[Place]) -> Mapping[Place, int]:
         if self._options.is_committed:
@@ -218,7 +221,11 @@ class TopicReader:
     async def _look_again(self, cursors: Iterable[_Cursor]) -> None:
         now = trio.current_time()
         for each in cursors:
-            if each.problem and now - each.since > STALL_SECONDS:
+            if not each.problem:
+                continue
+            if each.failing_since is None:
+                each.failing_since = now
+            if now - each.failing_since > STALL_SECONDS:
                 raise Failed(f"partition {each.partition} cannot be read: {each.problem}")
             each.problem = ""
         await trio.sleep(PAUSE_SECONDS)
@@ -238,7 +245,7 @@ class TopicReader:
                 raise error
             cursor.problem = str(error)
             return
-        cursor.since = trio.current_time()
+        cursor.failing_since = None
         try:
             yield from self._decoded(cursor, data)
         except (BadBatch, InvalidBatch) as error:
