@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+from random import Random
 
 import pytest
+import trio
 from trio.testing import MockClock
 
 from tests.worlds.kafka_world import kafka_world, lines
+from tests.worlds.scripted_broker import PROPERTIES, ScriptedBroker
+from tidegate_coordination.classic.cluster import ClassicCluster
+from tidegate_coordination.classic.metadata import ClusterMetadata
 from tidegate_gateway.cli.topic.admin import (
     AlterOptions,
     CreateOptions,
@@ -18,6 +23,8 @@ from tidegate_gateway.cli.topic.admin import (
     show_all,
 )
 from tidegate_gateway.kafka_client.failed import Failed
+from tidegate_protocol.messages import create_topics as ct
+from tidegate_protocol.messages import metadata as me
 from tidegate_runtime.settings_texts import BadSource
 
 
@@ -57,6 +64,46 @@ async def test_a_topic_is_made_shown_changed_and_deleted(
         assert await delete(cluster, ["orders"], yes=True, as_json=False) == 0
         assert await show_all(cluster, shows_internal=False, as_json=False) == 0
         assert capsys.readouterr().out == "topic orders is deleted\nThere is no topic.\n"
+
+
+async def test_a_topic_is_made_though_brokers_do_not_show_it_yet(
+    autojump_clock: MockClock, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker of Kafka hears of a topic after the controller has answered that it is made."""
+    async with kafka_world() as world:
+
+        async def old(topics: object = None) -> ClusterMetadata:
+            await trio.lowlevel.checkpoint()
+            return world.cluster.metadata
+
+        monkeypatch.setattr(world.cluster, "refresh", old)
+        assert await create(world.cluster, CreateOptions("orders", 3), as_json=False) == 0
+        assert capsys.readouterr().out == "topic orders is made, with 3 partitions\n"
+
+
+async def test_a_cluster_that_does_not_say_how_many_partitions_it_made(
+    autojump_clock: MockClock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As before Kafka 2.4, and where the right to see configs lacks."""
+    async with trio.open_nursery() as nursery:
+        broker = ScriptedBroker(nursery)
+        broker.answers["Metadata"] = lambda asked: me.MetadataResponse(
+            brokers=[me.MetadataResponseBroker(1, "broker-1", 9092)], controller_id=1
+        )
+        broker.answers["CreateTopics"] = lambda asked: ct.CreateTopicsResponse(
+            topics=[ct.CreatableTopicResult("orders", num_partitions=-1, replication_factor=-1)]
+        )
+        cluster = ClassicCluster(nursery, broker.dial, PROPERTIES, rng=Random(1))
+        await cluster.refresh([])
+        for options in (CreateOptions("orders", 3), CreateOptions("orders")):
+            assert await create(cluster, options, as_json=False) == 0
+        assert await create(cluster, CreateOptions("orders"), as_json=True) == 0
+        nursery.cancel_scope.cancel()
+    assert capsys.readouterr().out.splitlines() == [
+        "topic orders is made, with 3 partitions",
+        "topic orders is made",
+        '{"name": "orders", "partitions": null, "created": true}',
+    ]
 
 
 async def test_all_topics_are_listed(

@@ -62,13 +62,6 @@ class NewTopic:
     configs: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
-class Made(NamedTuple):
-    """A topic that was made; -1: the cluster does not say (before Kafka 2.4)."""
-
-    partitions: int
-    replicas: int
-
-
 class Config(NamedTuple):
     """A config of a topic.  value: None if it is secret.  is_own: the topic's own, no default."""
 
@@ -89,8 +82,10 @@ class PartitionFacts(NamedTuple):
     problem: str = ""
 
 
-async def create(cluster: ClassicCluster, topic: NewTopic) -> Made:
-    """Make a topic.
+async def create(cluster: ClassicCluster, topic: NewTopic) -> int | None:
+    """Make a topic; return how many partitions it has.
+
+    None: the cluster chose, and does not say (before Kafka 2.4, or without DESCRIBE_CONFIGS).
 
     Raises:
       Failed: the cluster refuses it.
@@ -106,7 +101,8 @@ async def create(cluster: ClassicCluster, topic: NewTopic) -> Made:
     )
     result = answer.topics[0]
     _check(f"topic {topic.name}", result.error_code, result.error_message)
-    return Made(result.num_partitions, result.replication_factor)
+    counts = (result.num_partitions, topic.partitions)
+    return next((each for each in counts if each > 0), None)
 
 
 def _check(what: str, code: int, message: str | None) -> None:

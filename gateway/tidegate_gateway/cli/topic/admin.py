@@ -54,22 +54,23 @@ async def create(cluster: ClassicCluster, options: CreateOptions, *, as_json: bo
         options.replicas or BROKERS_CHOICE,
         pairs("--config", options.configs),
     )
-    is_there = options.if_not_exists and await _exists(cluster, options.topic)
-    if not is_there:
-        await topic_calls.create(cluster, topic)
-    count = await topic_calls.known_partitions(cluster, options.topic)
+    there = await _partitions_there(cluster, options.topic) if options.if_not_exists else 0
+    # A broker may not show the topic yet when it is made, so the answer has to say how many.
+    count = there or await topic_calls.create(cluster, topic)
     if as_json:
-        print(json.dumps({"name": options.topic, "partitions": count, "created": not is_there}))
+        print(json.dumps({"name": options.topic, "partitions": count, "created": not there}))
     else:
-        how = "is there already" if is_there else "is made"
-        print(f"topic {printable(options.topic)} {how}, with {counted(count, 'partition')}")
+        how = "is there already" if there else "is made"
+        many = "" if count is None else f", with {counted(count, 'partition')}"
+        print(f"topic {printable(options.topic)} {how}{many}")
     return 0
 
 
-async def _exists(cluster: ClassicCluster, name: str) -> bool:
+async def _partitions_there(cluster: ClassicCluster, name: str) -> int:
+    """Return how many partitions a topic has; 0 if there is none."""
     await cluster.refresh([name])
     found = cluster.metadata.topics.get(name)
-    return found is not None and not found.error_code
+    return len(found.partitions) if found is not None and not found.error_code else 0
 
 
 def run_list(place: KafkaPlace, *, shows_internal: bool, as_json: bool) -> int:
