@@ -12,7 +12,9 @@ from trio.testing import MockClock
 from tests.worlds.kafka_world import kafka_world, lines
 from tests.worlds.scripted_broker import PROPERTIES, ScriptedBroker
 from tidegate_coordination.classic.cluster import ClassicCluster
+from tidegate_coordination.classic.errors import BrokerUnreachable, ClassicError, Disconnected
 from tidegate_coordination.classic.metadata import ClusterMetadata
+from tidegate_gateway.cli.deleting import delete_each
 from tidegate_gateway.cli.topic.admin import (
     AlterOptions,
     CreateOptions,
@@ -146,6 +148,39 @@ async def test_what_the_cluster_refuses_is_said(
         # Nothing is deleted without an answer.
         assert await delete(cluster, ["orders"], yes=False, as_json=False) == 1
         assert "orders" in (await cluster.refresh(None)).topics
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (Disconnected("it closed."), "topic c may be deleted: it closed."),
+        (BrokerUnreachable("it is away."), "topic c is not deleted: it is away."),
+    ],
+)
+async def test_what_was_deleted_before_the_cluster_went_away_is_said(
+    autojump_clock: MockClock,
+    capsys: pytest.CaptureFixture[str],
+    error: ClassicError,
+    said: str,
+) -> None:
+    names = ["a", "b", "c", "d"]
+    problems = {"b": "b is kept", "c": said, "d": "topic d was not tried"}
+
+    async def delete_one(name: str) -> None:
+        await trio.lowlevel.checkpoint()
+        if name == "b":
+            raise Failed("b is kept")
+        if name != "a":
+            raise error
+
+    assert await delete_each("topic", names, delete_one, as_json=True) == 2
+    told = capsys.readouterr()
+    assert json.loads(told.out) == {"deleted": ["a"], "problems": problems}
+    assert told.err == ""
+    assert await delete_each("topic", names, delete_one, as_json=False) == 2
+    told = capsys.readouterr()
+    assert told.out == "topic a is deleted\n"
+    assert told.err.splitlines() == [f"tidegate: {each}" for each in problems.values()]
 
 
 @pytest.mark.parametrize(

@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from tidegate_coordination.classic.cluster import ClassicCluster
 
 from ...kafka_client import group_calls, seeking
-from ...kafka_client.failed import Failed
 from ...kafka_client.positions import read_position
 from ...kafka_client.seeking import Move, read_target
 from ..asking import agreed, check_json
-from ..kafka_cluster import NOT_DONE, KafkaPlace, complain, run_client
+from ..deleting import delete_each
+from ..kafka_cluster import NOT_DONE, KafkaPlace, run_client
 from ..table import aligned, counted, printable
 
 
@@ -89,18 +90,4 @@ async def delete(
     which = ", ".join(map(printable, names))
     if not await agreed(f"Delete {which} with all offsets, for good?", yes=yes):
         return NOT_DONE
-    problems: dict[str, str] = {}
-    for each in names:
-        try:
-            await group_calls.delete(cluster, each)
-        except Failed as error:
-            problems[each] = str(error)
-    done = [each for each in names if each not in problems]
-    if as_json:
-        print(json.dumps({"deleted": done, "problems": problems}))
-    else:
-        for each in done:
-            print(f"group {printable(each)} is deleted")
-        for text in problems.values():
-            complain(text)
-    return NOT_DONE if problems else 0
+    return await delete_each("group", names, partial(group_calls.delete, cluster), as_json=as_json)

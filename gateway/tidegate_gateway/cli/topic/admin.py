@@ -6,6 +6,7 @@ import json
 from base64 import urlsafe_b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from tidegate_coordination.classic.cluster import ClassicCluster
@@ -13,10 +14,10 @@ from tidegate_coordination.classic.metadata import Topic
 from tidegate_runtime.settings_texts import BadSource
 
 from ...kafka_client import topic_calls
-from ...kafka_client.failed import Failed
 from ...kafka_client.topic_calls import BROKERS_CHOICE, Config, NewTopic, PartitionFacts
 from ..asking import agreed, check_json
-from ..kafka_cluster import NOT_DONE, KafkaPlace, complain, pairs, run_client
+from ..deleting import delete_each
+from ..kafka_cluster import NOT_DONE, KafkaPlace, pairs, run_client
 from ..table import aligned, counted, printable
 
 
@@ -224,21 +225,6 @@ async def delete(
     for each in names:
         await topic_calls.known_topic(cluster, each)
     which = ", ".join(map(printable, names))
-    question = f"Delete {which} with all records, for good?"
-    if not await agreed(question, yes=yes):
+    if not await agreed(f"Delete {which} with all records, for good?", yes=yes):
         return NOT_DONE
-    problems: dict[str, str] = {}
-    for each in names:
-        try:
-            await topic_calls.delete(cluster, each)
-        except Failed as error:
-            problems[each] = str(error)
-    done = [each for each in names if each not in problems]
-    if as_json:
-        print(json.dumps({"deleted": done, "problems": problems}))
-    else:
-        for each in done:
-            print(f"topic {printable(each)} is deleted")
-        for text in problems.values():
-            complain(text)
-    return NOT_DONE if problems else 0
+    return await delete_each("topic", names, partial(topic_calls.delete, cluster), as_json=as_json)
