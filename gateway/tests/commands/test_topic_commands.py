@@ -108,6 +108,27 @@ async def test_a_cluster_that_does_not_say_how_many_partitions_it_made(
     ]
 
 
+@pytest.mark.parametrize("as_json", [False, True])
+async def test_configs_that_were_changed_before_partitions_are_refused_are_said(
+    autojump_clock: MockClock, capsys: pytest.CaptureFixture[str], as_json: bool
+) -> None:
+    async with kafka_world() as world:
+        await world.wire.create_topic("orders", 2)
+        change = AlterOptions("orders", 1, ("retention.ms=60000",), ("cleanup.policy",))
+        with pytest.raises(Failed, match=r"INVALID_PARTITIONS \(37\)"):
+            await alter(world.cluster, change, as_json=as_json)
+        told = capsys.readouterr().out
+        if as_json:
+            assert json.loads(told) == {
+                "name": "orders",
+                "set": {"retention.ms": "60000"},
+                "deleted": ["cleanup.policy"],
+                "partitions": None,
+            }
+        else:
+            assert told == "retention.ms is 60000 now\ncleanup.policy has its default now\n"
+
+
 async def test_all_topics_are_listed(
     autojump_clock: MockClock, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from base64 import urlsafe_b64encode
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -40,6 +40,11 @@ class AlterOptions:
     partitions: int | None = None
     configs: tuple[str, ...] = ()
     deleted: tuple[str, ...] = ()
+
+    @property
+    def changes(self) -> bool:
+        """Return whether they change anything."""
+        return bool(self.partitions or self.configs or self.deleted)
 
 
 def run_create(place: KafkaPlace, options: CreateOptions, *, as_json: bool) -> int:
@@ -189,26 +194,43 @@ def run_alter(place: KafkaPlace, options: AlterOptions, *, as_json: bool) -> int
 async def alter(cluster: ClassicCluster, options: AlterOptions, *, as_json: bool) -> int:
     """Change a topic; return the exit code; raises as run_client() expects."""
     configs = pairs("--config", options.configs)
-    if not (configs or options.deleted or options.partitions):
+    if not options.changes:
         raise BadSource("give --config, --delete-config or --partitions")
     both = sorted(configs.keys() & set(options.deleted))
     if both:
         raise BadSource(f"--config and --delete-config both name {both[0]}")
-    if configs or options.deleted:
-        await topic_calls.alter_configs(cluster, options.topic, configs, options.deleted)
-    if options.partitions:
-        await topic_calls.add_partitions(cluster, options.topic, options.partitions)
-    if as_json:
-        facts = {"set": configs, "deleted": options.deleted, "partitions": options.partitions}
-        print(json.dumps({"name": options.topic, **facts}))
-        return 0
-    for name, value in configs.items():
-        print(f"{printable(name)} is {printable(value)} now")
-    for name in options.deleted:
-        print(f"{printable(name)} has its default now")
-    if options.partitions:
-        print(f"{printable(options.topic)} has {counted(options.partitions, 'partition')} now")
+    done = AlterOptions(options.topic)
+    try:
+        if configs or options.deleted:
+            await topic_calls.alter_configs(cluster, options.topic, configs, options.deleted)
+            done = replace(options, partitions=None)
+        if options.partitions:
+            await topic_calls.add_partitions(cluster, options.topic, options.partitions)
+            done = options
+    finally:  # configs may be changed, and partitions refused
+        if done.changes:
+            print(_altered_json(done) if as_json else _altered_text(done))
     return 0
+
+
+def _altered_json(done: AlterOptions) -> str:
+    return json.dumps(
+        {
+            "name": done.topic,
+            "set": pairs("--config", done.configs),
+            "deleted": done.deleted,
+            "partitions": done.partitions,
+        }
+    )
+
+
+def _altered_text(done: AlterOptions) -> str:
+    configs = pairs("--config", done.configs)
+    lines = [f"{printable(name)} is {printable(value)} now" for name, value in configs.items()]
+    lines += [f"{printable(name)} has its default now" for name in done.deleted]
+    if done.partitions:
+        lines.append(f"{printable(done.topic)} has {counted(done.partitions, 'partition')} now")
+    return "\n".join(lines)
 
 
 def run_delete(place: KafkaPlace, topics: Sequence[str], *, yes: bool, as_json: bool) -> int:
