@@ -42,8 +42,7 @@ class SendQueue:
 
     next_sequence: of the next batch.  batch_records: the most that the next batch may have; None
     for no bound.  under_way: the bytes of the batch; b"" for none.  first_sent: its first try, by
-    trio's clock.  may_be_written: a try of the batch has no known outcome.  size_bytes: of the
-    records in memory, roughly.
+    trio's clock.  may_be_written: a try of the batch has no known outcome.
     """
 
     partition: int
@@ -54,12 +53,10 @@ class SendQueue:
     count: int = 0
     first_sent: float = 0.0
     may_be_written: bool = False
-    size_bytes: int = 0
 
     def add(self, record: InputRecord, timestamp: int) -> None:
         """Append a record."""
         self.waiting.append(Waiting(record, timestamp))
-        self.size_bytes += record.size_bytes
 
     def make_batch(
         self, headers: Headers, *, codec: int, producer: ProducerId | None, now: float
@@ -90,7 +87,6 @@ class SendQueue:
         freed = 0
         for _ in range(self.count):
             freed += self.waiting.popleft().record.size_bytes
-        self.size_bytes -= freed
         self.next_sequence = (self.next_sequence + self.count) % _SEQUENCES
         self.under_way, self.batch_records, self.may_be_written = b"", None, False
         return freed
