@@ -24,13 +24,7 @@ from .connection import DEFAULT_MAX_ANSWER_BYTES, BrokerConnection, MakeRequest
 from .dialling import Dial
 from .errors import BrokerUnreachable, ClassicError, Kind, Refused
 from .logins import Logins
-from .metadata import (
-    MIN_METADATA_VERSION,
-    ClusterMetadata,
-    Partition,
-    metadata_request,
-    updated,
-)
+from .metadata import MIN_METADATA_VERSION, ClusterMetadata, metadata_request, updated
 from .pool import ConnectionPool
 from .properties import Address, ClientProperties
 from .retries import Backoff, Clock, code_to_repeat, codes_in, is_metadata_old, may_repeat
@@ -204,21 +198,15 @@ class ClassicCluster:
         """
 
         async def find() -> BrokerConnection:
-            leader = self._leader(topic, partition)
+            leader = self.metadata.leader_of(topic, partition)
             if leader is None:
                 await self._refresh_once([topic])
-                leader = self._leader(topic, partition)
+                leader = self.metadata.leader_of(topic, partition)
             if leader is None:
                 raise self._no_leader(topic, partition)
-            return await self.connection(leader.leader_id)
+            return await self.connection(leader)
 
         return await self._call(name, find, request, options, [topic])
-
-    def _leader(self, topic: str, index: int) -> Partition | None:
-        """Return the partition if its leader is known."""
-        known = self.metadata.topics.get(topic)
-        found = known.partitions.get(index) if known else None
-        return found if found and found.leader_id in self.metadata.brokers else None
 
     def _no_leader(self, topic: str, index: int) -> Refused:
         known = self.metadata.topics.get(topic)

@@ -94,6 +94,13 @@ class ClusterMetadata:
     fetched_at: float = float("-inf")
     whole_at: float = float("-inf")
 
+    def leader_of(self, topic: str, index: int) -> int | None:
+        """Return the broker that leads a partition; None if it is not known."""
+        known = self.topics.get(topic)
+        partition = known.partitions.get(index) if known is not None else None
+        leader = NO_NODE if partition is None else partition.leader_id
+        return leader if leader in self.brokers else None
+
 
 def metadata_request(topics: Iterable[str] | None) -> MetadataRequest:
     """Return a request for the named topics, or for all if None."""

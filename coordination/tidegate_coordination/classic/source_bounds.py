@@ -128,12 +128,11 @@ def places_by_leader(
     by_leader: defaultdict[int, list[Place]] = defaultdict(list)
     without: list[Place] = []
     for topic, index in places:
-        known = cluster.metadata.topics.get(topic)
-        partition = known.partitions.get(index) if known is not None else None
-        if partition is None or partition.leader_id not in cluster.metadata.brokers:
+        leader = cluster.metadata.leader_of(topic, index)
+        if leader is None:
             without.append((topic, index))
         else:
-            by_leader[partition.leader_id].append((topic, index))
+            by_leader[leader].append((topic, index))
     return by_leader, without
 
 

@@ -241,7 +241,7 @@ class TopicWriter:
         for each in ready:
             options = self._options
             each.make_batch(options.headers, codec=options.codec, producer=self._producer, now=now)
-            leader = self._leader(each.partition)
+            leader = self._cluster.metadata.leader_of(self._topic, each.partition)
             if leader is None:
                 outcomes.append(self._again(each, "it has no leader"))
             else:
@@ -250,13 +250,6 @@ class TopicWriter:
             for leader, queues in by_leader.items():
                 nursery.start_soon(self._send, leader, _fitting(queues), outcomes)
         return outcomes
-
-    def _leader(self, partition: int) -> int | None:
-        metadata = self._cluster.metadata
-        topic = metadata.topics.get(self._topic)
-        known = topic.partitions.get(partition) if topic is not None else None
-        leader = known.leader_id if known is not None else -1
-        return leader if leader in metadata.brokers else None
 
     async def _look_again(self, seconds: float) -> None:
         await trio.sleep(seconds)

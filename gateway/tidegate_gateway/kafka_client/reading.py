@@ -161,14 +161,12 @@ class TopicReader:
     async def _round(self, cursors: Iterable[_Cursor]) -> list[tuple[_Cursor, PartitionData]]:
         """Ask all leaders once."""
         by_leader: defaultdict[int, list[_Cursor]] = defaultdict(list)
-        metadata = self._cluster.metadata
         for each in cursors:
-            topic = metadata.topics.get(self._topic)
-            known = topic.partitions.get(each.partition) if topic is not None else None
-            if known is None or known.leader_id not in metadata.brokers:
+            leader = self._cluster.metadata.leader_of(self._topic, each.partition)
+            if leader is None:
                 each.problem = "it has no leader"
             else:
-                by_leader[known.leader_id].append(each)
+                by_leader[leader].append(each)
         found: list[tuple[_Cursor, PartitionData]] = []
         errors: list[ClassicError] = []
 
