@@ -90,6 +90,7 @@ def test_nulls_and_strange_times() -> None:
         ("@1700000000000", Position(PositionKind.TIME, 1_700_000_000_000)),
         ("2023-11-14T22:13:20", Position(PositionKind.TIME, 1_700_000_000_000)),
         ("2023-11-14T23:13:20.123+01:00", Position(PositionKind.TIME, 1_700_000_000_123)),
+        ("2038-01-19T09:52:15.950", Position(PositionKind.TIME, 2_147_507_535_950)),
         ("2023-11-14", Position(PositionKind.TIME, 1_699_920_000_000)),
     ],
 )
