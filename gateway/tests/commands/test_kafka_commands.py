@@ -15,7 +15,8 @@ import pytest
 
 from tests.worlds.app_world import PATIENCE_SECONDS, Process, deadline, serving, tidegate
 from tidegate_coordination.classic.properties import Address
-from tidegate_gateway.cli.kafka_cluster import KafkaPlace, client_properties
+from tidegate_gateway.cli.kafka_cluster import client_properties
+from tidegate_gateway.cli.kafka_options import KafkaPlace
 from tidegate_runtime.settings_texts import BadSource
 
 PORTS = ("--port", "0", "--admin-port", "0")

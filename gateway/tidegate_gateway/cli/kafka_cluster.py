@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import Final
 
 import trio
@@ -22,7 +21,7 @@ from tidegate_coordination.classic.properties import (
 from tidegate_runtime.settings_texts import BadSource, SettingsError
 
 from ..kafka_client.failed import Failed
-from .kafka_options import DEFAULT_BOOTSTRAP
+from .kafka_options import DEFAULT_BOOTSTRAP, KafkaPlace
 from .table import printable
 
 CLIENT_ID: Final = "tidegate"
@@ -30,14 +29,6 @@ REPEAT_SECONDS: Final = 5.0
 """A call is repeated for so long: a person waits."""
 NOT_DONE: Final = 1
 NOT_TOLD: Final = 2
-
-
-@dataclass(frozen=True, slots=True)
-class KafkaPlace:
-    """The cluster, as it was typed.  properties: a file."""
-
-    bootstrap: str | None = None
-    properties: Path | None = None
 
 
 def client_properties(place: KafkaPlace) -> ClientProperties:

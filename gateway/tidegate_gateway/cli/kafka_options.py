@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -25,3 +26,11 @@ ClientFile = Annotated[
 ]
 GroupName = Annotated[str, typer.Argument(metavar="GROUP", help="Its group.id.")]
 TopicName = Annotated[str, typer.Argument(metavar="TOPIC", help="Its name.")]
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaPlace:
+    """The cluster, as it was typed.  properties: a file."""
+
+    bootstrap: str | None = None
+    properties: Path | None = None

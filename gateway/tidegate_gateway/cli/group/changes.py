@@ -14,7 +14,8 @@ from ...kafka_client.positions import read_position
 from ...kafka_client.seeking import Move, read_target
 from ..asking import agreed, check_json
 from ..deleting import delete_each
-from ..kafka_cluster import NOT_DONE, KafkaPlace, run_client
+from ..kafka_cluster import NOT_DONE, run_client
+from ..kafka_options import KafkaPlace
 from ..table import aligned, counted, printable
 
 

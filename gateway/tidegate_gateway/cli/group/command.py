@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ..kafka_options import Bootstrap, ClientFile, GroupName
+from ..kafka_options import Bootstrap, ClientFile, GroupName, KafkaPlace
 from ..options import Json, Yes
 
 app = typer.Typer(
@@ -19,7 +19,6 @@ def list_groups(
     bootstrap: Bootstrap = None, properties: ClientFile = None, json: Json = False
 ) -> None:
     """Show the groups of a cluster."""
-    from ..kafka_cluster import KafkaPlace
     from .looks import run_list
 
     raise typer.Exit(run_list(KafkaPlace(bootstrap, properties), as_json=json))
@@ -33,7 +32,6 @@ def describe_group(
     json: Json = False,
 ) -> None:
     """Show the members of a group, and what they read; the exit code is 1 if there is none."""
-    from ..kafka_cluster import KafkaPlace
     from .looks import run_describe
 
     raise typer.Exit(run_describe(KafkaPlace(bootstrap, properties), group, as_json=json))
@@ -47,7 +45,6 @@ def show_lag(
     json: Json = False,
 ) -> None:
     """Show how far a group is behind; the exit code is 1 if there is no such group."""
-    from ..kafka_cluster import KafkaPlace
     from .looks import run_lag
 
     raise typer.Exit(run_lag(KafkaPlace(bootstrap, properties), group, as_json=json))
@@ -81,7 +78,6 @@ def seek_group(
     +N and -N count from the committed offset. An offset outside of a partition becomes its
     first one or its end. The exit code is 1 if nothing was changed.
     """
-    from ..kafka_cluster import KafkaPlace
     from .changes import SeekOptions, run_seek
 
     options = SeekOptions(group, tuple(targets), to, dry_run, yes)
@@ -97,7 +93,6 @@ def delete_groups(
     json: Json = False,
 ) -> None:
     """Delete groups and their offsets, for good; the exit code is 1 if one is not deleted."""
-    from ..kafka_cluster import KafkaPlace
     from .changes import run_delete
 
     place = KafkaPlace(bootstrap, properties)

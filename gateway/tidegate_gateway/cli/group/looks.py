@@ -13,7 +13,8 @@ from tidegate_protocol.messages.list_groups import ListedGroup
 
 from ...kafka_client.failed import Failed
 from ...kafka_client.group_calls import DEAD, Group, LagRow, Member, group_of, lag_of, listed
-from ..kafka_cluster import KafkaPlace, run_client
+from ..kafka_cluster import run_client
+from ..kafka_options import KafkaPlace
 from ..table import aligned, counted, printable
 
 _NO_MEMBERS = "this cluster tells its members only to clients of the new protocol (KIP-848)"

@@ -17,7 +17,8 @@ from ...kafka_client import topic_calls
 from ...kafka_client.topic_calls import BROKERS_CHOICE, Config, NewTopic, PartitionFacts
 from ..asking import agreed, check_json
 from ..deleting import delete_each
-from ..kafka_cluster import NOT_DONE, KafkaPlace, pairs, run_client
+from ..kafka_cluster import NOT_DONE, pairs, run_client
+from ..kafka_options import KafkaPlace
 from ..table import aligned, counted, printable
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ..kafka_options import Bootstrap, ClientFile, TopicName
+from ..kafka_options import Bootstrap, ClientFile, KafkaPlace, TopicName
 from ..options import Json, Yes
 
 app = typer.Typer(rich_markup_mode=None)
@@ -38,7 +38,6 @@ def create_topic(
     json: Json = False,
 ) -> None:
     """Make a topic; the exit code is 1 if the cluster refuses it."""
-    from ..kafka_cluster import KafkaPlace
     from .admin import CreateOptions, run_create
 
     options = CreateOptions(topic, partitions, replicas, tuple(config or ()), if_not_exists)
@@ -55,7 +54,6 @@ def list_topics(
     json: Json = False,
 ) -> None:
     """Show the topics of a cluster."""
-    from ..kafka_cluster import KafkaPlace
     from .admin import run_list
 
     place = KafkaPlace(bootstrap, properties)
@@ -73,7 +71,6 @@ def describe_topic(
     json: Json = False,
 ) -> None:
     """Show partitions, offsets and configs of a topic; the exit code is 1 if there is none."""
-    from ..kafka_cluster import KafkaPlace
     from .admin import run_describe
 
     place = KafkaPlace(bootstrap, properties)
@@ -100,7 +97,6 @@ def alter_topic(
 
     More partitions change which one a key belongs to.
     """
-    from ..kafka_cluster import KafkaPlace
     from .admin import AlterOptions, run_alter
 
     options = AlterOptions(topic, partitions, tuple(config or ()), tuple(delete_config or ()))
@@ -116,7 +112,6 @@ def delete_topics(
     json: Json = False,
 ) -> None:
     """Delete topics and their records, for good; the exit code is 1 if one is not deleted."""
-    from ..kafka_cluster import KafkaPlace
     from .admin import run_delete
 
     place = KafkaPlace(bootstrap, properties)

@@ -12,7 +12,8 @@ from tidegate_coordination.classic.cluster import ClassicCluster
 
 from ...kafka_client.positions import read_position
 from ...kafka_client.reading import Found, ReadOptions, TopicReader
-from ..kafka_cluster import KafkaPlace, complain, run_client
+from ..kafka_cluster import complain, run_client
+from ..kafka_options import KafkaPlace
 from .record_text import json_line, text_line, value_line
 
 

@@ -20,7 +20,8 @@ from tidegate_runtime.settings_texts import BadSource
 
 from ...kafka_client.input_lines import LineFormat, LineSplitter, shown_lines
 from ...kafka_client.producing import Pieces, TopicWriter, WriteOptions, Written
-from ..kafka_cluster import NOT_DONE, KafkaPlace, complain, pairs, run_client
+from ..kafka_cluster import NOT_DONE, complain, pairs, run_client
+from ..kafka_options import KafkaPlace
 from ..table import counted
 
 PIECE_BYTES: Final = 64 << 10

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from ..kafka_options import Bootstrap, ClientFile, TopicName
+from ..kafka_options import Bootstrap, ClientFile, KafkaPlace, TopicName
 from ..options import Json
 
 app = typer.Typer(rich_markup_mode=None)
@@ -64,7 +64,6 @@ def produce_records(
     A topic that is missing is made if auto.create.topics.enable is on. A record is sent again
     for two minutes, and written once. The exit code is 1 if a line was not acknowledged.
     """
-    from ..kafka_cluster import KafkaPlace
     from .produce import ProduceOptions, run_produce
 
     options = ProduceOptions(
@@ -118,7 +117,6 @@ def consume_records(
     escaped. With --json each record is a line of its own. No group is used, and no offset
     committed.
     """
-    from ..kafka_cluster import KafkaPlace
     from .consume import ConsumeOptions, run_consume
 
     options = ConsumeOptions(
