@@ -1,4 +1,4 @@
-"""Options of commands of `tidegate link` in both files."""
+"""Options of `tidegate link` that both files of its commands use."""
 
 from __future__ import annotations
 

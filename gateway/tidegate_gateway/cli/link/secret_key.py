@@ -32,8 +32,7 @@ def sealing_with(path: Path | None, state: ClusterState, *, is_plain: bool) -> S
 
     If the cluster has sealed credentials, they show which key the gateways have.  If it has none,
     only the person knows whether the gateways have a key.  A plain credential stays in the log and
-    its backups, so the command insists on an answer, and doubt() has to be
-    shown.
+    its backups, so the command insists on an answer, and shows doubt().
 
     Args:
       is_plain: the person says that the gateways have no key.

@@ -246,7 +246,7 @@ def _standing(user: ScramUser) -> str:
 
 
 def _lacking_text(users: Sequence[ScramUser]) -> str:
-    """Return who cannot log in here, for a person who sets no passwords."""
+    """Return how many users cannot log in here yet, as a command that sets no passwords says it."""
     if not users:
         return "Nothing is to be set."
     possible = [each for each in users if not each.obstacle]

@@ -1,1 +1,1 @@
-"""`tidegate topic ...`: repair of topics whose records cannot be read."""
+"""`tidegate topic ...`: topics, their records, and the repair of those that cannot be read."""
