@@ -6,26 +6,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from tidegate_coordination.classic.cluster import ClassicCluster
-from tidegate_coordination.classic.errors import Refused
 from tidegate_coordination.classic.source_bounds import LATEST, Place, source_offsets
+from tidegate_coordination.groups.values import CONSUMER_PROTOCOL_TYPE, State
 from tidegate_protocol.consumer_protocol import decode_assignment
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.errors import RemoteProtocolError
 from tidegate_protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from tidegate_protocol.messages.describe_groups import DescribedGroupMember
-from tidegate_protocol.messages.list_groups import (
-    ListedGroup,
-    ListGroupsRequest,
-    ListGroupsResponse,
-)
+from tidegate_protocol.messages.list_groups import ListedGroup
 
-from ..links.group_offsets import committed, coordinator_of, described
+from ..links.group_offsets import committed, coordinator_of, described, groups_of
 from .failed import Failed
 from .topic_calls import refusal
 
-DEAD: Final = "Dead"
-EMPTY: Final = "Empty"
-_CONSUMER: Final = "consumer"
+DEAD: Final = State.DEAD.value
+EMPTY: Final = State.EMPTY.value
 
 
 class Member(NamedTuple):
@@ -78,14 +73,7 @@ async def listed(cluster: ClassicCluster) -> list[ListedGroup]:
     Raises:
       ClassicError: a broker does not say.
     """
-    found: dict[str, ListedGroup] = {}
-    for node_id in cluster.metadata.brokers:
-        answer: ListGroupsResponse = await cluster.call_broker(
-            node_id, "ListGroups", ListGroupsRequest()
-        )
-        if answer.error_code:
-            raise Refused("ListGroups", answer.error_code)
-        found |= {each.group_id: each for each in answer.groups}
+    found = await groups_of(cluster)
     return [found[name] for name in sorted(found)]
 
 
@@ -107,7 +95,7 @@ async def group_of(cluster: ClassicCluster, name: str) -> Group:
 
 
 def _member(told: DescribedGroupMember, protocol_type: str) -> Member:
-    assigned = _assigned(told.member_assignment) if protocol_type == _CONSUMER else ()
+    assigned = _assigned(told.member_assignment) if protocol_type == CONSUMER_PROTOCOL_TYPE else ()
     return Member(
         told.member_id,
         told.group_instance_id or "",

@@ -47,9 +47,12 @@ BROKERS_CHOICE: Final = -1
 """A number of partitions or replicas that is left to the cluster (KIP-464)."""
 _CHOICE_FROM: Final = 4
 _BY_ID_FROM: Final = 6
+# Kafka's numbers: a type of resource, operations, a source of configs.  rules.configs has them, too,
+# but a command would import much for it.
 _TOPIC: Final = 2
 _SET: Final = 0
 _DELETE: Final = 1
+_OF_TOPIC: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,9 +175,6 @@ async def topic_configs(cluster: ClassicCluster, name: str) -> list[Config]:
     result = answer.results[0]
     _check(f"the configs of topic {name}", result.error_code, result.error_message)
     return sorted(map(_config, result.configs))
-
-
-_OF_TOPIC: Final = 1  # ConfigSource.TOPIC_CONFIG
 
 
 def _config(told: DescribeConfigsResourceResult) -> Config:

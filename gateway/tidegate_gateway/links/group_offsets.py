@@ -19,7 +19,11 @@ from tidegate_protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
-from tidegate_protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from tidegate_protocol.messages.list_groups import (
+    ListedGroup,
+    ListGroupsRequest,
+    ListGroupsResponse,
+)
 from tidegate_protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -76,14 +80,26 @@ async def states_of(cluster: ClassicCluster) -> dict[str, str]:
     Raises:
       ClassicError: a broker does not say.
     """
-    found: dict[str, str] = {}
+    found = await groups_of(cluster, min_version=_STATES_FROM)
+    return {name: each.group_state for name, each in found.items()}
+
+
+async def groups_of(cluster: ClassicCluster, *, min_version: int = 0) -> dict[str, ListedGroup]:
+    """Return the groups that the cluster shows, by name.
+
+    min_version: of ListGroups.
+
+    Raises:
+      ClassicError: a broker does not say.
+    """
+    found: dict[str, ListedGroup] = {}
     for node_id in cluster.metadata.brokers:
         answer: ListGroupsResponse = await cluster.call_broker(
-            node_id, "ListGroups", ListGroupsRequest(), min_version=_STATES_FROM
+            node_id, "ListGroups", ListGroupsRequest(), min_version=min_version
         )
         if answer.error_code:
             raise Refused("ListGroups", answer.error_code)
-        found |= {each.group_id: each.group_state for each in answer.groups}
+        found |= {each.group_id: each for each in answer.groups}
     return found
 
 
