@@ -93,6 +93,11 @@ def test_line_numbers_are_shown_in_stretches() -> None:
     assert shown_lines([1, 3, 5, 6], most=2) == "1, 3 and 2 more"
 
 
+def test_headers_may_have_any_bytes() -> None:
+    options = ProduceOptions("t", headers=("\udcfe=\udcff",)).write_options()
+    assert options.headers == (("\udcfe", b"\xff"),)
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [

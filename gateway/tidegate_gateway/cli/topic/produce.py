@@ -43,10 +43,9 @@ class ProduceOptions:
 
     def write_options(self) -> WriteOptions:
         """Return how to write; raises BadSource."""
-        headers = [
-            (name, value.encode()) for name, value in pairs("--header", self.headers).items()
-        ]
-        return WriteOptions(self.partition, tuple(headers), Codec[self.compression])
+        found = pairs("--header", self.headers)
+        headers = tuple((name, _bytes(value)) for name, value in found.items())
+        return WriteOptions(self.partition, headers, Codec[self.compression])
 
     def line_format(self) -> LineFormat:
         """Return how lines are read.
