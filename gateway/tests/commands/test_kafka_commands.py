@@ -74,6 +74,13 @@ def test_exit_codes(gateway: Process, tmp_path: Path) -> None:
     assert "No such file" in said
     assert run("topic", "consume", "codes", "--from", "soon")[0] == 2
     assert run("topic", "create", "codes", "--partitions", "none")[0] == 2
+    for words in (
+        ("topic", "describe", os.fsdecode(b"\xff")),
+        ("topic", "create", "many", "--partitions", "3000000000"),
+    ):
+        code, said = run(*words)
+        assert code == 2
+        assert said.startswith("tidegate: an option or argument cannot be sent: cannot encode")
     code, said = run("topic", "delete", "codes")
     assert code == 1
     assert "There is no terminal to answer at: give --yes" in said

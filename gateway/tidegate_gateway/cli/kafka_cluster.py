@@ -18,6 +18,7 @@ from tidegate_coordination.classic.properties import (
     ClientProperties,
     read_client_properties,
 )
+from tidegate_protocol.errors import LocalProtocolError
 from tidegate_runtime.settings_texts import BadSource, SettingsError
 
 from ..kafka_client.failed import Failed
@@ -82,6 +83,9 @@ def run_client(place: KafkaPlace, work: Callable[[ClassicCluster], Awaitable[int
         return NOT_DONE
     except (BadSource, SettingsError, ClassicError) as error:
         complain(str(error))
+        return NOT_TOLD
+    except LocalProtocolError as error:  # a name that is no UTF-8, or a number that is too large
+        complain(f"an option or argument cannot be sent: {error}")
         return NOT_TOLD
 
 
