@@ -2,7 +2,7 @@
 
     python deploy/monitoring/generate.py [--check]
 
-A panel is (title, unit, [(query, legend)], what it says).  In queries, MINE selects the gateways of
+A panel is (title, unit, {legend: query}, what it says).  In queries, MINE selects the gateways of
 the dashboard's variable `job`, and WINDOW is Grafana's window for rates.  Facts of the cluster are
 at one gateway at a time, which changes: queries take their maximum over gateways.
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -29,11 +29,11 @@ OF_GROUP: Final = f'{MINE}, consumergroup=~"$consumergroup"'
 
 
 class Panel(NamedTuple):
-    """unit: one of Grafana's.  queries: each with its legend."""
+    """unit: one of Grafana's.  queries: by their legends."""
 
     title: str
     unit: str
-    queries: tuple[tuple[str, str], ...]
+    queries: Mapping[str, str]
     text: str = ""
 
 
@@ -73,9 +73,24 @@ def total(metric: str) -> str:
     return f"sum(rate({metric}{{{MINE}}}[{WINDOW}]))"
 
 
-def quantiles(histogram: str) -> tuple[tuple[str, str], ...]:
+def quantiles(histogram: str) -> dict[str, str]:
     """Return the queries of a histogram's panel."""
-    return tuple((quantile(each, histogram), f"p{each * 100:g}") for each in (0.5, 0.99, 0.999))
+    return {f"p{each * 100:g}": quantile(each, histogram) for each in (0.5, 0.99, 0.999)}
+
+
+def mine(metric: str) -> str:
+    """Return the values of each gateway."""
+    return f"{metric}{{{MINE}}}"
+
+
+def most(metric: str) -> str:
+    """Return the highest value of a gateway."""
+    return f"max({mine(metric)})"
+
+
+def summed(metric: str, by: str = "") -> str:
+    """Return the sum of all gateways; by: labels that it is for."""
+    return f"sum{f' by ({by}) ' if by else ''}({mine(metric)})"
 
 
 def of_cluster(metric: str, by: str, labels: str) -> str:
@@ -92,230 +107,162 @@ OVERVIEW: Final = (
     Panel(
         "Gateways",
         "short",
-        (
-            (f"sum(tidegate_ready{{{MINE}}})", "ready"),
-            (
-                f"max(kafka_controller_kafkacontroller_activebrokercount{{{MINE}}})",
-                "live",
-            ),
-            (f"sum(tidegate_draining{{{MINE}}})", "draining"),
-            (f"sum(tidegate_cut_off{{{MINE}}})", "cut off"),
-            (
-                f"sum(kafka_controller_kafkacontroller_activecontrollercount{{{MINE}}})",
-                "controllers",
-            ),
-        ),
+        {
+            "ready": summed("tidegate_ready"),
+            "live": most("kafka_controller_kafkacontroller_activebrokercount"),
+            "draining": summed("tidegate_draining"),
+            "cut off": summed("tidegate_cut_off"),
+            "controllers": summed("kafka_controller_kafkacontroller_activecontrollercount"),
+        },
         "Controllers: gateways that show the facts of the cluster; it must be 1.",
     ),
     Panel(
         "Requests by API",
         "reqps",
-        ((rate("kafka_network_requestmetrics_requests_total", "request"), "{{request}}"),),
+        {"{{request}}": rate("kafka_network_requestmetrics_requests_total", "request")},
     ),
     Panel(
         "Errors in answers",
         "ops",
-        ((rate("kafka_network_requestmetrics_errors_total", "error"), "{{error}}"),),
+        {"{{error}}": rate("kafka_network_requestmetrics_errors_total", "error")},
     ),
+    Panel("Bytes in", "Bps", {BY_INSTANCE: rate(f"{BROKER_TOPIC}_bytesin_total", labels=WHOLE)}),
+    Panel("Bytes out", "Bps", {BY_INSTANCE: rate(f"{BROKER_TOPIC}_bytesout_total", labels=WHOLE)}),
     Panel(
-        "Bytes in",
-        "Bps",
-        ((rate(f"{BROKER_TOPIC}_bytesin_total", labels=WHOLE), BY_INSTANCE),),
-    ),
-    Panel(
-        "Bytes out",
-        "Bps",
-        ((rate(f"{BROKER_TOPIC}_bytesout_total", labels=WHOLE), BY_INSTANCE),),
-    ),
-    Panel(
-        "Records in",
-        "short",
-        ((rate(f"{BROKER_TOPIC}_messagesin_total", labels=WHOLE), BY_INSTANCE),),
+        "Records in", "short", {BY_INSTANCE: rate(f"{BROKER_TOPIC}_messagesin_total", labels=WHOLE)}
     ),
     Panel("Latency of Produce", "s", quantiles("tidegate_produce_seconds")),
     Panel(
         "Stages of Produce",
         "s",
-        tuple(
-            (mean(f"tidegate_produce_{stage}_seconds"), stage)
+        {
+            stage: mean(f"tidegate_produce_{stage}_seconds")
             for stage in ("queue", "seal", "upload", "commit")
-        ),
+        },
         "Means. Their sum is about the latency of the first request in an object.",
     ),
     Panel(
         "Latency of Fetch",
         "s",
-        (
-            *quantiles("tidegate_fetch_seconds"),
-            (quantile(0.5, "tidegate_fetch_wait_seconds"), "wait for records, p50"),
-        ),
+        quantiles("tidegate_fetch_seconds")
+        | {"wait for records, p50": quantile(0.5, "tidegate_fetch_wait_seconds")},
     ),
     Panel(
         "Event loop: time without work",
         "percentunit",
-        (
-            (
-                f"kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent{{{MINE}}}",
-                BY_INSTANCE,
-            ),
-        ),
+        {BY_INSTANCE: mine("kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent")},
     ),
     Panel("Event loop: delay of tasks", "s", quantiles("tidegate_loop_delay_seconds")),
     Panel(
         "Requests that wait",
         "short",
-        (
-            (
-                "sum by (delayedOperation) "
-                f"(kafka_server_delayedoperationpurgatory_purgatorysize{{{MINE}}})",
-                "{{delayedOperation}}",
-            ),
-        ),
+        {
+            "{{delayedOperation}}": summed(
+                "kafka_server_delayedoperationpurgatory_purgatorysize", "delayedOperation"
+            )
+        },
     ),
     Panel(
         "Connections",
         "short",
-        (
-            (
-                "sum by (listener) "
-                f"(kafka_server_socket_server_metrics_connection_count{{{MINE}}})",
-                "{{listener}}",
-            ),
-        ),
+        {"{{listener}}": summed("kafka_server_socket_server_metrics_connection_count", "listener")},
     ),
     Panel(
         "Clients by software",
         "short",
-        (
-            (
-                "sum by (clientSoftwareName, clientSoftwareVersion) "
-                f"(kafka_server_socket_server_metrics_connections_software{{{MINE}}})",
-                "{{clientSoftwareName}} {{clientSoftwareVersion}}",
-            ),
-        ),
+        {
+            "{{clientSoftwareName}} {{clientSoftwareVersion}}": summed(
+                "kafka_server_socket_server_metrics_connections_software",
+                "clientSoftwareName, clientSoftwareVersion",
+            )
+        },
     ),
     Panel(
         "Bytes across zones",
         "Bps",
-        ((rate("tidegate_zone_bytes_total", "direction, zone"), "{{direction}}, {{zone}}"),),
+        {"{{direction}}, {{zone}}": rate("tidegate_zone_bytes_total", "direction, zone")},
     ),
-    Panel("CPU", "percentunit", ((rate("process_cpu_seconds_total"), BY_INSTANCE),)),
-    Panel("Memory", "bytes", ((f"process_resident_memory_bytes{{{MINE}}}", BY_INSTANCE),)),
-    Panel(
-        "Appends to the metadata log",
-        "s",
-        quantiles("tidegate_log_append_seconds"),
-    ),
+    Panel("CPU", "percentunit", {BY_INSTANCE: rate("process_cpu_seconds_total")}),
+    Panel("Memory", "bytes", {BY_INSTANCE: mine("process_resident_memory_bytes")}),
+    Panel("Appends to the metadata log", "s", quantiles("tidegate_log_append_seconds")),
     Panel(
         "Position in the metadata log",
         "short",
-        ((f"tidegate_log_position{{{MINE}}}", BY_INSTANCE),),
+        {BY_INSTANCE: mine("tidegate_log_position")},
         "Nearly the same at all gateways.",
     ),
-    Panel(
-        "Age of the backup",
-        "s",
-        ((f"time() - max(tidegate_backup_time_seconds{{{MINE}}})", "age"),),
-    ),
+    Panel("Age of the backup", "s", {"age": f"time() - {most('tidegate_backup_time_seconds')}"}),
     Panel(
         "Transactions",
         "short",
-        (
-            (f"max(tidegate_transactions_open{{{MINE}}})", "open"),
-            (
-                f"max(kafka_server_replicamanager_partitionswithlatetransactionscount{{{MINE}}})",
-                "partitions with a late one",
+        {
+            "open": most("tidegate_transactions_open"),
+            "partitions with a late one": most(
+                "kafka_server_replicamanager_partitionswithlatetransactionscount"
             ),
-        ),
+        },
     ),
 )
 
 TOPICS: Final = (
+    Panel("Bytes in", "Bps", {BY_TOPIC: rate(f"{BROKER_TOPIC}_bytesin_total", "topic", OF_TOPIC)}),
     Panel(
-        "Bytes in",
-        "Bps",
-        ((rate(f"{BROKER_TOPIC}_bytesin_total", "topic", OF_TOPIC), BY_TOPIC),),
-    ),
-    Panel(
-        "Bytes out",
-        "Bps",
-        ((rate(f"{BROKER_TOPIC}_bytesout_total", "topic", OF_TOPIC), BY_TOPIC),),
+        "Bytes out", "Bps", {BY_TOPIC: rate(f"{BROKER_TOPIC}_bytesout_total", "topic", OF_TOPIC)}
     ),
     Panel(
         "Records in",
         "short",
-        ((rate(f"{BROKER_TOPIC}_messagesin_total", "topic", OF_TOPIC), BY_TOPIC),),
+        {BY_TOPIC: rate(f"{BROKER_TOPIC}_messagesin_total", "topic", OF_TOPIC)},
     ),
     Panel(
         "Batches produced",
         "ops",
-        ((rate(f"{BROKER_TOPIC}_totalproducerequests_total", "topic", OF_TOPIC), BY_TOPIC),),
+        {BY_TOPIC: rate(f"{BROKER_TOPIC}_totalproducerequests_total", "topic", OF_TOPIC)},
     ),
     Panel(
         "Partitions fetched with records",
         "ops",
-        ((rate(f"{BROKER_TOPIC}_totalfetchrequests_total", "topic", OF_TOPIC), BY_TOPIC),),
+        {BY_TOPIC: rate(f"{BROKER_TOPIC}_totalfetchrequests_total", "topic", OF_TOPIC)},
     ),
     Panel(
         "Failed",
         "ops",
-        (
-            (
-                rate(f"{BROKER_TOPIC}_failedproducerequests_total", "topic", OF_TOPIC),
-                "Produce {{topic}}",
+        {
+            "Produce {{topic}}": rate(
+                f"{BROKER_TOPIC}_failedproducerequests_total", "topic", OF_TOPIC
             ),
-            (
-                rate(f"{BROKER_TOPIC}_failedfetchrequests_total", "topic", OF_TOPIC),
-                "Fetch {{topic}}",
-            ),
-        ),
+            "Fetch {{topic}}": rate(f"{BROKER_TOPIC}_failedfetchrequests_total", "topic", OF_TOPIC),
+        },
     ),
     Panel(
         "Size",
         "bytes",
-        (
-            (
-                "sum by (topic) ("
-                f"{of_cluster('kafka_log_log_size', 'topic, partition', OF_TOPIC)})",
-                BY_TOPIC,
-            ),
-        ),
+        {
+            BY_TOPIC: "sum by (topic) ("
+            f"{of_cluster('kafka_log_log_size', 'topic, partition', OF_TOPIC)})"
+        },
     ),
     Panel(
         "Offsets that are kept",
         "short",
-        (
-            (
-                "sum by (topic) ("
-                f"{of_cluster('kafka_log_log_logendoffset', 'topic, partition', OF_TOPIC)} - "
-                f"{of_cluster('kafka_log_log_logstartoffset', 'topic, partition', OF_TOPIC)})",
-                BY_TOPIC,
-            ),
-        ),
+        {
+            BY_TOPIC: "sum by (topic) ("
+            f"{of_cluster('kafka_log_log_logendoffset', 'topic, partition', OF_TOPIC)} - "
+            f"{of_cluster('kafka_log_log_logstartoffset', 'topic, partition', OF_TOPIC)})"
+        },
     ),
     Panel(
-        "Partitions",
-        "short",
-        ((of_cluster("kafka_topic_partitions", "topic", OF_TOPIC), BY_TOPIC),),
+        "Partitions", "short", {BY_TOPIC: of_cluster("kafka_topic_partitions", "topic", OF_TOPIC)}
     ),
     Panel(
         "In series of their own",
         "short",
-        (
-            (
-                f"max(kafka_controller_kafkacontroller_globaltopiccount{{{MINE}}})",
-                "topics",
-            ),
-            (
-                f"max(kafka_controller_kafkacontroller_globalpartitioncount{{{MINE}}})",
-                "partitions",
-            ),
-            (f"max(tidegate_topics_without_series{{{MINE}}})", "topics summed as _other"),
-            (
-                f"max(tidegate_partitions_without_series{{{MINE}}})",
-                "partitions summed as _other",
-            ),
-        ),
+        {
+            "topics": most("kafka_controller_kafkacontroller_globaltopiccount"),
+            "partitions": most("kafka_controller_kafkacontroller_globalpartitioncount"),
+            "topics summed as _other": most("tidegate_topics_without_series"),
+            "partitions summed as _other": most("tidegate_partitions_without_series"),
+        },
     ),
 )
 
@@ -323,179 +270,137 @@ GROUPS: Final = (
     Panel(
         "Lag in seconds",
         "s",
-        (
-            (
-                of_cluster("tidegate_group_lag_seconds", "consumergroup, topic", OF_GROUP),
-                "{{consumergroup}} {{topic}}",
-            ),
-        ),
+        {
+            "{{consumergroup}} {{topic}}": of_cluster(
+                "tidegate_group_lag_seconds", "consumergroup, topic", OF_GROUP
+            )
+        },
         "Age of the first records that a group has not read.",
     ),
     Panel(
         "Lag in records",
         "short",
-        (
-            (
-                of_cluster("kafka_consumergroup_lag_sum", "consumergroup, topic", OF_GROUP),
-                "{{consumergroup}} {{topic}}",
-            ),
-        ),
+        {
+            "{{consumergroup}} {{topic}}": of_cluster(
+                "kafka_consumergroup_lag_sum", "consumergroup, topic", OF_GROUP
+            )
+        },
     ),
     Panel(
         "Retention used",
         "percentunit",
-        (
-            (
-                of_cluster("tidegate_group_retention_used_ratio", "consumergroup, topic", OF_GROUP),
-                "{{consumergroup}} {{topic}}",
-            ),
-        ),
+        {
+            "{{consumergroup}} {{topic}}": of_cluster(
+                "tidegate_group_retention_used_ratio", "consumergroup, topic", OF_GROUP
+            )
+        },
         "At 100 %, retention deletes records that the group has not read.",
     ),
     Panel(
         "Partitions with the most lag",
         "short",
-        (
-            (
-                "topk(20, "
-                + of_cluster("kafka_consumergroup_lag", "consumergroup, topic, partition", OF_GROUP)
-                + ")",
-                "{{consumergroup}} {{topic}} {{partition}}",
-            ),
-        ),
+        {
+            "{{consumergroup}} {{topic}} {{partition}}": "topk(20, "
+            + of_cluster("kafka_consumergroup_lag", "consumergroup, topic, partition", OF_GROUP)
+            + ")"
+        },
     ),
     Panel(
         "Members",
         "short",
-        (
-            (
-                of_cluster("kafka_consumergroup_members", "consumergroup", OF_GROUP),
-                "{{consumergroup}}",
-            ),
-        ),
+        {"{{consumergroup}}": of_cluster("kafka_consumergroup_members", "consumergroup", OF_GROUP)},
     ),
     Panel(
         "Offsets committed in a second",
         "short",
-        (
-            (
-                "sum by (consumergroup, topic) (deriv("
-                + of_cluster(
-                    "kafka_consumergroup_current_offset",
-                    "consumergroup, topic, partition",
-                    OF_GROUP,
-                )
-                + f"[{WINDOW}:]))",
-                "{{consumergroup}} {{topic}}",
-            ),
-        ),
+        {
+            "{{consumergroup}} {{topic}}": "sum by (consumergroup, topic) (deriv("
+            + of_cluster(
+                "kafka_consumergroup_current_offset", "consumergroup, topic, partition", OF_GROUP
+            )
+            + f"[{WINDOW}:]))"
+        },
     ),
-    Panel(
-        "Groups",
-        "short",
-        ((f"max(kafka_server_groupmetadatamanager_numgroups{{{MINE}}})", "groups"),),
-    ),
+    Panel("Groups", "short", {"groups": most("kafka_server_groupmetadatamanager_numgroups")}),
 )
 
 STORE: Final = (
     Panel(
         "Objects stored",
         "ops",
-        (
-            (rate("tidegate_wal_objects_total"), BY_INSTANCE),
-            (rate("tidegate_wal_put_retries_total"), "repeated PUTs, {{instance}}"),
-        ),
+        {
+            BY_INSTANCE: rate("tidegate_wal_objects_total"),
+            "repeated PUTs, {{instance}}": rate("tidegate_wal_put_retries_total"),
+        },
     ),
     Panel("Duration of a PUT", "s", quantiles("tidegate_store_put_seconds")),
     Panel(
         "Size of an object",
         "bytes",
-        (
-            (
-                f"{total('tidegate_wal_bytes_total')} / {total('tidegate_wal_objects_total')}",
-                "mean",
-            ),
-        ),
+        {"mean": f"{total('tidegate_wal_bytes_total')} / {total('tidegate_wal_objects_total')}"},
     ),
     Panel(
         "Batches in an object",
         "short",
-        (
-            (
-                f"{total('tidegate_wal_batches_total')} / {total('tidegate_wal_objects_total')}",
-                "mean",
-            ),
-        ),
+        {"mean": f"{total('tidegate_wal_batches_total')} / {total('tidegate_wal_objects_total')}"},
     ),
     Panel(
         "PUTs for each GiB that producers write",
         "short",
-        (
-            (
-                f"{total('tidegate_wal_objects_total')} * 1073741824 / "
-                f"sum(rate({BROKER_TOPIC}_bytesin_total{{{WHOLE}}}[{WINDOW}]))",
-                "PUTs",
-            ),
-        ),
+        {
+            "PUTs": f"{total('tidegate_wal_objects_total')} * 1073741824 / "
+            f"sum(rate({BROKER_TOPIC}_bytesin_total{{{WHOLE}}}[{WINDOW}]))"
+        },
     ),
     Panel(
         "Since the last object",
         "s",
-        (
-            (f"tidegate_wal_put_age_seconds{{{MINE}}}", "stored, {{instance}}"),
-            (f"tidegate_wal_commit_age_seconds{{{MINE}}}", "committed, {{instance}}"),
-        ),
+        {
+            "stored, {{instance}}": mine("tidegate_wal_put_age_seconds"),
+            "committed, {{instance}}": mine("tidegate_wal_commit_age_seconds"),
+        },
     ),
     Panel(
         "Range reads",
         "ops",
-        (
-            (rate("tidegate_store_gets_total"), BY_INSTANCE),
-            (rate("tidegate_store_failed_gets_total"), "failed, {{instance}}"),
-        ),
+        {
+            BY_INSTANCE: rate("tidegate_store_gets_total"),
+            "failed, {{instance}}": rate("tidegate_store_failed_gets_total"),
+        },
     ),
     Panel("Duration of a range read", "s", quantiles("tidegate_store_get_seconds")),
-    Panel("Bytes of range reads", "Bps", ((rate("tidegate_store_get_bytes_total"), BY_INSTANCE),)),
+    Panel("Bytes of range reads", "Bps", {BY_INSTANCE: rate("tidegate_store_get_bytes_total")}),
     Panel(
         "Objects",
         "short",
-        (
-            (
-                f"max(tidegate_objects{{{MINE}}} - tidegate_segments{{{MINE}}})",
-                "wait for the pipeline",
+        {
+            "wait for the pipeline": (
+                f"max({mine('tidegate_objects')} - {mine('tidegate_segments')})"
             ),
-            (f"max(tidegate_segments{{{MINE}}})", "segments"),
-            (f"max(tidegate_dead_objects{{{MINE}}})", "wait for their deletion"),
-        ),
+            "segments": most("tidegate_segments"),
+            "wait for their deletion": most("tidegate_dead_objects"),
+        },
     ),
-    Panel(
-        "Objects deleted",
-        "ops",
-        ((rate("tidegate_collected_objects_total"), BY_INSTANCE),),
-    ),
+    Panel("Objects deleted", "ops", {BY_INSTANCE: rate("tidegate_collected_objects_total")}),
     Panel(
         "Memory for reads",
         "bytes",
-        (
-            (f"tidegate_cache_used_bytes{{{MINE}}}", "objects, {{instance}}"),
-            (f"tidegate_reply_bytes{{{MINE}}}", "answers, {{instance}}"),
-        ),
+        {
+            "objects, {{instance}}": mine("tidegate_cache_used_bytes"),
+            "answers, {{instance}}": mine("tidegate_reply_bytes"),
+        },
     ),
     Panel(
         "Disk cache: parts of segments",
         "ops",
-        (
-            (rate("tidegate_disk_cache_hits_total"), "on disk, {{instance}}"),
-            (rate("tidegate_disk_cache_misses_total"), "not there, {{instance}}"),
-            (rate("tidegate_disk_cache_failures_total"), "failures, {{instance}}"),
-        ),
+        {
+            "on disk, {{instance}}": rate("tidegate_disk_cache_hits_total"),
+            "not there, {{instance}}": rate("tidegate_disk_cache_misses_total"),
+            "failures, {{instance}}": rate("tidegate_disk_cache_failures_total"),
+        },
         "Only gateways with disk.cache.dir have it.",
     ),
-    Panel(
-        "Disk cache: size",
-        "bytes",
-        ((f"tidegate_disk_cache_used_bytes{{{MINE}}}", BY_INSTANCE),),
-    ),
+    Panel("Disk cache: size", "bytes", {BY_INSTANCE: mine("tidegate_disk_cache_used_bytes")}),
 )
 
 DASHBOARDS: Final = (
@@ -567,7 +472,7 @@ def _panel(index: int, panel: Panel) -> dict[str, object]:
         "options": {"legend": {"displayMode": "list"}, "tooltip": {"mode": "multi"}},
         "targets": [
             {"refId": chr(ord("A") + at), "datasource": SOURCE, "expr": query, "legendFormat": text}
-            for at, (query, text) in enumerate(panel.queries)
+            for at, (text, query) in enumerate(panel.queries.items())
         ],
     }
 
