@@ -108,7 +108,7 @@ class Machine:
         (self.folder / "containers.conf").write_text(engine, encoding="utf-8")
         for driver in DRIVERS:
             storage = _STORAGE.format(folder=self.folder, driver=driver)
-            (self.folder / "storage.conf").write_text(storage, encoding="utf-8")
+            self._storage.write_text(storage, encoding="utf-8")
             if self.succeeds("podman", "info"):
                 return
         raise CannotRun("podman has no storage here")
@@ -118,8 +118,12 @@ class Machine:
         """The environment of the tools."""
         return {
             "CONTAINERS_CONF": str(self.folder / "containers.conf"),
-            "CONTAINERS_STORAGE_CONF": str(self.folder / "storage.conf"),
+            "CONTAINERS_STORAGE_CONF": str(self._storage),
         }
+
+    @property
+    def _storage(self) -> Path:
+        return self.folder / "storage.conf"
 
     def podman(self, *words: str, code: int | None = 0) -> str:
         """Run podman; see run()."""
@@ -149,10 +153,12 @@ class Machine:
 
     def clear(self) -> None:
         """Remove all containers, images and networks of this run."""
-        self.podman("rm", "--all", "--force", "--time", "1", "--volumes", code=None)
-        for name in self.podman("network", "ls", "--format", "{{.Name}}", code=None).split():
-            if name != "podman":
-                self.podman("network", "rm", "--force", name, code=None)
+        # Without its settings podman would take the containers of the whole machine for these.
+        if self._storage.exists():
+            self.podman("rm", "--all", "--force", "--time", "1", "--volumes", code=None)
+            for name in self.podman("network", "ls", "--format", "{{.Name}}", code=None).split():
+                if name != "podman":
+                    self.podman("network", "rm", "--force", name, code=None)
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
