@@ -21,6 +21,7 @@ from tidegate_coordination.configs.broker_configs import BROKER_CONFIGS
 from tidegate_coordination.configs.listener_configs import static_definition
 from tidegate_coordination.configs.topic_configs import TOPIC_CONFIGS
 from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_coordination.events.metadata_versions import LEVELS, NEWEST
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_gateway.admin.metrics import gateway_metrics
@@ -148,6 +149,16 @@ def leaves(command: Any, words: str) -> Iterator[str]:
         yield from leaves(each, f"{words} {name}".strip())
     if not below:
         yield words
+
+
+@pytest.mark.parametrize("page", [ROOT / "deploy" / "README.md", OPERATIONS / "upgrade.md"])
+def test_an_upgrade_ends_at_the_newest_version(page: Path) -> None:
+    assert re.findall(r"tidegate\.metadata\.version=(\d+)", page.read_text()) == [str(NEWEST)]
+
+
+def test_what_each_version_brings_is_listed() -> None:
+    page = DOCS / "decisions" / "0018-metadata-version.md"
+    assert [int(each) for each in rows(page, r"(\d+) \| [^|]+")] == sorted(LEVELS)
 
 
 def test_the_page_lists_all_commands_of_dev_zones() -> None:
