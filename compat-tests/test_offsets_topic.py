@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any, Final
@@ -33,6 +34,7 @@ CALLS: Final = (
     (G, "--reset-offsets --group ot-gone --topic ot-a:0 --to-earliest --execute"),
     (G, "--delete --group ot-gone"),
 )
+PATIENCE_SECONDS: Final = 60.0
 READ: Final = "--topic __consumer_offsets --from-beginning --timeout-ms 4000"
 # Ids that differ between any two runs; the time of each commit and change.
 MASKED: Final = re.compile(
@@ -51,13 +53,23 @@ def told(server: str) -> dict[str, list[str]]:
         for formatter in ("OffsetsMessageFormatter", "GroupMetadataMessageFormatter"):
             arguments = ["--bootstrap-server", server, *READ.split()]
             arguments += ["--formatter", f"{FORMATTERS}.{formatter}"]
-            printed = box.call(TOOLS["console-consumer"], arguments, seconds=90)
-            for row in _documents(printed.stdout):
-                if not _is_compared(row):
-                    continue
+            for row in _rows(box, arguments):
                 masked = MASKED.sub("*", json.dumps(row["value"], separators=(",", ":")))
                 values[json.dumps(row["key"])].append(masked)
     return dict(values)
+
+
+def _rows(box: Toolbox, arguments: list[str]) -> list[dict[str, Any]]:
+    """Return the compared rows that a reader prints.
+
+    On a busy machine a reader may get nothing within the time of READ: then another one follows.
+    """
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        printed = box.call(TOOLS["console-consumer"], arguments, seconds=90)
+        found = [each for each in _documents(printed.stdout) if _is_compared(each)]
+        if found or time.monotonic() > deadline:
+            return found
 
 
 def _is_compared(row: dict[str, Any]) -> bool:

@@ -20,6 +20,7 @@ from confluent_kafka.admin._scram import (
 )
 from drivers.aio import Loop
 from drivers.kafka_python import kafka
+from drivers.librdkafka import await_error
 from harness.broker import running
 from harness.process import free_ports
 
@@ -182,5 +183,4 @@ def test_librdkafka_learns_that_its_password_is_wrong(servers: str) -> None:
     producer = Producer(settings)
     with pytest.raises(KafkaException):
         producer.list_topics(timeout=2)
-    producer.poll(1)
-    assert any("Authentication failed: Invalid username or password" in each for each in errors)
+    await_error(producer, errors, "Authentication failed: Invalid username or password")

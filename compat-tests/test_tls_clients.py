@@ -121,9 +121,10 @@ def produce_and_consume(bootstrap: str, topic: str, config: Path) -> str:
 @pytest.mark.parametrize("auth", ["none", "required"])
 def test_java_with_stores_of_keytool_at_both_ends(files: Files, kind: str, auth: str) -> None:
     try:
-        install.need("java", "keytool", "openssl")
+        install.need("keytool", "openssl")
+        install.kafka_jars()
     except install.MissingTool as error:
-        pytest.skip(f"needs Java and OpenSSL: {error}")
+        pytest.skip(f"needs Kafka's tools, keytool and OpenSSL: {error}")
     # The type says JKS, Kafka's default; the content tells.
     stores = {
         "ssl.keystore.location": str(files.java_store(files.server, kind)),

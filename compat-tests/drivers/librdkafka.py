@@ -23,6 +23,19 @@ REBALANCE_CODES = (
 )
 
 
+def await_error(producer: Producer, errors: Sequence[str], words: str) -> None:
+    """Serve a producer until one of its errors has these words; errors: those that it told.
+
+    Raises:
+      TimeoutError: none of READ_SECONDS has.
+    """
+    deadline = time.monotonic() + READ_SECONDS
+    while not any(words in each for each in errors):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"no error has {words!r}: {errors}")
+        producer.poll(0.1)
+
+
 class Librdkafka:
     """See records.Client."""
 

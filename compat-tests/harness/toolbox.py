@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -86,7 +87,10 @@ def java_command(*more: Path) -> list[str]:
     """
     log4j = WORK / "tools-log4j2.properties"
     libs = install.kafka_jars()
-    log4j.write_text(LOG4J.format(level="OFF"))
+    # Under a name of its own first: the JVM of another worker may begin to read it now.
+    written = WORK / f"{log4j.name}-{os.getpid()}"
+    written.write_text(LOG4J.format(level="OFF"))
+    written.replace(log4j)
     return [
         "java",
         *TOOL_JVM,
