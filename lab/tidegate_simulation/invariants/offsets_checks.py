@@ -49,10 +49,8 @@ class OffsetsWatch:
     def after_entry(self, touched: Iterable[int]) -> None:
         """Note the new records; 1: they follow each other up to the partition's end."""
         for number in touched:
-            of, partition = (
-                self._state.offsets_topic.by_number.get(number),
-                self._state.partitions.get(number),
-            )
+            of = self._state.offsets_topic.by_number.get(number)
+            partition = self._state.partitions.get(number)
             if of is None or partition is None:
                 continue
             known = self._records.setdefault(number, [])
