@@ -205,6 +205,52 @@ def test_parameters_refuse_what_is_no_network_and_no_name() -> None:
         assert parameters[name]["ConstraintDescription"]
 
 
+# -- the first start ------------------------------------------------------------------------------
+
+
+def first_start() -> str:
+    """The script, with 1 for each value of the stack."""
+    data = resources("EC2::LaunchTemplate")["GatewayTemplate"]["Properties"]["LaunchTemplateData"]
+    return re.sub(r"\$\{[\w:.]+\}", "1", data["UserData"]["Fn::Base64"]["Fn::Sub"][0])
+
+
+def writing(script: str, folder: Path) -> str:
+    """The part that writes files, with a folder of ours and without the wait for the secrets."""
+    part = script[script.index("address=") : script.index("chgrp -R")]
+    part = re.sub(r"until .*?done\n", "", part, flags=re.DOTALL)
+    return part.replace("-o root -g tidegate ", "").replace("/etc/tidegate", str(folder / "etc"))
+
+
+def ran(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["bash", "-c", script], cwd=folder, capture_output=True, text=True)
+
+
+def test_a_machine_answers_also_after_a_long_wait_for_the_secrets(tmp_path: Path) -> None:
+    """A token is good for some minutes, and the operator may take longer."""
+    script = first_start()
+    known = """
+    curl() {
+        case "$*" in
+            *" PUT "*) cat token;;
+            *"metadata-token: $(cat token)"*) echo answer;;
+            *) return 22;;
+        esac
+    }
+    echo first > token
+    """
+    ask = "about local-ipv4; echo second > token; about local-ipv4"
+    about = script[script.index("about()") : script.index("address=")]
+    done = ran(f"{known}\n{about}\n{ask}", tmp_path)
+    assert (done.returncode, done.stdout) == (0, "answer\nanswer\n"), done.stderr
+
+
+def test_a_gateway_gets_no_settings_without_an_answer_of_its_machine(tmp_path: Path) -> None:
+    about = "about() { case $1 in tags/*) return 22;; *) echo answer;; esac; }"
+    done = ran(f"set -eu\n{about}\n{writing(first_start(), tmp_path)}", tmp_path)
+    assert done.returncode == 22, done.stderr
+    assert not (tmp_path / "etc/server.properties").exists()
+
+
 # -- on moto --------------------------------------------------------------------------------------
 
 
@@ -296,17 +342,14 @@ def launch_data() -> dict[str, Any]:
 
 def settings_start_a_gateway(script: str, stack: dict[str, str], folder: Path) -> None:
     """Run the part of the first start that writes files, with a machine's answers and folders."""
-    begin = script.index("address=")
-    end = script.index("chgrp -R")
-    part = re.sub(r"until .*?done\n", "", script[begin:end], flags=re.DOTALL)
-    part = part.replace("-o root -g tidegate ", "").replace("/etc/tidegate", str(folder / "etc"))
     (folder / "etc/boot").mkdir(parents=True)
     (folder / "etc/boot/secrets").write_text("TIDEGATE_PEER_TOKEN=a-long-random-text\n")
     (folder / "etc/boot/server.properties").write_text("num.partitions=6\n")
     answers = (
         "case $1 in local-ipv4) echo 10.0.0.7;; tags/*) echo 100;; *) echo eu-central-1a;; esac"
     )
-    subprocess.run(["bash", "-euc", f"about() {{ {answers}; }}\n{part}"], check=True)
+    done = ran(f"set -eu\nabout() {{ {answers}; }}\n{writing(script, folder)}", folder)
+    assert done.returncode == 0, done.stderr
 
     found = gather(
         defaults={},
