@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+import tomllib
+from pathlib import Path
 
 import pytest
+from harness import install
 from harness.baseline import EVERYTHING, passing, score
 from harness.excluded import excluded, worth_a_start
 from harness.go_suite import chosen
@@ -17,6 +20,7 @@ from harness.report import Outcome, Report
 from harness.security import SASL, sasl_address, with_ports
 from harness.toolbox import Printed
 
+ROOT = Path(__file__).parents[1]
 EXCLUDED = [(re.compile("Txn"), "not yet")]
 
 
@@ -185,3 +189,14 @@ def test_an_account_of_attempts_is_no_difference() -> None:
     )
     seen = [normal(call, Printed(1, "", text))["stderr"] for text in texts]
     assert seen[0] == seen[1] == ["Failed on leader: <calls>. Enable debug logging"]
+
+
+def test_a_tool_that_cannot_be_installed_in_time_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
+    assert settings["faulthandler_timeout"] > install.INSTALL_SECONDS  # it would end the whole run
+    monkeypatch.setattr(install, "INSTALL_SECONDS", 0.1)
+    monkeypatch.setattr(install, "WORK", tmp_path)
+    with pytest.raises(install.MissingTool, match="sleep 60 took longer"):
+        install._run(["sleep", "60"], cwd=tmp_path)
