@@ -19,11 +19,15 @@ from harness.java_tools.script import TOOLS
 from harness.toolbox import Toolbox
 
 FORMATTERS: Final = "org.apache.kafka.tools.consumer"
-RECORDS: Final = "".join(f"{number}\n" for number in range(6))
+# With a key, as the producer chooses the partition of records without one at random.
+RECORDS: Final = "".join(f"key:{number}\n" for number in range(6))
 G: Final = "consumer-groups"
 CALLS: Final = (
     ("topics", "--create --topic ot-a --partitions 2"),
-    ("console-producer", "--topic ot-a"),
+    (
+        "console-producer",
+        "--topic ot-a --reader-property parse.key=true --reader-property key.separator=:",
+    ),
     (
         "console-consumer",
         "--topic ot-a --group ot-members --from-beginning --max-messages 6 --timeout-ms 20000",

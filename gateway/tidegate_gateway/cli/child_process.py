@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import trio
 
@@ -31,10 +31,10 @@ class ChildProcess:
                 return None
             line += part
         try:
-            said = json.loads(line)
+            said: object = json.loads(line)
         except ValueError:
             return None
-        return said if isinstance(said, dict) else None
+        return cast("dict[str, Any]", said) if isinstance(said, dict) else None
 
     async def wait(self) -> int:
         """Wait for its end and return the exit code; if cancelled, kill it."""

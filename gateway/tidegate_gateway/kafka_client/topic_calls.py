@@ -47,8 +47,8 @@ BROKERS_CHOICE: Final = -1
 """A number of partitions or replicas that is left to the cluster (KIP-464)."""
 _CHOICE_FROM: Final = 4
 _BY_ID_FROM: Final = 6
-# Kafka's numbers: a type of resource, operations, a source of configs.  rules.configs has them, too,
-# but a command would import much for it.
+# Kafka's numbers: a type of resource, operations, a source of configs.  rules.configs has them, but
+# a command would import much for it.
 _TOPIC: Final = 2
 _SET: Final = 0
 _DELETE: Final = 1

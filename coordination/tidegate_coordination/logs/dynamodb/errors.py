@@ -21,8 +21,8 @@ from botocore.exceptions import (
 )
 
 
-class UnreadableAnswer(BotoCoreError):
-    fmt = "an answer with status {status} is not one of DynamoDB"
+class UnreadableAnswer(Exception):
+    """A proxy answered with a page of its own."""
 
 
 class Kind(Enum):
@@ -71,7 +71,8 @@ def check_answer(response_dict: Mapping[str, Any], **_: object) -> None:
     except (ValueError, RecursionError):
         said = None
     if not isinstance(said, dict):
-        raise UnreadableAnswer(status=response_dict["status_code"])
+        status = response_dict["status_code"]
+        raise UnreadableAnswer(f"an answer with status {status} is not one of DynamoDB")
 
 
 def kind_of(error: Exception) -> Kind:
@@ -135,7 +136,7 @@ def told(error: Exception) -> str:
     return line if len(line) <= _MAX_TOLD else f"{line[:_MAX_TOLD]}..."
 
 
-KNOWN_ERRORS: Final = (BotoCoreError, ClientError)
+KNOWN_ERRORS: Final = (BotoCoreError, ClientError, UnreadableAnswer)
 
 
 def _response(error: ClientError) -> Mapping[str, Any]:
