@@ -22,7 +22,7 @@ from tidegate_coordination.log_contract.faulty import FaultyLog, LogFaults
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.records.partitions import Partition
 from tidegate_coordination.state.records.runs import Marker, packed_marker
-from tidegate_gateway.counting.group_lags import MAX_MARKERS, GroupLags, TopicLag, lag_of
+from tidegate_gateway.counting.group_lags import MAX_MARKERS, GroupLags, TopicLag, waits_of
 from tidegate_gateway.gateway import Gateway
 from tidegate_protocol.messages import offset_commit as oc
 
@@ -216,8 +216,10 @@ def partition_of(*timestamps: int | Marker) -> Partition:
 
 def lag(partition: Partition, offset: int, **settings: Any) -> tuple[int, float, float]:
     """Lag, seconds and retention used, a second after NOW_MS."""
-    found = lag_of(state_at(NOW_MS + 1_000), partition, offset, replace(SETTINGS, **settings))
-    return found.lag, found.seconds, round(found.retention_used, 6)
+    now_ms = NOW_MS + 1_000
+    state, settings_now = state_at(now_ms), replace(SETTINGS, **settings)
+    seconds, used = waits_of(state, partition, offset, settings_now, now_ms)
+    return partition.next_offset - offset, seconds, round(used, 6)
 
 
 def test_seconds_are_those_of_the_run_that_is_next() -> None:

@@ -77,8 +77,17 @@ class GroupLags:
     most: int
     partitions: list[PartitionLag] = field(default_factory=list[PartitionLag])
     topics: list[TopicLag] = field(default_factory=list[TopicLag])
-    other_partitions: TopicLag | None = None
     other_topics: TopicLag | None = None
+    _other_count: int = 0
+    _other_lag: int = 0
+    _other_offset: int = 0
+
+    @property
+    def other_partitions(self) -> TopicLag | None:
+        """The sums of lag and offset of the other partitions."""
+        if not self._other_count:
+            return None
+        return TopicLag(lag=self._other_lag, offset=self._other_offset)
 
     def look(
         self, state: ClusterState, settings_of: Callable[[Topic], TopicSettings]
@@ -88,15 +97,7 @@ class GroupLags:
         for group_id, topic, offsets in _committed(state):
             whole = TopicLag(group_id=group_id, topic=topic.name)
             while step := list(islice(offsets, STEP_OFFSETS)):
-                settings = settings_of(topic)
-                for index, committed in step:
-                    partition = state.partitions.get(topic.partition_numbers[index])
-                    if partition is not None:  # else the topic was deleted meanwhile
-                        found = lag_of(state, partition, committed.offset, settings)
-                        whole = whole.plus(found)
-                        self._add_partition(
-                            PartitionLag(found.lag, group_id, topic.name, index, found.offset)
-                        )
+                whole = whole.plus(self._step(state, group_id, topic, step, settings_of(topic)))
                 seen += len(step)
                 if seen >= STEP_OFFSETS:
                     yield
@@ -105,13 +106,48 @@ class GroupLags:
         self.partitions.sort(reverse=True)
         self.topics.sort(reverse=True)
 
+    def _step(
+        self,
+        state: ClusterState,
+        group_id: str,
+        topic: Topic,
+        step: list[tuple[int, CommittedOffset]],
+        settings: TopicSettings,
+    ) -> TopicLag:
+        """Add partitions, and return the whole of them.  Most have no lag, and cost little."""
+        # The clock by which retention deletes.
+        now_ms = state.gateways.earlier_of_median_and(state.log_time_ms)
+        lags = offsets = 0
+        seconds = used = 0.0
+        for index, committed in step:
+            partition = state.partitions.get(topic.partition_numbers[index])
+            if partition is None:  # the topic was deleted meanwhile
+                continue
+            offset = committed.offset
+            # As at Kafka's tools, below 0 for an offset beyond the high watermark.
+            lag = partition.next_offset - offset
+            lags += lag
+            offsets += offset
+            if lag:
+                found = waits_of(state, partition, offset, settings, now_ms)
+                seconds, used = max(seconds, found[0]), max(used, found[1])
+            if len(self.partitions) == self.most and lag <= self.partitions[0].lag:
+                self._add_other(lag, offset)
+            else:
+                self._add_partition(PartitionLag(lag, group_id, topic.name, index, offset))
+        return TopicLag(seconds, used, lags, offsets)
+
     def _add_partition(self, row: PartitionLag) -> None:
         if len(self.partitions) < self.most:
             heapq.heappush(self.partitions, row)
             return
         left = heapq.heappushpop(self.partitions, row)
-        others = self.other_partitions or TopicLag()
-        self.other_partitions = others.plus(TopicLag(lag=left.lag, offset=left.offset))
+        self._add_other(left.lag, left.offset)
+
+    def _add_other(self, lag: int, offset: int) -> None:
+        self._other_count += 1
+        self._other_lag += lag
+        self._other_offset += offset
 
     def _add_topic(self, row: TopicLag) -> None:
         if len(self.topics) < self.most:
@@ -133,34 +169,25 @@ def _committed(
                 yield group.group_id, topic, iter(list(offsets.items()))
 
 
-def lag_of(
-    state: ClusterState, partition: Partition, offset: int, settings: TopicSettings
-) -> TopicLag:
-    """Return the lag of a group that reads on from an offset.
-
-    As at Kafka's tools, the lag in records counts offsets up to the high watermark.  It is below 0
-    for an offset beyond that.
-    """
-    lag = partition.next_offset - offset
-    if not lag:  # most have read all
-        return TopicLag(offset=offset)
+def waits_of(
+    state: ClusterState, partition: Partition, offset: int, settings: TopicSettings, now_ms: int
+) -> tuple[float, float]:
+    """Return seconds and retention used of a group that reads on from an offset."""
     unread = _first_unread(partition, offset)
     seconds = 0.0
     if unread is not None:
-        # The clock by which retention deletes.
-        now_ms = state.gateways.earlier_of_median_and(state.log_time_ms)
         timestamp = unread.max_timestamp
         written_ms = timestamp if timestamp >= 0 else state.committed_at_ms(unread)
         seconds = max(now_ms - written_ms, 0) / 1000
     # One offset below may be the marker that followed the last record read.
     used = 1.0 if offset + 1 < partition.log_start else 0.0
     if unread is not None and settings.is_deleted_by_policy:
-        used = max(used, _retention_used(partition, lag, seconds, settings))
-    return TopicLag(seconds, used, lag, offset)
+        used = max(used, _retention_used(partition, offset, seconds, settings))
+    return seconds, used
 
 
 def _retention_used(
-    partition: Partition, lag: int, seconds: float, settings: TopicSettings
+    partition: Partition, offset: int, seconds: float, settings: TopicSettings
 ) -> float:
     """Return how near retention is to the first unread records; by size, runs count as equal."""
     used = 0.0
@@ -168,6 +195,7 @@ def _retention_used(
         used = seconds * 1000 / settings.retention_ms
     offsets = partition.next_offset - partition.log_start
     if settings.retention_bytes > 0 and offsets > 0:
+        lag = partition.next_offset - offset
         used = max(used, partition.size_bytes * lag / offsets / settings.retention_bytes)
     return min(used, 1.0)
 
