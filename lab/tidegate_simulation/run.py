@@ -48,6 +48,7 @@ from .plans.store_faults import StoreFaults
 from .plans.strikes import Strikes
 from .probers.collection import leaks, wait_for_collection
 from .probers.drain_probers import DrainProber
+from .probers.metered import OF_CONSUMERS, OF_PRODUCERS
 from .probers.neighbourhood import wrongly_absent
 from .probers.quota_trial import QuotaTrial
 from .probers.zone_probers import ZoneProber
@@ -241,9 +242,7 @@ class _Run:
         await self._faulty_phase(workload, nemesis)
         await self._await_nodes(nodes)
         self._note_if("absent though it lives", await wrongly_absent(nodes))
-        if self.plan.quotas.strikes:
-            await QuotaTrial(world, nodes).run()
-            await self._await_nodes(nodes)
+        await self._try_quotas(world, nodes)
         await self._await_repair(world)
         await self._await_moves(world)
         await self._await_copies(world)
@@ -257,6 +256,16 @@ class _Run:
             trial = RestoreTrial(world, workload)
             await trial.before()
             self._trial = trial
+
+    async def _try_quotas(self, world: World, nodes: list[Node]) -> None:
+        quotas = self.plan.quotas
+        for strikes, metered in (
+            (quotas.strikes, OF_PRODUCERS),
+            (quotas.of_consumers, OF_CONSUMERS),
+        ):
+            if strikes:
+                await QuotaTrial(world, nodes, metered).run()
+                await self._await_nodes(nodes)
 
     def _start_restarts(self, world: World, nodes: list[Node], nursery: trio.Nursery) -> None:
         if self.plan.versions.is_rolling:

@@ -2,13 +2,14 @@
 
 Each gateway has its pushers, which want very different amounts.  They send batches that no gateway
 stores, since their checksum is wrong: quotas count what is sent.  Then gateways die, do not reach
-each other, or lose answers.  Consumers have no part in it.
+each other, in one direction or in both, or lose answers.  In some runs consumers then share a quota
+of theirs in the same way: they read one batch again and again.
 
 Kinds of violations:
 
     shares above the quota   the shares of all gateways add up to more than the quota
     above the quota          more passed than the quota, where all gateways reach each other
-    below the quota          less passed, though clients wanted more
+    below the quota          less passed, though clients wanted more; consumers get less by design
     below the fair share     less passed at a gateway than its part, though its clients wanted more
 """
 
@@ -23,108 +24,53 @@ import trio
 
 from tidegate_coordination.placement.rendezvous import choose
 from tidegate_gateway.quotas.sharing.messages import key_of
-from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import alter_client_quotas as acq
-from tidegate_protocol.messages import produce
-from tidegate_protocol.records import Record, build_batch
 
 from ..clients.client import Client, Disconnected
-from ..plans.quota_plan import ALONE, LOSSY, MOVES, OTHER_DIES, OWNER_DIES, PAIR
+from ..plans.quota_plan import ALONE, DEAF, LOSSY, MOVES, MUTE, OTHER_DIES, OWNER_DIES, PAIR
 from ..world.node import Node
 from ..world.world import World
+from .metered import CLIENT_ID, OF_CONSUMERS, OF_PRODUCERS, Metered, share_of, store_batch
 
 QUOTA: Final = 20_000
-CLIENT_ID: Final = "metered"
-KEY: Final = key_of("Produce", "", CLIENT_ID)
-TOPIC: Final = "orders"
 _PUSHERS: Final = 3
 _WARM_SECONDS: Final = 20.0
 _SETTLE_SECONDS: Final = 6.0
 _STRIKE_SECONDS: Final = 12.0
 _AWAY_SECONDS: Final = 30.0
 _LOOK_SECONDS: Final = 0.25
-_TURN_SECONDS: Final = 0.05
 _NEW_SECONDS: Final = 1.0
 _SLOW_SECONDS: Final = 0.1
 """With a slower network, pushers may not reach the quota, nor gateways each other in time."""
-_LEAST, _MOST, _LEAST_PART = 0.9, 1.1, 0.8
+_MOST, _LEAST_PART = 1.1, 0.8
 _EVEN: Final = (1.0, 1.0, 1.0)
 _UNEVEN: Final = ((1.8, 0.2, 0.001), (5.0, 0.001, 0.001))
 """What the clients of three gateways want, in quotas; those of others want nearly nothing."""
 _NEARLY_NOTHING: Final = 0.001
 
 
-class Pusher:
-    """One connection that sends as much as it may; passed: when how many bytes did.
-
-    wanted: bytes in a second.
-    """
-
-    def __init__(self, world: World, name: str, node_id: int, size_bytes: int) -> None:
-        self.client = Client(world, name)
-        self.client.client_id = CLIENT_ID
-        self.node_id = node_id
-        self.wanted = 0.0
-        self.passed: list[tuple[float, int]] = []
-        self._world = world
-        self._batch = bytearray(build_batch([Record(0, 0, None, bytes(size_bytes), ())]))
-        self._batch[-1] ^= 1
-        self._most = 2.0 * len(self._batch)
-
-    async def run(self) -> None:
-        """Push, forever."""
-        # The first one at once: so no gateway meets the quota for the first time later on.
-        backlog, since = float(len(self._batch)), trio.current_time()
-        while True:
-            if backlog < len(self._batch):
-                await trio.sleep(_TURN_SECONDS)
-            now = trio.current_time()
-            backlog, since = min(backlog + self.wanted * (now - since), self._most), now
-            if backlog < len(self._batch):
-                continue
-            backlog -= len(self._batch)
-            try:
-                await self._push()
-            except Disconnected:
-                self._go_elsewhere()
-                await trio.sleep(0.2)
-
-    async def _push(self) -> None:
-        data = produce.PartitionProduceData(0, bytes(self._batch))
-        request = produce.ProduceRequest(
-            None, -1, 30_000, [produce.TopicProduceData(TOPIC, partition_data=[data])]
-        )
-        answer = await self.client.call(
-            "Produce", produce, 9, request, node_id=self.node_id, timeout_seconds=300.0
-        )
-        code = answer.responses[0].partition_responses[0].error_code
-        if code != ErrorCode.CORRUPT_MESSAGE:
-            self._world.complain("false error", f"a wrong checksum: {ErrorCode(code).name}")
-        self.passed.append((trio.current_time(), len(self._batch)))
-
-    def _go_elsewhere(self) -> None:
-        """Turn to a gateway that knows the quota, if this one does not live."""
-        nodes = self._world.nodes
-        if nodes[self.node_id].gateway is None:
-            alive = [each for each, node in sorted(nodes.items()) if _share(node) is not None]
-            self.node_id = alive[0] if alive else self.node_id
-
-
 class QuotaTrial:
     """See the module's head."""
 
-    def __init__(self, world: World, nodes: Sequence[Node]) -> None:
+    def __init__(
+        self, world: World, nodes: Sequence[Node], metered: Metered = OF_PRODUCERS
+    ) -> None:
         self._world = world
+        self._metered = metered
+        self._key = key_of(metered.make.api, "", CLIENT_ID)
         self._nodes = nodes
-        self._rng: Random = world.rng("quota trial")
+        is_first = metered is OF_PRODUCERS
+        self._rng: Random = world.rng("quota trial" if is_first else "trial of consumers")
+        plan = world.plan.quotas
+        self._kinds = plan.strikes if is_first else plan.of_consumers
         self._is_slow = world.plan.latency_seconds > _SLOW_SECONDS
         self._most_shares = inf
         # In a slow network answers are late, and small shares become even ones now and then.
         self._calm_shares = QUOTA * (2.0 if self._is_slow else 1.0)
-        size_bytes = self._rng.choice((1_000, 5_000, 60_000))
+        self._size_bytes = size_bytes = self._rng.choice(metered.sizes)
         self._slack_bytes = 2 * size_bytes * len(nodes) * (size_bytes > QUOTA) + size_bytes
         self._pushers = [
-            Pusher(world, f"pusher {number} of {node.name}", node.node_id, size_bytes)
+            metered.make(world, f"pusher {number} of {node.name}", node.node_id, size_bytes)
             for node in nodes
             for number in range(1, _PUSHERS + 1)
         ]
@@ -135,10 +81,16 @@ class QuotaTrial:
             PAIR: self._pair,
             LOSSY: self._lossy,
             MOVES: self._moves,
+            DEAF: self._deaf,
+            MUTE: self._mute,
         }
 
     async def run(self) -> None:
         """Do all of it."""
+        if self._metered is OF_CONSUMERS:
+            offset = await store_batch(self._world, self._size_bytes)
+            for each in self._pushers:
+                each.offset = offset
         await self._set_quota(QUOTA)
         async with trio.open_nursery() as nursery:
             self._draw_demand()
@@ -148,7 +100,7 @@ class QuotaTrial:
             await trio.sleep(_WARM_SECONDS)
             self._most_shares = self._calm_shares
             await self._judge("at the beginning")
-            for kind in self._world.plan.quotas.strikes:
+            for kind in self._kinds:
                 while any(each.gateway is None for each in self._nodes):  # noqa: ASYNC110
                     await trio.sleep(_LOOK_SECONDS)
                 self._world.strikes.count(kind)
@@ -188,10 +140,11 @@ class QuotaTrial:
             self._world.complain("above the quota", text)
         if self._is_slow:
             return
-        if passed < QUOTA * seconds * _LEAST - self._slack_bytes:
+        if passed < QUOTA * seconds * self._metered.least - self._slack_bytes:
             self._world.complain("below the quota", text)
-        for node in self._nodes:
-            self._judge_part(node, begun, seconds, when)
+        if self._metered is OF_PRODUCERS:
+            for node in self._nodes:
+                self._judge_part(node, begun, seconds, when)
 
     def _judge_part(self, node: Node, begun: float, seconds: float, when: str) -> None:
         """Compare what passes at one gateway with an even part of the quota."""
@@ -212,7 +165,7 @@ class QuotaTrial:
             await trio.sleep(_LOOK_SECONDS)
             now, shares = trio.current_time(), list[float]()
             for node in self._nodes:
-                share, gateway = _share(node), node.gateway
+                share, gateway = share_of(node, self._metered.make.api), node.gateway
                 if share is not None and gateway is not None:
                     shares.append(share)
                     met.setdefault(gateway.coordinator.incarnation, now)
@@ -224,7 +177,7 @@ class QuotaTrial:
 
     def _owner(self) -> Node:
         serving = [each.node_id for each in self._nodes if each.gateway is not None]
-        return next(each for each in self._nodes if each.node_id == choose(KEY, serving))
+        return next(each for each in self._nodes if each.node_id == choose(self._key, serving))
 
     async def _owner_dies(self) -> None:
         """Let all clients want more, so that they would use what a new owner gives too much."""
@@ -257,7 +210,7 @@ class QuotaTrial:
         others = {each.node_id: each for each in self._nodes if each is not owner}
         self._want(_EVEN, [owner, *others.values()])
         await trio.sleep(_SETTLE_SECONDS)
-        await self._cut([(owner, others[choose(KEY, list(others))])])
+        await self._cut([(owner, others[choose(self._key, list(others))])])
 
     async def _cut(self, pairs: list[tuple[Node, Node]]) -> None:
         """Cut; a gateway that does not reach the owner goes on with quota / live gateways."""
@@ -265,6 +218,38 @@ class QuotaTrial:
         names = [(one.name, other.name) for one, other in pairs]
         with self._world.cuts.between([*names, *((b, a) for a, b in names)]):
             await trio.sleep(_STRIKE_SECONDS)
+
+    async def _deaf(self) -> None:
+        """Let a gateway ask the others, which do not reach it, and so miss it."""
+        await self._in_one_way(lambda one, other: (other, one), unseen_share=1.0)
+
+    async def _mute(self) -> None:
+        """Let a gateway reach no other one, while they reach it."""
+        await self._in_one_way(lambda one, other: (one, other), unseen_share=0.5)
+
+    async def _in_one_way(
+        self, way: Callable[[str, str], tuple[str, str]], *, unseen_share: float
+    ) -> None:
+        """Block questions about shares, and perhaps probes, between one gateway and the others."""
+        one = self._rng.choice([self._owner(), *self._used()])
+        others = [each for each in self._nodes if each is not one]
+        self._want((5.0, 1.0, 1.0), [one, *others])
+        self._most_shares = self._calm_shares + QUOTA / len(self._nodes)
+        blocked = {way(one.name, each.name) for each in others}
+        self._world.unheard |= blocked
+        if self._rng.random() < unseen_share:
+            self._world.unseen |= blocked
+        await trio.sleep(2 * _STRIKE_SECONDS)
+        self._judge_strike(_STRIKE_SECONDS)
+        self._world.unheard -= blocked
+        self._world.unseen -= blocked
+
+    def _judge_strike(self, seconds: float) -> None:
+        """Also then clients get less than twice the quota (docs/operations/quotas.md)."""
+        since = trio.current_time() - seconds
+        passed = sum(size for each in self._pushers for at, size in each.passed if at > since)
+        if passed > 2 * QUOTA * seconds + self._slack_bytes and not self._is_slow:
+            self._world.complain("above the quota", f"{passed} bytes in the last {seconds} s")
 
     async def _lossy(self) -> None:
         self._most_shares = 2 * QUOTA
@@ -283,7 +268,7 @@ class QuotaTrial:
         """Set the quota, or remove it with None."""
         admin = Client(self._world, "quota setter")
         entity = acq.AlterClientQuotasRequestEntityData("client-id", CLIENT_ID)
-        op = acq.OpData("producer_byte_rate", value or 0.0, value is None)
+        op = acq.OpData(self._metered.config, value or 0.0, value is None)
         entry = acq.AlterClientQuotasRequestEntryData([entity], [op])
         request = acq.AlterClientQuotasRequest([entry])
         while True:
@@ -295,15 +280,3 @@ class QuotaTrial:
         if answer.entries[0].error_code:
             self._world.complain("false error", f"AlterClientQuotas: {answer}")
         admin.close()
-
-
-def _share(node: object) -> float | None:
-    """Return a gateway's share of the quota; None if it does not live, or no client has used it."""
-    gateway = node.gateway if isinstance(node, Node) else None
-    if gateway is None:
-        return None
-    now_ms = int(trio.current_time() * 1_000)
-    for bucket, usage in gateway.quotas.produced.recent(10, now_ms):
-        if bucket.client_id == CLIENT_ID:
-            return usage.share(now_ms)
-    return None

@@ -44,6 +44,7 @@ class SimulatedDial:
         await trio.lowlevel.checkpoint()
         asker, asked = self._asker, self._world.peers[node_id]
         is_cut = not self._world.cuts.connects(asker.name, asked.name)
+        is_cut = is_cut or (asker.name, asked.name) in self._world.unseen
         if is_cut or asker.is_unreachable or asked.is_unreachable:
             await trio.sleep_forever()  # the caller's deadline ends it
         try:

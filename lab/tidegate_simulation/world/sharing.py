@@ -41,7 +41,9 @@ class SimulatedSharers:
     async def _answer(self, node_id: int, question: bytes) -> HttpAnswer:
         world, machine = self._world, self._world.nodes[node_id]
         await trio.sleep(self._rng.random() * world.plan.latency_seconds)
-        if self._asker.is_unreachable or not world.cuts.connects(self._asker.name, machine.name):
+        is_cut = not world.cuts.connects(self._asker.name, machine.name)
+        is_unheard = (self._asker.name, machine.name) in world.unheard
+        if self._asker.is_unreachable or is_cut or is_unheard:
             await trio.sleep_forever()
         answers: list[HttpAnswer] = []
         done = trio.Event()

@@ -155,8 +155,9 @@ class World:
     when_moved: called when the old log is sealed and the new one continues.  hurt: what the store
     lost for good.  number_of: returns a partition's number in histories.  unanswered_creates:
     topics that an unanswered request may still create.  source_dial: see Environment.  lost_shares:
-    the part of the answers about shares of quotas that is lost.  provider: of tokens; without
-    clients that log in by them no gateway asks it.
+    the part of the answers about shares of quotas that is lost.  unheard, unseen: pairs of gateways
+    of which the first one's questions about shares, or its probes, do not reach the second.
+    provider: of tokens; without clients that log in by them no gateway asks it.
     """
 
     seed: int
@@ -187,6 +188,8 @@ class World:
     coordinators: dict[int, Coordinator] = field(default_factory=dict[int, Coordinator])
     source_dial: Callable[[ClientProperties], Dial] = dial_of
     lost_shares: float = 0.0
+    unheard: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
+    unseen: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
     provider: IdentityProvider = field(init=False)
     number_of: Callable[[bytes, int], int | None] = lambda topic_id, partition: None
 

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tests.worlds import planted_bugs
 from tests.worlds.planted_bugs import Plant, must_be_found
+from tidegate_gateway.quotas.client_quotas import ClientQuotas
+from tidegate_gateway.quotas.request_cost import RequestCost
 from tidegate_gateway.quotas.sharing import ledger
 from tidegate_gateway.quotas.sharing.demand import Demand
 from tidegate_gateway.quotas.sharing.held_share import HeldShare
 from tidegate_gateway.quotas.sharing.membership import Membership
+from tidegate_gateway.quotas.usage import Buckets, RateUsage
+from tidegate_simulation.plans import quota_plan
+from tidegate_simulation.plans.faults import FaultPlan
 
 SHARES, ABOVE = "shares above the quota", "above the quota"
 BELOW, UNFAIR = "below the quota", "below the fair share"
@@ -59,6 +65,52 @@ def waits_for_the_lease_of_a_dead_owner(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Membership, "_is_gone", lambda self, each: False)
 
 
+def shares_no_quota_of_consumers(patch: pytest.MonkeyPatch) -> None:
+    real = ClientQuotas._rates
+
+    def rates(self: ClientQuotas, resource: str) -> Any:
+        return (
+            Buckets(lambda _: RateUsage(self.windows))
+            if resource == "Fetch"
+            else real(self, resource)
+        )
+
+    patch.setattr(ClientQuotas, "_rates", rates)
+
+
+def sends_what_is_throttled(patch: pytest.MonkeyPatch) -> None:
+    real = RequestCost.fetch
+
+    def fetch(self: RequestCost, size_bytes: int, now_ms: int) -> bool:
+        real(self, size_bytes, now_ms)
+        return True
+
+    patch.setattr(RequestCost, "fetch", fetch)
+
+
+def has_consumers(plan: FaultPlan) -> bool:
+    return bool(plan.quotas.of_consumers)
+
+
+@pytest.mark.parametrize(
+    ("plant", "expected", "is_concerned", "first_seed"),
+    [
+        (shares_no_quota_of_consumers, {ABOVE}, has_consumers, 1),
+        (sends_what_is_throttled, {ABOVE}, has_consumers, 1),
+    ],
+)
+def test_planted_bug_of_one_way_cuts_and_consumers_is_found(
+    plant: Plant,
+    expected: set[str],
+    is_concerned: Callable[[FaultPlan], bool],
+    first_seed: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(planted_bugs, "OPERATIONS", OPERATIONS)
+    monkeypatch.setattr(quota_plan, "_SHARE", 1.0)
+    must_be_found(plant, expected, first_seed, monkeypatch, is_concerned)
+
+
 @pytest.mark.parametrize(
     ("plant", "expected", "first_seed"),
     [
@@ -76,4 +128,6 @@ def test_planted_bug_of_shared_quotas_is_found(
     plant: Plant, expected: set[str], first_seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(planted_bugs, "OPERATIONS", OPERATIONS)
+    monkeypatch.setattr(quota_plan, "ONE_WAY_SHARE", 0.0)
+    monkeypatch.setattr(quota_plan, "CONSUMERS_SHARE", 0.0)
     must_be_found(plant, expected, first_seed, monkeypatch, lambda plan: bool(plan.quotas.strikes))
