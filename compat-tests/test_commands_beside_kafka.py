@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, TopicPartition
 from harness import install
 from harness.broker import running
 
@@ -136,7 +136,8 @@ def member(bootstrap: str, group: str = "live", protocol: str = "classic") -> It
         found = consumer.poll(SECONDS)
         assert found is not None
         assert found.error() is None
-        consumer.commit(message=found, asynchronous=False)
+        # Which partition it read first is chance.
+        consumer.commit(offsets=[TopicPartition("orders", 1, 1)], asynchronous=False)
         yield
     finally:
         consumer.close()

@@ -310,7 +310,7 @@ def keeps_deleted_topics(patch: pytest.MonkeyPatch) -> None:
     [
         (forgets_its_nonce, {"no offset", "false error"}, 6),
         (takes_any_entry_for_its_own, {"invariant 5", "gateway died"}, 2),
-        (drops_what_met_a_conflict, {"stuck"}, 123),
+        (drops_what_met_a_conflict, {"stuck"}, 4),
         (applies_entries_twice, {"invariant 5", "gateway died"}, 1),
         (goes_on_when_it_has_ended, {"invariant 8"}, 29),
         (answers_from_where_it_stands, {"false error"}, 66),
