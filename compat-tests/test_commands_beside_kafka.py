@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -13,6 +11,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from harness import install
 from harness.broker import running
+from harness.forked_commands import ForkedCommands
 
 from tidegate_gateway.kafka_client.partitioner import partition_of
 
@@ -105,11 +104,10 @@ END: list[tuple[str, bytes]] = [
 ]
 
 
-def run(bootstrap: str, words: str, text: bytes) -> Answer:
-    command = [sys.executable, "-m", "tidegate_gateway", *words.split(), "--bootstrap", bootstrap]
-    done = subprocess.run(command, input=text, capture_output=True, timeout=SECONDS, check=False)
+def run(bootstrap: str, words: str, text: bytes, commands: ForkedCommands) -> Answer:
+    done = commands.run([*words.split(), "--bootstrap", bootstrap], text, SECONDS)
     texts = (each.decode().replace(bootstrap, "<address>") for each in (done.stdout, done.stderr))
-    return (done.returncode, *map(masked, texts))  # type: ignore[return-value]
+    return (done.code, *map(masked, texts))  # type: ignore[return-value]
 
 
 def masked(text: str) -> str:
@@ -151,12 +149,12 @@ NEW: list[tuple[str, bytes]] = [
 ]
 
 
-def answers(against: str) -> dict[str, Answer]:
+def answers(against: str, commands: ForkedCommands) -> dict[str, Answer]:
     with running(against) as broker:
 
         def ran(label: str, calls: list[tuple[str, bytes]]) -> dict[str, Answer]:
             return {
-                f"{label} {number}: {words}": run(broker.bootstrap, words, text)
+                f"{label} {number}: {words}": run(broker.bootstrap, words, text, commands)
                 for number, (words, text) in enumerate(calls)
             }
 
@@ -170,12 +168,15 @@ def answers(against: str) -> dict[str, Answer]:
 
 
 @pytest.fixture(scope="module")
-def sides() -> tuple[dict[str, Answer], dict[str, Answer]]:
+def sides(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[dict[str, Answer], dict[str, Answer]]:
     try:
         install.kafka_jars()
     except install.MissingTool as error:
         pytest.skip(f"needs Apache Kafka: {error}")
-    return answers("kafka"), answers("tidegate")
+    commands = ForkedCommands(tmp_path_factory.mktemp("commands"))
+    return answers("kafka", commands), answers("tidegate", commands)
 
 
 def test_both_say_the_same(sides: tuple[dict[str, Answer], dict[str, Answer]]) -> None:
