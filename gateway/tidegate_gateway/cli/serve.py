@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from threading import Thread
 
 from tidegate_runtime.listening import PortInUse
 
@@ -16,6 +14,7 @@ from ..settings.broker_settings import BrokerSettings
 from ..settings.listener_settings import DEFAULT_LISTENERS
 from ..settings.settings_sources import gather
 from .banner import banner_json, serve_banner
+from .end_of_input import stop_at_end_of_input
 from .processes.plan import data_of, settings_of
 from .running import run_to_end
 
@@ -46,9 +45,7 @@ def run_serve(
         return settings_of(common, process) if process else common
 
     if stop_at_eof:
-        # The parent passes it on, also where no listener has certificates to look for.
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        Thread(target=_stop_at_eof, daemon=True).start()
+        stop_at_end_of_input()
     own_data = data_of(data, process) if process else data
     return run_to_end(
         settings, own_data, announce, log_level=log_level, advice=_advice, process=process
@@ -79,12 +76,6 @@ def run_several(
         return serve_settings(config, properties, data, assignments)
 
     return run_processes(settings, processes, words, as_json=as_json, log_level=log_level)
-
-
-def _stop_at_eof() -> None:
-    while os.read(0, 4096):
-        pass
-    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def serve_settings(
