@@ -142,12 +142,32 @@ def test_each_command_and_kind_of_log_can_be_loaded(installed: Installed, tmp_pa
     program = (
         "from importlib.metadata import distribution\n"
         "for each in distribution('tidegate').entry_points:\n"
-        "    print(each.group, each.name, each.load().__module__)\n"
+        "    if each.group != 'pytest11':\n"
+        "        print(each.group, each.name, each.load().__module__)\n"
     )
     loaded = run(str(installed.python), "-c", program, cwd=tmp_path).stdout.splitlines()
-    assert len(loaded) == len(distribution("tidegate").entry_points)
+    assert len(loaded) == len(distribution("tidegate").entry_points) - 1
     run(installed.tidegate, "simulate", "--seeds", "1", "--operations", "5", cwd=tmp_path)
     run(installed.tidegate, "--help", cwd=tmp_path)
+
+
+def test_a_suite_of_pytest_has_a_gateway(installed: Installed, tmp_path: Path) -> None:
+    packages = tmp_path / "packages"
+    packages.mkdir()
+    for name in needed(["pytest"]):
+        link(name, packages)
+    suite = tmp_path / "test_suite.py"
+    suite.write_text(
+        "import tidegate_gateway\n"
+        "def test_topic(tidegate, tidegate_topic):\n"
+        f"    assert tidegate_gateway.__file__.startswith({str(installed.python.parents[1])!r})\n"
+        "    assert tidegate.bootstrap and tidegate_topic\n"
+    )
+    program = (
+        f"import sys; sys.path.append({str(packages)!r}); import pytest; sys.exit(pytest.main())"
+    )
+    words = ("-W", "error", "-c", program, "-q", "-c", "/dev/null", str(suite))
+    assert "1 passed" in run(str(installed.python), *words, cwd=tmp_path).stdout
 
 
 def test_it_says_how_to_add_what_is_missing(installed: Installed, tmp_path: Path) -> None:
