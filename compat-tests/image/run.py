@@ -2,9 +2,9 @@
 
     .venv/bin/python compat-tests/image/run.py [PART...]
 
-Parts: gateway, cluster, unit; without one all of them.  It takes some minutes and, as root on
-Debian, installs the packages of tools that are missing.  Elsewhere it says that it is skipped, and
-its exit code is 0.
+Parts: gateway, containers, cluster, unit; without one all of them.  It takes some minutes and, as
+root on Debian, installs the packages of tools that are missing.  Elsewhere it says that it is
+skipped, and its exit code is 0.
 """
 
 from __future__ import annotations
@@ -22,12 +22,14 @@ from harness.places import WORK
 
 from image.building import BASE, PACKAGES, build_base, build_tidegate, check_python, check_size
 from image.cluster import check_cluster
+from image.containers import check_containers
 from image.gateway import check_gateway
 from image.machine import CannotRun, Failed, Machine, Say, install
 from image.unit import check_unit
 
 PARTS: Final[dict[str, Callable[[Machine, Say], None]]] = {
     "gateway": check_gateway,
+    "containers": check_containers,
     "cluster": check_cluster,
     "unit": check_unit,
 }
