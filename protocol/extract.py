@@ -30,7 +30,7 @@ APIS = """
     TxnOffsetCommit WriteTxnMarkers DescribeTransactions ListTransactions SaslHandshake
     SaslAuthenticate DescribeUserScramCredentials AlterUserScramCredentials DescribeClientQuotas
     AlterClientQuotas CreateDelegationToken RenewDelegationToken ExpireDelegationToken
-    DescribeDelegationToken
+    DescribeDelegationToken GetTelemetrySubscriptions PushTelemetry
 """
 PLAIN = "RequestHeader ResponseHeader ConsumerProtocolSubscription ConsumerProtocolAssignment"
 

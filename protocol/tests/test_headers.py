@@ -27,7 +27,7 @@ ANNOUNCED = """
     CreateAcls 1-3 DeleteAcls 1-3 DescribeProducers 0-0 AddPartitionsToTxn 0-5 AddOffsetsToTxn 0-4
     EndTxn 0-5 TxnOffsetCommit 0-5 WriteTxnMarkers 1-2 DescribeTransactions 0-0 ListTransactions 0-2
     SaslHandshake 0-1 SaslAuthenticate 0-2 DescribeUserScramCredentials 0-0
-    AlterUserScramCredentials 0-0
+    AlterUserScramCredentials 0-0 GetTelemetrySubscriptions 0-0 PushTelemetry 0-0
 """
 
 

@@ -66,6 +66,8 @@ class ApiKey(IntEnum):
     DESCRIBE_PRODUCERS = 61
     DESCRIBE_TRANSACTIONS = 65
     LIST_TRANSACTIONS = 66
+    GET_TELEMETRY_SUBSCRIPTIONS = 71
+    PUSH_TELEMETRY = 72
     LIST_CONFIG_RESOURCES = 74
     DESCRIBE_TOPIC_PARTITIONS = 75
 
@@ -140,6 +142,8 @@ APIS: dict[int, ApiFacts] = {
     61: ApiFacts(61, "DescribeProducers", 0, 0, 0, 0),
     65: ApiFacts(65, "DescribeTransactions", 0, 0, 0, 0),
     66: ApiFacts(66, "ListTransactions", 0, 2, 0, 0),
+    71: ApiFacts(71, "GetTelemetrySubscriptions", 0, 0, 0, 0),
+    72: ApiFacts(72, "PushTelemetry", 0, 0, 0, 0),
     74: ApiFacts(74, "ListConfigResources", 0, 1, 0, 0),
     75: ApiFacts(75, "DescribeTopicPartitions", 0, 0, 0, 0),
 }
