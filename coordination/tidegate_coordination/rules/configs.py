@@ -14,6 +14,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from ..configs.broker_configs import BROKER_CONFIGS, KAFKA_BROKER_CONFIGS
+from ..configs.client_match import ClientMatch
 from ..configs.definition import LONG_MAX, Definition, Update
 from ..configs.group_configs import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS
 from ..configs.topic_configs import TOPIC_CONFIGS
@@ -254,8 +255,8 @@ def _check_configs(
             case _:
                 _check_broker_configs(configs, is_default=not resource.resource_name)
     except InvalidConfig as error:
-        bad_config = kind in (ResourceType.TOPIC, ResourceType.GROUP)
-        reason = ConfigRefusal.INVALID_CONFIG if bad_config else ConfigRefusal.INVALID_REQUEST
+        of_broker = kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER)
+        reason = ConfigRefusal.INVALID_REQUEST if of_broker else ConfigRefusal.INVALID_CONFIG
         raise _Refusal(reason, str(error)) from error
 
 
@@ -325,15 +326,19 @@ def _check_group_configs(configs: Mapping[str, str]) -> None:
 
 
 def _check_client_metrics_configs(configs: Mapping[str, str]) -> None:
-    for name, text in configs.items():
+    for name in configs:
         if name not in CLIENT_METRICS_CONFIGS:
-            raise InvalidConfig(f"Unknown client metrics configuration: {name}")
-        value = parse(CLIENT_METRICS_CONFIGS[name], text)
-        if isinstance(value, int) and not 100 <= value <= 3_600_000:
-            raise InvalidConfig(
-                f"Invalid value {value} for {name}, interval must be between 100 and 3600000"
-                " (1 hour)"
-            )
+            text = f"Unknown client metrics configuration: {name}"
+            raise _Refusal(ConfigRefusal.INVALID_REQUEST, text)
+    values = {name: parse(CLIENT_METRICS_CONFIGS[name], text) for name, text in configs.items()}
+    interval = values.get("interval.ms")
+    if isinstance(interval, int) and not 100 <= interval <= 3_600_000:
+        text = (
+            f"Invalid value {interval} for interval.ms, interval must be between 100 and 3600000"
+            " (1 hour)"
+        )
+        raise _Refusal(ConfigRefusal.INVALID_REQUEST, text)
+    ClientMatch(configs.get("match", ""))
 
 
 def _check_broker_configs(configs: Mapping[str, str], *, is_default: bool) -> None:

@@ -10,13 +10,13 @@ from trio.testing import MockClock
 
 from tests.worlds.transaction_client import init
 from tests.worlds.wire_client import NOW_MS, wire_world
-from tidegate_gateway.blocking import Inline
-from tidegate_gateway.name_patterns import (
+from tidegate_coordination.name_patterns import (
     LONG_STEPS,
     MAX_PROGRAM,
     BadPattern,
     NamePattern,
 )
+from tidegate_gateway.blocking import Inline
 from tidegate_gateway.network.call import Call, Peer
 from tidegate_gateway.requests.transactions.list_transactions import ListTransactions
 from tidegate_protocol.error_codes import ErrorCode

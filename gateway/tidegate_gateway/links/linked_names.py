@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from tidegate_coordination.name_patterns import BadPattern
 from tidegate_coordination.state.links import LinkTable
 
-from ..name_patterns import BadPattern
 from .source_topics import TopicPatterns
 
 

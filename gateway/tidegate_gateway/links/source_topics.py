@@ -8,10 +8,10 @@ from typing import Final
 from tidegate_coordination.classic.metadata import ClusterMetadata, topic_id_of
 from tidegate_coordination.classic.metadata import Topic as SourceTopic
 from tidegate_coordination.events.links import LinkedTopic
+from tidegate_coordination.name_patterns import BadPattern, NamePattern
 from tidegate_coordination.state.links import Link
 from tidegate_protocol.messages.describe_configs import DescribeConfigsResponse
 
-from ..name_patterns import BadPattern, NamePattern
 from ..topics.internal_topics import INTERNAL_TOPICS
 
 DYNAMIC_TOPIC_CONFIG: Final = 1

@@ -14,6 +14,7 @@ from tidegate_coordination.classic.cluster import ClassicCluster
 from tidegate_coordination.classic.errors import ClassicError
 from tidegate_coordination.classic.opened_source import opened_source
 from tidegate_coordination.classic.source_bounds import LATEST, Place, source_offsets
+from tidegate_coordination.name_patterns import BadPattern
 from tidegate_coordination.rules.mirrors import LinkRefusal, RemoveLink, SetLink
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.links import Link
@@ -21,7 +22,6 @@ from tidegate_runtime.settings_texts import BadSource
 
 from ...links.source_features import transaction_version
 from ...links.source_topics import TopicPatterns, wanted
-from ...name_patterns import BadPattern
 from ..asking import agreed, check_json
 from ..existing_cluster import NOT_DONE, ClusterOptions, opened_cluster, run_told
 from .text import (

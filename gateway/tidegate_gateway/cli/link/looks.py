@@ -10,13 +10,13 @@ from typing import Final
 
 from tidegate_coordination.classic.errors import ClassicError
 from tidegate_coordination.classic.opened_source import opened_source
+from tidegate_coordination.name_patterns import BadPattern
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.links import Link
 from tidegate_runtime.settings_texts import BadSource
 
 from ...links.source_topics import TopicPatterns
 from ...links.survey import ACLS, NO_ACLS, Candidate, Finding, candidates_of, findings
-from ...name_patterns import BadPattern
 from ..existing_cluster import NOT_DONE, ClusterOptions, opened_cluster, run_told
 from ..table import aligned, counted, mark, printable
 from .carrying import AUTHORIZER_ONLY_HERE, NO_AUTHORIZER_HERE, authorizer_here

@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import ClassVar, Final, NamedTuple
 
 from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_coordination.name_patterns import LONG_STEPS, BadPattern, NamePattern
 from tidegate_coordination.placement.rendezvous import choose
 from tidegate_coordination.state.transactions.rows import TransactionalId
 from tidegate_protocol.apis import ApiKey
@@ -28,7 +29,6 @@ from tidegate_protocol.messages.list_transactions import (
 
 from ...blocking import Blocking
 from ...links.transaction_forwards import TransactionForwards
-from ...name_patterns import LONG_STEPS, BadPattern, NamePattern
 from ...network.call import Call
 from ...network.turns import Turns
 
