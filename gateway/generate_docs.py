@@ -25,7 +25,7 @@ from tidegate_coordination.configs.broker_configs import (
 )
 from tidegate_coordination.configs.cluster_wide import CLUSTER_WIDE
 from tidegate_coordination.configs.definition import INT_MAX, LONG_MAX, Definition, Update
-from tidegate_coordination.configs.group_configs import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS
+from tidegate_coordination.configs.group_configs import GROUP_CONFIGS
 from tidegate_coordination.configs.own_settings import OWN_SETTINGS
 from tidegate_coordination.configs.topic_configs import TOPIC_CONFIGS
 from tidegate_gateway import handlers
@@ -155,9 +155,9 @@ def inert_settings() -> str:
 
 
 def inert_topic_configs() -> str:
-    """Return the names of configs of topics, groups and client metrics that do nothing here."""
-    tables = (TOPIC_CONFIGS, GROUP_CONFIGS, CLIENT_METRICS_CONFIGS)
-    kinds = ("Topics", "Groups", "Client metrics subscriptions")
+    """Return the names of configs of topics and groups that do nothing here."""
+    tables = (TOPIC_CONFIGS, GROUP_CONFIGS)
+    kinds = ("Topics", "Groups")
     return "\n\n".join(
         _wrapped(f"{kind}: {_names(each for each in table.values() if not _is_of_use(each, kind))}")
         for kind, table in zip(kinds, tables, strict=True)
@@ -165,7 +165,7 @@ def inert_topic_configs() -> str:
 
 
 def _is_of_use(definition: Definition, kind: str) -> bool:
-    """Return whether a config does something; those of groups and client metrics never do."""
+    """Return whether a config does something; those of groups never do."""
     return kind == "Topics" and definition.meaningful
 
 

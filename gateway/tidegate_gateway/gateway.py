@@ -92,6 +92,7 @@ from .security.tokens.logins import TokenLogins
 from .security.tokens.secrets import TokenSecrets
 from .settings.broker_settings import BrokerSettings
 from .settings.listener_settings import tls_listeners
+from .telemetry.telemetry import Telemetry
 from .topics.internal_topics import INTERNAL_TOPICS
 from .transactions.producer_ids import ProducerIds, hold_seconds
 from .transactions.steps import TransactionSteps
@@ -181,6 +182,12 @@ class Gateway:
             token_times(settings),
             environment.random_bytes,
             environment.wall_clock,
+        )
+        self.telemetry = Telemetry(
+            coordinator.state.configs,
+            settings.int("telemetry.max.bytes"),
+            environment.random_bytes,
+            environment.blocking,
         )
         self._dispatcher = self._make_dispatcher()
         self.provider_keys = KeySources(environment.read_keys)
@@ -497,6 +504,7 @@ class Gateway:
             min_file_bytes=environment.min_file_bytes,
             sealing=self.sealing,
             tokens=self.token_parts,
+            telemetry=self.telemetry,
             counters=self.counters,
             authority=self.authority,
         )
@@ -625,6 +633,7 @@ class Gateway:
             await connection.serve()
         finally:
             self.connections.discard(connection)
+            self.telemetry.left(peer)
             self.traffic.book(peer)
             self.zones.racks.forget(peer)
 

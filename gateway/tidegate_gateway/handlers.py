@@ -40,6 +40,7 @@ from .requests.cluster.describe_quorum import DescribeQuorumHandler
 from .requests.cluster.metadata import MetadataHandler
 from .requests.cluster.sasl import LateSaslAuthenticate, LateSaslHandshake
 from .requests.cluster.scram import AlterUserScramCredentials, DescribeUserScramCredentials
+from .requests.cluster.telemetry import GetTelemetrySubscriptions, PushTelemetry
 from .requests.cluster.update_features import UpdateFeaturesHandler
 from .requests.configs.alter_configs import AlterConfigsHandler
 from .requests.configs.describe_configs import DescribeConfigsHandler
@@ -97,6 +98,7 @@ from .requests.transactions.write_txn_markers import WriteTxnMarkers
 from .security.authority import Authority
 from .security.sealing import Sealing
 from .settings.broker_settings import BrokerSettings
+from .telemetry.telemetry import Telemetry
 from .topics.internal_topics import InternalTopics
 from .transactions.steps import TransactionSteps
 from .zones.cluster_view import ClusterView
@@ -124,6 +126,7 @@ def make_handlers(
     min_file_bytes: int = MIN_FILE_BYTES,
     sealing: Sealing,
     tokens: TokenParts,
+    telemetry: Telemetry,
     counters: GatewayCounters | None = None,
     authority: Authority | None = None,
     log_levels: LogLevels,
@@ -163,6 +166,8 @@ def make_handlers(
         RenewDelegationToken(tokens),
         ExpireDelegationToken(tokens),
         DescribeDelegationToken(tokens),
+        GetTelemetrySubscriptions(telemetry),
+        PushTelemetry(telemetry),
         *_transaction_handlers(
             coordinator, groups, forwards, transactions, steps, cluster, blocking, now_ms
         ),

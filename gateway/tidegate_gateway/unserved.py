@@ -31,13 +31,9 @@ _SHARE_GROUPS: Final = Refusal(
 _STREAMS_GROUPS: Final = Refusal(
     "streams groups are not served yet", "set group.protocol=classic in Kafka Streams"
 )
-_TELEMETRY: Final = Refusal(
-    "client metrics (KIP-714) are not served yet", "set enable.metrics.push=false"
-)
 
 _BY_KEY: Final = {
     **dict.fromkeys((68, 69), _NEW_GROUPS),
-    **dict.fromkeys((71, 72), _TELEMETRY),
     **dict.fromkeys((76, 77, 78, 79, 90, 91, 92), _SHARE_GROUPS),
     **dict.fromkeys((88, 89), _STREAMS_GROUPS),
 }

@@ -86,6 +86,8 @@ _MEANINGS = {
     "offsets.topic.num.partitions": "Partitions of __consumer_offsets.",
     "offsets.topic.replication.factor": "Label of __consumer_offsets.",
     "offsets.topic.segment.bytes": "The segment.bytes of __consumer_offsets.",
+    "telemetry.max.bytes": "The most bytes of metrics that a client may push at once, as sent and"
+    " decompressed.",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "How often the housekeeper looks"
     " for transactions that are open for longer than their time-out.",
     "transaction.remove.expired.transaction.cleanup.interval.ms": "How often the housekeeper looks"

@@ -50,6 +50,7 @@ OF_CLIENTS = {
     "bootstrap.servers",
     "client.id",
     "client.rack",
+    "enable.metrics.push",
     "fetch.queue.backoff.ms",
     "group.protocol",
     "isolation.level",
@@ -107,6 +108,7 @@ async def test_the_apis_that_are_served_are_listed() -> None:
             blocking=Inline(),
             sealing=gateway.sealing,
             tokens=gateway.token_parts,
+            telemetry=gateway.telemetry,
             log_levels=LogLevels(),
         )
     served = [APIS[key] for key in (ApiKey.PRODUCE, *(each.api_key for each in handlers))]

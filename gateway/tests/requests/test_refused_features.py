@@ -87,7 +87,6 @@ def test_a_client_with_random_names_fills_neither_memory_nor_log() -> None:
     [
         (0, 2, "Produce version 2 is not served", "served is Produce 3 to 13"),
         (17, 99, "SaslHandshake version 99 is not served", "served is SaslHandshake 0 to 1"),
-        (71, 1, "KIP-714", "enable.metrics.push=false"),
         (76, 99, "share groups are not served yet", "KafkaConsumer"),
         (68, 0, "KIP-848 are not served yet", "group.protocol=classic"),
         (999, 0, "unknown API key 999", "ApiVersions"),

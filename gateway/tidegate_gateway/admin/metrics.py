@@ -25,6 +25,7 @@ from ..gateway_counters import GatewayCounters
 from ..network.connection import Connection
 from ..produce.wal_counters import WalCounters
 from ..security.sasl.gates import SaslGates
+from .client_metrics import client_metrics
 from .cluster_metrics import cluster_metrics, is_controller
 from .families import counter, gauge
 from .group_metrics import group_metrics
@@ -87,6 +88,7 @@ def gateway_metrics(gateway: Gateway) -> Iterator[Family | Break]:
     yield from _zone_reads(gateway)
     yield from tls_metrics(gateway.tls)
     yield from oauth_metrics(gateway.provider_keys)
+    yield from client_metrics(gateway)
     if is_controller(gateway):
         yield from facts_of_cluster(gateway)
 

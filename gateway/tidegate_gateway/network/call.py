@@ -94,6 +94,7 @@ class Peer:
     forward_line: of the batches that were forwarded to other clusters; None before the first.
     rights: its own; None before they are asked for, and without an authorizer.
     software: its name and version as the client told them (KIP-511); ("", "") if it did not.
+    telemetry_id: of the client instance that asked here which metrics to push, or pushed (KIP-714).
     is_limited: whether produce requests of it use up a quota: produce.py looks at these.
     """
 
@@ -115,6 +116,7 @@ class Peer:
     session_ends_at: float = inf
     is_limited: bool = False
     software: tuple[str, str] = ("", "")
+    telemetry_id: bytes | None = None
 
     @property
     def may_have_tokens(self) -> bool:

@@ -81,6 +81,9 @@ NEEDS: Final[dict[int, Guard]] = {
     ApiKey.DESCRIBE_PRODUCERS: records.guard_describe_producers,
     ApiKey.DESCRIBE_TRANSACTIONS: transactions.guard_describe_transactions,
     ApiKey.LIST_TRANSACTIONS: transactions.guard_list_transactions,
+    # As in Kafka: a subscription chooses its clients.
+    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: open_to_all,
+    ApiKey.PUSH_TELEMETRY: open_to_all,
     ApiKey.LIST_CONFIG_RESOURCES: cluster.guard_list_config_resources,
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: topics.guard_describe_topic_partitions,
 }
