@@ -51,6 +51,7 @@ from .probers.drain_probers import DrainProber
 from .probers.metered import OF_CONSUMERS, OF_PRODUCERS
 from .probers.neighbourhood import wrongly_absent
 from .probers.quota_trial import QuotaTrial
+from .probers.telemetry_trial import TelemetryTrial, draws_telemetry
 from .probers.zone_probers import ZoneProber
 from .transactions.committed_readers import FinalCommittedReader
 from .transactions.last_phase import finish_transactions
@@ -252,10 +253,16 @@ class _Run:
         for node in nodes:
             self._note_if("metrics differ from answers", node.miscounted())
             node.count_disk_uses()
+        await self._last_trial(world, workload, nodes)
+
+    async def _last_trial(self, world: World, workload: Workload, nodes: list[Node]) -> None:
+        """Try what few runs end with; all else has been judged."""
         if draws_restore(self._seed):
             trial = RestoreTrial(world, workload)
             await trial.before()
             self._trial = trial
+        elif draws_telemetry(self._seed, self.plan):
+            await TelemetryTrial(world, nodes).run()
 
     async def _try_quotas(self, world: World, nodes: list[Node]) -> None:
         quotas = self.plan.quotas

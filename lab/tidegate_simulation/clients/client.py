@@ -178,6 +178,11 @@ class Client:
         self._wish: int | None = None
 
     @property
+    def node_id(self) -> int:
+        """The gateway of the last connection."""
+        return self._node_id
+
+    @property
     def is_connected(self) -> bool:
         """Return whether the last connection is still open."""
         return self._connection is not None and self._connection.is_open
