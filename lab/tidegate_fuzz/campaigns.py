@@ -93,6 +93,11 @@ TARGETS: Final = {
     ),
     "logins": Known("login_targets", "LoginsTarget", ("tidegate_gateway.security.sasl",)),
     "tokens": Known("login_targets", "TokensTarget", ("tidegate_gateway.security.oauth",)),
+    "pushed-metrics": Known(
+        "telemetry_target",
+        "PushedMetricsTarget",
+        ("tidegate_gateway.telemetry.otlp", "tidegate_gateway.telemetry.client_values"),
+    ),
     "groups": Known("group_target", "GroupsTarget", ("tidegate_coordination.groups",)),
     CONNECTION: Known(
         "connection_target",

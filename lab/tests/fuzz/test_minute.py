@@ -31,6 +31,7 @@ EXECUTIONS = {
     "snapshots": (40_000, 18),
     "logins": (15_000, 90),
     "tokens": (15_000, 30),
+    "pushed-metrics": (60_000, 85),
     "groups": (5_000, 215),
     "connection": (4_000, 1650),
     "transactions": (1_200, 1000),
