@@ -127,6 +127,16 @@ def test_apis_are_read_with_and_without_a_range() -> None:
     assert apis(offered) == ["Fetch(1): 4 to 18", "DescribeCluster(60): 0 to 0"]
 
 
+def test_only_apis_that_need_a_plug_in_may_be_offered_here_alone() -> None:
+    answer = Printed(0, "PushTelemetry(72): 0 [usable: 0],\nFetch(1): 4 to 18 [usable: 18],\n", "")
+    here = normal(Call("x", "", view="apis"), answer)
+    outcomes = java_tools._judge_apis("x", {"stdout": []}, here)
+    assert {each.name: each.status for each in outcomes} == {
+        "x PushTelemetry(72)": "excluded",
+        "x Fetch(1)": "failed",
+    }
+
+
 def sent(count: int) -> list[dict[str, object]]:
     return [
         {

@@ -56,3 +56,8 @@ ABSENT_APIS = [
 def absent_api(api: str) -> str:
     """Why this API may be missing, or an empty string."""
     return next((reason for pattern, reason in ABSENT_APIS if pattern.search(api)), "")
+
+
+def added_api(api: str) -> str:
+    """Why this API may be offered here only, or an empty string."""
+    return "Kafka offers it with a plug-in (KIP-714)" if "Telemetry" in api else ""

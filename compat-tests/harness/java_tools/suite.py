@@ -20,7 +20,7 @@ from typing import Any
 from harness.java_tools import verifiable
 from harness.java_tools.groups import CLUSTER, GROUPS, PERFORMANCE
 from harness.java_tools.normalise import normal
-from harness.java_tools.permitted import CALLS, absent_api
+from harness.java_tools.permitted import CALLS, absent_api, added_api
 from harness.java_tools.script import TOOLS, TRANSACTOR, Call, Join, Leave, Step
 from harness.java_tools.security import SECURITY
 from harness.java_tools.topics import CONFIGS, CONSOLE, DELETE_RECORDS, OFFSETS, TOPICS
@@ -171,10 +171,11 @@ def _by_api(answer: Normal) -> dict[str, str]:
 
 
 def _judge_api(name: str, wanted: str | None, offered: str | None) -> Outcome:
-    reason = absent_api(name.split()[-1])
+    api = name.split()[-1]
     if wanted == offered:
         return Outcome(name, "passed")
-    if offered is None and reason:
+    reason = absent_api(api) if offered is None else added_api(api) if wanted is None else ""
+    if reason:
         return Outcome(name, "excluded", reason)
     return Outcome(name, "failed", f"Kafka: {wanted or 'absent'}, here: {offered or 'absent'}")
 
