@@ -6,9 +6,8 @@ import json
 import re
 import subprocess
 import sys
-import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -17,13 +16,18 @@ from confluent_kafka.admin import AdminClient
 from harness import install, prometheus
 from harness.broker import LocalBroker, start
 from harness.install import MissingTool
-from harness.process import POLL_SECONDS
-from harness.prometheus import JOB, Prometheus
+from harness.prometheus import JOB
+from monitoring.cases import CASES
+from monitoring.firing import (
+    MONITORING,
+    PATIENCE_SECONDS,
+    admin_of,
+    becomes,
+    shortened,
+)
 
 from tests.worlds.greetings import consume, produce
 
-MONITORING: Final = Path(__file__).parents[1] / "deploy" / "monitoring"
-PATIENCE_SECONDS: Final = 120.0
 WINDOW: Final = "10s"
 PARTS: Final = ("_bucket", "_sum", "_count")
 
@@ -47,20 +51,7 @@ def gateway() -> Iterator[LocalBroker]:
         broker.stop()
 
 
-def admin_of(broker: LocalBroker) -> str:
-    """The host:port of its pages."""
-    return f"127.0.0.1:{broker.command[broker.command.index('--admin-port') + 1]}"
-
-
-def becomes(is_so: Callable[[], bool]) -> None:
-    """Look again and again; it is a failure if it is not so in time."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(POLL_SECONDS)
-
-
-def test_each_alert_fires_and_clears(programs: Path) -> None:
+def test_each_alert_fires_and_clears_in_promtool(programs: Path) -> None:
     for words in (["check", "rules", "alerts.yaml"], ["test", "rules", "alerts.test.yaml"]):
         done = subprocess.run(
             [programs / "promtool", *words],
@@ -156,34 +147,18 @@ def test_a_metric_that_no_gateway_has_is_noticed(programs: Path, gateway: LocalB
     assert unserved("max(tidegate_made_up) + tidegate_ready", served) == ["tidegate_made_up"]
 
 
-def shortened(rules: str) -> str:
-    """The same rules for a test: one second instead of minutes, 2 s of lag instead of 300."""
-    assert rules.count("_lag_seconds) > 300") == 1
-    rules = rules.replace("_lag_seconds) > 300", "_lag_seconds) > 2")
-    return re.sub(r"^( +for:) \d+m$", r"\1 1s", rules, flags=re.MULTILINE)
+# The others take longer: monitoring/fire.py runs all.
+@pytest.mark.parametrize("case", ["lost-gateway-and-lagging-group", "cut-off"])
+def test_alerts_fire_and_clear_for_real(programs: Path, case: str) -> None:
+    CASES[case]()
 
 
-def test_alerts_of_a_lost_gateway_and_of_a_lagging_group_fire_and_clear(programs: Path) -> None:
-    broker = start("tidegate")
-    assert isinstance(broker, LocalBroker)
+def test_a_rule_whose_bound_is_not_known_is_noticed() -> None:
+    rules = (MONITORING / "alerts.yaml").read_text()
+    with pytest.raises(ValueError, match="the rules have 0 of _lag_seconds"):
+        shortened(rules.replace("_lag_seconds) > 300", "_lag_seconds) > 301"))
+
+
+def test_no_rule_waits_for_minutes_in_a_test() -> None:
     rules = shortened((MONITORING / "alerts.yaml").read_text())
-    try:
-        with prometheus.running(admin_of(broker), rules) as server:
-            becomes(lambda: is_up(server))
-            becomes(lambda: not server.firing())
-            broker.kill()
-            becomes(lambda: "TidegateGatewayDown" in server.firing())
-            broker.start()
-            becomes(lambda: is_up(server))
-            becomes(lambda: "TidegateGatewayDown" not in server.firing())
-            produce(broker.bootstrap, *map(str, range(100)))
-            consume(broker.bootstrap, 1)
-            becomes(lambda: "TidegateGroupLag" in server.firing())
-            consume(broker.bootstrap, 99)
-            becomes(lambda: "TidegateGroupLag" not in server.firing())
-    finally:
-        broker.stop()
-
-
-def is_up(server: Prometheus) -> bool:
-    return [each["value"][1] for each in server.query(f'up{{job="{JOB}"}}')] == ["1"]
+    assert re.findall(r"\b\d+[mh]\b", rules) == []

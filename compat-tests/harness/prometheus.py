@@ -1,4 +1,4 @@
-"""A real Prometheus that scrapes one gateway every second."""
+"""A real Prometheus that scrapes gateways every second."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ global:
 scrape_configs:
   - job_name: {job}
     static_configs:
-      - targets: ["{target}"]
+      - targets: {targets}
 """
 RULES: Final = """
 rule_files: ["rules.yaml"]
@@ -72,15 +72,17 @@ class Prometheus:
 
 
 @contextmanager
-def running(target: str, rules: str = "") -> Iterator[Prometheus]:
-    """Scrape host:port.  rules: the text of alerts.
+def running(target: str, *others: str, rules: str = "") -> Iterator[Prometheus]:
+    """Scrape each host:port.  rules: the text of alerts.
 
     Raises:
       MissingTool: there is no Prometheus.
     """
     program = install.prometheus() / "prometheus"
     folder = fresh_folder("prometheus")
-    config = CONFIG.format(job=JOB, target=target) + (RULES if rules else "")
+    config = CONFIG.format(job=JOB, targets=json.dumps([target, *others])) + (
+        RULES if rules else ""
+    )
     (folder / "prometheus.yaml").write_text(config)
     (folder / "rules.yaml").write_text(rules)
     [port] = free_ports(1)
