@@ -57,7 +57,7 @@ def draw_quotas(seed: int, *, may_draw: bool) -> QuotaPlan:
     rng = Random(f"{seed}/quotas 16434")
     if rng.random() >= _SHARE or not may_draw:
         return QuotaPlan()
-    strikes = rng.sample(STRIKES, rng.randint(1, _MAX_STRIKES))
+    strikes: list[str] = rng.sample(STRIKES, rng.randint(1, _MAX_STRIKES))
     # Drawn apart, so that the trials before stay the same.
     rng = Random(f"{seed}/quotas one way")
     if rng.random() < ONE_WAY_SHARE:
