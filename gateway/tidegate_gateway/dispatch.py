@@ -21,9 +21,10 @@ from tidegate_protocol.errors import RemoteProtocolError
 from tidegate_protocol.headers import RequestHeader, decode_request_header, response_header
 
 from .audit import Audit
+from .counting.slow_requests import SlowRequests, milliseconds
 from .gateway_counters import GatewayCounters
 from .network.arenas import Arena
-from .network.call import Call, Handler
+from .network.call import Call, Handler, Peer
 from .network.connection import Connection, ReplyFlusher, fill
 from .network.large_requests import LARGE_BODY_BYTES, LargeRequests
 from .network.receiver import CloseConnection
@@ -62,6 +63,8 @@ BRIEF: Final = frozenset(
         ApiKey.END_TXN,
     }
 )
+# They wait for the other members of a group, as long as its rebalance takes.
+WAIT_FOR_MEMBERS: Final = frozenset({ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
 # Steps of transactions, which a client repeats at another gateway if this one stands still.  Done
 # late, they would fence that client or end its next transaction.
 STEPS: Final = frozenset(
@@ -79,7 +82,7 @@ class Dispatcher:
     """Handles the frames of all connections.
 
     guards: hold requests to the rights of their clients; None without an authorizer.  audit: None
-    without an audit log.
+    without an audit log.  slow: notes requests that took long.
 
     Raises:
       LookupError: an API has no row in the table of needs.
@@ -97,8 +100,10 @@ class Dispatcher:
         large: LargeRequests | None = None,
         guards: Guards | None = None,
         audit: Audit | None = None,
+        slow: SlowRequests | None = None,
     ) -> None:
         self._audit = audit
+        self._slow = slow or SlowRequests()
         check_rows(each.api_key for each in handlers)
         self._guards = guards
         self._large = large or LargeRequests()
@@ -245,7 +250,23 @@ class Dispatcher:
             raise CloseConnection("internal error") from error
         fill(slot, response_header(header.correlation_id, header.api_key, version), encoded)
         self._flusher.add(connection)
-        self._counter.answered(header.api_key, received, began, trio.current_time())
+        now = trio.current_time()
+        self._counter.answered(header.api_key, received, began, now)
+        if now - received >= self._slow.after_seconds:
+            self._note_slow(header.api_key, connection.peer, received, began, now)
+
+    def _note_slow(
+        self, api_key: int, peer: Peer, received: float, began: float, now: float
+    ) -> None:
+        """Note a request that took long, unless it waited for records or for other members."""
+        stages, waited = {"queue_ms": milliseconds(began - received)}, 0.0
+        if api_key == ApiKey.FETCH:
+            work = peer.fetch_work
+            waited = work.waited_seconds
+            stages |= {"wait_ms": milliseconds(waited), "gets": work.gets, "bytes": work.size_bytes}
+        is_slow = now - received - waited >= self._slow.after_seconds
+        if is_slow and api_key not in WAIT_FOR_MEMBERS:
+            self._slow.note(api_key, peer, now - received, stages, now)
 
     def _handling(self, handler: Handler, call: Call, request: Any) -> Coroutine[Any, Any, Any]:
         """Return the handler's work, under the API's guard if there is an authorizer."""

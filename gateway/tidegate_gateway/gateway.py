@@ -23,6 +23,7 @@ from tidegate_storage.objects.wal import WalIdentity
 from tidegate_storage.range_cache import RangeCache
 
 from .counting.loop_watch import LoopWatch
+from .counting.slow_requests import SlowRequests, seconds_of
 from .counting.topic_counters import TopicCounters
 from .counting.topic_series import MAX_TOPIC_SERIES, TopicSeries
 from .cut_off import tell_of_cuts, to_avoid
@@ -151,6 +152,7 @@ class Gateway:
         self.topic_series = TopicSeries(
             self.counters.topics, INTERNAL_TOPICS.__contains__, MAX_TOPIC_SERIES
         )
+        self.slow_requests = SlowRequests(seconds_of(settings.int("slow.request.log.ms")))
         self.loop_watch = LoopWatch(environment.used_seconds)
         self.connections: set[Connection] = set()
         self.strangers = Strangers(of_all(settings.int("max.connections")))
@@ -529,6 +531,7 @@ class Gateway:
                 self.cluster_settings.of,
             ),
             self.authority,
+            self.slow_requests,
         )
         return Dispatcher(
             PlainProducePath(produce),
@@ -541,6 +544,7 @@ class Gateway:
             self.large_requests,
             self._make_guards(),
             environment.audit,
+            self.slow_requests,
         )
 
     def _make_guards(self) -> Guards | None:

@@ -138,6 +138,9 @@ OWN_SETTINGS = (
          " peer.listener.  cluster holds for all gateways once a live one has it."),
     _own("record.validation", _STRING, "header", one_of("header", "full"),
          "header: check batches as a whole; full: check every record as Kafka does."),
+    _own("slow.request.log.ms", _LONG, 1000, at_least(-1),
+         "Requests that took so long get a line in the log, with their stages; -1: none.  What a"
+         " fetch waits for records does not count, and JoinGroup and SyncGroup wait for members."),
     _own("snapshot.interval.entries", _INT, 10_000, at_least(1),
          "A snapshot is written after so many entries of the metadata log."),
     _own("wal.linger.ms", _LONG, 250, at_least(0),

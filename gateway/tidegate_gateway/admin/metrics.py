@@ -33,7 +33,7 @@ from .link_metrics import link_metrics
 from .oauth_metrics import oauth_metrics
 from .partition_metrics import partition_metrics
 from .quota_metrics import quota_metrics
-from .request_metrics import load_metrics, request_metrics, time_metrics
+from .request_metrics import load_metrics, request_metrics, slow_metric, time_metrics
 from .tls_metrics import tls_metrics
 from .topic_metrics import topic_metrics
 from .transaction_metrics import transaction_metrics
@@ -60,6 +60,7 @@ def gateway_metrics(gateway: Gateway) -> Iterator[Family | Break]:
         is_ready=True, is_draining=gateway.is_draining, is_cut_off=gateway.is_cut_off
     )
     yield from request_metrics(gateway.counters)
+    yield slow_metric(gateway.slow_requests)
     yield from time_metrics(gateway, now)
     yield from load_metrics(gateway)
     yield from topic_metrics(gateway, now)

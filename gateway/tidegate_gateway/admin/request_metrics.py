@@ -20,6 +20,7 @@ from tidegate_runtime.histograms import Histogram, added, quantiles
 from tidegate_runtime.prometheus import Family, Series, histogram, label, line
 
 from ..counting.error_counts import ErrorCounts, error_name
+from ..counting.slow_requests import SlowRequests
 from ..fetch.object_lender import LenderCounters
 from ..gateway import Gateway
 from ..gateway_counters import GatewayCounters
@@ -51,6 +52,18 @@ def request_metrics(counters: GatewayCounters) -> Iterator[Metric]:
             requests.add_metric([name], count)
     yield requests
     yield from _errors(counters.errors)
+
+
+def slow_metric(slow: SlowRequests) -> Metric:
+    """Return the counts of slow requests."""
+    family = CounterMetricFamily(
+        "tidegate_slow_requests",
+        "Requests that took slow.request.log.ms or longer",
+        labels=["request"],
+    )
+    for api_key, count in sorted(slow.counts.items()):
+        family.add_metric([APIS[api_key].name], count)
+    return family
 
 
 def _errors(errors: ErrorCounts) -> Iterator[Metric]:

@@ -10,6 +10,7 @@ from tidegate_coordination.state.records.objects import ObjectName
 from tidegate_runtime.histograms import Histogram
 from tidegate_storage.stores.object_store import ObjectStore
 
+from ..network.fetch_work import count_get
 from .object_asks import ObjectAsk
 from .zone_reads import ZoneReads
 
@@ -77,6 +78,7 @@ class ObjectReads:
 
         Raises: as read().
         """
+        count_get()
         async with self._reads:
             began = trio.current_time()
             body = await self._store.get_range(ask.key, ask.start, ask.length)

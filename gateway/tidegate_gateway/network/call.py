@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, auto
 from math import inf
 from types import ModuleType
@@ -14,6 +14,7 @@ from tidegate_coordination.security.acls import Operation, ResourceType
 from ..audit import Audit
 from ..unserved import Refusal
 from .client_zone import NOWHERE, ClientZone
+from .fetch_work import FetchWork
 from .forward_line import ForwardLine
 
 ANONYMOUS: Final = "User:ANONYMOUS"
@@ -96,6 +97,7 @@ class Peer:
     software: its name and version as the client told them (KIP-511); ("", "") if it did not.
     telemetry_id: of the client instance that asked here which metrics to push, or pushed (KIP-714).
     is_limited: whether produce requests of it use up a quota: produce.py looks at these.
+    fetch_work: of its last fetch.
     """
 
     host: str
@@ -117,6 +119,7 @@ class Peer:
     is_limited: bool = False
     software: tuple[str, str] = ("", "")
     telemetry_id: bytes | None = None
+    fetch_work: FetchWork = field(default_factory=FetchWork)
 
     @property
     def may_have_tokens(self) -> bool:

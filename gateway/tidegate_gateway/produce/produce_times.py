@@ -14,8 +14,28 @@ Times are trio's.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final, NamedTuple
 
 from tidegate_runtime.histograms import Histogram
+
+STAGES: Final = ("queue_ms", "seal_ms", "upload_ms", "commit_ms")
+
+
+class ObjectTimes(NamedTuple):
+    """When a WAL object began to be sealed, was sealed, and was stored."""
+
+    sealing_at: float
+    sealed_at: float
+    stored_at: float
+
+    def stages_ms(self, received_at: float, now: float) -> dict[str, int]:
+        """Return the stages of a request whose outcome is known now; their sum is its time."""
+        ends = zip(STAGES, (*self, now), strict=True)
+        began, stages = received_at, dict[str, int]()
+        for name, end in ends:
+            stages[name] = round((end - began) * 1000)
+            began = end
+        return stages
 
 
 @dataclass(slots=True)
@@ -23,6 +43,7 @@ class ProduceTimes:
     """See the module's head.
 
     now: when the outcomes that are being given were known; a request costs no clock of its own.
+    of_object: of the object whose outcomes these are, if it was stored; else None.
     remote: upload and commit together; puts: single PUTs.
     """
 
@@ -34,3 +55,4 @@ class ProduceTimes:
     remote: Histogram = field(default_factory=Histogram)
     puts: Histogram = field(default_factory=Histogram)
     now: float = 0.0
+    of_object: ObjectTimes | None = None

@@ -29,6 +29,7 @@ from tidegate_protocol.records import BatchHeader, last_sequence
 from tidegate_storage.objects.wal import PlacedBatch, SealedWal
 
 from ..upkeep.upkeep import Upkeep
+from .produce_times import ObjectTimes
 from .wal_counters import WalCounters
 
 _log = structlog.get_logger("tidegate.wal")
@@ -97,13 +98,11 @@ class WalCommits:
         self,
         wal: SealedWal,
         mirrored: Collection[BatchToken],
-        sealed_at: float,
-        stored_at: float,
+        of_object: ObjectTimes,
     ) -> None:
         """Propose to commit a stored object; the answer settles its batches.
 
-        mirrored: the tokens of its mirrored batches, each a MirroredToken.  sealed_at, stored_at:
-        seconds on Trio's clock.
+        mirrored: the tokens of its mirrored batches, each a MirroredToken.
         """
         try:
             proposal = self._proposal(wal, mirrored)
@@ -117,9 +116,11 @@ class WalCommits:
         def deliver(outcomes: list[BatchOutcome]) -> None:
             now = self._counters.committed_at = trio.current_time()
             times = self._counters.times
-            times.commit.add(now - stored_at)
-            times.remote.add(now - sealed_at)
+            times.commit.add(now - of_object.stored_at)
+            times.remote.add(now - of_object.sealed_at)
+            times.of_object = of_object
             self.settle(wal, outcomes)
+            times.of_object = None
 
         def fail(failure: Failure) -> None:
             if not isinstance(failure, ProposalFailed):

@@ -43,6 +43,7 @@ from ..network.arenas import Arena
 from ..network.inflow import Inflow
 from ..network.transport import Buffer
 from ..upkeep.upkeep import Upkeep
+from .produce_times import ObjectTimes
 from .put_budget import PutBudget
 from .seal_pace import SealPace
 from .wal_commits import BatchToken, MirroredToken, WalCommits, appended
@@ -88,17 +89,23 @@ class WalSettings:
 class _Sealed:
     """A sealed object that is being stored or committed.
 
-    mirrored: of its mirrored batches.  sealed_at, stored_at: seconds on Trio's clock.
+    mirrored: of its mirrored batches.  sealing_at, sealed_at, stored_at: seconds on Trio's clock.
     clients: bytes by client id, as wrote() got them.
     """
 
     wal: SealedWal
     mirrored: list[MirroredToken]
+    sealing_at: float
     sealed_at: float
     clients: dict[str, int]
     stored_at: float = 0.0
     stored: bool = False
     given_up: bool = False
+
+    @property
+    def times(self) -> ObjectTimes:
+        """Return its times, once it is stored."""
+        return ObjectTimes(self.sealing_at, self.sealed_at, self.stored_at)
 
 
 class WalWriter:
@@ -329,7 +336,7 @@ class WalWriter:
         self._notify_room()
         mirrored, self._mirrored = self._mirrored, []
         clients, self._clients = self._clients, {}
-        return _Sealed(sealed, mirrored, sealed_at, clients)
+        return _Sealed(sealed, mirrored, began, sealed_at, clients)
 
     def _notify_room(self) -> None:
         self._room.set()
@@ -400,9 +407,7 @@ class WalWriter:
         while self._in_flight and (self._in_flight[0].stored or self._in_flight[0].given_up):
             sealed = self._in_flight.popleft()
             if sealed.stored:
-                self._commits.commit(
-                    sealed.wal, sealed.mirrored, sealed.sealed_at, sealed.stored_at
-                )
+                self._commits.commit(sealed.wal, sealed.mirrored, sealed.times)
             else:
                 self._commits.abandon(sealed.wal)
 

@@ -57,6 +57,7 @@ LOGGERS: Final = (
     "tidegate.security",
     "tidegate.server",
     "tidegate.settings",
+    "tidegate.slow_requests",
     "tidegate.startup",
     "tidegate.time_search",
     "tidegate.tls",

@@ -55,6 +55,7 @@ from ...fetch.read_ahead import ReadAhead
 from ...fetch.segment_rows import bytes_to_load
 from ...gateway_counters import GatewayCounters
 from ...network.call import Call, Rights
+from ...network.fetch_work import FetchWork, loading_for
 from ...network.reply_memory import ReplyMemory
 from ...security.authority import Authority
 from ...zones.read_steering import Elsewhere, ReadSteering
@@ -118,7 +119,8 @@ class Fetch:
         if _replica_id(request) >= 0:
             return _refuse_replica(request)
         reading_for(call.peer.client_id or "")
-        now = trio.current_time()
+        now, work = trio.current_time(), FetchWork()
+        call.peer.fetch_work = work
         context = self.sessions.begin(request, version, now, call.peer.principal)
         if isinstance(context, SessionProblem):
             return FetchResponse(0, _SESSION_CODES[context])
@@ -126,9 +128,12 @@ class Fetch:
         deadline = self._deadline(call, request, now)
         rights = self.authority.of(call.peer) if self.authority is not None else None
         max_bytes = self._max_bytes(call, request)
-        reading = _Reading(self, request, version, context.wanted, max_bytes, elsewhere, rights)
+        reading = _Reading(
+            self, request, version, context.wanted, max_bytes, elsewhere, rights, work
+        )
         look = await self._read(request, context, reading, deadline)
-        self._note_times(now, reading.waited_seconds)
+        work.size_bytes = look.bytes_read
+        self._note_times(now, work.waited_seconds)
         if call.cost is not None and not call.cost.fetch(_answer_bytes(look), _now_ms()):
             look.let_go()
             return self._throttled(context)
@@ -218,7 +223,7 @@ class Fetch:
                 )
             finally:
                 self.counters.fetches.waiting -= 1
-                reading.waited_seconds += trio.current_time() - now
+                reading.work.waited_seconds += trio.current_time() - now
 
 
 class _Reading:
@@ -228,7 +233,7 @@ class _Reading:
       client and the gateway's settings admit.  _room_bytes: the largest reply.
     _proof: whether the replica was at the log's end; False if the log could not be read.
     _rights_as_of: the version of the ACLs by which the last look was taken.
-    waited_seconds: for records, so far.
+    work: what the fetch cost so far.
     """
 
     __slots__ = (
@@ -245,7 +250,7 @@ class _Reading:
         "_version",
         "_wanted",
         "min_bytes",
-        "waited_seconds",
+        "work",
     )
 
     def __init__(
@@ -257,7 +262,9 @@ class _Reading:
         max_bytes: int,
         elsewhere: Elsewhere | None,
         rights: Rights | None,
+        work: FetchWork,
     ) -> None:
+        self.work = work
         self._rights = rights
         self._rights_as_of = 0
         self._fetch = fetch
@@ -271,7 +278,6 @@ class _Reading:
         self._last: Look | None = None
         self._room_bytes = 0
         self.min_bytes = self._min_bytes
-        self.waited_seconds = 0.0
 
     async def read(self) -> Look:
         """Look, load what is missing, and look again."""
@@ -299,7 +305,8 @@ class _Reading:
                 size_bytes = _size_bytes(misses)
                 loading_bytes += size_bytes
                 memory.used_bytes += size_bytes
-                loaded = await self._fetch.read_ahead.load(misses)
+                with loading_for(self.work):
+                    loaded = await self._fetch.read_ahead.load(misses)
                 known.update(loaded)
                 if ReadProblem.MISSING in loaded.values():
                     # The replica may not know yet that the objects were deleted or merged.

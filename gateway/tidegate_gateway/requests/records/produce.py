@@ -42,6 +42,7 @@ from tidegate_protocol.messages.produce import (
 from tidegate_protocol.plain_produce import TOPIC_IDS_FROM
 from tidegate_protocol.records import BatchHeader
 
+from ...counting.slow_requests import SlowRequests
 from ...gateway_counters import GatewayCounters
 from ...network.arenas import Arena
 from ...network.call import Peer, Rights
@@ -116,6 +117,7 @@ class Produce:
 
     settings_of: a topic's compiled settings.  now_ms: wall clock, for time stamp limits.
     authority: decides whether a client may write; None without an authorizer.
+    slow: notes requests that took long.
     """
 
     coordinator: Coordinator
@@ -129,6 +131,7 @@ class Produce:
     refused: RefusedFeatures
     mirrored: ProduceForwarding
     authority: Authority | None = None
+    slow: SlowRequests = field(default_factory=SlowRequests)
 
     @property
     def is_leaving(self) -> bool:
@@ -262,9 +265,12 @@ class Produce:
             raise CloseConnection()
         return with_began(flags, began)
 
-    def note_answer(self, response: ProduceResponse, received_at: float) -> None:
+    def note_answer(self, response: ProduceResponse, received_at: float, peer: Peer) -> None:
         """Count an answer: its errors, and the time since its request came."""
-        self.writer.counters.times.total.add(trio.current_time() - received_at)
+        now, times = trio.current_time(), self.writer.counters.times
+        times.total.add(now - received_at)
+        if now - received_at >= self.slow.after_seconds:
+            self.note_slow(peer, received_at, now)
         self.counters.errors.note(ApiKey.PRODUCE, response)
         topics = self.coordinator.state.topics
         for answer in response.responses:
@@ -272,6 +278,12 @@ class Produce:
             topic = find_topic(topics, answer.name or answer.topic_id) if failed else None
             if topic is not None:
                 self.counters.topics.produce_failed(topic.name, failed)
+
+    def note_slow(self, peer: Peer, received_at: float, now: float) -> None:
+        """Note a request that took long, with the stages of the object that answered it."""
+        of_object = self.writer.counters.times.of_object
+        stages = of_object.stages_ms(received_at, now) if of_object is not None else {}
+        self.slow.note(ApiKey.PRODUCE, peer, now - received_at, stages, now)
 
     def rights_of(self, peer: Peer) -> Rights | None:
         """Return the rights of a client; None without an authorizer."""

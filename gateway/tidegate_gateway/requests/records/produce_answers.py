@@ -13,6 +13,7 @@ from tidegate_protocol.headers import RequestHeader, response_header
 from tidegate_protocol.messages import produce as messages
 from tidegate_protocol.messages.produce import PartitionProduceResponse, ProduceResponse
 
+from ...network.call import Peer
 from ...network.connection import Connection, ReplyFlusher, fill
 from ...network.replies import ReplySlot
 from ...produce.produce_deadlines import ProduceDeadlines
@@ -44,7 +45,8 @@ class Pending:
     """A request whose batches are being committed; answered once, when all are settled or time is
     over.
 
-    on_answer: called with the answer, and when the request came (seconds on Trio's clock).
+    on_answer: called with the answer, when the request came (seconds on Trio's clock), and whose
+      it is.
     """
 
     __slots__ = (
@@ -67,7 +69,7 @@ class Pending:
         slot: ReplySlot | None,
         flusher: ReplyFlusher,
         deadlines: ProduceDeadlines,
-        on_answer: Callable[[ProduceResponse, float], None],
+        on_answer: Callable[[ProduceResponse, float, Peer], None],
     ) -> None:
         self._on_answer = on_answer
         self._received_at = connection.receiver.received_at
@@ -124,7 +126,7 @@ class Pending:
 
     def _answer(self) -> None:
         self._waiting = None
-        self._on_answer(self.response, self._received_at)
+        self._on_answer(self.response, self._received_at, self._connection.peer)
         if self._slot is None:
             self._close_on_error()
             return

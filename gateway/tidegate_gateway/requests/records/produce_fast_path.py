@@ -134,9 +134,12 @@ class _Lone:
             self._correlation_id, base_offset, append_time_ms, log_start
         )
         slot.fill_small(frame)
-        self._path.flusher.add(self._connection)
-        times = self._path.times
-        times.total.add(times.now - self._received_at)
+        path = self._path
+        path.flusher.add(self._connection)
+        seconds = path.times.now - self._received_at
+        path.times.total.add(seconds)
+        if seconds >= path.slow.after_seconds:
+            path.note_slow(self._connection.peer, self._received_at, path.times.now)
 
     def abort(self) -> None:
         """See wal_commits.BatchToken."""
@@ -152,7 +155,7 @@ class _Lone:
         route = self._route
         parts = [(route.key, [(route.index, 0, 0)])]
         response = _response(parts, [outcome], route.version)
-        self._path.note_answer(response, self._received_at)
+        self._path.note_answer(response, self._received_at, self._connection.peer)
         _fill(slot, response, self._correlation_id, route.version)
         self._path.flusher.add(self._connection)
 
@@ -232,12 +235,15 @@ class _Request:
         if self._has_failed:
             outcomes = [each.outcome for each in self._tokens]
             response = _response(plain.topics, outcomes, plain.version)
-            self._path.note_answer(response, self._received_at)
+            self._path.note_answer(response, self._received_at, self._connection.peer)
             _fill(slot, response, plain.correlation_id, plain.version)
         else:
             slot.fill((encode_plain(plain.version, plain.correlation_id, self._answers()),))
-            times = self._path.times
-            times.total.add(times.now - self._received_at)
+            path = self._path
+            seconds = path.times.now - self._received_at
+            path.times.total.add(seconds)
+            if seconds >= path.slow.after_seconds:
+                path.note_slow(self._connection.peer, self._received_at, path.times.now)
         self._path.flusher.add(self._connection)
 
     def _answers(self) -> list[tuple[TopicKey, list[Answer]]]:
@@ -291,6 +297,8 @@ class PlainProducePath:
         self.deadlines = produce.deadlines
         self.times = produce.writer.counters.times
         self.note_answer = produce.note_answer
+        self.slow = produce.slow
+        self.note_slow = produce.note_slow
 
     def start(self, connection: Connection, frame: memoryview, arena: Arena) -> bool:
         """Take the request in a frame; return False, and change nothing, if produce.py must take

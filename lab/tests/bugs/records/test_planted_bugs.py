@@ -32,6 +32,7 @@ from tidegate_gateway.fetch.fetch_waiters import FetchWaiters
 from tidegate_gateway.fetch.prepared_runs import PreparedRun, prepare_run
 from tidegate_gateway.fetch.time_search import find_first
 from tidegate_gateway.produce import wal_commits, wal_writer
+from tidegate_gateway.produce.produce_times import ObjectTimes
 from tidegate_gateway.produce.wal_commits import BatchToken, WalCommits
 from tidegate_gateway.produce.wal_writer import WalWriter
 from tidegate_gateway.requests.records import fetch
@@ -50,13 +51,12 @@ class AcknowledgesBeforeCommit(WalCommits):
         self,
         wal: SealedWal,
         mirrored: Collection[BatchToken],
-        sealed_at: float,
-        stored_at: float,
+        of_object: ObjectTimes,
     ) -> None:
         settle = self.settle
         settle(wal, [BatchOutcome(None, -1, -1, -1)] * len(wal.batches))
         self.settle = lambda wal, outcomes: None  # type: ignore[method-assign]
-        super().commit(wal, mirrored, sealed_at, stored_at)
+        super().commit(wal, mirrored, of_object)
         self.settle = settle  # type: ignore[method-assign]
 
 
@@ -94,7 +94,7 @@ class CommitsOutOfOrder(WalWriter):
         for sealed in [each for each in self._in_flight if each.stored or each.given_up]:
             self._in_flight.remove(sealed)
             if sealed.stored:
-                self._commits.commit(sealed.wal, sealed.mirrored, 0.0, 0.0)
+                self._commits.commit(sealed.wal, sealed.mirrored, sealed.times)
             else:
                 self._commits.abandon(sealed.wal)
 

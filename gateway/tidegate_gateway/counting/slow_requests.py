@@ -1,0 +1,89 @@
+"""One log line for each request that took long, with its stages.
+
+At most MAX_LINES a second are written: when all requests are slow, the log must not make them
+slower.  The next line has the number of those that were left out; the counts have all.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from math import inf
+from typing import Final
+
+import structlog
+
+from tidegate_protocol.apis import APIS
+
+from ..network.call import ANONYMOUS, Peer
+
+_log = structlog.get_logger("tidegate.slow_requests")
+
+MAX_LINES: Final = 5
+"""Per second, for all clients."""
+MAX_NAME_CHARACTERS: Final = 128
+NOTHING: Final = -1
+"""The value of slow.request.log.ms without lines."""
+
+
+def seconds_of(threshold_ms: int) -> float:
+    """Return the time from which on a request is slow; inf if none is."""
+    return inf if threshold_ms == NOTHING else threshold_ms / 1000
+
+
+class SlowRequests:
+    """See the module's head.
+
+    after_seconds: requests that take so long are slow.  Callers compare this number themselves, so
+      that other requests cost no call.
+    counts: slow requests by API key.
+    """
+
+    def __init__(self, after_seconds: float = inf) -> None:
+        self.after_seconds = after_seconds
+        self.counts: Counter[int] = Counter()
+        self._second_began = -inf
+        self._lines = 0
+        self._left_out = 0
+
+    def note(
+        self, api_key: int, peer: Peer, seconds: float, stages: Mapping[str, int], now: float
+    ) -> None:
+        """Log or count a slow request.
+
+        Args:
+          seconds: from its last byte to its answer.
+          stages: fields of the line, in their order.
+          now: seconds of a monotonic clock.
+        """
+        self.counts[api_key] += 1
+        if not self._may_say(now):
+            self._left_out += 1
+            return
+        fields: dict[str, object] = {"principal": peer.principal[:MAX_NAME_CHARACTERS]}
+        if peer.principal == ANONYMOUS:
+            fields.clear()
+        fields |= stages
+        if self._left_out:
+            fields["left_out"] = self._left_out
+            self._left_out = 0
+        _log.warning(
+            "a request was slow",
+            api=APIS[api_key].name,
+            client_id=(peer.client_id or "")[:MAX_NAME_CHARACTERS],
+            peer=f"{peer.host}:{peer.port}",
+            listener=peer.listener,
+            total_ms=milliseconds(seconds),
+            **fields,
+        )
+
+    def _may_say(self, now: float) -> bool:
+        if now - self._second_began >= 1.0:
+            self._second_began, self._lines = now, 0
+        self._lines += 1
+        return self._lines <= MAX_LINES
+
+
+def milliseconds(seconds: float) -> int:
+    """Return a time as a line shows it."""
+    return round(seconds * 1000)
