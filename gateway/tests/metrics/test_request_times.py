@@ -22,6 +22,7 @@ from tests.worlds.wire_client import (
 from tidegate_coordination.log.metadata_log import AppendResult
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_gateway.admin.request_metrics import QUANTILES
+from tidegate_gateway.network.memory_transport import PIPE_BYTES
 from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.error_codes import ErrorCode as E
 from tidegate_protocol.messages import api_versions as av
@@ -169,6 +170,25 @@ def fetch_of(topic: str, *, offset: int = 0, max_wait_ms: int = 0) -> fe.FetchRe
     return fe.FetchRequest(
         max_bytes=1 << 20, min_bytes=1, max_wait_ms=max_wait_ms, session_epoch=-1, topics=topics
     )
+
+
+async def test_what_a_client_takes_late_is_the_time_of_sending(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with wire_world() as world:
+        await world.create_topic("t", 1)
+        client = world.connect()
+        for late, count in ((False, 0), (True, 1)):
+            size = PIPE_BYTES * 2 if late else PIPE_BYTES // 2
+            await client.produce("t", 0, records_batch(bytes(size)))
+            await client.send(request_frame("Fetch", 12, fetch_of("t", offset=count)))
+            await trio.sleep(2)
+            await client.receive()
+            await trio.testing.wait_all_tasks_blocked()
+            name = "tidegate_reply_send_seconds"
+            assert value_of(world.gateway, f"{name}_count") == count
+            assert value_of(world.gateway, f"{name}_sum") == pytest.approx(2 * count)
+        assert value_of(world.gateway, "tidegate_fetch_seconds_sum") < 0.1
 
 
 async def test_requests_that_come_together_wait_for_each_other(

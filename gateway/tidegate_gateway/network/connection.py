@@ -286,6 +286,7 @@ class Connection:
         self._sent = trio.Event()
 
     async def _drain_in_background(self) -> None:
+        began = trio.current_time()
         try:
             while self._line.unsent_bytes:
                 with trio.move_on_after(SEND_TIMEOUT_SECONDS) as waited:
@@ -294,6 +295,7 @@ class Connection:
                     raise CloseConnection("a reply could not be sent")
                 self._send_some()
                 self._book()
+            self._reply_memory.send_times.add(trio.current_time() - began)
         finally:
             self._draining = False
             self._notify_sent()

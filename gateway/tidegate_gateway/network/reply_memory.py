@@ -15,6 +15,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from tidegate_runtime.histograms import Histogram
+
 # One reply may take a quarter of the free memory: of 256 MiB as much as fetch.max.bytes by default.
 SHARES: Final = 4
 # The socket of a client that reads takes this much at once.
@@ -23,13 +25,17 @@ MIN_BYTES: Final = 64 << 20
 
 
 class ReplyMemory:
-    """used_bytes: of replies that wait to be sent, and of records that are loaded for others."""
+    """used_bytes: of replies that wait to be sent, and of records that are loaded for others.
 
-    __slots__ = ("max_bytes", "used_bytes")
+    send_times: of replies that their client did not take at once, until it had taken all of them.
+    """
+
+    __slots__ = ("max_bytes", "send_times", "used_bytes")
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
         self.used_bytes = 0
+        self.send_times = Histogram()
 
     @property
     def reply_bytes(self) -> int:
