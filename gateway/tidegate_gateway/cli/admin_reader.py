@@ -84,13 +84,14 @@ def places(admins: Iterable[str]) -> list[Place]:
 
 
 class AdminReader:
-    """Reads pages.
+    """Reads pages.  answer_seconds: for which a gateway may be silent.
 
     Raises:
       SettingsError: a file of `access` cannot be read.
     """
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: Access, *, answer_seconds: float = ANSWER_SECONDS) -> None:
+        self._answer_seconds = answer_seconds
         self._opener = urllib.request.build_opener(*access.handlers())
         self._opener.addheaders = list(access.headers().items())
         self._scheme = "http" if access.ca_file is None else "https"
@@ -107,7 +108,7 @@ class AdminReader:
         where = _name(place)
         try:
             url = f"{self._scheme}://{where}{page}"
-            with self._opener.open(url, timeout=ANSWER_SECONDS) as answer:
+            with self._opener.open(url, timeout=self._answer_seconds) as answer:
                 status, found = int(answer.status), bytes(answer.read(MAX_ANSWER_BYTES))
                 if answer.length:  # it broke off, or is longer
                     raise IncompleteRead(found, answer.length)

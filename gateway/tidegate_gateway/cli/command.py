@@ -237,6 +237,31 @@ def zones(
 
 
 @app.command()
+def top(
+    admin: Admins = None,
+    interval: Annotated[
+        float, typer.Option(min=0.1, max=3600, metavar="SECONDS", help="Between two frames.")
+    ] = 2.0,
+    once: Annotated[
+        bool, typer.Option("--once", help="Print one frame, after one interval, and end.")
+    ] = False,
+    prices: PricesFile = None,
+    token_file: TokenFile = None,
+    ca_file: CaFile = None,
+    json: Json = False,
+) -> None:
+    """Show gateways, topics, groups and the object store with its money, live; q ends it.
+
+    Each gateway has one second to answer. Without a terminal, and with --json, it prints one frame.
+    """
+    from .admin_reader import DEFAULT_ADMIN, Access
+    from .top.command import TopOptions, run_top
+
+    options = TopOptions(interval, once, json, prices)
+    raise typer.Exit(run_top(admin or [DEFAULT_ADMIN], Access(token_file, ca_file), options))
+
+
+@app.command()
 def cost(
     data: DataOfCluster = Path("tidegate-data"),
     object_store: StoreThatExists = None,

@@ -1,0 +1,1 @@
+"""`tidegate top`: gateways, topics, groups and the object store, live."""

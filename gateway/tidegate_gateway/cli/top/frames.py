@@ -1,0 +1,159 @@
+"""Reads the pages of all gateways, for one frame.
+
+Each gateway has FRAME_SECONDS to answer.  One that takes longer is shown as not answering; it is
+asked again once its last answer came or failed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from threading import Thread
+from typing import Any, Final, TypeVar
+
+from tidegate_runtime.addresses import url_host
+
+from ..admin_reader import Access, AdminReader, NoAnswer, Place
+from .samples import Samples, read_samples
+
+FRAME_SECONDS: Final = 1.0
+_BYTES_IN: Final = "kafka_server_brokertopicmetrics_bytesin_total"
+OF_GATEWAY: Final = frozenset(
+    {
+        _BYTES_IN,
+        "kafka_server_brokertopicmetrics_bytesout_total",
+        "kafka_server_brokertopicmetrics_messagesin_total",
+        "kafka_network_requestmetrics_requests_total",
+        "kafka_network_requestmetrics_totaltimems",
+        "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent",
+    }
+)
+_LATE: Final = "{} does not answer in time"
+PARTITIONS: Final = "kafka_topic_partitions"
+OF_CLUSTER: Final = frozenset(
+    {
+        PARTITIONS,
+        "kafka_consumergroup_members",
+        "kafka_consumergroup_lag_sum",
+        "tidegate_group_lag_seconds",
+        "tidegate_group_retention_used_ratio",
+    }
+)
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """What one gateway said.
+
+    read_at: seconds of a monotonic clock.  problem: why it said nothing; "" if it did.
+    status: /v1/status; if it said nothing, what it said last.  cost: /v1/cost; empty while the
+      gateway starts.
+    """
+
+    admin: str
+    read_at: float
+    problem: str = ""
+    status: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    samples: Samples = field(default_factory=Samples)
+    cost: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """gateways: as they were asked.  cluster: partitions and groups; empty if no gateway said.
+
+    time_ms: wall clock.
+    """
+
+    time_ms: int
+    gateways: Sequence[Pages]
+    cluster: Samples
+
+
+class FrameReader:
+    """See the module's head.
+
+    Raises:
+      SettingsError: a file of `access` cannot be read.
+    """
+
+    def __init__(
+        self, places: Sequence[Place], access: Access, frame_seconds: float = FRAME_SECONDS
+    ) -> None:
+        self._reader = AdminReader(access, answer_seconds=frame_seconds)
+        self._frame_seconds = frame_seconds
+        self._places = places
+        self._asking: dict[Place, Thread] = {}
+        self._known: dict[Place, Mapping[str, Any]] = {}
+
+    def read(self) -> Frame:
+        """Ask all gateways at once."""
+        found = self._all(self._places, self._pages)
+        gateways = [
+            found.get(each) or self._silent(each, _LATE.format(_name(each)))
+            for each in self._places
+        ]
+        answered = {p: each for p, each in zip(self._places, gateways, strict=True) if each.status}
+        self._known |= {place: each.status for place, each in answered.items()}
+        cluster = next((p.samples for p in gateways if PARTITIONS in p.samples), None)
+        if cluster is None:
+            cluster = self._cluster(gateways)
+        return Frame(round(time.time() * 1000), gateways, cluster)
+
+    def _cluster(self, gateways: Sequence[Pages]) -> Samples:
+        """Ask one gateway for what only the controller has among its own metrics."""
+        ready = (
+            place
+            for place, pages in zip(self._places, gateways, strict=True)
+            if pages.status.get("ready") and not pages.problem
+        )
+        asked = [place for place in ready][:1]
+        found = self._all(asked, self._cluster_samples)
+        return found[asked[0]] if found else {}
+
+    def _all(self, places: Sequence[Place], ask: Callable[[Place], Answer]) -> dict[Place, Answer]:
+        """Return the answers that come in time."""
+        found: dict[Place, Answer] = {}
+
+        def work(place: Place) -> None:
+            found[place] = ask(place)
+
+        for each in places:
+            before = self._asking.get(each)
+            if before is None or not before.is_alive():
+                # A daemon: a gateway that does not answer must not hold the command's end up.
+                self._asking[each] = Thread(target=work, args=(each,), daemon=True)
+                self._asking[each].start()
+        until = time.monotonic() + self._frame_seconds
+        for each in places:
+            self._asking[each].join(max(until - time.monotonic(), 0.0))
+        return dict(found)
+
+    def _pages(self, place: Place) -> Pages:
+        try:
+            status = self._reader.read_json(place, "/v1/status")
+            text = self._reader.read(place, "/metrics").decode()
+            at = time.monotonic()
+            cost: Mapping[str, Any] = {}
+            if status["ready"]:
+                cost = self._reader.read_json(place, "/v1/cost")
+        except (NoAnswer, UnicodeDecodeError, TypeError, KeyError) as error:
+            return self._silent(place, str(error))
+        samples = read_samples(text, OF_GATEWAY | OF_CLUSTER)
+        return Pages(_name(place), at, "", status, samples, cost)
+
+    def _silent(self, place: Place, problem: str) -> Pages:
+        return Pages(_name(place), time.monotonic(), problem, self._known.get(place, {}))
+
+    def _cluster_samples(self, place: Place) -> Samples:
+        try:
+            return read_samples(self._reader.read(place, "/metrics/cluster").decode(), OF_CLUSTER)
+        except (NoAnswer, UnicodeDecodeError):
+            return {}
+
+
+def _name(place: Place) -> str:
+    return f"{url_host(place[0])}:{place[1]}"
