@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+import signal
+import subprocess
+import sys
+from collections.abc import Generator
 from contextlib import contextmanager
+from threading import Timer
+from time import monotonic
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
@@ -16,6 +21,8 @@ from harness.forked_commands import ForkedCommands
 from tidegate_gateway.kafka_client.partitioner import partition_of
 
 SECONDS = 60.0
+PARTITIONS = 3
+"""Of orders."""
 Answer = tuple[int, str, str]
 _MASKS = (
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", "<time>"),
@@ -117,8 +124,10 @@ def masked(text: str) -> str:
 
 
 @contextmanager
-def member(bootstrap: str, group: str = "live", protocol: str = "classic") -> Iterator[None]:
-    """A member of a group that reads orders."""
+def member(
+    bootstrap: str, group: str = "live", protocol: str = "classic", *, reads: bool = True
+) -> Generator[Consumer]:
+    """A member of a group that reads orders; by default it has read and committed one record."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -131,14 +140,86 @@ def member(bootstrap: str, group: str = "live", protocol: str = "classic") -> It
     )
     try:
         consumer.subscribe(["orders"])
-        found = consumer.poll(SECONDS)
-        assert found is not None
-        assert found.error() is None
-        # Which partition it read first is chance.
-        consumer.commit(offsets=[TopicPartition("orders", 1, 1)], asynchronous=False)
-        yield
+        if reads:
+            found = consumer.poll(SECONDS)
+            assert found is not None
+            assert found.error() is None
+            # Which partition it read first is chance.
+            consumer.commit(offsets=[TopicPartition("orders", 1, 1)], asynchronous=False)
+        yield consumer
     finally:
         consumer.close()
+
+
+JOINED: list[tuple[str, bytes]] = [
+    ("topic consume small --group printed --max 1 --values", b""),
+    ("group lag printed", b""),
+    ("topic consume small --group printed --json", b""),
+    ("topic consume small --group printed", b""),
+    ("group lag printed", b""),
+    ("group describe printed --json", b""),
+    ("topic consume small --group late --from latest", b""),
+    ("group lag late", b""),
+    ("topic consume missing --group printed", b""),
+    ("topic consume small --group printed --partition 0", b""),
+]
+
+
+def together(bootstrap: str, commands: ForkedCommands) -> Answer:
+    """Share a topic between our command and a consumer of librdkafka that comes and goes.
+
+    Returns the command's exit code, which records each of them got, and the lag at the end.
+    """
+    command = "topic consume orders --group both --follow --json --bootstrap"
+    ours: list[str] = []
+    theirs: list[str] = []
+    with subprocess.Popen(
+        [sys.executable, "-m", "tidegate_gateway", *command.split(), bootstrap],
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        timer = Timer(SECONDS, process.kill)
+        timer.start()
+        try:
+            printed = process.stdout
+            assert printed is not None
+
+            def read(count: int) -> list[str]:
+                found = [json.loads(printed.readline()) for _ in range(count)]
+                return sorted(f"{each['partition']}:{each['offset']}" for each in found)
+
+            whole = run(bootstrap, "topic consume orders --json", b"", commands)[1]
+            ours += read(whole.count("\n"))
+            with member(bootstrap, "both", reads=False) as consumer:
+                deadline = monotonic() + SECONDS
+                while not consumer.assignment() and monotonic() < deadline:
+                    assert consumer.poll(0.2) is None  # what was printed is committed
+                here = {each.partition for each in consumer.assignment()}
+                assert 0 < len(here) < PARTITIONS
+                _to_each_partition(bootstrap, commands)
+                for _ in here:
+                    message = consumer.poll(SECONDS)
+                    assert message is not None
+                    theirs.append(f"{message.partition()}:{message.offset()}")
+                    consumer.commit(message=message, asynchronous=False)
+                ours += read(PARTITIONS - len(here))
+            _to_each_partition(bootstrap, commands)
+            ours += read(PARTITIONS)
+            process.send_signal(signal.SIGINT)
+            code = process.wait(SECONDS)
+        finally:
+            timer.cancel()
+            process.kill()
+    assert len({*ours, *theirs}) == len(ours) + len(theirs), "a record came twice"
+    lag = run(bootstrap, "group lag both", b"", commands)[1]
+    return code, f"{len(ours)} and {len(theirs)} records", lag
+
+
+def _to_each_partition(bootstrap: str, commands: ForkedCommands) -> None:
+    for partition in range(PARTITIONS):
+        words = f"topic produce orders --partition {partition}"
+        code, _, error = run(bootstrap, words, b"x\n", commands)
+        assert code == 0, error
 
 
 # Groups of KIP-848, which a gateway does not serve.
@@ -161,6 +242,8 @@ def answers(against: str, commands: ForkedCommands) -> dict[str, Answer]:
         found = ran("first", SCRIPT)
         with member(broker.bootstrap):
             found |= ran("live", LIVE)
+        found |= ran("joined", JOINED)
+        found["together"] = together(broker.bootstrap, commands)
         if against == "kafka":
             with member(broker.bootstrap, "new", "consumer"):
                 found |= ran("new", NEW)
@@ -184,7 +267,7 @@ def test_both_say_the_same(sides: tuple[dict[str, Answer], dict[str, Answer]]) -
     differ = [name for name in ours if theirs[name] != ours[name]]
     texts = [f"{name}\n  {theirs[name]}\n  {ours[name]}" for name in differ]
     assert not differ, "\n".join(texts)
-    assert len(ours) == len(SCRIPT) + len(LIVE) + len(END)
+    assert len(ours) == len(SCRIPT) + len(LIVE) + len(JOINED) + 1 + len(END)
 
 
 def test_groups_of_the_new_protocol_are_left_alone(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from random import Random
@@ -33,10 +33,11 @@ PROPERTIES = ClientProperties((Address("127.0.0.1", 9092),), client_id="tidegate
 
 @dataclass
 class KafkaWorld:
-    """A gateway and a client of it."""
+    """A gateway and a client of it.  client: makes another one, with connections of its own."""
 
     wire: WireWorld
     cluster: ClassicCluster
+    client: Callable[[], ClassicCluster]
 
     @staticmethod
     def seconds() -> float:
@@ -113,9 +114,12 @@ async def _world(settings: dict[str, str]) -> AsyncIterator[KafkaWorld]:
             await trio.lowlevel.checkpoint()
             return TransportStream(wire.open())
 
-        cluster = ClassicCluster(nursery, dial, PROPERTIES, rng=Random(1))
+        def client() -> ClassicCluster:
+            return ClassicCluster(nursery, dial, PROPERTIES, rng=Random(1))
+
+        cluster = client()
         await cluster.refresh([])
-        yield KafkaWorld(wire, cluster)
+        yield KafkaWorld(wire, cluster, client)
         nursery.cancel_scope.cancel()
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple, cast
 
 import trio
@@ -65,13 +65,16 @@ class ReadOptions:
     """Which records are read.
 
     partitions: all of them if empty.  follows: goes on at the end.  is_committed: without records
-    of transactions that were aborted or are open.
+    of transactions that were aborted or are open.  starts: offsets of partitions that do not begin
+    at `start`.  has_turns: yields none at the end of each round, so that the caller has its turn.
     """
 
     start: Position
     partitions: tuple[int, ...] = ()
     follows: bool = False
     is_committed: bool = False
+    starts: Mapping[int, int] = field(default_factory=dict[int, int])
+    has_turns: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -98,7 +101,10 @@ class _Cursor:
 
 
 class TopicReader:
-    """See the module's head.  note: gets sentences for a person, such as about a gap."""
+    """See the module's head.  note: gets sentences for a person, such as about a gap.
+
+    positions: the next offset of each partition, behind all records that were yielded.
+    """
 
     def __init__(
         self,
@@ -111,6 +117,12 @@ class TopicReader:
         self._topic = topic
         self._options = options
         self._note = note
+        self._all: list[_Cursor] = []
+
+    @property
+    def positions(self) -> dict[int, int]:
+        """See the class."""
+        return {each.partition: each.position for each in self._all}
 
     async def records(self) -> AsyncGenerator[list[Found], None]:
         """Yield records, several at a time, until the ends that the partitions had at the start.
@@ -119,7 +131,7 @@ class TopicReader:
           Failed: they cannot be read.
           ClassicError: the cluster does not say where they are.
         """
-        cursors = await self._cursors()
+        cursors = self._all = await self._cursors()
         moved = trio.current_time()
         while cursors := [each for each in cursors if not each.is_over]:
             before = [each.position for each in cursors]
@@ -137,6 +149,8 @@ class TopicReader:
                 moved = trio.current_time()
             elif not is_failing and trio.current_time() - moved > STALL_SECONDS:
                 raise Failed(f"{cursors[0].place} got no record for {STALL_SECONDS:.0f} s")
+            if self._options.has_turns:
+                yield []
             cursors = [*cursors[1:], cursors[0]]  # brokers fill answers in the order of the request
 
     async def _cursors(self) -> list[_Cursor]:
@@ -147,7 +161,10 @@ class TopicReader:
                 raise Failed(no_partition(self._topic, count, each))
         places = [(self._topic, each) for each in chosen]
         ends = await self._ends(places)
-        starts = await start_offsets(self._cluster, places, self._options.start, ends)
+        known = {(self._topic, index): offset for index, offset in self._options.starts.items()}
+        unknown = [each for each in places if each not in known]
+        found = await start_offsets(self._cluster, unknown, self._options.start, ends)
+        starts = {**found, **known}
         follows = self._options.follows
         return [_Cursor(each[1], starts[each], None if follows else ends[each]) for each in places]
 

@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import dataclass
+from typing import Final
+
+import trio
 
 from tidegate_coordination.classic.cluster import ClassicCluster
+from tidegate_runtime.settings_texts import BadSource
 
+from ...kafka_client.group_reading import GroupReader
 from ...kafka_client.positions import read_position
 from ...kafka_client.reading import Found, ReadOptions, TopicReader
+from ...kafka_client.topic_calls import known_partitions
 from ..kafka_cluster import complain, run_client
 from ..kafka_options import KafkaPlace
 from .record_text import json_line, text_line, value_line
 
+SIGNALLED: Final = 128
+"""Exit codes of what a signal ended are above it, as shells have it."""
+
 
 @dataclass(frozen=True, slots=True)
 class ConsumeOptions:
-    """As they were typed.  most: None for all."""
+    """As they were typed.  most: None for all.  group: "" for none."""
 
     topic: str
     start: str = "earliest"
@@ -29,6 +39,7 @@ class ConsumeOptions:
     is_committed: bool = False
     only_values: bool = False
     as_json: bool = False
+    group: str = ""
 
     def line(self, *, is_terminal: bool) -> Callable[[Found], bytes]:
         """Return how a record is printed."""
@@ -71,6 +82,10 @@ async def consume(
     start = read_position(options.start, "--from")
     line = options.line(is_terminal=is_terminal)
     what = ReadOptions(start, options.partitions, options.follows, options.is_committed)
+    if options.group:
+        return await _consume_as_member(
+            cluster, options, what, lambda found: write(b"".join(map(line, found)))
+        )
     left = options.most
     async with aclosing(TopicReader(cluster, options.topic, what, complain).records()) as records:
         async for each in records:
@@ -81,3 +96,44 @@ async def consume(
                 if left == 0:
                     break
     return 0
+
+
+async def _consume_as_member(
+    cluster: ClassicCluster,
+    options: ConsumeOptions,
+    what: ReadOptions,
+    write: Callable[[list[Found]], object],
+) -> int:
+    """Read as a member of the group; a signal makes it leave."""
+    if options.partitions:
+        raise BadSource("--partition: the members of a group share its partitions; leave it out")
+    await known_partitions(cluster, options.topic)
+    reader = GroupReader(
+        cluster,
+        options.group,
+        options.topic,
+        what,
+        most=options.most,
+        write=write,
+        note=complain,
+    )
+    code = 0
+    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async with trio.open_nursery() as nursery:
+
+            async def end() -> None:
+                nonlocal code
+                async for number in signals:
+                    code = SIGNALLED + number
+                    nursery.cancel_scope.cancel()
+
+            nursery.start_soon(end)
+            problem: Exception | None = None
+            try:
+                await reader.run()
+            except Exception as error:  # alone, and not in the nursery's group
+                problem = error
+            nursery.cancel_scope.cancel()
+    if problem is not None:
+        raise problem
+    return code

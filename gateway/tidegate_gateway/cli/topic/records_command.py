@@ -107,6 +107,12 @@ def consume_records(
     values: Annotated[
         bool, typer.Option("--values", help="Print only the values, each with a line end.")
     ] = False,
+    group: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME", help="Read as a member of this group, and commit what was printed."
+        ),
+    ] = "",
     bootstrap: Bootstrap = None,
     properties: ClientFile = None,
     json: Json = False,
@@ -114,12 +120,12 @@ def consume_records(
     """Read a topic to the end that it has now, and print its records.
 
     A line shows partition and offset, time, key, value and headers; control characters are
-    escaped. With --json each record is a line of its own. No group is used, and no offset
-    committed.
+    escaped. With --json each record is a line of its own. Without --group no offset is committed;
+    with it --from is for partitions of which the group has none.
     """
     from .consume import ConsumeOptions, run_consume
 
     options = ConsumeOptions(
-        topic, start, tuple(partition or ()), most, follow, committed, values, json
+        topic, start, tuple(partition or ()), most, follow, committed, values, json, group
     )
     raise typer.Exit(run_consume(KafkaPlace(bootstrap, properties), options))

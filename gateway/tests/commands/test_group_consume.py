@@ -1,0 +1,342 @@
+"""`tidegate topic consume --group`: each record once, or again after a crash, but never none."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+import trio
+from aiokafka.coordinator.assignors.range import RangePartitionAssignor
+from hypothesis import given
+from hypothesis import strategies as st
+from trio.testing import MockClock
+
+from tests.worlds.kafka_world import KafkaWorld, kafka_world
+from tidegate_coordination.classic.errors import Disconnected, Refused
+from tidegate_gateway.cli.topic.consume import ConsumeOptions, consume
+from tidegate_gateway.kafka_client.failed import Failed
+from tidegate_gateway.kafka_client.group_calls import Group, group_of, lag_of
+from tidegate_gateway.kafka_client.group_member import GroupMember
+from tidegate_gateway.kafka_client.group_reading import COMMIT_SECONDS
+from tidegate_gateway.kafka_client.range_assignor import Wish, assigned, wishes_of
+from tidegate_protocol.consumer_protocol import decode_assignment
+from tidegate_protocol.error_codes import ErrorCode
+from tidegate_protocol.messages.join_group import JoinGroupResponseMember
+from tidegate_runtime.settings_texts import BadSource
+
+# -- who reads what --------------------------------------------------------------------------------
+
+
+def places_of(assignments: dict[str, bytes]) -> dict[str, dict[str, list[int]]]:
+    return {
+        member: {
+            each.topic: each.partitions for each in decode_assignment(data).assigned_partitions
+        }
+        for member, data in assignments.items()
+    }
+
+
+MEMBERS = st.lists(
+    st.tuples(
+        st.text(min_size=1, max_size=3, alphabet="abcz"),
+        st.frozensets(st.sampled_from("tuv"), min_size=1),
+    ),
+    unique_by=lambda each: each[0],
+    min_size=1,
+    max_size=6,
+)
+COUNTS = st.dictionaries(st.sampled_from("tuv"), st.integers(0, 12))
+
+
+class Known:
+    """What aiokafka's assignor asks of its metadata."""
+
+    def __init__(self, counts: dict[str, int]) -> None:
+        self.counts = counts
+
+    def partitions_for_topic(self, topic: str) -> set[int] | None:
+        return set(range(self.counts[topic])) if self.counts.get(topic) else None
+
+
+@given(MEMBERS, COUNTS)
+def test_partitions_are_shared_as_other_clients_share_them(
+    members: list[tuple[str, frozenset[str]]], counts: dict[str, int]
+) -> None:
+    found = places_of(assigned([Wish(name, "", topics) for name, topics in members], counts))
+    theirs = RangePartitionAssignor.assign(
+        cast("Any", Known(counts)),
+        {name: RangePartitionAssignor.metadata(topics) for name, topics in members},
+    )
+    wanted = {
+        name: {topic: places for topic, places in each.assignment if places}
+        for name, each in theirs.items()
+    }
+    assert found == wanted
+
+
+def test_static_members_come_first_by_their_own_names() -> None:
+    topics = frozenset("t")
+    wishes = [Wish("a", "", topics), Wish("z", "one", topics), Wish("b", "two", topics)]
+    found = places_of(assigned(wishes, {"t": 4}))
+    assert found == {"z": {"t": [0, 1]}, "b": {"t": [2]}, "a": {"t": [3]}}
+
+
+def test_a_member_that_cannot_be_read_gets_nothing() -> None:
+    members = [JoinGroupResponseMember("a", None, b"\x00"), JoinGroupResponseMember("b")]
+    assert places_of(assigned(wishes_of(members), {"t": 3})) == {"a": {}, "b": {}}
+
+
+# -- the command -----------------------------------------------------------------------------------
+
+
+class Member:
+    """A running command; printed: its records as `partition:offset`."""
+
+    def __init__(self, world: KafkaWorld, **options: Any) -> None:
+        self.world = world
+        self.options = ConsumeOptions("orders", group="g", **options)
+        self.printed: list[str] = []
+        self.scope = trio.CancelScope()
+        self.code: int | None = None
+
+    async def run(self) -> None:
+        def write(data: bytes) -> None:
+            self.printed += [each.split(b"  ")[0].decode() for each in data.splitlines()]
+
+        with self.scope:
+            self.code = await consume(self.world.client(), self.options, write, is_terminal=False)
+
+
+async def consumed(world: KafkaWorld, **options: Any) -> list[str]:
+    member = Member(world, **options)
+    await member.run()
+    assert member.code == 0
+    return member.printed
+
+
+async def lags(world: KafkaWorld) -> dict[int, int | None]:
+    return {each.partition: each.lag for each in await lag_of(world.cluster, await group(world))}
+
+
+async def group(world: KafkaWorld) -> Group:
+    return await group_of(world.cluster, "g")
+
+
+async def until(found: Callable[[], bool]) -> None:
+    with trio.fail_after(300):
+        while not found():  # noqa: ASYNC110 - commands print, and set no event
+            await trio.sleep(0.1)
+
+
+async def until_members(world: KafkaWorld, count: int) -> None:
+    with trio.fail_after(300):
+        while len((await group(world)).members) != count:  # noqa: ASYNC110 - a group sets no event
+            await trio.sleep(0.1)
+
+
+async def fill(world: KafkaWorld, partitions: int = 4, each: int = 10) -> None:
+    await world.wire.create_topic("orders", partitions)
+    for partition in range(partitions):
+        await world.write("orders", b"v\n" * each, partition=partition)
+
+
+ALL = {f"{partition}:{offset}" for partition in range(4) for offset in range(10)}
+
+
+async def test_a_group_goes_on_where_it_ended(autojump_clock: MockClock) -> None:
+    async with kafka_world() as world:
+        await fill(world)
+        first = await consumed(world, most=13)
+        assert len(first) == 13
+        assert sum(filter(None, (await lags(world)).values())) == 27
+        assert not (await group(world)).members
+        # A batch that was cut is read from the next record on.
+        second = await consumed(world)
+        assert Counter([*first, *second]) == Counter(ALL)
+        assert set((await lags(world)).values()) == {0}
+        assert await consumed(world) == []
+
+
+async def test_from_is_for_partitions_without_an_offset(autojump_clock: MockClock) -> None:
+    async with kafka_world() as world:
+        await fill(world)
+        assert await consumed(world, start="latest") == []
+        await world.write("orders", b"new\n", partition=1)
+        # The first call has committed where it began.
+        assert await consumed(world, start="latest") == ["1:10"]
+
+
+async def test_a_second_member_takes_over_what_the_first_has_not_printed(
+    autojump_clock: MockClock,
+) -> None:
+    async with kafka_world() as world:
+        await fill(world)
+        one, two = Member(world, follows=True), Member(world, follows=True)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(one.run)
+            await until(lambda: len(one.printed) == 40)
+            # Printed, and not committed yet, when the second member comes.
+            await world.write("orders", b"v\n" * 5, partition=3)
+            nursery.start_soon(two.run)
+            await until_members(world, 2)
+            await trio.sleep(10)
+            assert two.printed == []  # nothing twice
+            for partition in range(4):
+                await world.write("orders", b"w\n", partition=partition)
+            await until(lambda: len(one.printed) + len(two.printed) == 49)
+            assert {each[0] for each in one.printed[-2:]} | {each[0] for each in two.printed} == {
+                *"0123"
+            }
+            assert len(two.printed) == 2
+            two.scope.cancel()
+            await trio.sleep(10)
+            # The first reads all again.
+            for partition in range(4):
+                await world.write("orders", b"x\n", partition=partition)
+            await until(lambda: len(one.printed) + len(two.printed) == 53)
+            one.scope.cancel()
+        assert max(Counter([*one.printed, *two.printed]).values()) == 1
+        assert set((await lags(world)).values()) == {0}
+
+
+async def test_a_commit_precedes_the_next_join(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+    ask = GroupMember._ask
+
+    async def told(self: GroupMember, name: str, request: Any, **options: Any) -> Any:
+        calls.append(name)
+        return await ask(self, name, request, **options)
+
+    monkeypatch.setattr(GroupMember, "_ask", told)
+    monkeypatch.setattr("tidegate_gateway.kafka_client.group_reading.COMMIT_SECONDS", 1e9)
+    async with kafka_world() as world:
+        await fill(world)
+        one = Member(world, follows=True)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(one.run)
+            await until(lambda: len(one.printed) == 40)
+            calls.clear()
+            await world.write("orders", b"v\n", partition=0)
+            await until(lambda: len(one.printed) == 41)
+            nursery.start_soon(world.join, "g", "orders", [0])
+            await until(lambda: "JoinGroup" in calls)
+            one.scope.cancel()
+    told_calls = [each for each in calls[: calls.index("JoinGroup")] if each != "Heartbeat"]
+    assert told_calls == ["OffsetCommit"]
+
+
+async def test_more_members_than_partitions(autojump_clock: MockClock) -> None:
+    async with kafka_world() as world:
+        await fill(world, partitions=1)
+        one, two = Member(world, follows=True), Member(world, follows=True)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(one.run)
+            nursery.start_soon(two.run)
+            await until(lambda: len(one.printed) + len(two.printed) == 10)
+            await until_members(world, 2)
+            await trio.sleep(5)
+            reader = next(m for m in (await group(world)).members if m.assigned)
+            assert reader.assigned == (("orders", 0),)
+            for each in (one, two):
+                await world.write("orders", b"v\n")
+                await trio.sleep(5)
+                each.scope.cancel()
+                await trio.sleep(5)
+        assert len({*one.printed, *two.printed}) == 12
+
+
+async def test_a_member_that_is_forgotten_joins_again(autojump_clock: MockClock) -> None:
+    async with kafka_world() as world:
+        await fill(world)
+        one = Member(world, follows=True)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(one.run)
+            await until(lambda: len(one.printed) == 40)
+            await trio.sleep(2 * COMMIT_SECONDS)
+            [member] = (await group(world)).members
+            # As when the coordinator heard nothing for the session's time.
+            other = GroupMember(world.cluster, "g", "orders")
+            other._member_id = member.member_id
+            await other.leave()
+            assert not (await group(world)).members
+            await world.write("orders", b"v\n")
+            await until(lambda: len(one.printed) >= 41)
+            await until_members(world, 1)
+            one.scope.cancel()
+        assert set(one.printed) > ALL
+
+
+async def test_what_was_not_committed_is_read_again(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with kafka_world() as world:
+        await fill(world)
+
+        async def lost(self: GroupMember, offsets: object) -> bool:
+            raise Disconnected("the coordinator is gone")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(GroupMember, "commit", lost)
+            member = Member(world)
+            with pytest.raises(Disconnected):
+                await member.run()
+        assert member.printed
+        assert set(await consumed(world)) == ALL
+
+
+async def test_a_lost_coordinator_is_looked_for_again(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failures = {"JoinGroup": 2, "SyncGroup": 1, "OffsetCommit": 1, "Heartbeat": 1}
+    ask = GroupMember._ask
+
+    async def shaky(self: GroupMember, name: str, request: Any, **options: Any) -> Any:
+        if failures.get(name, 0):
+            failures[name] -= 1
+            if name == "OffsetCommit":
+                raise Refused("group g", ErrorCode.NOT_COORDINATOR)
+            raise Disconnected("it closed")
+        return await ask(self, name, request, **options)
+
+    monkeypatch.setattr(GroupMember, "_ask", shaky)
+    async with kafka_world() as world:
+        await fill(world)
+        one = Member(world, follows=True)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(one.run)
+            await until(lambda: len(one.printed) == 40)
+            await until(lambda: not any(failures.values()))
+            one.scope.cancel()
+        assert Counter(one.printed) == Counter(ALL)
+        assert set((await lags(world)).values()) == {0}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_a_signal_commits_and_leaves(number: int, autojump_clock: MockClock) -> None:
+    async with kafka_world() as world:
+        await fill(world)
+        one = Member(world, follows=True)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(one.run)
+            await until(lambda: len(one.printed) == 40)
+            os.kill(os.getpid(), number)
+        assert one.code == 128 + number
+        assert not (await group(world)).members
+        assert set((await lags(world)).values()) == {0}
+
+
+async def test_what_cannot_be_done_is_a_sentence(autojump_clock: MockClock) -> None:
+    async with kafka_world() as world:
+        await fill(world)
+        with pytest.raises(BadSource, match="share its partitions"):
+            await Member(world, partitions=(1,)).run()
+        member = Member(world)
+        member.options = ConsumeOptions("missing", group="g")
+        with pytest.raises(Failed, match="missing"):
+            await member.run()
