@@ -1,4 +1,4 @@
-"""`tidegate gateway list`, `drain` and `undrain`, as an operator runs them."""
+"""`tidegate gateway list`, `drain`, `undrain` and `version`, as an operator runs them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.worlds.app_world import PATIENCE_SECONDS, Process, serving, tidegate
+from tidegate_coordination.events.metadata_versions import NEWEST
 
 LOG = ("--log", "sqlite:metadata.db")
 
@@ -95,3 +96,20 @@ def test_a_log_that_is_not_there_is_not_made(tmp_path: Path) -> None:
     said = "tidegate: the metadata log cannot be used: there is no file metadata.db; name the"
     assert done.stderr.startswith(said)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_version_of_a_new_cluster_is_the_highest(tmp_path: Path) -> None:
+    with gateways(tmp_path, 1):
+        done = tidegate("gateway", "version", *LOG, cwd=tmp_path)
+    said = f"tidegate.metadata.version is {NEWEST}, the highest that all gateways can read.\n"
+    assert (done.returncode, done.stdout, done.stderr) == (0, said, "")
+
+
+def test_a_version_is_not_raised_by_wrong_options(tmp_path: Path) -> None:
+    for words, problem in (
+        (("--raise", "9", "--json"), "--json cannot ask for a confirmation: give --yes, too"),
+        (("--log", "sqlite:none.db"), "there is no file none.db"),
+    ):
+        done = tidegate("gateway", "version", *words, cwd=tmp_path)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert problem in done.stderr

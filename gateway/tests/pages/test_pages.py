@@ -155,7 +155,9 @@ def leaves(command: Any, words: str) -> Iterator[str]:
 
 @pytest.mark.parametrize("page", [ROOT / "deploy" / "README.md", OPERATIONS / "upgrade.md"])
 def test_an_upgrade_ends_at_the_newest_version(page: Path) -> None:
-    assert re.findall(r"tidegate\.metadata\.version=(\d+)", page.read_text()) == [str(NEWEST)]
+    ways = (r"tidegate\.metadata\.version=(\d+)", r"version (?:--log URL )?--raise (\d+)")
+    for way in ways:
+        assert re.findall(way, page.read_text()) == [str(NEWEST)]
 
 
 def test_what_each_version_brings_is_listed() -> None:

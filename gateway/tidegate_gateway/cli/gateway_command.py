@@ -1,4 +1,4 @@
-"""The commands `tidegate gateway list`, `drain` and `undrain`."""
+"""The commands `tidegate gateway list`, `drain`, `undrain` and `version`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .options import DataOfCluster, Json, LogThatExists
+from .options import DataOfCluster, Json, LogThatExists, Yes
 
 app = typer.Typer(help="Gateways of a cluster.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -56,3 +56,29 @@ def undrain_gateway(
     from .gateways import run_undrain
 
     raise typer.Exit(run_undrain(ClusterOptions(data, log), node_id))
+
+
+@app.command("version")
+def version_of_cluster(
+    raise_to: Annotated[
+        int | None,
+        typer.Option("--raise", metavar="N", help="Raise it to this one. There is no way back."),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say whether it can be raised.")
+    ] = False,
+    yes: Yes = False,
+    data: DataOfCluster = Path("tidegate-data"),
+    log: LogThatExists = None,
+    json: Json = False,
+) -> None:
+    """Show which tidegate.metadata.version is on, or raise it when an upgrade is over.
+
+    The exit code is 1 if it cannot be raised.
+    """
+    from .cluster_version import VersionOptions, run_version
+    from .existing_cluster import ClusterOptions
+
+    raise typer.Exit(
+        run_version(ClusterOptions(data, log), VersionOptions(raise_to, dry_run, yes, json))
+    )
