@@ -50,5 +50,8 @@ def open_existing_store(url: str) -> ObjectStore:
     """
     parts = urlsplit(url)
     if parts.scheme == "file" and not Path(unquote(parts.path)).is_dir():
-        raise StoreMisconfigured(f"there is no folder {unquote(parts.path)}")
+        raise StoreMisconfigured(
+            f"there is no folder {unquote(parts.path)}; name the cluster's store, as its gateways'"
+            " object.store does"
+        )
     return open_store(url)

@@ -257,7 +257,7 @@ def test_a_log_that_a_gateway_has_open_is_not_repaired_in_place(tmp_path: Path) 
     ("arguments", "sentence"),
     [
         (("backup", "--log", "sqlite:no.db", "--object-store", "file:o"), "there is no file no.db"),
-        (("backup", "--log", "memory:", "--object-store", "file:o"), "there is no folder o"),
+        (("backup", "--log", "memory:", "--object-store", "file:o"), "there is no folder o; name"),
         (("backup", "--log", "memory:", "--object-store", "file:."), "there is nothing to back up"),
         (("restore", "--from", "file:o", "--log", "sqlite:new.db"), "there is no folder o"),
         (("restore", "--from", "file:.", "--log", "sqlite:new.db"), "belongs to no cluster"),

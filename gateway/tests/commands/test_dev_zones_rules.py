@@ -196,6 +196,7 @@ def test_the_banner_names_the_address_of_each_zone(tmp_path: Path) -> None:
     rows = [line.split() for line in text.splitlines()]
     assert ["az-2", "h:9093", "http://h:9645"] in rows
     assert ["all", "h:9092,h:9093,h:9094"] in rows
+    assert "| tidegate topic produce greetings --bootstrap h:9092,h:9093,h:9094\n" in text
     assert "tidegate zones --admin h:9644" in text
     assert "  tidegate gateway list --log 'sqlite:m.db'" in text
     assert PLACES.token not in text
