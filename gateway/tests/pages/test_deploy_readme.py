@@ -15,14 +15,11 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 
 from tests.worlds.app_world import PATIENCE_SECONDS, Process, serving, tidegate
 from tidegate_coordination.configs.broker_configs import BROKER_CONFIGS
@@ -135,7 +132,7 @@ def test_all_of_it_in_turn(place: Place) -> None:
         ran.append(command.split()[0])
         if shown:
             assert same(printed) == same(place.real(shown)), command
-    assert {"tidegate", "curl", "kafka-topics.sh"} <= set(ran)
+    assert {"tidegate", "curl"} <= set(ran)
     metrics_exist(place)
 
 
@@ -147,9 +144,6 @@ def same(text: str) -> list[list[str]]:
 def run(place: Place, command: str) -> str | None:
     """Run what the page says; None for a tool that is not here."""
     words = command.split()
-    if words[0] == "kafka-topics.sh":
-        create_topic(words)
-        return ""
     if words[0] == "tidegate":
         arguments = command.replace("'", "").split()[1:]
         done = tidegate(*arguments, cwd=place.folder, seconds=PATIENCE_SECONDS, **place.variables())
@@ -162,14 +156,6 @@ def run(place: Place, command: str) -> str | None:
         ["sh", "-c", command], capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=True
     )
     return plain.stdout
-
-
-def create_topic(words: list[str]) -> None:
-    """The request of Kafka's own tool."""
-    said = dict(pairwise(words))
-    topic = NewTopic(said["--topic"], int(said["--partitions"]), int(said["--replication-factor"]))
-    admin = AdminClient({"bootstrap.servers": said["--bootstrap-server"]})
-    admin.create_topics([topic])[said["--topic"]].result(PATIENCE_SECONDS)
 
 
 def write_a_record(place: Place) -> None:
