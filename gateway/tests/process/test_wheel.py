@@ -22,6 +22,7 @@ from tests.worlds.greetings import consume, produce
 
 ROOT = Path(__file__).parents[3]
 BUILD = "import sys; from hatchling.build import build_wheel; print(build_wheel(sys.argv[1]))"
+SHARED = ".data/data/share/tidegate/"
 PACKAGES = re.compile(r'^    "(\w+/\w+)",$', re.MULTILINE)
 
 
@@ -113,10 +114,22 @@ def test_it_has_all_packages_and_nothing_else(installed: Installed) -> None:
     with zipfile.ZipFile(installed.wheel) as file:
         names = set(file.namelist())
     info = {each for each in names if ".dist-info/" in each}
-    assert names - info == wanted
+    assert {each for each in names - info if SHARED not in each} == wanted
     assert {"METADATA", "entry_points.txt", "licenses/LICENSE"} <= {
         each.partition("/")[2] for each in info
     }
+
+
+def test_it_brings_pages_and_files_for_operators(installed: Installed) -> None:
+    shared = installed.python.parents[1] / "share" / "tidegate"
+    for top in ("docs", "deploy"):
+        for each in (ROOT / top).rglob("*"):
+            if each.suffix in {".md", ".yaml", ".json", ".service"}:
+                there = shared / each.relative_to(ROOT)
+                assert there.read_bytes() == each.read_bytes(), there
+    pages = {each.relative_to(shared) for each in shared.rglob("*.md")}
+    assert {Path("README.md"), Path("CHANGELOG.md"), Path("deploy/README.md")} <= pages
+    assert (shared / "constraints.txt").exists()
 
 
 def test_a_gateway_serves_clients(installed: Installed, tmp_path: Path) -> None:
