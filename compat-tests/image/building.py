@@ -21,6 +21,7 @@ SEAWEEDFS: Final = "localhost/seaweedfs:check"
 MAX_IMAGE_BYTES: Final = 150_000_000
 FILES: Final = ("Containerfile", "start", "ready", "sbom.py")
 PACKAGES: Final = ("python3", "python3-venv", "ca-certificates")
+SAY_VERSION: Final = ("python3", "-c", "import sys; print(*sys.version_info[:2], sep='.')")
 STAND_INS: Final = HERE / "image" / "stand_ins"
 # Pages and translations: a third of a small Debian.
 EXCLUDED: Final = ("doc/*", "man/*", "locale/*", "info/*")
@@ -29,13 +30,19 @@ EXCLUDED: Final = ("doc/*", "man/*", "locale/*", "info/*")
 def build_base(machine: Machine, name: str, packages: tuple[str, ...]) -> None:
     """Make an image of Debian's minimal system with some packages."""
     archive = machine.folder / "base.tar"
+    make_root(machine, archive, packages)
+    machine.podman("import", "--quiet", str(archive), name)
+    archive.unlink()
+
+
+def make_root(machine: Machine, target: Path, packages: tuple[str, ...]) -> None:
+    """Make Debian's minimal system with some packages.  target: a folder, or an archive *.tar."""
     leave_out = [f"--dpkgopt=path-exclude=/usr/share/{each}" for each in EXCLUDED]
     licenses = "--dpkgopt=path-include=/usr/share/doc/*/copyright"
     include = f"--include={','.join(packages)}"
     words = ("--quiet", "--variant=minbase", *leave_out, licenses, include)
-    machine.run("mmdebstrap", *words, codename(), str(archive))
-    machine.podman("import", "--quiet", str(archive), name)
-    archive.unlink()
+    # In a mount namespace, so that nothing stays mounted below a folder if it is killed.
+    machine.run("unshare", "--mount", "mmdebstrap", *words, codename(), str(target))
 
 
 def check_python(machine: Machine) -> None:
@@ -44,8 +51,15 @@ def check_python(machine: Machine) -> None:
     Raises:
       CannotRun: they are not.
     """
-    program = "import sys; print(*sys.version_info[:2], sep='.')"
-    there = machine.podman("run", "--rm", BASE, "python3", "-c", program).strip()
+    check_python_is(machine.podman("run", "--rm", BASE, *SAY_VERSION).strip())
+
+
+def check_python_is(there: str) -> None:
+    """Compare what SAY_VERSION prints with this Python, which the wheels are for.
+
+    Raises:
+      CannotRun: they differ.
+    """
     here = f"{sys.version_info[0]}.{sys.version_info[1]}"
     if here != there:
         raise CannotRun(f"the wheels are for Python {here}, and Debian's is {there}")
@@ -57,12 +71,17 @@ def build_tidegate(machine: Machine, say: Say) -> None:
     context.mkdir()
     for name in FILES:
         shutil.copy(ROOT / "deploy" / "image" / name, context / name)
-    pins = {"PIP_CONSTRAINT": "constraints.txt", "PIP_BUILD_CONSTRAINT": "constraints.txt"}
-    words = ("-m", "pip", "wheel", "--quiet", "--disable-pip-version-check")
     wheels = context / "wheels"
-    machine.run(sys.executable, *words, "-w", str(wheels), ".[postgres]", cwd=ROOT, environ=pins)
+    machine.run(*wheel_words(wheels, ".[postgres]"), cwd=ROOT)
     say(f"{len(list(wheels.iterdir()))} wheels, {_megabytes(_size(wheels)):.0f} MB")
     build(machine, TIDEGATE, context)
+
+
+def wheel_words(wheels: Path, *what: str) -> tuple[str, ...]:
+    """Return the command that builds wheels into a folder, in the pinned versions."""
+    pins = (f"PIP_{name}={ROOT / 'constraints.txt'}" for name in ("CONSTRAINT", "BUILD_CONSTRAINT"))
+    pip = (sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check")
+    return ("env", *pins, *pip, "-w", str(wheels), *what)
 
 
 def build(machine: Machine, name: str, context: Path) -> None:

@@ -1,0 +1,122 @@
+"""A new operator on a bare Debian: types the commands of docs/operations/first-cluster.md.
+
+    .venv/bin/python compat-tests/newcomer/run.py
+
+The root has Python, the wheels and Prometheus, and no network.  Each command must print what the
+page shows.  It takes some minutes.  Without root, mmdebstrap or Prometheus it says that it is
+skipped, and its exit code is 0.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from harness import install
+from harness.install import MissingTool
+from harness.places import ROOT
+from image.building import PACKAGES, SAY_VERSION, check_python_is, make_root
+from image.machine import CannotRun, Failed, Machine, Say
+
+from newcomer import wheels
+from newcomer.page import Step, is_shown, steps_of
+from newcomer.root import Shell, need
+
+PAGE: Final = ROOT / "docs" / "operations" / "first-cluster.md"
+FIRST_RECORDS: Final = "tidegate topic consume"
+PATIENCE_SECONDS: Final = 180.0
+LOOK_SECONDS: Final = 2.0
+
+
+def main() -> int:
+    """Walk the page; return the exit code."""
+    started = time.monotonic()
+
+    def say(text: str) -> None:
+        print(f"newcomer {time.monotonic() - started:5.0f} s: {text}", flush=True)
+
+    try:
+        need()
+        # Not in this tree: checks of the tree that run meanwhile would walk through it.
+        with TemporaryDirectory(prefix="newcomer-") as folder:
+            Path(folder).chmod(0o755)  # apt reads as a user of its own
+            walk(prepared(Machine(Path(folder)), say), say)
+    except (CannotRun, MissingTool) as error:
+        say(f"skipped: {error}")
+        return 0
+    except Failed as error:
+        say(f"FAILED: {error}")
+        return 1
+    say("each command printed what the page shows")
+    return 0
+
+
+def prepared(machine: Machine, say: Say) -> Path:
+    """Make the root, with what the page asks for and nothing else; return its folder."""
+    root, programs = machine.folder / "root", install.prometheus()
+    folders = [machine.folder / each for each in ("wheels", "next-wheels")]
+    with ThreadPoolExecutor() as pool:
+        made = pool.submit(make_root, machine, root, PACKAGES)
+        wheels.build(machine, *folders)
+        say(f"{len(list(folders[0].iterdir()))} wheels")
+        made.result()
+    say(f"a bare Debian with {', '.join(PACKAGES)}")
+    check_python_is(machine.run("chroot", str(root), *SAY_VERSION).strip())
+    for each in folders:
+        each.rename(root / "root" / each.name)
+    for name in ("prometheus", "promtool"):
+        shutil.copy(programs / name, root / "usr" / "local" / "bin" / name)
+    return root
+
+
+def walk(root: Path, say: Say) -> None:
+    """Type all commands.
+
+    Raises:
+      Failed: one does not print what the page shows.
+    """
+    steps = list(steps_of(PAGE.read_text(encoding="utf-8")))
+    began, typed = time.monotonic(), 0
+    shell = Shell(root)
+    try:
+        for step in steps:
+            before = time.monotonic()
+            take(shell, step)
+            typed += step.commands
+            seconds = time.monotonic() - before
+            say(f"{step.heading}: {step.name}: {seconds:.1f} s")
+            if FIRST_RECORDS in step.typed and step.heading == "Records":
+                say(f"first record read {time.monotonic() - began:.0f} s after the first command")
+    finally:
+        shell.stop()
+    say(f"{typed} lines typed in {time.monotonic() - began:.0f} s")
+
+
+def take(shell: Shell, step: Step) -> None:
+    """Type a step, and again where it only looks and does not yet show the right thing.
+
+    Raises:
+      Failed: it prints something else.
+    """
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        code, printed = shell.run(step.typed)
+        if code == 0 and is_shown(step.shown, printed):
+            return
+        if not step.only_looks or time.monotonic() > deadline:
+            raise Failed(
+                f"{step.heading}: these commands\n{step.typed}\nended with {code} and printed\n"
+                f"{printed}\ninstead of\n{step.shown}"
+            )
+        time.sleep(LOOK_SECONDS)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
