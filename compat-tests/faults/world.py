@@ -115,14 +115,23 @@ class Gateway:
         """What it printed, all its lives after one another."""
         return self.folder.parent / "logs" / f"gateway-{self.number}.log"
 
+    @property
+    def settings(self) -> Path:
+        """Its file of settings, which a start writes."""
+        return self.folder / "server.properties"
+
+    @property
+    def command(self) -> list[str]:
+        """The command that serves."""
+        words = ["--properties", str(self.settings), "--data", str(self.folder)]
+        return [str(self.python), "-m", "tidegate_gateway", "serve", *words]
+
     def start(self) -> None:
         """Start it and wait until clients may connect."""
         self.folder.mkdir(exist_ok=True)
-        settings = self.folder / "server.properties"
-        settings.write_text("".join(f"{name}={text}\n" for name, text in self.texts.items()))
-        command = [str(self.python), "-m", "tidegate_gateway", "serve"]
-        command += ["--properties", str(settings), "--data", str(self.folder)]
-        self.process = spawn(command, self.log)
+        texts = "".join(f"{name}={text}\n" for name, text in self.texts.items())
+        self.settings.write_text(texts)
+        self.process = spawn(self.command, self.log)
         ready = f"http://127.0.0.1:{self.admin_port}/readyz"
         deadline = time.monotonic() + START_SECONDS
         while not _is_ok(ready):
@@ -221,11 +230,14 @@ class World:
 
 @contextmanager
 def running_world(
-    folder: Path, python: Path = Path(sys.executable), more: Mapping[str, str] | None = None
+    folder: Path,
+    pythons: Mapping[int, Path] | None = None,
+    more: Mapping[str, str] | None = None,
 ) -> Generator[World]:
     """Start everything with its data in folder (an absolute one); end it after the block.
 
-    python: has the release that gateways begin as.  more: settings of all gateways.
+    pythons: have the releases of gateways, by node.id; without it this tree's.  more: settings of
+    all gateways.
     """
     os.environ["AWS_ACCESS_KEY_ID"] = seaweed.ACCESS_KEY
     os.environ["AWS_SECRET_ACCESS_KEY"] = seaweed.SECRET_KEY
@@ -238,7 +250,7 @@ def running_world(
         try:
             weed.start()
             for gateway in world.gateways.values():
-                gateway.python = python
+                gateway.python = (pythons or {}).get(gateway.number, gateway.python)
                 gateway.texts |= more or {}
                 gateway.start()
             yield world

@@ -37,6 +37,7 @@ TOOLS = {
     "kafka-console-consumer.sh": "org.apache.kafka.tools.consumer.ConsoleConsumer",
     "kafka-console-producer.sh": "org.apache.kafka.tools.ConsoleProducer",
     "kafka-consumer-groups.sh": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+    "kafka-features.sh": "org.apache.kafka.tools.FeatureCommand",
     "kafka-storage.sh": "kafka.tools.StorageTool",
     "kafka-topics.sh": "org.apache.kafka.tools.TopicCommand",
 }

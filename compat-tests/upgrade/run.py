@@ -2,56 +2,46 @@
 
     PYTHONPATH=compat-tests .venv/bin/python compat-tests/upgrade/run.py --from COMMIT
 
-Three gateways of the older release and a driver of the pipeline serve an idempotent producer and a
-group of each family of clients.  They are replaced one by one: first the gateways or first the
-driver.  On the way one gateway goes back to the older release, and an operator who raises
-metadata.version too early is refused.  Then it is raised, all start anew, and the older release
-must be refused with a sentence.  Every record is read and compared at the end.
+Three gateways and a driver of the pipeline, each with an environment of its own, run the wheel of
+an older commit and serve an idempotent producer and a group of each family of clients, and
+transactional ones.  An administrator follows docs/operations/upgrade.md, whose commands are run as
+they stand there: one by one all go to the wheel of this tree, back, and to this tree's again.  On
+the way he raises metadata.version too early and is refused.  Then it is raised, all start anew, and
+the older release must be refused with a sentence.  Every record is read and compared at the end,
+and no application may have seen an error.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
-import time
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
 
 import msgspec
-from kafka.admin import KafkaAdminClient
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from faults.attendance import Attendance
 from faults.clients import FAMILIES, Load, create_topic, installed, start_families
 from faults.driver import Driver
-from faults.watch import Judged, Say, Watch, now_ms
-from faults.world import World, running_world
+from faults.watch import Judged, Say, Watch
+from faults.world import running_world
 from harness.places import WORK
-from harness.process import spawn, tail
 from histories.clients import FAMILIES as HISTORY_FAMILIES
 from histories.report import summary
 from histories.watch import Judged as HistoryJudged
 
-from upgrade.older import older_release
+from upgrade.administrator import Administrator
+from upgrade.judging import errors_seen
+from upgrade.releases import newer_release, older_release
+from upgrade.rolling import HOSTS, ORDERS, PIPELINE, Releases, Upgrade
 from upgrade.transactions import Transactions
-
-FEATURE: Final = "tidegate.metadata.version"
-NEWER: Final = Path(sys.executable)
-DRIVER: Final = "driver"
-ORDERS: Final[dict[str, Sequence[int | str]]] = {
-    "gateways-first": (1, 2, 3, DRIVER),
-    "driver-first": (DRIVER, 3, 2, 1),
-}
-CALM_SECONDS = 3.0
-REFUSED_SECONDS = 60.0
-# A gateway that stopped in order is forgotten at once, a driver after its lease of 30 s.
-RAISE_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,144 +60,28 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What the clients of faults/ and those of histories/ did."""
+    """What the clients of faults/ and those of histories/ did.
+
+    errors: that applications saw.
+    """
 
     plain: Judged
     transactions: HistoryJudged
+    errors: Counter[str]
 
     @property
     def is_clean(self) -> bool:
-        """Whether every promise was kept."""
-        return self.plain.is_clean and self.transactions.is_clean
+        """Whether every promise was kept, and no application saw an error."""
+        return self.plain.is_clean and self.transactions.is_clean and not self.errors
 
 
-class Upgrade:
-    """One roll over a world under load."""
-
-    def __init__(
-        self,
-        world: World,
-        watch: Watch,
-        transactions: Transactions,
-        driver: Driver,
-        older: Path,
-    ) -> None:
-        self._world = world
-        self._watch = watch
-        self._transactions = transactions
-        self._driver = driver
-        self._older = older
-
-    def run(self, order: str) -> None:
-        """Do all of it; what is not as promised becomes a problem of the watch."""
-        before, _ = self._levels()
-        self._transactions.begin(before)
-        self._calm("all of the older release")
-        for step, what in enumerate(ORDERS[order]):
-            self._replace(what, NEWER)
-            if step == 1:
-                self._check_early_raise(before)
-            if what == 2:
-                self._replace(2, self._older)
-                self._replace(2, NEWER)
-        if self._levels()[1] > before:
-            self._raise(before)
-        for what in ORDERS[order]:
-            self._replace(what, NEWER)
-        if self._levels()[0] > before:
-            self._check_no_way_back()
-
-    def _replace(self, what: int | str, python: Path) -> None:
-        """Stop one in order, and start it as a release; then all must go on."""
-        release = "newer" if python == NEWER else "older"
-        if isinstance(what, int):
-            self._drain(what)
-            self._world.gateways[what].python = python
-            self._world.start_gateway(what)
-        else:
-            self._driver.stop()
-            self._driver.start(python)
-        self._calm(f"{what} is of the {release} release")
-
-    def _drain(self, number: int) -> None:
-        code = self._world.drain_gateway(number)
-        if code:
-            self._watch.problems.append(f"gateway {number} drained with exit code {code}")
-
-    def _calm(self, after: str) -> None:
-        since_ms = now_ms()
-        watches: list[Attendance] = [self._watch]
-        watches += [self._transactions.watch] if self._transactions.watch is not None else []
-        for each in watches:
-            each.wait_until_moving(since_ms)
-        self._watch.wait(CALM_SECONDS)
-        self._driver.check()
-        counts = "; ".join(each.counts() for each in watches)
-        self._watch.say(f"{after}; {counts}")
-
-    def _levels(self) -> tuple[int, int]:
-        """Return the version that is on, and the highest that the asked gateway reads."""
-        admin = KafkaAdminClient(bootstrap_servers=self._world.bootstrap.split(","))
-        try:
-            told = admin.describe_features()[FEATURE]
-        finally:
-            admin.close()
-        return told["finalized"][1], told["supported"][1]
-
-    def _set_level(self, level: int) -> str:
-        """Return "" when it is on, else why not."""
-        admin = KafkaAdminClient(bootstrap_servers=self._world.bootstrap.split(","))
-        try:
-            answer = str(admin.update_features({FEATURE: level})[FEATURE])
-        except Exception as error:
-            return str(error)
-        finally:
-            admin.close()
-        return "" if answer == "OK" else answer
-
-    def _check_early_raise(self, before: int) -> None:
-        refusal = self._set_level(before + 1)
-        self._watch.say(f"raised too early: {refusal or 'NOT REFUSED'}")
-        if not refusal:
-            self._watch.problems.append("metadata.version was raised while an older release lived")
-
-    def _raise(self, before: int) -> None:
-        """As an operator does: again until those that stopped are forgotten."""
-        on, newest = self._levels()
-        if on != before:
-            raise RuntimeError(f"{FEATURE} is {on}, was {before}, and {newest} is the newest known")
-        deadline = time.monotonic() + RAISE_SECONDS
-        while refusal := self._set_level(newest):
-            if time.monotonic() > deadline:
-                raise RuntimeError(f"{FEATURE} {newest} was refused: {refusal}")
-            self._watch.wait(1.0)
-        self._transactions.begin(newest)
-        self._calm(f"{FEATURE} is {self._levels()[0]}, was {before}")
-
-    def _check_no_way_back(self) -> None:
-        """The older release ends by itself, with a sentence, and harms nothing."""
-        self._drain(3)
-        gateway = self._world.gateways[3]
-        settings = gateway.folder / "server.properties"
-        command = [str(self._older), "-m", "tidegate_gateway", "serve"]
-        command += ["--properties", str(settings), "--data", str(gateway.folder)]
-        log = gateway.log.with_name("way-back.log")
-        process = spawn(command, log)
-        deadline = time.monotonic() + REFUSED_SECONDS
-        while process.popen.poll() is None and time.monotonic() < deadline:
-            self._watch.wait(0.2)
-        code = process.popen.poll()
-        process.kill()
-        self._watch.say(f"the older release, exit code {code}: {tail(log, 400).strip()}")
-        if not code or "metadata.version" not in tail(log):
-            self._watch.problems.append(f"the older release was not refused: {tail(log)}")
-        self._world.start_gateway(3)
-        self._calm("the newer release is back")
-
-
-def upgrade_run(options: Options, older: Path, folder: Path, say: Say) -> Outcome:
+def upgrade_run(options: Options, releases: Releases, folder: Path, say: Say) -> Outcome:
     """Run it in a folder that is empty; what was logged stays there."""
-    with running_world(folder, older) as world:
+    administrator = Administrator(folder / "logs" / "administrator.log")
+    for host in (*HOSTS.values(), PIPELINE):
+        administrator.install(host, releases.older)
+    pythons = {number: host.python for number, host in HOSTS.items()}
+    with running_world(folder, pythons) as world:
         create_topic(world.bootstrap)
         driver = Driver(world, folder / "logs" / "driver.log")
         families = start_families(
@@ -215,10 +89,14 @@ def upgrade_run(options: Options, older: Path, folder: Path, say: Say) -> Outcom
         )
         transactions = Transactions(world, options.transactions, driver, folder / "logs", say)
         try:
-            driver.start(older)
+            driver.start(PIPELINE.python)
             watch = Watch(world, families, say)
-            Upgrade(world, watch, transactions, driver, older).run(options.order)
-            return Outcome(watch.finish(), transactions.finish())
+            administrator.world = world
+            made = Upgrade(world, watch, transactions, driver, administrator, releases)
+            made.run(options.order)
+            plain, transacted = watch.finish(), transactions.finish()
+            told = [f"{each.name}: {error.error}" for each in watch.ledgers for error in each.told]
+            return Outcome(plain, transacted, errors_seen(told, transacted))
         finally:
             transactions.close()
             driver.stop()
@@ -235,6 +113,8 @@ def _text(outcome: Outcome) -> str:
         f"{name}: {count} acknowledged, {judged.failed[name]} failed, {judged.consumed[name]} read"
         for name, count in judged.acknowledged.items()
     ]
+    seen = ", ".join(f"{count} {text}" for text, count in outcome.errors.most_common())
+    lines.append(f"errors that applications saw: {seen or 'none'}")
     total = (
         f"{judged.records} records: {verdict.lost} lost, {verdict.duplicates} twice,"
         f" {verdict.misplaced} misplaced, {verdict.out_of_order} out of order; promises {words}"
@@ -261,10 +141,12 @@ def main() -> int:
         installed(given.transactions.split(","), say, HISTORY_FAMILIES),
         given.rate,
     )
-    older = older_release(given.older)
+    os.environ.pop("PYTHONPATH", None)  # the wheels' environments are to be their own
     WORK.mkdir(exist_ok=True)
+    releases = Releases(older_release(given.older), newer_release())
+    say(f"from {releases.older.wheel} to {releases.newer.wheel}")
     with TemporaryDirectory(dir=WORK, prefix="upgrade-") as made:
-        outcome = upgrade_run(options, older, (given.folder or Path(made)).absolute(), say)
+        outcome = upgrade_run(options, releases, (given.folder or Path(made)).absolute(), say)
     print(msgspec.json.encode(outcome).decode() if given.json else _text(outcome))
     return 0 if outcome.is_clean else 1
 
