@@ -355,7 +355,7 @@ class Gateway:
             farewell_seconds=self.settings.int("drain.grace.ms") / 1000,
         )
         self.coordinator.listen(self.cluster_view.look)
-        self.steering = ReadSteering(self.cluster_view, self.identity.zone)
+        self.steering = ReadSteering(self.cluster_view, self.identity.node_id, self.identity.zone)
         self.traffic = ZoneTraffic(self.zones, self.identity.zone, self.books.ledger.crossed)
 
     def _build_quotas(self) -> None:

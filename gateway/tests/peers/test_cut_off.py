@@ -64,7 +64,7 @@ async def two(world: Cluster, node_id: int = 1) -> Cut:
 
 
 async def fetched(
-    client: WireClient, offset: int, *, wait_ms: int = 500, **session: int
+    client: WireClient, offset: int, *, wait_ms: int = 500, **session: int | str
 ) -> list[fe.PartitionData]:
     partitions = [fe.FetchPartition(0, fetch_offset=offset, partition_max_bytes=1 << 20)]
     request = fe.FetchRequest(
@@ -222,6 +222,21 @@ async def test_a_cut_off_gateway_serves_known_records_and_refuses_the_log_end(
         # A client with an immediate answer repeats the request at once, until it learns another
         # leader.
         assert trio.current_time() - began == pytest.approx(0.5, abs=0.1)
+
+
+async def test_a_reader_that_stays_at_a_cut_off_gateway_learns_where_to_go(
+    autojump_clock: MockClock,
+) -> None:
+    async with cluster(SETTINGS) as world:
+        cut = await two(world)
+        client = cut.old.world.connect()
+        await client.produce("t", 0, records_batch(b"a"))
+        await cut.is_noticed()
+        answers = [await fetched(client, 1, rack_id="az-1") for _ in range(3)]
+        seen = [(each.error_code, each.preferred_read_replica) for [each] in answers]
+        assert seen == [(E.NOT_LEADER_OR_FOLLOWER, named) for named in (-1, 2, -1)]
+        [behind] = await fetched(client, 0, rack_id="az-1")
+        assert (behind.error_code, behind.preferred_read_replica) == (E.NONE, -1)
 
 
 async def test_a_fetch_session_learns_when_it_is_over(autojump_clock: MockClock) -> None:

@@ -160,7 +160,7 @@ class World:
             self.sessions,
             settings,
             self.read_ahead,
-            ReadSteering(ClusterView(self.state, zones), "zone-a"),
+            ReadSteering(ClusterView(self.state, zones), 1, "zone-a"),
             self.reply_memory,
         )
         self.adopts = False

@@ -6,10 +6,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import trio
 import trio.testing
 
 from tests.worlds.several_gateways import Clock, Cluster, Running, cluster, joined
 from tests.worlds.wire_client import WireClient, records_batch
+from tidegate_coordination.rules.draining import DrainGateway
+from tidegate_gateway.zones.read_steering import STAY
+from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import describe_topic_partitions as dtp
 from tidegate_protocol.messages import fetch as fe
 from tidegate_protocol.messages import find_coordinator as fc
@@ -167,6 +171,33 @@ async def test_consumers_without_a_usable_zone_are_served_where_they_are(
         here.client_id = "other"
         [served] = (await fetched(here, "c")).responses[0].partitions
         assert served.records
+
+
+async def test_a_consumer_that_stays_at_a_draining_gateway_learns_where_to_go(
+    autojump_clock: object,
+) -> None:
+    """franz-go keeps to its preferred read replica as long as that one only answers errors."""
+    async with zoned() as (_, running):
+        for left, rack, others in [(3, "c", {1, 2, 4}), (4, "a", {1})]:
+            client = running[left].world.connect()
+            assert not (await fetched(client, rack)).responses[0].partitions[0].error_code
+            await running[1].gateway.coordinator.propose(DrainGateway(left, stops=False))
+            await trio.sleep(1)
+            told = await leaders(client)
+            named = [await _sent_away(client, rack) for _ in range(4)]
+            assert named == [STAY, told[0][0], STAY, told[0][0]], left
+            assert {leader for leader, _ in told} == others
+            assert running[left].gateway.steering.moved == 2
+            client.client_id = "without"
+            assert [await _sent_away(client, "") for _ in range(3)] == [STAY] * 3
+            assert [await _sent_away(client, rack, 10) for _ in range(3)] == [STAY] * 3
+
+
+async def _sent_away(client: WireClient, rack: str, version: int = 12) -> int:
+    """Fetch at a gateway that sends clients away; return the gateway that it names, or STAY."""
+    [answer] = (await fetched(client, rack, version)).responses[0].partitions
+    assert (answer.error_code, answer.records) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, b"")
+    return answer.preferred_read_replica
 
 
 async def test_a_consumer_is_never_sent_to_a_gateway_that_is_no_replica(

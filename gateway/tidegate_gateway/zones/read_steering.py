@@ -10,6 +10,12 @@ The Java client returns to the leader at once if its metadata does not name the 
 of the partition, and librdkafka backs off when it is moved twice in a minute.  So a consumer is
 sent only where it stays: to one of the replicas that Metadata named before its rack was known,
 never to a draining gateway, and never from one gateway to another of the same zone.
+
+A gateway that clients should leave answers an error, and most consumers return to the leader that
+Metadata names.  franz-go does not if that leader is the one it knew: it keeps to its preferred read
+replica for 30 minutes, gone or not (1.22, also with Kafka).  It takes a preferred read replica from
+an answer with an error, though.  So a consumer that asks again gets one, but only in every second
+answer: it waits after an error alone, but not between two moves.
 """
 
 from __future__ import annotations
@@ -22,6 +28,7 @@ from tidegate_coordination.state.topics import Topic
 from ..network.call import Call
 from ..network.client_zone import Source
 from .cluster_view import ClusterView, ListenerView
+from .placement import NO_LEADER
 from .zones import MAX_ZONE
 
 RACK_FROM: Final = 11
@@ -45,15 +52,30 @@ class Elsewhere:
         return next((each for each in replicas if each in of_zone), STAY)
 
 
+@dataclass(frozen=True, slots=True)
+class Away:
+    """The view of a consumer that should leave the gateway own_id."""
+
+    _view: ListenerView
+    _own_id: int
+
+    def preferred(self, topic: Topic, index: int) -> int:
+        """Return the node id of the gateway to read a partition from, or STAY."""
+        leader = self._view.placements(topic)[index].leader
+        return leader if leader not in (self._own_id, NO_LEADER) else STAY
+
+
 class ReadSteering:
     """Steers fetches.
 
-    own_zone: of this gateway.  moved: partitions whose fetch was answered with another gateway.
+    own_id, own_zone: of this gateway.  moved: partitions whose fetch was answered with another
+    gateway.
     """
 
-    def __init__(self, view: ClusterView, own_zone: str) -> None:
+    def __init__(self, view: ClusterView, own_id: int, own_zone: str) -> None:
         self.moved = 0
         self._view = view
+        self._own_id = own_id
         self._own_zone = view.zones.maps.id_of(own_zone)
 
     def of(self, call: Call, rack: str) -> Elsewhere | None:
@@ -72,3 +94,14 @@ class ReadSteering:
             return None
         shown = zone if source is Source.CLIENT_ID else call.peer.origin.zone
         return Elsewhere(view, self._view.of(call.peer.listener, shown))
+
+    def away(self, call: Call, rack: str) -> Away | None:
+        """Return where to send a consumer with a rack that asks again though it should leave."""
+        if call.version < RACK_FROM or not rack:
+            return None
+        peer = call.peer
+        asks_again, peer.was_fetch_refused = peer.was_fetch_refused, not peer.was_fetch_refused
+        if not asks_again:
+            return None
+        zone = self._view.zones.of(peer, call.client_id).zone
+        return Away(self._view.of(peer.listener, zone), self._own_id)

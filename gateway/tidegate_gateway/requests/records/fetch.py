@@ -6,9 +6,9 @@ grow.
 
 A consumer whose rack is another zone is sent to a gateway there (KIP-392).  That answer comes at
 once and without records, as in Kafka; see read_steering.py.  A draining gateway answers
-NOT_LEADER_OR_FOLLOWER, so that consumers look for the leader again.  A gateway that is cut off from
-the metadata log answers it after the wait, for partitions of which it knows no more records; with
-an authorizer at once for all, since its rights may be stale.
+NOT_LEADER_OR_FOLLOWER, so that consumers look for the leader again; one that does not learns where
+to go.  A gateway that is cut off from the metadata log answers it after the wait, for partitions of
+which it knows no more records; with an authorizer at once for all, since its rights may be stale.
 
 Differs from Kafka: an answer never ends in a cut batch; an OFFSET_OUT_OF_RANGE names high watermark
 and log start; a fetch with a replica id is refused and changes nothing (CVE-2018-1288), since
@@ -139,6 +139,8 @@ class Fetch:
             return self._throttled(context)
         if version < STORAGE_ERRORS_FROM:
             look.without_storage_errors()
+        if look.sends_away:
+            look.lead_away(self.steering.away(call, request.rack_id), context.wanted)
         self.steering.moved += look.moves
         call.peer.fetched_bytes += look.bytes_read
         self.read_ahead.want(look.behind, id(call.peer))

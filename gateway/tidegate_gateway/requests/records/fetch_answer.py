@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, cast
 
 from tidegate_coordination.security.acls import Operation, ResourceType
@@ -22,7 +23,7 @@ from ...fetch.aborted_list import aborted_between
 from ...fetch.fetch_plan import Miss, Piece, ReadPass, ReadProblem, Unread
 from ...fetch.fetch_sessions import Wanted
 from ...network.call import Rights
-from ...zones.read_steering import STAY, Elsewhere
+from ...zones.read_steering import STAY, Away, Elsewhere
 
 _OK: Final = ErrorCode.NONE
 _NO_EPOCH: Final = -1
@@ -258,6 +259,22 @@ class Look:
                 index = self.answers[at].partition_index
                 code = ErrorCode.NOT_LEADER_OR_FOLLOWER
                 self.answers[at] = _failed(index, code, partition)
+                self._sends_away = True
+
+    @property
+    def sends_away(self) -> bool:
+        """Return whether the client should turn to other gateways."""
+        return self._sends_away
+
+    def lead_away(self, away: Away | None, asked: Sequence[Wanted]) -> None:
+        """Name the gateway to go to beside the error; None: the error is enough."""
+        if away is None:
+            return
+        for wanted, answer in zip(asked, self.answers, strict=True):
+            topic = self._topic(wanted)
+            if answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER and topic is not None:
+                answer.preferred_read_replica = away.preferred(topic, answer.partition_index)
+                self.moves += answer.preferred_read_replica != STAY
 
     def _may_read(self, wanted: Wanted) -> bool:
         """Return whether the client may read; of an unknown id it learns that it is unknown."""
