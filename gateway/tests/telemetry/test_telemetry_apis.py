@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
@@ -176,6 +176,35 @@ async def test_a_client_that_connects_again_may_ask_at_once(
     await trio.sleep(1)
     assert value_of(world.gateway, "tidegate_telemetry_instances") == 0
     assert (await get(await connected(world), told.client_instance_id)).error_code == 0
+
+
+async def test_a_push_is_answered_for_itself(autojump_clock: MockClock, world: WireWorld) -> None:
+    await subscribe(world, metrics="*", interval_ms="60000")
+    one, two = await connected(world), await connected(world)
+    told = await get(one)
+    begun, may_end = trio.Event(), trio.Event()
+
+    class Slow:
+        async def run(self, function: Callable[[], Any]) -> Any:
+            begun.set()
+            await may_end.wait()
+            return function()
+
+    world.gateway.telemetry._blocking = Slow()
+    answers: list[int] = []
+
+    async def push_one() -> None:
+        packed = compress(PUSHED, Codec.ZSTD)
+        answers.append(await push(one, told, packed, compression_type=Codec.ZSTD))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(push_one)
+        await begun.wait()
+        # The same instance by another connection, while its first push is read.
+        assert await push(two, told, PUSHED) == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+        may_end.set()
+    assert answers == [ErrorCode.NONE]
+    assert value_of(world.gateway, S, **LABELS) == 2
 
 
 async def test_clients_choose_no_series(autojump_clock: MockClock, world: WireWorld) -> None:

@@ -87,16 +87,17 @@ class Telemetry:
             is_short = len(request.metrics) <= AT_ONCE_BYTES and not request.compression_type
             pushed = read() if is_short else await self._blocking.run(read)
         except BadMetrics:
-            instance.last_error = ErrorCode.INVALID_RECORD
+            error = ErrorCode.INVALID_RECORD
         except InvalidBatch as invalid:
             is_long = invalid.reason is InvalidReason.INVALID_RECORD
-            too_large, damaged = ErrorCode.TELEMETRY_TOO_LARGE, ErrorCode.INVALID_RECORD
-            instance.last_error = too_large if is_long else damaged
+            error = ErrorCode.TELEMETRY_TOO_LARGE if is_long else ErrorCode.INVALID_RECORD
         else:
             told = instance.attributes
             client = Client(told["client_id"], told["client_software_name"])
             self.values.take(client, instance_id, choice, pushed, _now_ms())
-        return instance.last_error
+        # Another push of this instance may have been answered meanwhile: the answer is this one's.
+        instance.last_error = error
+        return error
 
     def _read(self, data: bytes, codec: int) -> Pushed:
         plain = data
