@@ -20,11 +20,12 @@ from tidegate_coordination.classic.errors import Disconnected, Refused
 from tidegate_gateway.cli.topic.consume import ConsumeOptions, consume
 from tidegate_gateway.kafka_client.failed import Failed
 from tidegate_gateway.kafka_client.group_calls import Group, group_of, lag_of
-from tidegate_gateway.kafka_client.group_member import GroupMember
+from tidegate_gateway.kafka_client.group_member import PATIENCE_SECONDS, GroupMember
 from tidegate_gateway.kafka_client.group_reading import COMMIT_SECONDS
 from tidegate_gateway.kafka_client.range_assignor import Wish, assigned, wishes_of
 from tidegate_protocol.consumer_protocol import decode_assignment
 from tidegate_protocol.error_codes import ErrorCode
+from tidegate_protocol.messages.heartbeat import HeartbeatRequest
 from tidegate_protocol.messages.join_group import JoinGroupResponseMember
 from tidegate_runtime.settings_texts import BadSource
 
@@ -293,13 +294,13 @@ async def test_what_was_not_committed_is_read_again(
 async def test_a_lost_coordinator_is_looked_for_again(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    failures = {"JoinGroup": 2, "SyncGroup": 1, "OffsetCommit": 1, "Heartbeat": 1}
+    failures = {"JoinGroup": 2, "SyncGroup": 1, "OffsetFetch": 2, "OffsetCommit": 1, "Heartbeat": 1}
     ask = GroupMember._ask
 
     async def shaky(self: GroupMember, name: str, request: Any, **options: Any) -> Any:
         if failures.get(name, 0):
             failures[name] -= 1
-            if name == "OffsetCommit":
+            if name == "OffsetCommit" or (name == "OffsetFetch" and failures[name]):
                 raise Refused("group g", ErrorCode.NOT_COORDINATOR)
             raise Disconnected("it closed")
         return await ask(self, name, request, **options)
@@ -315,6 +316,65 @@ async def test_a_lost_coordinator_is_looked_for_again(
             one.scope.cancel()
         assert Counter(one.printed) == Counter(ALL)
         assert set((await lags(world)).values()) == {0}
+
+
+async def test_a_coordinator_that_goes_away_after_a_long_wait_is_looked_for_again(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits = [2 * PATIENCE_SECONDS]
+    ask = GroupMember._ask
+
+    async def lost(self: GroupMember, name: str, request: Any, **options: Any) -> Any:
+        if name == "JoinGroup" and waits:
+            # Others had yet to join.
+            await trio.sleep(waits.pop())
+            raise Disconnected("it closed")
+        return await ask(self, name, request, **options)
+
+    monkeypatch.setattr(GroupMember, "_ask", lost)
+    async with kafka_world() as world:
+        await fill(world)
+        assert set(await consumed(world)) == ALL
+
+
+async def test_a_coordinator_that_stays_away_is_not_waited_for(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def lost(self: GroupMember, name: str, request: Any, **options: Any) -> Any:
+        await trio.lowlevel.checkpoint()
+        raise Disconnected("it closed")
+
+    monkeypatch.setattr(GroupMember, "_ask", lost)
+    async with kafka_world() as world:
+        await fill(world)
+        began = trio.current_time()
+        with pytest.raises(Disconnected):
+            await consumed(world)
+        assert PATIENCE_SECONDS <= trio.current_time() - began < PATIENCE_SECONDS + 1
+
+
+async def test_a_member_waits_for_one_that_is_slow_to_join(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a consumer of Java that works on its records for minutes, within max.poll.interval.ms."""
+    async with kafka_world() as world:
+        await fill(world)
+        slow = GroupMember(world.client(), "g", "orders")
+        member = Member(world)
+        with monkeypatch.context() as patch:
+            patch.setattr("tidegate_gateway.kafka_client.group_member.REBALANCE_SECONDS", 300.0)
+            assert await slow.join() == [*range(4)]
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(member.run)
+            for _ in range(20):
+                await trio.sleep(10)
+                request = HeartbeatRequest("g", slow._generation, slow._member_id)
+                answer = await slow._ask("Heartbeat", request)
+                assert answer.error_code == ErrorCode.REBALANCE_IN_PROGRESS
+            assert member.code is None
+            await slow.leave()
+        assert member.code == 0
+        assert set(member.printed) == ALL
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

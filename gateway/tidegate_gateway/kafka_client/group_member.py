@@ -32,15 +32,20 @@ from tidegate_protocol.messages.offset_commit import (
 )
 from tidegate_protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
-from ..links.group_offsets import coordinator_of
+from ..links.group_offsets import coordinator_of, offset_fetch, offsets_in
 from .failed import Failed
 from .range_assignor import RANGE, assigned, wishes_of
 
 SESSION_SECONDS: Final = 45.0
 REBALANCE_SECONDS: Final = 60.0
+JOIN_SECONDS: Final = 300.0
+"""A group waits for its slowest member: Kafka's consumers may take that long (their default
+max.poll.interval.ms)."""
 HEARTBEAT_SECONDS: Final = 3.0
 PATIENCE_SECONDS: Final = 30.0
-"""For so long a member tries to reach its coordinator."""
+"""For so long after a first failure a member tries to reach its coordinator."""
+UNSTABLE_SECONDS: Final = 60.0
+"""So long a transaction may be about to change offsets (default transaction.timeout.ms)."""
 PAUSE_SECONDS: Final = 0.2
 _LINE: Final = "group"
 """Connections of its own: a heartbeat does not wait behind a fetch."""
@@ -86,15 +91,18 @@ class GroupMember:
           Failed: the group has members of another kind.
           ClassicError: the cluster refuses, or no broker has answered for PATIENCE_SECONDS.
         """
-        until = trio.current_time() + PATIENCE_SECONDS
+        until: float | None = None
         while True:
             try:
                 found = await self._joined()
                 if found is not None:
                     self.changed = trio.Event()
                     return found
-                until = trio.current_time() + PATIENCE_SECONDS
+                until = None
             except ClassicError as error:
+                # The wait for other members is none for the coordinator.
+                if until is None:
+                    until = trio.current_time() + PATIENCE_SECONDS
                 await self._pause_after(error, until)
 
     async def _joined(self) -> list[int] | None:
@@ -139,9 +147,7 @@ class GroupMember:
             CONSUMER_PROTOCOL_TYPE,
             [JoinGroupRequestProtocol(RANGE, subscription)],
         )
-        answer: JoinGroupResponse = await self._ask(
-            "JoinGroup", request, wait_seconds=REBALANCE_SECONDS
-        )
+        answer: JoinGroupResponse = await self._ask("JoinGroup", request, wait_seconds=JOIN_SECONDS)
         if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             self._member_id = answer.member_id
             return None
@@ -176,6 +182,23 @@ class GroupMember:
                     raise
                 if trio.current_time() - heard > SESSION_SECONDS:
                     self.changed.set()
+
+    async def committed(self) -> dict[int, int]:
+        """Return the group's offset of each partition that has one.
+
+        Raises:
+          ClassicError: as join(); or a transaction is about to change them, for UNSTABLE_SECONDS.
+        """
+        until = trio.current_time() + UNSTABLE_SECONDS
+        request, versions = offset_fetch(self._group)
+        while True:
+            try:
+                answer = await self._ask("OffsetFetch", request, **versions)
+                found = offsets_in(answer, self._group)
+                return {each.partition: each.offset for each in found if each.topic == self._topic}
+            except ClassicError as error:
+                self._coordinator = None
+                await self._pause_after(error, until)
 
     async def commit(self, offsets: Mapping[int, int]) -> bool:
         """Commit the next offset of partitions; return False if they are no longer this member's.

@@ -17,7 +17,6 @@ import trio
 from tidegate_coordination.classic.cluster import ClassicCluster
 from tidegate_coordination.classic.errors import ClassicError
 
-from ..links.group_offsets import committed
 from .group_member import GroupMember
 from .reading import Found, ReadOptions, TopicReader
 
@@ -47,7 +46,6 @@ class GroupReader:
         note: Callable[[str], None],
     ) -> None:
         self._cluster = cluster
-        self._group = group
         self._topic = topic
         self._options = options
         self._left = most
@@ -93,11 +91,7 @@ class GroupReader:
         member = self._member
         partitions = await member.join()
         self._read.clear()
-        offsets = {
-            each.partition: each.offset
-            for each in await committed(self._cluster, self._group)
-            if each.topic == self._topic
-        }
+        offsets = await member.committed()
         self._committed = {each: offsets[each] for each in partitions if each in offsets}
         if not partitions:
             return await self._wait_for_a_change()

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from tidegate_coordination.classic.cluster import ClassicCluster
+from tidegate_coordination.classic.connection import MakeRequest
 from tidegate_coordination.classic.errors import Refused
 from tidegate_coordination.groups.values import State
 from tidegate_protocol.error_codes import ErrorCode
@@ -126,13 +127,23 @@ async def committed(cluster: ClassicCluster, group: str) -> list[GroupOffset]:
     Raises:
       ClassicError: the cluster does not say.
     """
-    answer: OffsetFetchResponse = await cluster.call_broker(
-        await coordinator_of(cluster, group),
-        "OffsetFetch",
-        lambda version: OffsetFetchRequest(group, None, require_stable=version >= _STABLE_FROM),
-        min_version=_ALL_TOPICS_FROM,
-        max_version=_ONE_GROUP,
-    )
+    request, versions = offset_fetch(group)
+    coordinator = await coordinator_of(cluster, group)
+    answer = await cluster.call_broker(coordinator, "OffsetFetch", request, **versions)
+    return offsets_in(answer, group)
+
+
+def offset_fetch(group: str) -> tuple[MakeRequest, dict[str, int]]:
+    """Return the request for all offsets of a group, and the versions that it may have."""
+
+    def request(version: int) -> OffsetFetchRequest:
+        return OffsetFetchRequest(group, None, require_stable=version >= _STABLE_FROM)
+
+    return request, {"min_version": _ALL_TOPICS_FROM, "max_version": _ONE_GROUP}
+
+
+def offsets_in(answer: OffsetFetchResponse, group: str) -> list[GroupOffset]:
+    """Return the offsets of an answer to offset_fetch(); raises Refused."""
     codes = [answer.error_code, *(p.error_code for t in answer.topics for p in t.partitions)]
     for code in filter(None, codes):
         raise Refused(f"offsets of group {group}", code)
