@@ -337,6 +337,29 @@ async def test_a_coordinator_that_goes_away_after_a_long_wait_is_looked_for_agai
         assert set(await consumed(world)) == ALL
 
 
+async def test_no_heartbeat_waits_behind_a_join(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would be out of time there, and end the connection that both wait on."""
+    calls: list[str] = []
+    ask = GroupMember._ask
+
+    async def lost(self: GroupMember, name: str, request: Any, **options: Any) -> Any:
+        calls.append(name)
+        if calls.count("SyncGroup") == 1 and name == "SyncGroup":
+            raise Disconnected("it closed")
+        if "SyncGroup" in calls and name == "JoinGroup":
+            await trio.sleep(20)
+        return await ask(self, name, request, **options)
+
+    monkeypatch.setattr(GroupMember, "_ask", lost)
+    async with kafka_world() as world:
+        await fill(world)
+        assert set(await consumed(world)) == ALL
+    again = calls.index("SyncGroup") + 1
+    assert calls[again : again + 2] == ["JoinGroup", "SyncGroup"]
+
+
 async def test_a_coordinator_that_stays_away_is_not_waited_for(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

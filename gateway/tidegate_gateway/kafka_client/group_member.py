@@ -72,7 +72,7 @@ _CHANGED: Final = frozenset(
 class GroupMember:
     """See the module's head.
 
-    changed: set once the group changes, so that the member must join again.
+    changed: set once the group changes, so that the member must join again; and while it joins.
     """
 
     def __init__(self, cluster: ClassicCluster, group: str, topic: str) -> None:
@@ -91,6 +91,7 @@ class GroupMember:
           Failed: the group has members of another kind.
           ClassicError: the cluster refuses, or no broker has answered for PATIENCE_SECONDS.
         """
+        self.changed.set()  # no heartbeat shall wait behind the join
         until: float | None = None
         while True:
             try:
