@@ -126,6 +126,18 @@ def test_without_any_answer_one_sentence_says_so() -> None:
     assert f"no gateway's admin listener answers at {address}" in done.stderr
 
 
+@pytest.mark.parametrize("status", [b'{"processes": {"1": null}}', b'{"ready": true}', b"[]"])
+def test_a_page_that_is_not_of_one_gateway_is_a_sentence(status: bytes) -> None:
+    texts = {"/v1/status": status, "/metrics": b"", "/v1/cost": b"{}"}
+    with serving(texts) as admin:
+        done = CliRunner().invoke(app, ["top", "--once", "--interval", "0.1", "--admin", admin])
+    assert done.exit_code == 2
+    assert done.stderr == (
+        f"tidegate: {admin} shows no page of one gateway; top cannot read that of a supervisor"
+        " (tidegate serve --processes)\n"
+    )
+
+
 def read_until(descriptor: int, text: bytes) -> bytes:
     found = b""
     while text not in found:

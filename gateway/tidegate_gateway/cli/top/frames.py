@@ -30,6 +30,11 @@ OF_GATEWAY: Final = frozenset(
     }
 )
 _LATE: Final = "{} does not answer in time"
+_OF_STATUS: Final = frozenset({"ready", "state", "node_id", "connections"})
+_OTHER_PAGE: Final = (
+    "{} shows no page of one gateway; top cannot read that of a supervisor (tidegate serve"
+    " --processes)"
+)
 PARTITIONS: Final = "kafka_topic_partitions"
 OF_CLUSTER: Final = frozenset(
     {
@@ -135,12 +140,14 @@ class FrameReader:
     def _pages(self, place: Place) -> Pages:
         try:
             status = self._reader.read_json(place, "/v1/status")
+            if not isinstance(status, dict) or not status.keys() >= _OF_STATUS:
+                return self._silent(place, _OTHER_PAGE.format(_name(place)))
             text = self._reader.read(place, "/metrics").decode()
             at = time.monotonic()
             cost: Mapping[str, Any] = {}
             if status["ready"]:
                 cost = self._reader.read_json(place, "/v1/cost")
-        except (NoAnswer, UnicodeDecodeError, TypeError, KeyError) as error:
+        except (NoAnswer, UnicodeDecodeError) as error:
             return self._silent(place, str(error))
         samples = read_samples(text, OF_GATEWAY | OF_CLUSTER)
         return Pages(_name(place), at, "", status, samples, cost)
