@@ -23,6 +23,7 @@ from tidegate_gateway.kafka_client.group_calls import Group, group_of, lag_of
 from tidegate_gateway.kafka_client.group_member import PATIENCE_SECONDS, GroupMember
 from tidegate_gateway.kafka_client.group_reading import COMMIT_SECONDS
 from tidegate_gateway.kafka_client.range_assignor import Wish, assigned, wishes_of
+from tidegate_gateway.kafka_client.topic_calls import add_partitions
 from tidegate_protocol.consumer_protocol import decode_assignment
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages.heartbeat import HeartbeatRequest
@@ -250,6 +251,21 @@ async def test_more_members_than_partitions(autojump_clock: MockClock) -> None:
                 each.scope.cancel()
                 await trio.sleep(5)
         assert len({*one.printed, *two.printed}) == 12
+
+
+async def test_partitions_that_are_added_are_read(autojump_clock: MockClock) -> None:
+    async with kafka_world() as world:
+        await fill(world)
+        one = Member(world, follows=True)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(one.run)
+            await until(lambda: len(one.printed) == 40)
+            await add_partitions(world.cluster, "orders", 6)
+            await world.cluster.refresh(["orders"])
+            await world.write("orders", b"v\n", partition=5)
+            await until(lambda: "5:0" in one.printed)
+            one.scope.cancel()
+        assert Counter(one.printed) == Counter({*ALL, "5:0"})
 
 
 async def test_a_member_that_is_forgotten_joins_again(autojump_clock: MockClock) -> None:

@@ -6,7 +6,7 @@ before that, so that the next reader of a partition begins behind what was print
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 import trio
@@ -42,6 +42,8 @@ JOIN_SECONDS: Final = 300.0
 """A group waits for its slowest member: Kafka's consumers may take that long (their default
 max.poll.interval.ms)."""
 HEARTBEAT_SECONDS: Final = 3.0
+GROWTH_SECONDS: Final = 60.0
+"""So often a leader looks for more partitions (metadata.max.age.ms of Kafka's clients)."""
 PATIENCE_SECONDS: Final = 30.0
 """For so long after a first failure a member tries to reach its coordinator."""
 UNSTABLE_SECONDS: Final = 60.0
@@ -83,6 +85,8 @@ class GroupMember:
         self._member_id: str = ""
         self._generation = -1
         self._coordinator: int | None = None
+        # Those that it shared out, by topic; empty while another member is the leader.
+        self._counts: dict[str, int] = {}
 
     async def join(self) -> list[int]:
         """Wait for the other members; return the partitions that are this member's.
@@ -113,12 +117,11 @@ class GroupMember:
             return None
         self._generation = answer.generation_id
         assignments: dict[str, bytes] = {}
+        self._counts = {}
         if answer.leader == answer.member_id and not answer.skip_assignment:
             wishes = wishes_of(answer.members)
-            topics = {name for each in wishes for name in each.topics}
-            known = (await self._cluster.refresh(topics)).topics
-            counts = {name: len(known[name].partitions) for name in topics if name in known}
-            assignments = assigned(wishes, counts)
+            self._counts = await self._partitions({t for each in wishes for t in each.topics})
+            assignments = assigned(wishes, self._counts)
         request = SyncGroupRequest(
             self._group,
             answer.generation_id,
@@ -136,6 +139,10 @@ class GroupMember:
         except RemoteProtocolError as error:
             raise Failed(f"group {self._group}: {error}") from None
         return sorted(index for t in topics_of if t.topic == self._topic for index in t.partitions)
+
+    async def _partitions(self, topics: Collection[str]) -> dict[str, int]:
+        known = (await self._cluster.refresh(topics)).topics
+        return {name: len(known[name].partitions) if name in known else 0 for name in topics}
 
     async def _join_group(self) -> JoinGroupResponse | None:
         subscription = encode_subscription(ConsumerProtocolSubscription([self._topic]))
@@ -183,6 +190,26 @@ class GroupMember:
                     raise
                 if trio.current_time() - heard > SESSION_SECONDS:
                     self.changed.set()
+
+    async def watch_growth(self) -> None:
+        """Join again as the leader if a topic has more partitions: no one else shares them out.
+
+        It runs forever.
+
+        Raises:
+          ClassicError: the cluster refuses to say.
+        """
+        while True:
+            await trio.sleep(GROWTH_SECONDS)
+            before = self._counts
+            try:
+                now = await self._partitions(before) if before else {}
+            except ClassicError as error:
+                if error.kind is not Kind.RETRIABLE:
+                    raise
+                continue
+            if before is self._counts and any(now[name] > before[name] for name in before):
+                self.changed.set()
 
     async def committed(self) -> dict[int, int]:
         """Return the group's offset of each partition that has one.

@@ -7,7 +7,7 @@ read again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Final
@@ -66,14 +66,15 @@ class GroupReader:
         problems: list[Exception] = []
         async with trio.open_nursery() as nursery:
 
-            async def heartbeats() -> None:
+            async def beside(work: Callable[[], Awaitable[None]]) -> None:
                 try:
-                    await self._member.heartbeats()
+                    await work()
                 except Exception as error:
                     problems.append(error)
                     nursery.cancel_scope.cancel()
 
-            nursery.start_soon(heartbeats)
+            nursery.start_soon(beside, self._member.heartbeats)
+            nursery.start_soon(beside, self._member.watch_growth)
             try:
                 while await self._generation():
                     pass
