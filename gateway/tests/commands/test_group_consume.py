@@ -430,6 +430,34 @@ async def test_a_signal_commits_and_leaves(number: int, autojump_clock: MockCloc
         assert set((await lags(world)).values()) == {0}
 
 
+async def test_a_member_that_cannot_commit_at_its_end_says_so(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ask = GroupMember._ask
+    is_lost = False
+
+    async def lost(self: GroupMember, name: str, request: Any, **options: Any) -> Any:
+        if is_lost and name == "OffsetCommit":
+            raise Disconnected("it closed")
+        return await ask(self, name, request, **options)
+
+    monkeypatch.setattr(GroupMember, "_ask", lost)
+    async with kafka_world() as world:
+        await fill(world)
+        one = Member(world, follows=True)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(one.run)
+            await until(lambda: len(one.printed) == 40)
+            is_lost = True
+            await world.write("orders", b"v\n")
+            await until(lambda: len(one.printed) == 41)
+            os.kill(os.getpid(), signal.SIGTERM)
+    assert one.code == 128 + signal.SIGTERM
+    assert "the coordinator did not answer in time: the last offsets may not be committed" in (
+        capsys.readouterr().err
+    )
+
+
 async def test_what_cannot_be_done_is_a_sentence(autojump_clock: MockClock) -> None:
     async with kafka_world() as world:
         await fill(world)

@@ -81,8 +81,13 @@ class GroupReader:
             except Exception as error:  # alone, and not in the nursery's group
                 problems.append(error)
             finally:
-                with trio.move_on_after(LEAVE_SECONDS, shield=True):
+                with trio.move_on_after(LEAVE_SECONDS, shield=True) as leaving:
                     await self._leave()
+                if leaving.cancelled_caught:
+                    self._note(
+                        "the coordinator did not answer in time: the last offsets may not be"
+                        " committed, and the group learns late that this member left"
+                    )
             nursery.cancel_scope.cancel()
         if problems:
             raise problems[0]
