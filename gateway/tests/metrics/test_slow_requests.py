@@ -17,8 +17,9 @@ from tests.worlds.wire_client import (
 )
 from tidegate_coordination.log.metadata_log import AppendResult
 from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_gateway.counting.slow_requests import MAX_LINES, SlowRequests
+from tidegate_gateway.counting.slow_requests import MAX_LINES, SlowRequests, milliseconds
 from tidegate_gateway.network.call import Peer
+from tidegate_gateway.produce.produce_times import ObjectTimes
 from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.messages import fetch as fe
 from tidegate_protocol.messages import join_group as jg
@@ -93,6 +94,12 @@ async def test_the_stages_of_a_slow_produce_request_add_up(
                 "commit_ms": 300,
             }
         assert value_of(world.gateway, "tidegate_slow_requests_total", request="Produce") == 2
+
+
+def test_stages_add_up_whatever_is_rounded() -> None:
+    stages = ObjectTimes(0.0006, 0.0012, 0.0018).stages_ms(0.0, 0.0024)
+    assert sum(stages.values()) == milliseconds(0.0024) == 2
+    assert all(each >= 0 for each in stages.values())
 
 
 async def test_a_produce_request_that_times_out_has_no_stages(

@@ -30,12 +30,10 @@ class ObjectTimes(NamedTuple):
 
     def stages_ms(self, received_at: float, now: float) -> dict[str, int]:
         """Return the stages of a request whose outcome is known now; their sum is its time."""
-        ends = zip(STAGES, (*self, now), strict=True)
-        began, stages = received_at, dict[str, int]()
-        for name, end in ends:
-            stages[name] = round((end - began) * 1000)
-            began = end
-        return stages
+        # Since the request came, each is rounded once, so that the sum is the time rounded.
+        ends = [round((each - received_at) * 1000) for each in (*self, now)]
+        stages = zip(STAGES, [0, *ends[:-1]], ends, strict=True)
+        return {name: end - began for name, began, end in stages}
 
 
 @dataclass(slots=True)
