@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Thread
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from tidegate_runtime.addresses import url_host
 
@@ -139,8 +139,9 @@ class FrameReader:
 
     def _pages(self, place: Place) -> Pages:
         try:
-            status = self._reader.read_json(place, "/v1/status")
-            if not isinstance(status, dict) or not status.keys() >= _OF_STATUS:
+            found = self._reader.read_json(place, "/v1/status")
+            status = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+            if not status.keys() >= _OF_STATUS:
                 return self._silent(place, _OTHER_PAGE.format(_name(place)))
             text = self._reader.read(place, "/metrics").decode()
             at = time.monotonic()
