@@ -158,5 +158,6 @@ def test_java_clients_push(box: Toolbox, gateway: LocalBroker, tmp_path: Path) -
     names = {each.partition(" ")[0] for each in found}
     assert {each.partition(" ")[2] for each in found} == {"apache-kafka-java"}, page_of(gateway)
     assert "tidegate_client_producer_request_latency_avg" in names
-    assert found["tidegate_client_producer_record_send_total apache-kafka-java"] == 400
+    # The client's end does not wait for its last push (KIP-714: best effort).
+    assert 300 < found["tidegate_client_producer_record_send_total apache-kafka-java"] <= 400
     assert all(each.startswith("tidegate_client_producer_") for each in names)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import sys
 from base64 import b64encode
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -131,3 +133,19 @@ def test_a_logger_has_its_own_level_or_the_roots(capsys: pytest.CaptureFixture[s
     PROCESS_LEVELS.unset("one")
     events = [json.loads(line)["event"] for line in lines_of(capsys)]
     assert events == ["one shown", "two shown", "three shown", "four shown"]
+
+
+def test_a_line_is_one_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So lines of several processes that share stderr stay whole."""
+    writes: list[str] = []
+
+    class Stream(io.StringIO):
+        def write(self, text: str) -> int:
+            writes.append(text)
+            return len(text)
+
+    monkeypatch.setattr(sys, "stderr", Stream())
+    configure_logs("info", as_json=True)
+    structlog.get_logger("tidegate.test").info("stopped")
+    assert len(writes) == 1
+    assert writes[0].endswith("}\n")

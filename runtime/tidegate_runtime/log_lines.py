@@ -77,8 +77,8 @@ def configure_logs(
     )
 
 
-class _NamedLogger(structlog.PrintLogger):
-    """Writes lines to stderr; keeps the name that it was asked for by."""
+class _NamedLogger(structlog.WriteLogger):
+    """Writes lines to stderr, each at once; keeps the name that it was asked for by."""
 
     def __init__(self, name: str = "") -> None:
         super().__init__(sys.stderr)

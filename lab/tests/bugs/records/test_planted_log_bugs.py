@@ -321,7 +321,7 @@ def keeps_deleted_topics(patch: pytest.MonkeyPatch) -> None:
         (claims_are_stolen, {"claim stolen"}, 1),
         (all_expire_when_the_claim_moves, {"expired early"}, 91),
         (untried(generations_begin_anew), {"generation fell", "expired early"}, 1),
-        (assignments_before_they_are_durable, {"generation fell", "two owners"}, 38),
+        (assignments_before_they_are_durable, {"generation fell", "two owners"}, 12),
         (static_members_are_not_fenced, {"static member not fenced"}, 2),
         (old_generations_commit, {"zombie commit"}, 8),
         (offsets_before_they_are_durable, {"stale commit", "vanished commit"}, 73),
