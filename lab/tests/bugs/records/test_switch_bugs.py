@@ -90,7 +90,7 @@ def has_switches(plan: FaultPlan) -> bool:
         (checks_no_ends, {"not mirrored"}, 29),
         (leaves_the_source_fenced, {"not mirrored"}, 8),
         (never_lifts, {"not mirrored"}, 8),
-        (overlooks_open_transactions, {"not mirrored", "stuck"}, 29),
+        (overlooks_open_transactions, {"not mirrored", "stuck"}, 32),
     ],
 )
 def test_the_simulator_finds_it(
