@@ -277,6 +277,14 @@ class Client:
             self.world.strikes.count("zone.near" if is_near else "zone.across")
         return response
 
+    async def insist(self, name: str, messages: ModuleType, version: int, request: Any) -> Any:
+        """Repeat a request, which may be done twice, until a gateway answers; return that."""
+        while True:
+            try:
+                return await self.call(name, messages, version, request)
+            except Disconnected:
+                await self.pause(1.0)
+
     async def pause(self, seconds: float) -> None:
         """Wait for up to that many seconds; longer in a run that is prolonged only for a fault."""
         leisure = _LATE_LEISURE if self.world.late.is_set() else self.leisure

@@ -133,11 +133,7 @@ async def store_batch(world: World, size_bytes: int) -> int:
         None, -1, 30_000, [produce.TopicProduceData(_READ_TOPIC, partition_data=[data])]
     )
     while True:
-        try:
-            answer = await writer.call("Produce", produce, 9, request)
-        except Disconnected:
-            await writer.pause(1.0)
-            continue
+        answer = await writer.insist("Produce", produce, 9, request)
         written = answer.responses[0].partition_responses[0]
         if not written.error_code:
             writer.close()

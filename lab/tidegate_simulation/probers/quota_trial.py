@@ -26,7 +26,7 @@ from tidegate_coordination.placement.rendezvous import choose
 from tidegate_gateway.quotas.sharing.messages import key_of
 from tidegate_protocol.messages import alter_client_quotas as acq
 
-from ..clients.client import Client, Disconnected
+from ..clients.client import Client
 from ..plans.quota_plan import ALONE, DEAF, LOSSY, MOVES, MUTE, OTHER_DIES, OWNER_DIES, PAIR
 from ..world.node import Node
 from ..world.world import World
@@ -271,12 +271,7 @@ class QuotaTrial:
         op = acq.OpData(self._metered.config, value or 0.0, value is None)
         entry = acq.AlterClientQuotasRequestEntryData([entity], [op])
         request = acq.AlterClientQuotasRequest([entry])
-        while True:
-            try:
-                answer = await admin.call("AlterClientQuotas", acq, 1, request)
-                break
-            except Disconnected:
-                await admin.pause(1.0)
+        answer = await admin.insist("AlterClientQuotas", acq, 1, request)
         if answer.entries[0].error_code:
             self._world.complain("false error", f"AlterClientQuotas: {answer}")
         admin.close()

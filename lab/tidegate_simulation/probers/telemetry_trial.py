@@ -314,12 +314,7 @@ class TelemetryTrial:
         resource = iac.AlterConfigsResource(_CLIENT_METRICS, "of the trial", configs)
         request = iac.IncrementalAlterConfigsRequest([resource])
         admin = Client(self.world, "subscriber")
-        while True:
-            try:
-                answer = await admin.call("IncrementalAlterConfigs", iac, 1, request)
-                break
-            except Disconnected:
-                await admin.pause(1.0)
+        answer = await admin.insist("IncrementalAlterConfigs", iac, 1, request)
         if answer.responses[0].error_code:
             self.world.complain("false error", f"IncrementalAlterConfigs: {answer}")
         admin.close()
