@@ -13,6 +13,7 @@ from trio.testing import MockClock
 from tests.worlds.kafka_world import KafkaWorld, kafka_world
 from tests.worlds.transaction_client import end, init, write
 from tests.worlds.wire_client import NOW_MS
+from tidegate_coordination.classic.connection import BrokerConnection
 from tidegate_coordination.classic.errors import Disconnected, Refused
 from tidegate_gateway.cli.topic.consume import ConsumeOptions, consume
 from tidegate_gateway.cli.topic.record_text import json_line, text_line, time_text, value_line
@@ -278,6 +279,33 @@ async def test_a_reader_that_looked_long_at_records_goes_on_after_a_failure(
                 await trio.sleep(10 * STALL_SECONDS)  # as in a pager
                 monkeypatch.setattr(world.cluster, "connection", closed)
         assert found == [0, 1]
+
+
+async def test_a_failure_is_no_wait_for_records(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with kafka_world() as world, trio.open_nursery() as nursery:
+        await world.wire.create_topic("orders", 1)
+        whole = world.cluster.connection
+
+        async def away(node_id: int, name: str = "") -> BrokerConnection:
+            if trio.current_time() < began + STALL_SECONDS - 5:
+                raise Disconnected("it closed")
+            return await whole(node_id, name)
+
+        async def ends(self: TopicReader, places: object) -> dict[tuple[str, int], int]:
+            await trio.lowlevel.checkpoint()
+            return {("orders", 0): 1}
+
+        async def write_later() -> None:
+            await trio.sleep(STALL_SECONDS + 5)
+            await world.write("orders", b"a\n")
+
+        monkeypatch.setattr(TopicReader, "_ends", ends)
+        monkeypatch.setattr(world.cluster, "connection", away)
+        began = trio.current_time()
+        nursery.start_soon(write_later)
+        assert await values(world, start="0") == ["0:0=a"]
 
 
 async def test_only_committed_records(autojump_clock: MockClock) -> None:

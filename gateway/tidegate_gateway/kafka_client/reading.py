@@ -132,8 +132,9 @@ class TopicReader:
           ClassicError: the cluster does not say where they are.
         """
         cursors = self._all = await self._cursors()
-        moved = trio.current_time()
+        waited = 0.0  # in rounds that brought nothing, since the last that did
         while cursors := [each for each in cursors if not each.is_over]:
+            began = trio.current_time()
             before = [each.position for each in cursors]
             answers = await self._round(cursors)
             for cursor, data in answers:
@@ -146,9 +147,11 @@ class TopicReader:
             if is_failing:
                 await self._look_again(cursors)
             if self._options.follows or before != [each.position for each in cursors]:
-                moved = trio.current_time()
-            elif not is_failing and trio.current_time() - moved > STALL_SECONDS:
-                raise Failed(f"{cursors[0].place} got no record for {STALL_SECONDS:.0f} s")
+                waited = 0.0
+            elif not is_failing:
+                waited += trio.current_time() - began
+                if waited > STALL_SECONDS:
+                    raise Failed(f"{cursors[0].place} got no record for {STALL_SECONDS:.0f} s")
             if self._options.has_turns:
                 yield []
             cursors = [*cursors[1:], cursors[0]]  # brokers fill answers in the order of the request
