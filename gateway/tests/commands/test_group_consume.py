@@ -172,6 +172,22 @@ async def test_from_is_for_partitions_without_an_offset(autojump_clock: MockCloc
         assert await consumed(world, start="latest") == ["1:10"]
 
 
+async def test_an_offset_beyond_the_end_is_said(
+    autojump_clock: MockClock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = (
+        "partition 1 ends before offset 99, which the group has committed: `tidegate group seek`"
+        " moves the group"
+    )
+    async with kafka_world() as world:
+        await fill(world)
+        assert await GroupMember(world.cluster, "g", "orders").commit({1: 99})
+        assert set(await consumed(world)) == {each for each in ALL if each[0] != "1"}
+        assert capsys.readouterr().err == f"tidegate: {told}\n"
+        with pytest.raises(Failed, match=told):
+            await consumed(world, follows=True)
+
+
 async def test_a_second_member_takes_over_what_the_first_has_not_printed(
     autojump_clock: MockClock,
 ) -> None:

@@ -65,8 +65,9 @@ class ReadOptions:
     """Which records are read.
 
     partitions: all of them if empty.  follows: goes on at the end.  is_committed: without records
-    of transactions that were aborted or are open.  starts: offsets of partitions that do not begin
-    at `start`.  has_turns: yields none at the end of each round, so that the caller has its turn.
+    of transactions that were aborted or are open.  starts: the offsets that a group has committed;
+    these partitions do not begin at `start`.  has_turns: yields none at the end of each round, so
+    that the caller has its turn.
     """
 
     start: Position
@@ -168,8 +169,13 @@ class TopicReader:
         unknown = [each for each in places if each not in known]
         found = await start_offsets(self._cluster, unknown, self._options.start, ends)
         starts = {**found, **known}
-        follows = self._options.follows
-        return [_Cursor(each[1], starts[each], None if follows else ends[each]) for each in places]
+        if self._options.follows:
+            return [_Cursor(place[1], starts[place], None) for place in places]
+        if not self._options.is_committed:  # an open transaction may begin before a group's offset
+            for place in known:
+                if starts[place] > ends[place]:
+                    self._note(self._beyond_the_end(place[1], starts[place]))
+        return [_Cursor(place[1], starts[place], ends[place]) for place in places]
 
     async def _ends(self, places: Iterable[Place]) -> Mapping[Place, int]:
         if self._options.is_committed:
@@ -274,15 +280,18 @@ class TopicReader:
         # Kafka's answer with this error does not name it.
         start = known_offsets(await source_offsets(self._cluster, [place], EARLIEST))[place]
         if start <= cursor.position:
-            raise Failed(
-                f"partition {cursor.partition} ends before offset {cursor.position}: give another"
-                " place to begin"
-            )
+            raise Failed(self._beyond_the_end(cursor.partition, cursor.position))
         self._note(
             f"partition {cursor.partition}: offsets {cursor.position} to {start - 1} are deleted"
             " already; reading goes on behind them"
         )
         cursor.position = start
+
+    def _beyond_the_end(self, partition: int, position: int) -> str:
+        text = f"partition {partition} ends before offset {position}"
+        if partition in self._options.starts:
+            return f"{text}, which the group has committed: `tidegate group seek` moves the group"
+        return f"{text}: give another place to begin"
 
     def _decoded(self, cursor: _Cursor, data: PartitionData) -> Iterator[list[Found]]:
         records = cast("memoryview", data.records) if data.records else memoryview(b"")
