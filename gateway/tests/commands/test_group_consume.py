@@ -6,6 +6,7 @@ import os
 import signal
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -303,6 +304,30 @@ async def test_a_member_that_is_forgotten_joins_again(autojump_clock: MockClock)
             await until_members(world, 1)
             one.scope.cancel()
         assert set(one.printed) > ALL
+
+
+async def test_partitions_that_were_lost_are_not_read_on(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The commit is the first to hear that the group changed."""
+    monkeypatch.setattr("tidegate_gateway.kafka_client.group_member.HEARTBEAT_SECONDS", 1e9)
+    monkeypatch.setattr("tidegate_gateway.kafka_client.group_reading.COMMIT_SECONDS", 0.0)
+    calls: list[str] = []
+    ask = GroupMember._ask
+
+    async def told(self: GroupMember, name: str, request: Any, **options: Any) -> Any:
+        calls.append(name)
+        if name == "OffsetCommit" and calls.count(name) == 1:
+            request = replace(request, generation_id_or_member_epoch=99)
+        return await ask(self, name, request, **options)
+
+    monkeypatch.setattr(GroupMember, "_ask", told)
+    async with kafka_world() as world:
+        await fill(world)
+        assert set(await consumed(world)) == ALL
+    lost = calls.index("OffsetCommit")
+    assert calls[lost : lost + 2] == ["OffsetCommit", "JoinGroup"]
+    assert capsys.readouterr().err.count("the group changed before a commit") == 1
 
 
 async def test_what_was_not_committed_is_read_again(

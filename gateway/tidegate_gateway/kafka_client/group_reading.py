@@ -110,10 +110,10 @@ class GroupReader:
                 self._take(each, reader)
                 if self._left == 0:
                     return False
-                if member.changed.is_set():
-                    break
                 if trio.current_time() >= self._commit_at:
                     await self._commit()
+                if member.changed.is_set():
+                    break
             else:
                 self._read |= reader.positions  # also those of which no record came
         await self._commit()
@@ -146,6 +146,7 @@ class GroupReader:
         if await self._member.commit(new):
             self._committed |= new
         else:
+            self._read.clear()  # the partitions may be another member's
             self._note("the group changed before a commit: some records may be read twice")
 
     async def _leave(self) -> None:
