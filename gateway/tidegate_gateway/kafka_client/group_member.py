@@ -192,7 +192,8 @@ class GroupMember:
                     self.changed.set()
 
     async def watch_growth(self) -> None:
-        """Join again as the leader if a topic has more partitions: no one else shares them out.
+        """Join again if a topic has more partitions and this member is the leader, which shares
+        them out.
 
         It runs forever.
 
@@ -261,11 +262,13 @@ class GroupMember:
 
     async def _ask(self, name: str, request: Any, **options: Any) -> Any:
         """Ask the coordinator once; look for it again after a failure."""
-        if self._coordinator is None:
-            self._coordinator = await coordinator_of(self._cluster, self._group)
+        coordinator = self._coordinator
+        if coordinator is None:
+            coordinator = await coordinator_of(self._cluster, self._group)
             await self._cluster.refresh([self._topic])
+            self._coordinator = coordinator
         try:
-            connection = await self._cluster.connection(self._coordinator, _LINE)
+            connection = await self._cluster.connection(coordinator, _LINE)
             return await connection.call(name, request, **options)
         except ClassicError:
             self._coordinator = None
