@@ -294,8 +294,11 @@ def test_a_frame_shows_what_it_knows() -> None:
     assert lines[0] == "22:13:20 UTC  1 of 1 gateways answered  c"
     assert lines[4].split() == ["1", "az1", "serving", "1.5", "200", "4.0", "8", "25%", "12"]
     assert lines[8].split() == ["t", "1.5", "200", "2,500,000", "-"]
-    nobody = frame(Pages("a", 12.0, "a does not answer in time"))
-    lines = text_of(decide(nobody, nobody, PRICES))
+
+
+def test_a_frame_that_no_gateway_answered_says_why() -> None:
+    unanswered = frame(Pages("a", 12.0, "a does not answer in time"))
+    lines = text_of(decide(unanswered, unanswered, PRICES))
     assert lines[:2] == [
         "22:13:20 UTC  0 of 1 gateways answered  no cluster",
         "a does not answer in time",

@@ -200,15 +200,13 @@ def _store(pairs: Sequence[tuple[Pages | None, Pages]], prices: Prices) -> Row:
     hourly = {kind: prices.of_requests({kind: 1}) * rates[kind] * HOUR_SECONDS for kind in KINDS}
     hourly["crossed"] = prices.of_crossed(1) * crossed * HOUR_SECONDS
     hourly["kept"] = prices.of_kept(kept_bytes)
+    hourly["total"] = sum(hourly.values())
     return {
         "requests_per_second": {kind: rates[kind] for kind in KINDS},
         "crossed_bytes_per_second": crossed,
         "kept_bytes": kept_bytes,
-        "money_per_hour": {**hourly, "total": sum(hourly.values())},
-        "money_per_month": {
-            name: money * MONTH_HOURS
-            for name, money in (*hourly.items(), ("total", sum(hourly.values())))
-        },
+        "money_per_hour": hourly,
+        "money_per_month": {name: money * MONTH_HOURS for name, money in hourly.items()},
         "prices": {"region": prices.region, "date": prices.date},
     }
 
