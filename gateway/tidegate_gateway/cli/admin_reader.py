@@ -113,7 +113,7 @@ class AdminReader:
                 if answer.length:  # it broke off, or is longer
                     raise IncompleteRead(found, answer.length)
         except (OSError, HTTPException, ValueError) as error:
-            raise _nobody(where, error) from error
+            raise _no_gateway(where, error) from error
         if status in (OK, also):
             return found
         if status == UNAUTHORIZED:
@@ -125,14 +125,14 @@ class AdminReader:
         try:
             return json.loads(self.read(place, page))
         except ValueError as error:
-            raise _nobody(_name(place), error) from error
+            raise _no_gateway(_name(place), error) from error
 
 
 def _name(place: Place) -> str:
     return f"{url_host(place[0])}:{place[1]}"
 
 
-def _nobody(where: str, error: Exception) -> NoAnswer:
+def _no_gateway(where: str, error: Exception) -> NoAnswer:
     return NoAnswer(
         f"no gateway's admin listener answers at {where} ({error}); give --admin the host:port of"
         " its admin.listener"
