@@ -263,7 +263,7 @@ def top(
 
 @app.command()
 def cost(
-    data: DataOfCluster = Path("tidegate-data"),
+    data: DataOfCluster = DEV_DATA,
     object_store: StoreThatExists = None,
     since: Annotated[
         str, typer.Option(metavar="SPAN", help="How far back: a number and h, d or w.")

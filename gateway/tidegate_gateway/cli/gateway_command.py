@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from .options import DataOfCluster, Json, LogThatExists, Yes
+from .options import DEV_DATA, DataOfCluster, Json, LogThatExists, Yes
 
 app = typer.Typer(help="Gateways of a cluster.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -16,7 +15,7 @@ NodeId = Annotated[int, typer.Argument(metavar="ID", help="Its node.id.")]
 
 @app.command("list")
 def list_gateways(
-    data: DataOfCluster = Path("tidegate-data"), log: LogThatExists = None, json: Json = False
+    data: DataOfCluster = DEV_DATA, log: LogThatExists = None, json: Json = False
 ) -> None:
     """Show the gateways of a cluster, and which of them drain."""
     from .existing_cluster import ClusterOptions
@@ -28,7 +27,7 @@ def list_gateways(
 @app.command("drain")
 def drain_gateway(
     node_id: NodeId,
-    data: DataOfCluster = Path("tidegate-data"),
+    data: DataOfCluster = DEV_DATA,
     log: LogThatExists = None,
     stop: Annotated[
         bool, typer.Option("--stop", help="Also end its process, once it is drained.")
@@ -49,7 +48,7 @@ def drain_gateway(
 
 @app.command("undrain")
 def undrain_gateway(
-    node_id: NodeId, data: DataOfCluster = Path("tidegate-data"), log: LogThatExists = None
+    node_id: NodeId, data: DataOfCluster = DEV_DATA, log: LogThatExists = None
 ) -> None:
     """Let a gateway that drains take new work again."""
     from .existing_cluster import ClusterOptions
@@ -68,7 +67,7 @@ def version_of_cluster(
         bool, typer.Option("--dry-run", help="Only say whether it can be raised.")
     ] = False,
     yes: Yes = False,
-    data: DataOfCluster = Path("tidegate-data"),
+    data: DataOfCluster = DEV_DATA,
     log: LogThatExists = None,
     json: Json = False,
 ) -> None:

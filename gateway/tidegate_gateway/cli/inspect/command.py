@@ -24,6 +24,7 @@ from ...refusals_to_start import sentence_of
 from ...tools.inspection import READ_BYTES, ByteSource, NotOurs, look_at, scan
 from ...tools.object_sources import StoredObject, Windowed, local_file, stored_object
 from ..dev.pipeline import default_store
+from ..options import DEV_DATA
 from .text import JsonPrinter, Printer, TextPrinter
 
 DAMAGED: Final = 1
@@ -129,7 +130,7 @@ async def _stored(store: ObjectStore, key: str) -> StoredObject:
 
 
 def _store(options: InspectOptions) -> ObjectStore:
-    data = options.data or Path("tidegate-data")
+    data = options.data or DEV_DATA
     if options.object_store is None and options.data is None and not data.is_dir():
         raise NoSuchObject(
             f"there is no file {options.what}; for an object of a store, name the store with"

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ..options import DataOfCluster, Json, LogThatExists, Yes
+from ..options import DEV_DATA, DataOfCluster, Json, LogThatExists, Yes
 from .options import Name, Properties
 
 app = typer.Typer()
@@ -33,7 +33,7 @@ def carry_acls(
     dry_run: Trial = False,
     client_properties: Properties = None,
     yes: Yes = False,
-    data: DataOfCluster = Path("tidegate-data"),
+    data: DataOfCluster = DEV_DATA,
     log: LogThatExists = None,
     json: Json = False,
 ) -> None:
@@ -58,7 +58,7 @@ def carry_quotas(
     dry_run: Trial = False,
     client_properties: Properties = None,
     yes: Yes = False,
-    data: DataOfCluster = Path("tidegate-data"),
+    data: DataOfCluster = DEV_DATA,
     log: LogThatExists = None,
     json: Json = False,
 ) -> None:
@@ -107,7 +107,7 @@ def carry_users(
     ] = False,
     client_properties: Properties = None,
     yes: Yes = False,
-    data: DataOfCluster = Path("tidegate-data"),
+    data: DataOfCluster = DEV_DATA,
     log: LogThatExists = None,
     json: Json = False,
 ) -> None:

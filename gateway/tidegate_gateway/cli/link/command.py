@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ..options import DataOfCluster, Json, LogThatExists, Yes
+from ..options import DEV_DATA, DataOfCluster, Json, LogThatExists, Yes
 from . import carry_command
 from .options import Name, Properties
 
@@ -43,7 +43,7 @@ def check_source(
     bootstrap_servers: OtherServers = None,
     topics: Patterns = None,
     client_properties: Properties = None,
-    data: DataOfCluster = Path("tidegate-data"),
+    data: DataOfCluster = DEV_DATA,
     log: LogThatExists = None,
     json: Json = False,
 ) -> None:
@@ -76,7 +76,7 @@ def plan_link(
         ),
     ] = False,
     client_properties: Properties = None,
-    data: DataOfCluster = Path("tidegate-data"),
+    data: DataOfCluster = DEV_DATA,
     log: LogThatExists = None,
     json: Json = False,
 ) -> None:
@@ -134,7 +134,7 @@ def add_link(
             " --groups. It needs --forward-writes.",
         ),
     ] = None,
-    data: DataOfCluster = Path("tidegate-data"),
+    data: DataOfCluster = DEV_DATA,
     log: LogThatExists = None,
     json: Json = False,
 ) -> None:
@@ -163,7 +163,7 @@ def add_link(
 def link_status(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="One link; all.")] = None,
     client_properties: Properties = None,
-    data: DataOfCluster = Path("tidegate-data"),
+    data: DataOfCluster = DEV_DATA,
     log: LogThatExists = None,
     json: Json = False,
 ) -> None:
@@ -196,7 +196,7 @@ def verify_link(
         typer.Option(metavar="HOST:PORT", help="A gateway to read from; not given: any."),
     ] = None,
     client_properties: Properties = None,
-    data: DataOfCluster = Path("tidegate-data"),
+    data: DataOfCluster = DEV_DATA,
     log: LogThatExists = None,
     json: Json = False,
 ) -> None:
@@ -243,7 +243,7 @@ def switch_topics(
     ] = None,
     client_properties: Properties = None,
     yes: Yes = False,
-    data: DataOfCluster = Path("tidegate-data"),
+    data: DataOfCluster = DEV_DATA,
     log: LogThatExists = None,
     json: Json = False,
 ) -> None:
@@ -286,7 +286,7 @@ def roll_back(
         bool, typer.Option("--cancel", help="Write back no more; without topics: to none.")
     ] = False,
     yes: Yes = False,
-    data: DataOfCluster = Path("tidegate-data"),
+    data: DataOfCluster = DEV_DATA,
     log: LogThatExists = None,
     json: Json = False,
 ) -> None:
@@ -310,7 +310,7 @@ def finish_switches(
         list[str] | None, typer.Argument(metavar="TOPIC...", help="Topics that were switched; all.")
     ] = None,
     yes: Yes = False,
-    data: DataOfCluster = Path("tidegate-data"),
+    data: DataOfCluster = DEV_DATA,
     log: LogThatExists = None,
     json: Json = False,
 ) -> None:
@@ -336,7 +336,7 @@ def move_groups(
         typer.Option(metavar="HOST:PORT", help="A gateway to commit at; not given: any."),
     ] = None,
     client_properties: Properties = None,
-    data: DataOfCluster = Path("tidegate-data"),
+    data: DataOfCluster = DEV_DATA,
     log: LogThatExists = None,
     json: Json = False,
 ) -> None:
@@ -360,7 +360,7 @@ def remove_link(
         bool, typer.Option("--delete-topics", help="Delete the copies of its topics here.")
     ] = False,
     yes: Yes = False,
-    data: DataOfCluster = Path("tidegate-data"),
+    data: DataOfCluster = DEV_DATA,
     log: LogThatExists = None,
     json: Json = False,
 ) -> None:

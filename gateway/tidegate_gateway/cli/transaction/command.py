@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from ..options import DataOfCluster, Json, LogThatExists, Yes
+from ..options import DEV_DATA, DataOfCluster, Json, LogThatExists, Yes
 
 app = typer.Typer(help="Transactions of producers.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -34,7 +33,7 @@ def list_transactions(
     partition: Annotated[
         int | None, typer.Option(min=0, metavar="N", help="Only in this one of the topic.")
     ] = None,
-    data: DataOfCluster = Path("tidegate-data"),
+    data: DataOfCluster = DEV_DATA,
     log: LogThatExists = None,
     json: Json = False,
 ) -> None:
@@ -52,7 +51,7 @@ def list_transactions(
 @app.command("describe")
 def describe_transaction(
     transactional_id: TransactionalId,
-    data: DataOfCluster = Path("tidegate-data"),
+    data: DataOfCluster = DEV_DATA,
     log: LogThatExists = None,
     json: Json = False,
 ) -> None:
@@ -67,7 +66,7 @@ def describe_transaction(
 def abort_transaction(
     transactional_id: TransactionalId,
     yes: Yes = False,
-    data: DataOfCluster = Path("tidegate-data"),
+    data: DataOfCluster = DEV_DATA,
     log: LogThatExists = None,
     json: Json = False,
 ) -> None:

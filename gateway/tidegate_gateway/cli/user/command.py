@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ..options import DataOfCluster, Json, LogThatExists, Yes
+from ..options import DEV_DATA, DataOfCluster, Json, LogThatExists, Yes
 
 app = typer.Typer(help="Users of a cluster.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -31,7 +31,7 @@ def forget_sealed(
         bool, typer.Option("--all", help="No key is left: remove all that are sealed.")
     ] = False,
     yes: Yes = False,
-    data: DataOfCluster = Path("tidegate-data"),
+    data: DataOfCluster = DEV_DATA,
     log: LogThatExists = None,
     json: Json = False,
 ) -> None:
