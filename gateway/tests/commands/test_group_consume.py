@@ -5,15 +5,12 @@ from __future__ import annotations
 import os
 import signal
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, cast
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 import trio
-from aiokafka.coordinator.assignors.range import RangePartitionAssignor
-from hypothesis import given
-from hypothesis import strategies as st
 from trio.testing import MockClock
 
 from tests.worlds.kafka_world import KafkaWorld, kafka_world
@@ -23,77 +20,10 @@ from tidegate_gateway.kafka_client.failed import Failed
 from tidegate_gateway.kafka_client.group_calls import Group, group_of, lag_of
 from tidegate_gateway.kafka_client.group_member import PATIENCE_SECONDS, GroupMember
 from tidegate_gateway.kafka_client.group_reading import COMMIT_SECONDS
-from tidegate_gateway.kafka_client.range_assignor import Wish, assigned, wishes_of
 from tidegate_gateway.kafka_client.topic_calls import add_partitions
-from tidegate_protocol.consumer_protocol import decode_assignment
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages.heartbeat import HeartbeatRequest
-from tidegate_protocol.messages.join_group import JoinGroupResponseMember
 from tidegate_runtime.settings_texts import BadSource
-
-# -- who reads what --------------------------------------------------------------------------------
-
-
-def places_of(assignments: dict[str, bytes]) -> dict[str, dict[str, list[int]]]:
-    return {
-        member: {
-            each.topic: each.partitions for each in decode_assignment(data).assigned_partitions
-        }
-        for member, data in assignments.items()
-    }
-
-
-MEMBERS = st.lists(
-    st.tuples(
-        st.text(min_size=1, max_size=3, alphabet="abcz"),
-        st.frozensets(st.sampled_from("tuv"), min_size=1),
-    ),
-    unique_by=lambda each: each[0],
-    min_size=1,
-    max_size=6,
-)
-COUNTS = st.dictionaries(st.sampled_from("tuv"), st.integers(0, 12))
-
-
-class Known:
-    """What aiokafka's assignor asks of its metadata."""
-
-    def __init__(self, counts: dict[str, int]) -> None:
-        self.counts = counts
-
-    def partitions_for_topic(self, topic: str) -> set[int] | None:
-        return set(range(self.counts[topic])) if self.counts.get(topic) else None
-
-
-@given(MEMBERS, COUNTS)
-def test_partitions_are_shared_as_other_clients_share_them(
-    members: list[tuple[str, frozenset[str]]], counts: dict[str, int]
-) -> None:
-    found = places_of(assigned([Wish(name, "", topics) for name, topics in members], counts))
-    theirs = RangePartitionAssignor.assign(
-        cast("Any", Known(counts)),
-        {name: RangePartitionAssignor.metadata(topics) for name, topics in members},
-    )
-    wanted = {
-        name: {topic: places for topic, places in each.assignment if places}
-        for name, each in theirs.items()
-    }
-    assert found == wanted
-
-
-def test_static_members_come_first_by_their_own_names() -> None:
-    topics = frozenset("t")
-    wishes = [Wish("a", "", topics), Wish("z", "one", topics), Wish("b", "two", topics)]
-    found = places_of(assigned(wishes, {"t": 4}))
-    assert found == {"z": {"t": [0, 1]}, "b": {"t": [2]}, "a": {"t": [3]}}
-
-
-def test_a_member_that_cannot_be_read_gets_nothing() -> None:
-    members = [JoinGroupResponseMember("a", None, b"\x00"), JoinGroupResponseMember("b")]
-    assert places_of(assigned(wishes_of(members), {"t": 3})) == {"a": {}, "b": {}}
-
-
-# -- the command -----------------------------------------------------------------------------------
 
 
 class Member:
@@ -141,18 +71,51 @@ async def until_members(world: KafkaWorld, count: int) -> None:
             await trio.sleep(0.1)
 
 
-async def fill(world: KafkaWorld, partitions: int = 4, each: int = 10) -> None:
-    await world.wire.create_topic("orders", partitions)
-    for partition in range(partitions):
-        await world.write("orders", b"v\n" * each, partition=partition)
-
-
 ALL = {f"{partition}:{offset}" for partition in range(4) for offset in range(10)}
 
 
-async def test_a_group_goes_on_where_it_ended(autojump_clock: MockClock) -> None:
+@asynccontextmanager
+async def filled(partitions: int = 4) -> AsyncIterator[KafkaWorld]:
+    """A gateway whose topic has ten records in each partition."""
     async with kafka_world() as world:
-        await fill(world)
+        await world.wire.create_topic("orders", partitions)
+        for partition in range(partitions):
+            await world.write("orders", b"v\n" * 10, partition=partition)
+        yield world
+
+
+@asynccontextmanager
+async def following(world: KafkaWorld) -> AsyncIterator[Member]:
+    """A member that has printed ALL, and waits for more until the block ends."""
+    member = Member(world, follows=True)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(member.run)
+        await until(lambda: len(member.printed) == len(ALL))
+        yield member
+        member.scope.cancel()
+
+
+def before_each_call(
+    monkeypatch: pytest.MonkeyPatch, act: Callable[[str, Any], Awaitable[None]]
+) -> list[str]:
+    """Await act() before each request of a member; it may wait, raise, or change the request.
+
+    Return the names of the requests, to which each is added when it is made.
+    """
+    calls: list[str] = []
+    ask = GroupMember._ask
+
+    async def told(self: GroupMember, name: str, request: Any, **options: Any) -> Any:
+        calls.append(name)
+        await act(name, request)
+        return await ask(self, name, request, **options)
+
+    monkeypatch.setattr(GroupMember, "_ask", told)
+    return calls
+
+
+async def test_a_group_goes_on_where_it_ended(autojump_clock: MockClock) -> None:
+    async with filled() as world:
         first = await consumed(world, most=13)
         assert len(first) == 13
         assert sum(filter(None, (await lags(world)).values())) == 27
@@ -165,8 +128,7 @@ async def test_a_group_goes_on_where_it_ended(autojump_clock: MockClock) -> None
 
 
 async def test_from_is_for_partitions_without_an_offset(autojump_clock: MockClock) -> None:
-    async with kafka_world() as world:
-        await fill(world)
+    async with filled() as world:
         assert await consumed(world, start="latest") == []
         await world.write("orders", b"new\n", partition=1)
         # The first call has committed where it began.
@@ -180,8 +142,7 @@ async def test_an_offset_beyond_the_end_is_said(
         "partition 1 ends before offset 99, which the group has committed: `tidegate group seek`"
         " moves the group"
     )
-    async with kafka_world() as world:
-        await fill(world)
+    async with filled() as world:
         assert await GroupMember(world.cluster, "g", "orders").commit({1: 99})
         assert set(await consumed(world)) == {each for each in ALL if each[0] != "1"}
         assert capsys.readouterr().err == f"tidegate: {told}\n"
@@ -192,8 +153,7 @@ async def test_an_offset_beyond_the_end_is_said(
 async def test_a_second_member_takes_over_what_the_first_has_not_printed(
     autojump_clock: MockClock,
 ) -> None:
-    async with kafka_world() as world:
-        await fill(world)
+    async with filled() as world:
         one, two = Member(world, follows=True), Member(world, follows=True)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(one.run)
@@ -225,34 +185,23 @@ async def test_a_second_member_takes_over_what_the_first_has_not_printed(
 async def test_a_commit_precedes_the_next_join(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    calls: list[str] = []
-    ask = GroupMember._ask
+    async def nothing(name: str, request: Any) -> None:
+        await trio.lowlevel.checkpoint()
 
-    async def told(self: GroupMember, name: str, request: Any, **options: Any) -> Any:
-        calls.append(name)
-        return await ask(self, name, request, **options)
-
-    monkeypatch.setattr(GroupMember, "_ask", told)
+    calls = before_each_call(monkeypatch, nothing)
     monkeypatch.setattr("tidegate_gateway.kafka_client.group_reading.COMMIT_SECONDS", 1e9)
-    async with kafka_world() as world:
-        await fill(world)
-        one = Member(world, follows=True)
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(one.run)
-            await until(lambda: len(one.printed) == 40)
-            calls.clear()
-            await world.write("orders", b"v\n", partition=0)
-            await until(lambda: len(one.printed) == 41)
-            nursery.start_soon(world.join, "g", "orders", [0])
-            await until(lambda: "JoinGroup" in calls)
-            one.scope.cancel()
+    async with filled() as world, trio.open_nursery() as nursery, following(world) as one:
+        calls.clear()
+        await world.write("orders", b"v\n", partition=0)
+        await until(lambda: len(one.printed) == 41)
+        nursery.start_soon(world.join, "g", "orders", [0])
+        await until(lambda: "JoinGroup" in calls)
     told_calls = [each for each in calls[: calls.index("JoinGroup")] if each != "Heartbeat"]
     assert told_calls == ["OffsetCommit"]
 
 
 async def test_more_members_than_partitions(autojump_clock: MockClock) -> None:
-    async with kafka_world() as world:
-        await fill(world, partitions=1)
+    async with filled(partitions=1) as world:
         one, two = Member(world, follows=True), Member(world, follows=True)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(one.run)
@@ -271,27 +220,18 @@ async def test_more_members_than_partitions(autojump_clock: MockClock) -> None:
 
 
 async def test_partitions_that_are_added_are_read(autojump_clock: MockClock) -> None:
-    async with kafka_world() as world:
-        await fill(world)
-        one = Member(world, follows=True)
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(one.run)
-            await until(lambda: len(one.printed) == 40)
+    async with filled() as world:
+        async with following(world) as one:
             await add_partitions(world.cluster, "orders", 6)
             await world.cluster.refresh(["orders"])
             await world.write("orders", b"v\n", partition=5)
             await until(lambda: "5:0" in one.printed)
-            one.scope.cancel()
         assert Counter(one.printed) == Counter({*ALL, "5:0"})
 
 
 async def test_a_member_that_is_forgotten_joins_again(autojump_clock: MockClock) -> None:
-    async with kafka_world() as world:
-        await fill(world)
-        one = Member(world, follows=True)
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(one.run)
-            await until(lambda: len(one.printed) == 40)
+    async with filled() as world:
+        async with following(world) as one:
             await trio.sleep(2 * COMMIT_SECONDS)
             [member] = (await group(world)).members
             # As when the coordinator heard nothing for the session's time.
@@ -302,7 +242,6 @@ async def test_a_member_that_is_forgotten_joins_again(autojump_clock: MockClock)
             await world.write("orders", b"v\n")
             await until(lambda: len(one.printed) >= 41)
             await until_members(world, 1)
-            one.scope.cancel()
         assert set(one.printed) > ALL
 
 
@@ -312,18 +251,14 @@ async def test_partitions_that_were_lost_are_not_read_on(
     """The commit is the first to hear that the group changed."""
     monkeypatch.setattr("tidegate_gateway.kafka_client.group_member.HEARTBEAT_SECONDS", 1e9)
     monkeypatch.setattr("tidegate_gateway.kafka_client.group_reading.COMMIT_SECONDS", 0.0)
-    calls: list[str] = []
-    ask = GroupMember._ask
 
-    async def told(self: GroupMember, name: str, request: Any, **options: Any) -> Any:
-        calls.append(name)
+    async def as_another(name: str, request: Any) -> None:
+        await trio.lowlevel.checkpoint()
         if name == "OffsetCommit" and calls.count(name) == 1:
-            request = replace(request, generation_id_or_member_epoch=99)
-        return await ask(self, name, request, **options)
+            request.generation_id_or_member_epoch = 99
 
-    monkeypatch.setattr(GroupMember, "_ask", told)
-    async with kafka_world() as world:
-        await fill(world)
+    calls = before_each_call(monkeypatch, as_another)
+    async with filled() as world:
         assert set(await consumed(world)) == ALL
     lost = calls.index("OffsetCommit")
     assert calls[lost : lost + 2] == ["OffsetCommit", "JoinGroup"]
@@ -333,8 +268,7 @@ async def test_partitions_that_were_lost_are_not_read_on(
 async def test_what_was_not_committed_is_read_again(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with kafka_world() as world:
-        await fill(world)
+    async with filled() as world:
 
         async def lost(self: GroupMember, offsets: object) -> bool:
             raise Disconnected("the coordinator is gone")
@@ -352,25 +286,19 @@ async def test_a_lost_coordinator_is_looked_for_again(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failures = {"JoinGroup": 2, "SyncGroup": 1, "OffsetFetch": 2, "OffsetCommit": 1, "Heartbeat": 1}
-    ask = GroupMember._ask
 
-    async def shaky(self: GroupMember, name: str, request: Any, **options: Any) -> Any:
+    async def fail(name: str, request: Any) -> None:
+        await trio.lowlevel.checkpoint()
         if failures.get(name, 0):
             failures[name] -= 1
             if name == "OffsetCommit" or (name == "OffsetFetch" and failures[name]):
                 raise Refused("group g", ErrorCode.NOT_COORDINATOR)
             raise Disconnected("it closed")
-        return await ask(self, name, request, **options)
 
-    monkeypatch.setattr(GroupMember, "_ask", shaky)
-    async with kafka_world() as world:
-        await fill(world)
-        one = Member(world, follows=True)
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(one.run)
-            await until(lambda: len(one.printed) == 40)
+    before_each_call(monkeypatch, fail)
+    async with filled() as world:
+        async with following(world) as one:
             await until(lambda: not any(failures.values()))
-            one.scope.cancel()
         assert Counter(one.printed) == Counter(ALL)
         assert set((await lags(world)).values()) == {0}
 
@@ -379,18 +307,15 @@ async def test_a_coordinator_that_goes_away_after_a_long_wait_is_looked_for_agai
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits = [2 * PATIENCE_SECONDS]
-    ask = GroupMember._ask
 
-    async def lost(self: GroupMember, name: str, request: Any, **options: Any) -> Any:
+    async def fail_late(name: str, request: Any) -> None:
         if name == "JoinGroup" and waits:
             # Others had yet to join.
             await trio.sleep(waits.pop())
             raise Disconnected("it closed")
-        return await ask(self, name, request, **options)
 
-    monkeypatch.setattr(GroupMember, "_ask", lost)
-    async with kafka_world() as world:
-        await fill(world)
+    before_each_call(monkeypatch, fail_late)
+    async with filled() as world:
         assert set(await consumed(world)) == ALL
 
 
@@ -398,20 +323,15 @@ async def test_no_heartbeat_waits_behind_a_join(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It would be out of time there, and end the connection that both wait on."""
-    calls: list[str] = []
-    ask = GroupMember._ask
 
-    async def lost(self: GroupMember, name: str, request: Any, **options: Any) -> Any:
-        calls.append(name)
+    async def join_again_slowly(name: str, request: Any) -> None:
         if calls.count("SyncGroup") == 1 and name == "SyncGroup":
             raise Disconnected("it closed")
         if "SyncGroup" in calls and name == "JoinGroup":
             await trio.sleep(20)
-        return await ask(self, name, request, **options)
 
-    monkeypatch.setattr(GroupMember, "_ask", lost)
-    async with kafka_world() as world:
-        await fill(world)
+    calls = before_each_call(monkeypatch, join_again_slowly)
+    async with filled() as world:
         assert set(await consumed(world)) == ALL
     again = calls.index("SyncGroup") + 1
     assert calls[again : again + 2] == ["JoinGroup", "SyncGroup"]
@@ -420,13 +340,12 @@ async def test_no_heartbeat_waits_behind_a_join(
 async def test_a_coordinator_that_stays_away_is_not_waited_for(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def lost(self: GroupMember, name: str, request: Any, **options: Any) -> Any:
+    async def fail(name: str, request: Any) -> None:
         await trio.lowlevel.checkpoint()
         raise Disconnected("it closed")
 
-    monkeypatch.setattr(GroupMember, "_ask", lost)
-    async with kafka_world() as world:
-        await fill(world)
+    before_each_call(monkeypatch, fail)
+    async with filled() as world:
         began = trio.current_time()
         with pytest.raises(Disconnected):
             await consumed(world)
@@ -437,8 +356,7 @@ async def test_a_member_waits_for_one_that_is_slow_to_join(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As a consumer of Java that works on its records for minutes, within max.poll.interval.ms."""
-    async with kafka_world() as world:
-        await fill(world)
+    async with filled() as world:
         slow = GroupMember(world.client(), "g", "orders")
         member = Member(world)
         with monkeypatch.context() as patch:
@@ -459,13 +377,10 @@ async def test_a_member_waits_for_one_that_is_slow_to_join(
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 async def test_a_signal_commits_and_leaves(number: int, autojump_clock: MockClock) -> None:
-    async with kafka_world() as world:
-        await fill(world)
-        one = Member(world, follows=True)
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(one.run)
-            await until(lambda: len(one.printed) == 40)
+    async with filled() as world:
+        async with following(world) as one:
             os.kill(os.getpid(), number)
+            await until(lambda: one.code is not None)
         assert one.code == 128 + number
         assert not (await group(world)).members
         assert set((await lags(world)).values()) == {0}
@@ -474,25 +389,20 @@ async def test_a_signal_commits_and_leaves(number: int, autojump_clock: MockCloc
 async def test_a_member_that_cannot_commit_at_its_end_says_so(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    ask = GroupMember._ask
     is_lost = False
 
-    async def lost(self: GroupMember, name: str, request: Any, **options: Any) -> Any:
+    async def fail(name: str, request: Any) -> None:
+        await trio.lowlevel.checkpoint()
         if is_lost and name == "OffsetCommit":
             raise Disconnected("it closed")
-        return await ask(self, name, request, **options)
 
-    monkeypatch.setattr(GroupMember, "_ask", lost)
-    async with kafka_world() as world:
-        await fill(world)
-        one = Member(world, follows=True)
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(one.run)
-            await until(lambda: len(one.printed) == 40)
-            is_lost = True
-            await world.write("orders", b"v\n")
-            await until(lambda: len(one.printed) == 41)
-            os.kill(os.getpid(), signal.SIGTERM)
+    before_each_call(monkeypatch, fail)
+    async with filled() as world, following(world) as one:
+        is_lost = True
+        await world.write("orders", b"v\n")
+        await until(lambda: len(one.printed) == 41)
+        os.kill(os.getpid(), signal.SIGTERM)
+        await until(lambda: one.code is not None)
     assert one.code == 128 + signal.SIGTERM
     assert "the coordinator did not answer in time: the last offsets may not be committed" in (
         capsys.readouterr().err
@@ -500,8 +410,7 @@ async def test_a_member_that_cannot_commit_at_its_end_says_so(
 
 
 async def test_what_cannot_be_done_is_a_sentence(autojump_clock: MockClock) -> None:
-    async with kafka_world() as world:
-        await fill(world)
+    async with filled() as world:
         with pytest.raises(BadSource, match="share its partitions"):
             await Member(world, partitions=(1,)).run()
         member = Member(world)
