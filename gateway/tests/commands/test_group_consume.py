@@ -14,6 +14,7 @@ import trio
 from trio.testing import MockClock
 
 from tests.worlds.kafka_world import KafkaWorld, kafka_world
+from tidegate_coordination.classic.connection import BrokerConnection
 from tidegate_coordination.classic.errors import Disconnected, Refused
 from tidegate_gateway.cli.topic.consume import ConsumeOptions, consume
 from tidegate_gateway.kafka_client.failed import Failed
@@ -317,6 +318,45 @@ async def test_a_coordinator_that_goes_away_after_a_long_wait_is_looked_for_agai
     before_each_call(monkeypatch, fail_late)
     async with filled() as world:
         assert set(await consumed(world)) == ALL
+
+
+async def test_a_second_failure_has_its_own_patience(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing = (1, 4)  # the second and third tell the member its id, and let it join
+
+    async def fail_twice(name: str, request: Any) -> None:
+        await trio.lowlevel.checkpoint()
+        if name == "SyncGroup" and calls.count(name) == 1:
+            await trio.sleep(2 * PATIENCE_SECONDS)
+            request.generation_id = 99  # the group changed in between
+        elif name == "JoinGroup" and calls.count(name) in failing:
+            raise Disconnected("it closed")
+
+    calls = before_each_call(monkeypatch, fail_twice)
+    async with filled() as world:
+        assert set(await consumed(world)) == ALL
+
+
+async def test_a_coordinator_that_moved_is_looked_for_again(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+    call = BrokerConnection.call
+
+    async def moved(self: BrokerConnection, name: str, *words: Any, **options: Any) -> Any:
+        calls.append(name)
+        answer = await call(self, name, *words, **options)
+        if name == "OffsetCommit" and calls.count(name) == 1:
+            answer.topics[0].partitions[0].error_code = ErrorCode.NOT_COORDINATOR
+        return answer
+
+    monkeypatch.setattr(BrokerConnection, "call", moved)
+    async with filled() as world:
+        assert set(await consumed(world)) == ALL
+    refused = calls.index("OffsetCommit")
+    again = calls.index("OffsetCommit", refused + 1)
+    assert "FindCoordinator" in calls[refused:again]
 
 
 async def test_no_heartbeat_waits_behind_a_join(

@@ -55,13 +55,6 @@ _NAMES: Final = 9
 """The last version of OffsetCommit with topics by name."""
 _MEMBERS_FROM: Final = 3
 """LeaveGroup names several members from here on."""
-_ELSEWHERE: Final = frozenset(
-    {
-        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.NOT_COORDINATOR,
-    }
-)
 _CHANGED: Final = frozenset(
     {
         ErrorCode.ILLEGAL_GENERATION,
@@ -287,8 +280,7 @@ class GroupMember:
                 self._member_id = ""
             self.changed.set()
             return True
-        if code in _ELSEWHERE:
-            self._coordinator = None
+        self._coordinator = None  # it may be another one now
         raise Refused(f"group {self._group}", code)
 
     async def _pause_after(self, error: ClassicError, until: float) -> None:
