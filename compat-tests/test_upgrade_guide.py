@@ -18,9 +18,12 @@ from upgrade.guide import (
     commands,
     filled,
     from_installation,
+    raised_to,
     until_start,
 )
-from upgrade.judging import Levels, errors_seen, levels, odd_gateways
+from upgrade.judging import Levels, early_raise, errors_seen, levels, odd_gateways
+
+from tidegate_coordination.events.metadata_versions import NEWEST
 
 TEXT = """\
 # Title
@@ -66,7 +69,24 @@ def test_the_page_has_the_parts_that_the_drill_runs() -> None:
     assert from_installation(part)[1] == START
     assert part[-1].startswith("tidegate gateway list")
     assert sum(each.startswith(DESCRIBE) for each in page[BEFORE]) == 1
-    assert len(page[RAISE]) == 1
+    [command] = page[RAISE]
+    assert raised_to(command) == NEWEST
+
+
+@pytest.mark.parametrize(
+    ("asked", "before", "after", "refusal", "is_wrong"),
+    [
+        (9, 7, 7, "gateway 3 cannot read it", False),
+        (9, 7, 7, "", True),
+        (9, 7, 9, "", True),
+        (9, 7, 9, "no answer", True),
+        (9, 9, 9, "", False),
+    ],
+)
+def test_an_early_raise_is_wrong_if_it_is_taken_and_would_change_the_level(
+    asked: int, before: int, after: int, refusal: str, is_wrong: bool
+) -> None:
+    assert bool(early_raise(asked, before, after, refusal)) == is_wrong
 
 
 def test_levels_of_the_feature_are_read() -> None:

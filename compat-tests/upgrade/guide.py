@@ -47,6 +47,11 @@ def filled(command: str, names: Mapping[str, str]) -> str:
     return re.sub(rf"(?<![\w.-])(?:{pattern})(?![\w.-])", lambda each: names[each[0]], command)
 
 
+def raised_to(command: str) -> int:
+    """Return the level that the command of RAISE asks for."""
+    return int(command.rpartition("=")[2])
+
+
 def until_start(part: Sequence[str]) -> list[str]:
     """Return the commands of ONE_GATEWAY that come before its start."""
     return list(part[: part.index(START)])

@@ -39,6 +39,19 @@ def levels(described: str) -> Levels:
     return Levels(on=int(shown[2]), newest=int(shown[1]))
 
 
+def early_raise(asked: int, before: int, after: int, refusal: str) -> list[str]:
+    """Return what is wrong with a raise while an older release lives.
+
+    asked, before, after: levels.  Between releases of one level it asks for the one that is on:
+    that changes nothing, and need not be refused.  refusal: "" if it was not.
+    """
+    if after != before:
+        return [f"{FEATURE} was raised from {before} to {after} while an older release lived"]
+    if asked != before and not refusal:
+        return [f"{FEATURE} {asked} was not refused while an older release lived"]
+    return []
+
+
 def odd_gateways(listed: str, releases: Mapping[int, str]) -> list[str]:
     """Return what `tidegate gateway list` shows, and what the operator does not expect.
 

@@ -23,9 +23,10 @@ from upgrade.guide import (
     START,
     STOP,
     from_installation,
+    raised_to,
     until_start,
 )
-from upgrade.judging import FEATURE, Levels, levels, odd_gateways
+from upgrade.judging import FEATURE, Levels, early_raise, levels, odd_gateways
 from upgrade.releases import Release
 from upgrade.transactions import Transactions
 
@@ -155,10 +156,11 @@ class Upgrade:
         return answer.text.strip() if answer.code else ""
 
     def _check_early_raise(self, before: int) -> None:
+        [command] = self._administrator.page[RAISE]
         refusal = self._set_level()
         self._watch.say(f"raised too early: {refusal or 'NOT REFUSED'}")
-        if not refusal or self._levels().on != before:
-            self._watch.problems.append("metadata.version was raised while an older release lived")
+        after = self._levels().on
+        self._watch.problems += early_raise(raised_to(command), before, after, refusal)
 
     def _raise(self, before: int) -> None:
         """As an operator does: again until those that stopped are forgotten."""
