@@ -63,8 +63,16 @@ async def two(world: Cluster, node_id: int = 1) -> Cut:
     return found
 
 
+async def client_of_cut_off(cut: Cut) -> WireClient:
+    """Store one batch, and return a client of the gateway that is cut off then."""
+    client = cut.old.world.connect()
+    assert (await client.produce("t", 0, records_batch(b"a"))).error_code == E.NONE
+    await cut.is_noticed()
+    return client
+
+
 async def fetched(
-    client: WireClient, offset: int, *, wait_ms: int = 500, **session: int | str
+    client: WireClient, offset: int, *, wait_ms: int = 500, **more: int | str
 ) -> list[fe.PartitionData]:
     partitions = [fe.FetchPartition(0, fetch_offset=offset, partition_max_bytes=1 << 20)]
     request = fe.FetchRequest(
@@ -74,7 +82,7 @@ async def fetched(
         session_epoch=-1,
         topics=[fe.FetchTopic("t", partitions=partitions)],
     )
-    for name, value in session.items():
+    for name, value in more.items():
         setattr(request, name, value)
     answer: fe.FetchResponse = await client.call("Fetch", 12, request)
     return [each for topic in answer.responses for each in topic.partitions]
@@ -150,9 +158,7 @@ async def test_a_gateway_without_others_goes_on(autojump_clock: MockClock) -> No
 async def test_nothing_is_written(autojump_clock: MockClock) -> None:
     async with cluster(SETTINGS) as world:
         cut = await two(world)
-        client = cut.old.world.connect()
-        assert (await client.produce("t", 0, records_batch(b"a"))).error_code == E.NONE
-        await cut.is_noticed()
+        client = await client_of_cut_off(cut)
         began = trio.current_time()
         for _ in range(2):  # the plain path, and the one that knows what requests begin with
             answer = await client.produce("t", 0, records_batch(b"b"))
@@ -210,10 +216,7 @@ async def test_a_cut_off_gateway_serves_known_records_and_refuses_the_log_end(
     autojump_clock: MockClock,
 ) -> None:
     async with cluster(SETTINGS) as world:
-        cut = await two(world)
-        client = cut.old.world.connect()
-        await client.produce("t", 0, records_batch(b"a"))
-        await cut.is_noticed()
+        client = await client_of_cut_off(await two(world))
         [behind] = await fetched(client, 0)
         assert (behind.error_code, bool(behind.records)) == (E.NONE, True)
         began = trio.current_time()
@@ -228,10 +231,7 @@ async def test_a_reader_that_stays_at_a_cut_off_gateway_learns_where_to_go(
     autojump_clock: MockClock,
 ) -> None:
     async with cluster(SETTINGS) as world:
-        cut = await two(world)
-        client = cut.old.world.connect()
-        await client.produce("t", 0, records_batch(b"a"))
-        await cut.is_noticed()
+        client = await client_of_cut_off(await two(world))
         answers = [await fetched(client, 1, rack_id="az-1") for _ in range(3)]
         seen = [(each.error_code, each.preferred_read_replica) for [each] in answers]
         assert seen == [(E.NOT_LEADER_OR_FOLLOWER, named) for named in (-1, 2, -1)]
