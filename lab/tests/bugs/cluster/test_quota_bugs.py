@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -92,23 +91,13 @@ def has_consumers(plan: FaultPlan) -> bool:
     return bool(plan.quotas.of_consumers)
 
 
-@pytest.mark.parametrize(
-    ("plant", "expected", "is_concerned", "first_seed"),
-    [
-        (shares_no_quota_of_consumers, {ABOVE}, has_consumers, 1),
-        (sends_what_is_throttled, {ABOVE}, has_consumers, 1),
-    ],
-)
-def test_planted_bug_of_one_way_cuts_and_consumers_is_found(
-    plant: Plant,
-    expected: set[str],
-    is_concerned: Callable[[FaultPlan], bool],
-    first_seed: int,
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("plant", [shares_no_quota_of_consumers, sends_what_is_throttled])
+def test_planted_bug_of_a_quota_of_consumers_is_found(
+    plant: Plant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(planted_bugs, "OPERATIONS", OPERATIONS)
     monkeypatch.setattr(quota_plan, "_SHARE", 1.0)
-    must_be_found(plant, expected, first_seed, monkeypatch, is_concerned)
+    must_be_found(plant, {ABOVE}, 1, monkeypatch, has_consumers)
 
 
 @pytest.mark.parametrize(
