@@ -49,7 +49,7 @@ MAX_CLIENTS, MAX_SERIES = 6, 14
 """Clients of meters take six series."""
 _SHARE: Final = 0.06
 _METERS: Final = ("meter one", "meter two", "meters", "meters")
-_CLIENT_METRICS, _SET = 16, 0
+_CLIENT_METRICS, _SET, _DELETE = 16, 0, 1
 _INTERVAL_MS: Final = 1_000
 _PHASE_SECONDS: Final = 20.0
 _AWAY_SECONDS: Final = 8.0
@@ -308,7 +308,7 @@ class TelemetryTrial:
 
     async def _subscribe(self, metrics: str) -> None:
         """Change what is asked for; "" removes the subscription."""
-        operation = _SET if metrics else 1
+        operation = _SET if metrics else _DELETE
         settings = {"metrics": metrics, "interval.ms": str(_INTERVAL_MS)}
         configs = [iac.AlterableConfig(name, operation, text) for name, text in settings.items()]
         resource = iac.AlterConfigsResource(_CLIENT_METRICS, "of the trial", configs)
