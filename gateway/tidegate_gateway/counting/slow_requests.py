@@ -60,9 +60,9 @@ class SlowRequests:
         if not self._may_say(now):
             self._left_out += 1
             return
-        fields: dict[str, object] = {"principal": peer.principal[:MAX_NAME_CHARACTERS]}
-        if peer.principal == ANONYMOUS:
-            fields.clear()
+        fields: dict[str, object] = {}
+        if peer.principal != ANONYMOUS:
+            fields["principal"] = peer.principal[:MAX_NAME_CHARACTERS]
         fields |= stages
         if self._left_out:
             fields["left_out"] = self._left_out
