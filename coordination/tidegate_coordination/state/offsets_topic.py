@@ -264,8 +264,8 @@ class OffsetsTopic:
         if metadata_version < OFFSETS_TOPIC_FILLED or topic is None or topic.link:
             return False
         self._numbers = list(topic.partition_numbers)
-        # Tombstones go, too: with more partitions a group may live again in another one, and who
-        # reads both partitions could take its old tombstone for the newer record.
+        # Tombstones go, too: with more partitions a group may live again in another one, and a
+        # reader of both partitions could take its old tombstone for the newer record.
         self.by_number.clear()
         self.by_number.update((each, PartitionRecords(self._groups)) for each in self._numbers)
         return True

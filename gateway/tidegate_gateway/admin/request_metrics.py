@@ -96,7 +96,7 @@ def time_metrics(gateway: Gateway, now: float) -> Iterator[Family]:
     wait = counters.fetches.wait
     yield histogram("tidegate_fetch_wait_seconds", "Part of it: waits for records", wait)
     sends = gateway.reply_memory.send_times
-    yield histogram("tidegate_reply_send_seconds", "Sending what a client takes late", sends)
+    yield histogram("tidegate_reply_send_seconds", "Replies that did not leave at once", sends)
     yield from _outside(gateway)
     yield from _quantiles(counters, produce, now)
 

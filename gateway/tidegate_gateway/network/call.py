@@ -88,8 +88,8 @@ class Peer:
       produce_fast_path.py.
     was_sent_away: whether a produce request of it was refused because clients should turn to other
       gateways; see produce.py.
-    was_fetch_refused: whether its last fetch was answered that clients should turn to other
-      gateways, without the name of one; see read_steering.py.
+    was_fetch_refused: whether the last answer to a fetch of it that said that clients should turn
+      to other gateways named none; see read_steering.py.
     was_refused: whether a batch was refused that the client may send again, after later ones that
       it has already sent: produce.py looks at these.
     principal: who the client is; "User:ANONYMOUS" without authentication.

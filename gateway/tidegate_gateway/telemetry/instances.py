@@ -100,7 +100,7 @@ class Instances:
     def found(
         self, instance_id: bytes, attributes: Mapping[str, str], now_ms: float
     ) -> tuple[Instance, bool]:
-        """Return a client, and whether it is anew: after a change of the subscriptions, too.
+        """Return a client, and whether it is new, as it is after a change of the subscriptions.
 
         attributes: of the request's client; those of a client that is known stay.
         """

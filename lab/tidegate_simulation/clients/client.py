@@ -278,7 +278,7 @@ class Client:
         return response
 
     async def insist(self, name: str, messages: ModuleType, version: int, request: Any) -> Any:
-        """Repeat a request, which may be done twice, until a gateway answers; return that."""
+        """Repeat a request, which may be done twice, until a gateway answers; return the answer."""
         while True:
             try:
                 return await self.call(name, messages, version, request)

@@ -45,8 +45,8 @@ class Pending:
     """A request whose batches are being committed; answered once, when all are settled or time is
     over.
 
-    on_answer: called with the answer, when the request came (seconds on Trio's clock), and whose
-      it is.
+    on_answer: called with the answer, when the request came (seconds on Trio's clock), and the
+      client that sent it.
     """
 
     __slots__ = (
