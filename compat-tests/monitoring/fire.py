@@ -12,6 +12,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from harness.install import MissingTool
+
 from monitoring.cases import CASES
 from monitoring.firing import NoFileSystem
 
@@ -26,7 +28,7 @@ def main() -> int:
         began = time.monotonic()
         try:
             CASES[name]()
-        except NoFileSystem as error:
+        except (MissingTool, NoFileSystem) as error:
             print(f"{name} is skipped: {error}", flush=True)
         except AssertionError as error:
             failed += 1
