@@ -67,6 +67,15 @@ Slices = Annotated[
     int, typer.Option(min=1, metavar="N", help="Of a flush, for metadata and commits.")
 ]
 RetentionHours = Annotated[float, typer.Option(min=0, metavar="H", help="For metadata.")]
+Processes = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        metavar="N",
+        help="N gateways of ours under a supervisor, and N cores for either broker; needs a log"
+        " that processes share.",
+    ),
+]
 Set = Annotated[
     list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Of our own gateway.")
 ]
@@ -92,6 +101,7 @@ def main(
     gateways: Gateways = 9,
     slices: Slices = 200,
     retention_hours: RetentionHours = 0.25,
+    processes: Processes = None,
     set_: Set = None,
     json: Json = False,
 ) -> None:

@@ -65,7 +65,10 @@ class Lab:
     ) -> Generator[Gateway]:
         """Run a gateway of our own; --set wins over settings."""
         merged = {**(settings or {}), **self.options.settings}
-        with worlds.gateway(self.store, self.options.log, merged, through=through) as gateway:
+        asked = self.options
+        with worlds.gateway(
+            self.store, asked.log, merged, through=through, processes=asked.processes
+        ) as gateway:
             yield gateway
 
     @property
@@ -101,7 +104,7 @@ class Lab:
             return []
         if self._kafka is None:
             self.say("starting Apache Kafka")
-            self._kafka = self.stack.enter_context(worlds.kafka())
+            self._kafka = self.stack.enter_context(worlds.kafka(self.options.processes))
             self._warm(self._kafka)
         return [self._kafka]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
@@ -43,6 +44,7 @@ class Options:
     """The options, checked.  only: texts of which a case's label must hold one; none: all cases.
 
     hours, partitions, gateways, slices (of a flush), retention_hours: of the scenario metadata.
+    processes: gateways of ours at a time, on as many cores; None: one, on any.
     """
 
     bootstrap: str | None = None
@@ -62,6 +64,7 @@ class Options:
     gateways: int = 9
     slices: int = 200
     retention_hours: float = 0.25
+    processes: int | None = None
 
     @property
     def lengths(self) -> Lengths:
@@ -108,4 +111,16 @@ def check(options: Options) -> Options:
         raise BenchError("--pid and --metrics go with --bootstrap")
     if options.bootstrap is not None and options.settings:
         raise BenchError("--set needs a gateway that the bench starts, not for --bootstrap")
+    if options.processes is not None:
+        _check_processes(options, options.processes)
     return options
+
+
+def _check_processes(options: Options, processes: int) -> None:
+    if options.bootstrap is not None:
+        raise BenchError("--processes needs gateways that the bench starts, not --bootstrap")
+    if options.store == "memory" or options.log == "memory":
+        raise BenchError("--processes: gateways cannot share the memory of one; use another store")
+    cores = len(os.sched_getaffinity(0))
+    if processes > cores:
+        raise BenchError(f"--processes {processes}: this machine has {cores} cores")

@@ -57,6 +57,10 @@ def test_lengths() -> None:
     [
         (Options(pid=1), "--pid and --metrics go with --bootstrap"),
         (Options(bootstrap="h:1", settings={"a": "b"}), "--set needs a gateway"),
+        (Options(bootstrap="h:1", processes=1), "--processes needs gateways"),
+        (Options(store="memory", processes=1), "gateways cannot share the memory of one"),
+        (Options(log="memory", processes=1), "gateways cannot share the memory of one"),
+        (Options(processes=1 << 20), "this machine has [0-9]+ cores"),
     ],
 )
 def test_contradicting_options_are_refused(options: Options, sentence: str) -> None:

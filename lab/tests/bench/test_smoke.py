@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,8 +11,11 @@ from pathlib import Path
 from confluent_kafka import Consumer, TopicPartition
 
 from tests.worlds.app_world import PATIENCE_SECONDS, serving
+from tidegate_bench.brokers.stores import NamedStore
+from tidegate_bench.brokers.worlds import gateway
 from tidegate_bench.clients import topics, workers
 from tidegate_bench.clients.spec import OneByOne, Produce, Read, Transact
+from tidegate_bench.lab import measured, new_topic
 
 
 def records_in(servers: str, topic: str, partitions: int) -> int:
@@ -43,6 +47,17 @@ def test_ingest_gives_figures() -> None:
     assert 0 < figures["cpu ms/MB"] < 1000
     assert figures["PUT/GiB"] > 0
     assert {"MB/s", "req/s", "RSS MB"} <= figures.keys()
+
+
+def test_ingest_of_several_gateways_counts_all_of_them(tmp_path: Path) -> None:
+    store = NamedStore(f"file:{tmp_path}/store")
+    with gateway(store, None, {}, processes=1) as running, new_topic([running.world], 2) as topic:
+        eyes = running.world.eyes
+        assert len(eyes.more_pids) == 1
+        assert os.sched_getaffinity(eyes.more_pids[0]) == {min(os.sched_getaffinity(0))}
+        spec = Produce(running.world.bootstrap, topic, 2, 16_384, 10**6, PATIENCE_SECONDS)
+        seen, _ = measured(running.world, [spec])
+        assert seen.requests and seen.puts and seen.server_cpu is not None
 
 
 def test_clients_report_their_counts(tmp_path: Path) -> None:

@@ -7,9 +7,10 @@ import subprocess
 import sys
 
 from tidegate_bench.brokers.slices import entries
+from tidegate_bench.brokers.worlds import on_cores
 from tidegate_bench.clients.java import parse
 from tidegate_bench.measure import proc
-from tidegate_bench.measure.samples import Eyes, Sample, between, sums_of
+from tidegate_bench.measure.samples import Eyes, Sample, between, look, sums_of
 from tidegate_coordination.events.entries import decode_entry
 from tidegate_coordination.state.cluster import ClusterState
 
@@ -20,6 +21,21 @@ def test_cpu_time_of_a_process() -> None:
     assert abs(before - times.user - times.system) < 0.5
     while proc.cpu_seconds(os.getpid()) < before + 0.05:
         pass  # it grows
+
+
+def test_the_cpu_of_a_broker_is_that_of_all_its_processes() -> None:
+    own = os.getpid()
+    once, twice = (look(Eyes(own, None, None, more), first=True) for more in ((), (own,)))
+    assert once.server_cpu and twice.server_cpu and twice.server_cpu >= 2 * once.server_cpu
+
+
+def test_a_broker_may_be_kept_to_some_cores() -> None:
+    before = os.sched_getaffinity(0)
+    with on_cores(1):
+        code = "import os; print(len(os.sched_getaffinity(0)))"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert done.stdout.strip() == b"1"
+    assert os.sched_getaffinity(0) == before
 
 
 def test_memory_of_a_process() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import select
 import shutil
 import subprocess
@@ -38,13 +39,17 @@ class World:
 
 @dataclass(slots=True)
 class Gateway:
-    """A gateway process that can be killed and started again on its data and ports."""
+    """A gateway process that can be killed and started again on its data and ports.
+
+    processes: that many gateways instead, on as many cores, under a supervisor.
+    """
 
     folder: Path
     store_url: str
     log_url: str
     settings: Mapping[str, str]
     store_pid: int | None
+    processes: int | None = None
     popen: subprocess.Popen[str] | None = None
     ports: tuple[int, int] = (0, 0)
     said: dict[str, Any] = field(default_factory=dict[str, Any])
@@ -55,22 +60,43 @@ class Gateway:
         Raises:
           BenchError: it did not start.
         """
-        port, admin_port = self.ports
-        command = [sys.executable, "-m", "tidegate_gateway", "dev", "--json"]
-        command += ["--port", str(port), "--admin-port", str(admin_port)]
-        command += ["--data", str(self.folder / "data")]
-        command += ["--object-store", self.store_url, "--log", self.log_url]
+        command = self._one() if self.processes is None else self._several(self.processes)
         for name, value in self.settings.items():
             command += ["--set", f"{name}={value}"]
-        with self._log.open("ab") as errors:
+        with self._log.open("ab") as errors, on_cores(self.processes):
             self.popen = subprocess.Popen(
                 command, stdout=subprocess.PIPE, stderr=errors, text=True, cwd=self.folder
             )
         self.said = json.loads(self._first_line(self.popen))
+        # Of several gateways, the first one's.
+        first = str(self.said["bootstrap_servers"]).partition(",")[0]
         self.ports = (
-            int(str(self.said["bootstrap_servers"]).rpartition(":")[2]),
+            int(first.rpartition(":")[2]),
             int(str(self.said["admin_url"]).rpartition(":")[2]),
         )
+
+    def _one(self) -> list[str]:
+        port, admin_port = self.ports
+        return [
+            *(sys.executable, "-m", "tidegate_gateway", "dev", "--json"),
+            *("--port", str(port), "--admin-port", str(admin_port)),
+            *("--data", str(self.folder / "data")),
+            *("--object-store", self.store_url, "--log", self.log_url),
+        ]
+
+    def _several(self, count: int) -> list[str]:
+        port, admin_port = self.ports
+        texts = (
+            f"listeners=PLAINTEXT://127.0.0.1:{port}",
+            f"admin.listener=127.0.0.1:{admin_port}",
+            f"object.store={self.store_url}",
+            f"metadata.log={self.log_url}",
+        )
+        return [
+            *(sys.executable, "-m", "tidegate_gateway", "serve", "--json"),
+            *("--processes", str(count), "--data", str(self.folder / "data")),
+            *(word for each in texts for word in ("--set", each)),
+        ]
 
     def stop(self, *, kill: bool = False) -> None:
         """Stop the gateway, by SIGTERM or by SIGKILL."""
@@ -91,7 +117,9 @@ class Gateway:
     def world(self) -> World:
         """Return the gateway's present addresses and sources of figures."""
         assert self.popen is not None
-        eyes = Eyes(self.popen.pid, self.store_pid, f"{self.said['admin_url']}/metrics")
+        metrics = f"{self.said['admin_url']}/metrics"
+        gateways = self.said["processes"] if self.processes is not None else ()
+        eyes = Eyes(self.popen.pid, self.store_pid, metrics, tuple(gateways))
         return World("tidegate", str(self.said["bootstrap_servers"]), eyes, is_ours=True)
 
     @property
@@ -110,13 +138,19 @@ class Gateway:
 
 @contextmanager
 def gateway(
-    store: Store, log: str | None, settings: Mapping[str, str], *, through: Through | None = None
+    store: Store,
+    log: str | None,
+    settings: Mapping[str, str],
+    *,
+    through: Through | None = None,
+    processes: int | None = None,
 ) -> Generator[Gateway]:
     """Run a gateway of our own on a fresh folder, which is removed at the end.
 
     Args:
       log: memory, sqlite or a URL; None: memory for a store in memory, else SQLite.
       through: changes the store's URL, to one that leads there.
+      processes: see Gateway.
     """
     with ExitStack() as stack:
         folder = Path(tempfile.mkdtemp(prefix="tidegate-bench-"))
@@ -124,15 +158,18 @@ def gateway(
         store_url = store.open_place(folder)
         stack.callback(store.drop_place, store_url)
         reached = through(store_url) if through else store_url
-        made = Gateway(folder, reached, _log_url(store_url, log, folder), settings, store.pid)
+        log_url = _log_url(store_url, log, folder)
+        made = Gateway(folder, reached, log_url, settings, store.pid, processes)
         stack.callback(made.stop, kill=True)
         made.start()
         yield made
 
 
 @contextmanager
-def kafka() -> Generator[World]:
+def kafka(cores: int | None = None) -> Generator[World]:
     """Run Apache Kafka from its jars.
+
+    cores: that it may use; None: all.
 
     Raises:
       BenchError: no checkout, no Java or no Maven.
@@ -140,7 +177,8 @@ def kafka() -> Generator[World]:
     broker = checkout.harness("broker")
     missing = checkout.harness("install").MissingTool
     try:
-        running = broker.start("kafka", KAFKA_SETTINGS)
+        with on_cores(cores):
+            running = broker.start("kafka", KAFKA_SETTINGS)
     except missing as error:
         raise BenchError(f"--vs-kafka cannot start Apache Kafka: {error}") from error
     try:
@@ -148,6 +186,18 @@ def kafka() -> Generator[World]:
     finally:
         running.stop()
         shutil.rmtree(running.folder, ignore_errors=True)
+
+
+@contextmanager
+def on_cores(count: int | None) -> Generator[None]:
+    """Start processes meanwhile that use the first cores of this machine only; None: any."""
+    all_cores = os.sched_getaffinity(0)
+    if count is not None:
+        os.sched_setaffinity(0, sorted(all_cores)[:count])
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, all_cores)
 
 
 def external(bootstrap: str, pid: int | None, metrics_url: str | None) -> World:

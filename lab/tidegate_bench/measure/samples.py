@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from . import proc
@@ -18,11 +18,12 @@ _GETS = "tidegate_store_gets_total"
 
 @dataclass(frozen=True, slots=True)
 class Eyes:
-    """The sources of figures; None: not available."""
+    """The sources of figures; None: not available.  more_pids: of the broker, too."""
 
     pid: int | None = None
     store_pid: int | None = None
     metrics_url: str | None = None
+    more_pids: Sequence[int] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,8 @@ def look(eyes: Eyes, *, first: bool) -> Sample:
     counters = counters_of(eyes) if first else {}
     at = time.perf_counter()
     cpu = _cpu(eyes.pid)
+    if cpu is not None:
+        cpu += sum(map(proc.cpu_seconds, eyes.more_pids))
     store_cpu = _cpu(eyes.store_pid)
     return Sample(at, cpu, store_cpu, counters if first else counters_of(eyes))
 
@@ -70,7 +73,7 @@ def between(
         used(_REQUESTS),
         used(_PUTS),
         used(_GETS),
-        proc.rss_bytes(eyes.pid) if eyes.pid else None,
+        sum(map(proc.rss_bytes, (eyes.pid, *eyes.more_pids))) if eyes.pid else None,
         more or {},
     )
 
