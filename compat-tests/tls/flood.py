@@ -26,7 +26,6 @@ from statistics import quantiles
 from typing import Final
 
 from confluent_kafka import Producer
-
 from crash.seaweed_store import seaweed_store
 
 from .brokers import TwoListeners, gateway, kafka

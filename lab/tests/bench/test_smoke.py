@@ -57,7 +57,9 @@ def test_ingest_of_several_gateways_counts_all_of_them(tmp_path: Path) -> None:
         assert os.sched_getaffinity(eyes.more_pids[0]) == {min(os.sched_getaffinity(0))}
         spec = Produce(running.world.bootstrap, topic, 2, 16_384, 10**6, PATIENCE_SECONDS)
         seen, _ = measured(running.world, [spec])
-        assert seen.requests and seen.puts and seen.server_cpu is not None
+        assert seen.requests
+        assert seen.puts
+        assert seen.server_cpu is not None
 
 
 def test_clients_report_their_counts(tmp_path: Path) -> None:
