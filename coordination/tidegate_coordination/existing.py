@@ -33,7 +33,7 @@ async def open_existing_log(url: str) -> MetadataLog:
     return await open_log(url)
 
 
-async def open_followed_log(url: str) -> MetadataLog:
+async def open_followed_log(url: str) -> MovableLog:
     """Open a log; if it was moved, open the one that it was moved to.
 
     Raises:

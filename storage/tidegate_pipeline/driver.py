@@ -45,7 +45,7 @@ from .counters import PipelineCounters
 from .planning.limits import MergeSettings
 from .planning.pauses import Pauses
 from .planning.plan import Plan, PlannedUnit, UnderWay, group_units
-from .tasks.work import MergeTask, Runner, UnitResult
+from .tasks.work import Asked, MergeTask, Runner, UnitResult
 
 _log = structlog.get_logger("tidegate.pipeline")
 
@@ -79,6 +79,8 @@ class Driver:
 
     Args:
       coordinator: its state holds the log so far; the caller runs its run().
+      on_asked: called with what each task asked of the store, whether its units were published or
+          not.
       on_progress: called after each result with units done and planned in the rounds under way, and
           with 0 for both when none is.
     """
@@ -91,6 +93,7 @@ class Driver:
         *,
         rng: Random,
         software_version: str,
+        on_asked: Callable[[Asked], None] | None = None,
         on_progress: Callable[[int, int], None] | None = None,
     ) -> None:
         self._coordinator = coordinator
@@ -98,6 +101,7 @@ class Driver:
         self._settings = settings
         self._rng = rng
         self._software_version = software_version
+        self._on_asked = on_asked
         self._on_progress = on_progress
         self._cluster = ClusterSettings(coordinator.state)
         self._unknown: list[int] = []
@@ -234,6 +238,8 @@ class Driver:
         published_at = trio.current_time()
         async with aclosing(self._runner.run(self._tasks(planned))) as results:
             async for result in results:
+                if result.asked is not None and self._on_asked is not None:
+                    self._on_asked(result.asked)
                 each = by_number.pop(result.number, None)
                 if each is None:
                     continue  # a task that ran twice

@@ -15,7 +15,7 @@ from tests.worlds.app_world import pages_of, starting_pages
 from tests.worlds.wire_client import records_batch, wire_world
 from tidegate_gateway.cli.command import app
 from tidegate_gateway.cli.cost import COLUMNS
-from tidegate_gateway.cost.sums import PARTS, CostSums, Use, encode
+from tidegate_storage.objects.cost_sums import PARTS, PIPELINE, CostSums, Use, encode
 from tidegate_storage.objects.keys import cost_key, timeline_key
 from tidegate_storage.objects.ownership import claim_prefix
 from tidegate_storage.stores.load import open_store
@@ -55,9 +55,20 @@ def sums(node_id: int, end_ms: int, **more: object) -> CostSums:
     return found
 
 
+def of_pipeline(end_ms: int) -> CostSums:
+    return CostSums(
+        node_id=PIPELINE,
+        begin_ms=end_ms - HOUR_MS,
+        end_ms=end_ms,
+        requests={"put segments": 10_000, "get wal": 5_000},
+        stored_bytes={"segments": 4 * 10**9},
+        got_bytes={"wal": 5 * 10**9},
+    )
+
+
 @pytest.fixture
 def url(tmp_path: Path) -> str:
-    """A store with the sums of two gateways, one of an older timeline; and old ones."""
+    """A store with sums of two gateways, one of an older timeline; of a pipeline; and old ones."""
     (tmp_path / "objects").mkdir()
     url = f"file:{tmp_path}/objects"
     kept = {"orders": 5 * 10**9}
@@ -66,6 +77,7 @@ def url(tmp_path: Path) -> str:
         (2, sums(1, NOW_MS - HOUR_MS // 2, kept_bytes=kept, kept_byte_hours=kept)),
         (2, sums(2, NOW_MS)),
         (1, sums(7, NOW_MS - 40 * 24 * HOUR_MS)),
+        (2, of_pipeline(NOW_MS)),
     ]
 
     async def write() -> None:
@@ -74,7 +86,7 @@ def url(tmp_path: Path) -> str:
         await store.put(timeline_key(2), b"{}")
         for number, (timeline, each) in enumerate(all_sums):
             hour = int(time.strftime("%Y%m%d%H", time.gmtime(each.end_ms / 1000)))
-            key = cost_key("c", timeline, hour, each.node_id, 1, number)
+            key = cost_key("c", timeline, hour, max(each.node_id, 0), 1, number)
             await store.put(key, encode(each))
         await store.aclose()
 
@@ -89,7 +101,8 @@ def test_the_report_has_both_gateways_and_fits_a_terminal(url: str) -> None:
     assert done.exit_code == 0, done.stderr
     assert max(map(len, lines)) <= COLUMNS
     assert "2 gateways; prices of AWS us-east-1, S3 Standard, 2026-11" in " ".join(lines[:2])
-    assert _row(lines, "put requests") == ["86,400", "864.0", "MB", "$0.43"]
+    assert _row(lines, "put requests") == ["96,400", "4.9", "GB", "$0.48"]
+    assert _row(lines, "of these the pipeline") == ["15,000", "9.0", "GB", "$0.05"]
     assert _row(lines, "storage")[:2] == ["5.0", "GB"]
     assert _row(lines, "bytes across zones") == ["12.0", "GB", "$0.24"]
     assert _row(lines, "orders")[:4] == ["60,000", "600.0", "MB", "0"]
@@ -123,23 +136,28 @@ def test_tables_by_reader(url: str, by: str, name: str) -> None:
 def test_json_has_all_rows_and_their_money_adds_up(url: str) -> None:
     report = json.loads(ran("cost", "--object-store", url, "--json").stdout)
     assert report["node_ids"] == [1, 2]
-    assert report["intervals"] == 3
+    assert report["intervals"] == 4
+    assert report["pipeline"]["requests"] == {"put segments": 10_000, "get wal": 5_000}
+    assert report["pipeline"]["money"] == pytest.approx(0.052)
     assert report["requests"]["put wal"] == 86_400
     assert sum(each["puts"] for each in report["topics"]) == 86_400
     assert sum(each["puts"] for each in report["clients"]) == 86_400
     split = sum(each["money"] for each in report["topics"])
     causes = report["money"]
     assert split == pytest.approx(
-        causes["put requests"] + causes["get requests"] + causes["storage"]
+        causes["put requests"]
+        + causes["get requests"]
+        + causes["storage"]
+        - report["pipeline"]["money"]
     )
     assert causes["total"] == pytest.approx(sum(causes.values()) - causes["total"])
 
 
 def test_a_shorter_span_has_less(url: str) -> None:
     report = json.loads(ran("cost", "--object-store", url, "--json", "--since", "1h").stdout)
-    assert report["intervals"] == 2
+    assert report["intervals"] == 3
     everything = ran("cost", "--object-store", url, "--json", "--since", "9w")
-    assert json.loads(everything.stdout)["intervals"] == 4
+    assert json.loads(everything.stdout)["intervals"] == 5
 
 
 def test_no_sums_and_no_cluster_are_said(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from tests.worlds.several_gateways import joined
 from tests.worlds.wire_client import NOW_MS, WireWorld, records_batch, wire_world
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_gateway.cost.reading import read_sums
-from tidegate_gateway.cost.sums import OTHERS, PARTS, CostSums, merged
+from tidegate_storage.objects.cost_sums import OTHERS, PARTS, CostSums, merged
 from tidegate_storage.objects.keys import cost_key, cost_prefix
 from tidegate_storage.stores.memory_store import MemoryObjectStore
 from tidegate_storage.stores.object_store import (

@@ -19,8 +19,8 @@ from tidegate_gateway.cost.figures import (
     Batches,
 )
 from tidegate_gateway.cost.plan import BUDGET, Load, ingest_of, plan
-from tidegate_gateway.cost.sums import PARTS, CostSums, Use
 from tidegate_runtime.settings_texts import SettingsError
+from tidegate_storage.objects.cost_sums import PARTS, CostSums, Use
 
 PAGE = (Path(__file__).parents[3] / "docs" / "performance.md").read_text()
 PRICES = packaged_prices()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tidegate_gateway.cost import ledger as ledger_module
 from tidegate_gateway.cost.ledger import CostLedger, kind_of, paid_by, read_of, reading_for
-from tidegate_gateway.cost.sums import (
+from tidegate_storage.objects.cost_sums import (
     OTHERS,
     PARTS,
     BadSums,

@@ -122,6 +122,15 @@ def _causes(report: Report) -> list[str]:
         ("bytes across zones", report["crossed_bytes"]),
     ):
         rows.append([cause, "", _size(size), _money(report["money"][cause])])
+    if pipeline := report["pipeline"]["requests"]:
+        sizes = (
+            *report["pipeline"]["stored_bytes"].values(),
+            *report["pipeline"]["got_bytes"].values(),
+        )
+        money = _money(report["pipeline"]["money"])
+        rows.append(
+            ["of these the pipeline", f"{sum(pipeline.values()):,}", _size(sum(sizes)), money]
+        )
     rows.append(["total", "", "", _money(report["money"]["total"])])
     return _aligned(rows)
 

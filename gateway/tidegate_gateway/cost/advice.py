@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from tidegate_storage.objects.cost_sums import OTHERS, CostSums
+
 from .bill import GB, MONTH_HOURS, Prices
 from .figures import BATCHES_OF_1_MB
-from .sums import OTHERS, CostSums
 
 LEAST_MONEY: Final = 5.0
 """Of a month; advice that is worth less is not given."""

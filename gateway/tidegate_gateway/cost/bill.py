@@ -14,8 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from tidegate_runtime.settings_texts import SettingsError
-
-from .sums import PARTS, CostSums, Use
+from tidegate_storage.objects.cost_sums import PARTS, CostSums, Use
 
 PRICES: Final = "2026-11.toml"
 MONTH_HOURS: Final = 730

@@ -19,20 +19,26 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
+from tidegate_storage.objects.cost_sums import (
+    OTHERS,
+    PARTS,
+    SEGMENTS,
+    WAL,
+    CostSums,
+    KindBook,
+    LogRequests,
+    Use,
+    kind_of,
+    whole_parts,
+)
 from tidegate_storage.objects.keys import parse_segment_key
 from tidegate_storage.stores.counting_store import Request, RequestSums
-
-from .sums import OTHERS, PARTS, CostSums, Use, whole_parts
 
 MAX_NAMES: Final = 1000
 """Topics, and clients, that have figures of their own in one interval."""
 MAX_NAME: Final = 256
 LINKS: Final = "_links"
 """Pays for mirrored batches, like a client."""
-_WAL: Final = "wal"
-_SEGMENTS: Final = "segments"
-_KINDS: Final = frozenset({_WAL, _SEGMENTS, "backup", "costs"})
-_KIND_AT: Final = 2  # in a key, see storage/objects/keys.py
 _PUTS, _PUT_BYTES, _GETS, _GET_BYTES = range(4)
 _COLUMNS: Final = (("puts", PARTS), ("put_bytes", 1), ("gets", PARTS), ("get_bytes", 1))
 
@@ -149,9 +155,7 @@ class _Open:
     topics: _Table
     clients: _Table
     batches: int = 0
-    requests: Counter[str] = field(default_factory=Counter[str])
-    stored: Counter[str] = field(default_factory=Counter[str])
-    got: Counter[str] = field(default_factory=Counter[str])
+    asked: KindBook = field(default_factory=KindBook)
     totals: list[int] = field(default_factory=_no_totals)
     crossed: Counter[str] = field(default_factory=Counter[str])
     unknown: Counter[str] = field(default_factory=Counter[str])
@@ -172,32 +176,28 @@ class CostLedger:
     ) -> None:
         self._now_ms = now_ms
         self._name_of = name_of
-        self._log_requests = log_requests
-        self._log: RequestSums | None = None
-        self._log_booked: Counter[str] = Counter()
+        self._log = LogRequests(log_requests)
         self._owing: dict[Payer, None] = {}  # in their order, so that sums are repeatable
         self._open = self._opened(now_ms())
 
     # -- what the store tells ---------------------------------------------------------------------
 
     def asked(self, request: Request, key: str, count: int = 1) -> None:
+        self._open.asked.asked(request, key, count)
         kind = kind_of(key)
-        self._open.requests[f"{request.value} {kind}"] += count
-        if request is Request.PUT and kind == _WAL:
+        if request is Request.PUT and kind == WAL:
             self._split(key, _PUTS, count)
-        elif request is Request.GET and kind in (_WAL, _SEGMENTS):
+        elif request is Request.GET and kind in (WAL, SEGMENTS):
             self._split(key, _GETS, count)
 
     def stored(self, key: str, size_bytes: int) -> None:
-        kind = kind_of(key)
-        self._open.stored[kind] += size_bytes
-        if kind == _WAL:
+        self._open.asked.stored(key, size_bytes)
+        if kind_of(key) == WAL:
             self._split(key, _PUT_BYTES, size_bytes)
 
     def got(self, key: str, size_bytes: int) -> None:
-        kind = kind_of(key)
-        self._open.got[kind] += size_bytes
-        if kind in (_WAL, _SEGMENTS):
+        self._open.asked.got(key, size_bytes)
+        if kind_of(key) in (WAL, SEGMENTS):
             self._split(key, _GET_BYTES, size_bytes)
 
     def _split(self, key: str, column: int, amount: int) -> None:
@@ -247,12 +247,10 @@ class CostLedger:
 
     def sums(self) -> CostSums:
         """Return the sums since the last take(), whose interval goes on."""
-        self._book_log()
         return self._closed()
 
     def take(self) -> CostSums:
         """End the interval: return its sums, and begin the next one."""
-        self._book_log()
         taken = self._closed()
         self._open = self._opened(taken.end_ms)
         return taken
@@ -261,6 +259,7 @@ class CostLedger:
         for payer in tuple(self._owing):
             self.settle(payer)
         open_ = self._open
+        self._log.book(open_.asked)
         clients = open_.clients.uses(open_.totals)
         for name, size_bytes in open_.crossed.items():
             clients.setdefault(name, Use()).crossed_bytes += size_bytes
@@ -269,28 +268,13 @@ class CostLedger:
         return CostSums(
             begin_ms=open_.begin_ms,
             end_ms=max(self._now_ms(), open_.begin_ms),
-            requests=dict(open_.requests),
-            stored_bytes=dict(open_.stored),
-            got_bytes=dict(open_.got),
+            requests=dict(open_.asked.requests),
+            stored_bytes=dict(open_.asked.stored_bytes),
+            got_bytes=dict(open_.asked.got_bytes),
             batches=open_.batches,
             topics=open_.topics.uses(open_.totals),
             clients=clients,
         )
-
-    def _book_log(self) -> None:
-        """Book what the log asked since the last time; another log begins at nothing."""
-        log = self._log_requests()
-        if log is not self._log:
-            self._log, self._log_booked = log, Counter()
-        if log is None:
-            return
-        now = Counter({f"{each.value} log": count for each, count in log.requests.items()})
-        now["stored"], now["got"] = log.stored_bytes, log.got_bytes
-        new = now - self._log_booked
-        self._log_booked = now
-        self._open.stored["log"] += new.pop("stored", 0)
-        self._open.got["log"] += new.pop("got", 0)
-        self._open.requests += new
 
 
 def _topic_in(key: str) -> dict[bytes, int]:
@@ -299,13 +283,6 @@ def _topic_in(key: str) -> dict[bytes, int]:
         return {parse_segment_key(key).topic_id: 1}
     except ValueError:
         return {}
-
-
-def kind_of(key: str) -> str:
-    """Return what an object is for, by its key or prefix."""
-    parts = key.split("/", _KIND_AT + 1)
-    kind = parts[_KIND_AT] if len(parts) > _KIND_AT else ""
-    return kind if kind in _KINDS else "other"
 
 
 def weights_of(pairs: Iterable[tuple[bytes, int]]) -> dict[bytes, int]:

@@ -7,11 +7,10 @@ from typing import Final
 
 import trio
 
+from tidegate_storage.objects.cost_sums import PIPELINE, BadSums, CostSums, decode, hour_of
 from tidegate_storage.objects.keys import cost_prefix
 from tidegate_storage.objects.ownership import newest_timeline, read_owner
 from tidegate_storage.stores.object_store import NoSuchObject, ObjectStore, StoreMisconfigured
-
-from .sums import BadSums, CostSums, decode, hour_of
 
 _CONCURRENT_READS: Final = 16
 _RECENT_MS: Final = 2 * 3_600_000
@@ -29,7 +28,7 @@ class Found:
 
     def recent(self) -> list[CostSums]:
         """Return the last sums of each gateway; not of gateways that ended long before others."""
-        last = {sums.node_id: sums for sums in self.each}
+        last = {sums.node_id: sums for sums in self.each if sums.node_id != PIPELINE}
         newest = max((sums.end_ms for sums in last.values()), default=0)
         return [sums for sums in last.values() if sums.end_ms >= newest - _RECENT_MS]
 

@@ -7,9 +7,10 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
+from tidegate_storage.objects.cost_sums import PARTS, PIPELINE, CostSums, Use, merged
+
 from .advice import advice
 from .bill import Prices, money_of
-from .sums import PARTS, CostSums, Use, merged
 
 Report: TypeAlias = dict[str, Any]
 TABLES: Final = {"topic": "topics", "client": "clients", "group": "groups"}
@@ -32,16 +33,23 @@ def cost_report(
     kept = sums.kept_bytes if kept_bytes is None else kept_bytes
     hours = sums.kept_byte_hours
     money = money_of(sums, prices)
+    pipelines = merged(one for one in each if one.node_id == PIPELINE)
     return {
         "since_ms": sums.begin_ms,
         "until_ms": sums.end_ms,
-        "node_ids": sorted({one.node_id for one in each}),
+        "node_ids": sorted({one.node_id for one in each} - {PIPELINE}),
         "prices": {"region": prices.region, "date": prices.date},
         "requests": dict(sorted(sums.requests.items())),
         "stored_bytes": sums.stored_bytes,
         "got_bytes": sums.got_bytes,
         "crossed_bytes": sums.crossed_bytes,
         "kept_bytes": sum(kept.values()),
+        "pipeline": {
+            "requests": pipelines.requests,
+            "stored_bytes": pipelines.stored_bytes,
+            "got_bytes": pipelines.got_bytes,
+            "money": prices.of_requests(pipelines.requests),
+        },
         "money": {**money, "total": sum(money.values())},
         "topics": _table(sums.topics, prices, kept, hours),
         "clients": _table(sums.clients, prices),

@@ -21,9 +21,9 @@ import trio
 
 from tidegate_coordination.state.records.partitions import Partition
 from tidegate_coordination.state.records.runs import RunRow
+from tidegate_storage.objects.cost_sums import OTHERS
 
 from ..cost.ledger import reading_for, who_reads
-from ..cost.sums import OTHERS
 from ..upkeep.upkeep import Upkeep
 from .cold_readers import ColdReaders
 from .fetch_plan import Miss, RunKey

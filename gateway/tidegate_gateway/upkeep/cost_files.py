@@ -19,6 +19,7 @@ import structlog
 import trio
 
 from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_storage.objects.cost_sums import OTHERS, CostSums, encode, hour_of, merged
 from tidegate_storage.objects.keys import cost_key, cost_prefix, parse_cost_key
 from tidegate_storage.stores.counting_store import CountingStore, Request
 from tidegate_storage.stores.object_store import (
@@ -30,7 +31,6 @@ from tidegate_storage.stores.object_store import (
 )
 
 from ..cost.ledger import MAX_NAME, MAX_NAMES, CostLedger
-from ..cost.sums import OTHERS, CostSums, encode, hour_of, merged
 from .upkeep import Upkeep
 
 _log = structlog.get_logger("tidegate.cost")

@@ -11,11 +11,11 @@ from collections.abc import Callable
 
 import pytest
 
-from tidegate_gateway.cost.sums import PARTS, CostSums, decode
 from tidegate_simulation.invariants.deletion_checks import DeletionWatch
 from tidegate_simulation.run import simulate
 from tidegate_simulation.world import world as world_module
 from tidegate_simulation.world.world import WatchedStore
+from tidegate_storage.objects.cost_sums import PARTS, CostSums, decode
 from tidegate_storage.objects.keys import parse_cost_key, parse_wal_key
 from tidegate_storage.stores.object_store import Buffer
 

@@ -23,6 +23,7 @@ import trio
 from tidegate_pipeline.commands.options import Options
 from tidegate_pipeline.commands.parts import living_driver, opened_runner, opened_shared
 from tidegate_pipeline.commands.stopping import stopping_by_signals
+from tidegate_pipeline.costs import CostBook
 from tidegate_pipeline.driver import Driver
 from tidegate_runtime.log_lines import configure_logs
 
@@ -81,7 +82,7 @@ def main() -> None:
 async def _serve(options: Options) -> None:
     async with (
         stopping_by_signals() as stopping,
-        opened_shared(options, stopping) as shared,
+        opened_shared(options, stopping, CostBook(time.time)) as shared,
         opened_runner(options, options.runner or "local", stopping) as runner,
         living_driver(shared, runner, options, _silent, stopping=stopping) as driver,
     ):

@@ -79,6 +79,10 @@ class UnreliableRunner:
         for result in done:
             if "unexpected" in result.error:
                 self._complain("internal error", result.error)
+        told = [each.asked for each in done if each.asked is not None]
+        written = sum(len(each.segments) for each in done)
+        if len(told) != 1 or told[0].requests.get("put segments", 0) < written:
+            self._complain("costs", f"{written} segments were written, and {told} were asked")
         return done
 
     async def _twice(self, task: MergeTask) -> list[UnitResult]:

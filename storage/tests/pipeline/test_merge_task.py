@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from tidegate_pipeline.tasks.merge_task import run_task
-from tidegate_pipeline.tasks.work import MergeTask, MergeUnit, Source
+from tidegate_pipeline.tasks.work import Asked, MergeTask, MergeUnit, Source
 from tidegate_protocol.batches import set_base_offset
 from tidegate_protocol.records import Record, build_batch
+from tidegate_storage.objects.cost_sums import KindBook
 from tidegate_storage.objects.keys import segment_key
 from tidegate_storage.objects.segment_format import HEADER_BYTES, AbortedTransaction, read_segment
 from tidegate_storage.objects.segments import FinalBatch, SegmentBuilder
+from tidegate_storage.stores.counting_store import CountingStore
 from tidegate_storage.stores.memory_store import MemoryObjectStore
 from tidegate_storage.stores.object_store import Buffer
 
@@ -90,3 +92,20 @@ async def test_an_unexpected_error_fails_its_unit_alone() -> None:
     assert unread.startswith("object source-3: ValueError: a range of 3 (unexpected, at test_merge")
     assert unwritten.startswith("ZeroDivisionError (unexpected, at test_merge_task.py:")
     assert not results[2].segments
+
+
+async def test_a_task_tells_what_it_asked_of_the_store() -> None:
+    book = KindBook()
+    store = Strange(lambda: 0.0)
+    units = [
+        MergeUnit(at, TOPIC, 0, (await stored_segment(store, base_offset),))
+        for at, base_offset in enumerate((0, 3, 6))
+    ]
+
+    results = await run_task(CountingStore(store, book), task_of(*units), 5)
+
+    told, *others = (each.asked for each in results)
+    assert others == [None, None]
+    assert told == Asked(dict(book.requests), dict(book.stored_bytes), dict(book.got_bytes))
+    assert told.requests["put segments"] == 2  # also one that failed
+    assert told.stored_bytes["segments"] == sum(each.size_bytes for each in results[0].segments)

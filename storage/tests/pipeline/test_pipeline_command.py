@@ -116,6 +116,11 @@ def test_once_merges_all_runs_on_spark_and_clients_read_the_same(tmp_path: Path)
     assert (after["runs"], after["oldest_ms"], after["segments"]) == (0, None, 1)
     assert after["segment_bytes"] == before["run_bytes"]
     assert after["drivers"] == []
+    cost = tidegate("cost", "--json", cwd=tmp_path)
+    of_pipeline = json.loads(cost.stdout)["pipeline"]
+    assert of_pipeline["requests"]["put segments"] == 1
+    assert of_pipeline["requests"]["get wal"] == report["gets"]
+    assert of_pipeline["stored_bytes"]["segments"] > before["run_bytes"]
     with serving(*DEV, cwd=tmp_path) as process:
         assert consume(process.servers, 100) == [str(number) for number in range(100)]
 

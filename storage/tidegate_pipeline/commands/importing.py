@@ -23,6 +23,7 @@ from tidegate_coordination.state.links import Link
 from tidegate_coordination.state.topics import Topic
 from tidegate_runtime.settings_texts import BadSource
 
+from ..costs import CostBook
 from ..importing.import_driver import ImportDriver
 from ..importing.local_import import LocalImportRunner
 from ..importing.partition_import import PartitionImport
@@ -83,7 +84,10 @@ def run_import(options: Options, wanted: ImportOptions, *, as_json: bool, log_le
 
 
 async def _import(options: Options, wanted: ImportOptions, kind: str, bar: ImportBar) -> _Done:
-    async with stopping_by_signals() as stopping, opened_shared(options, stopping) as shared:
+    async with (
+        stopping_by_signals() as stopping,
+        opened_shared(options, stopping, CostBook(time.time)) as shared,
+    ):
         with stopping.until_asked():
             state = await checked_state(shared)
         link = _link(state, wanted.link)

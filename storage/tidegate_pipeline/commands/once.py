@@ -10,6 +10,7 @@ from typing import Final
 
 import trio
 
+from ..costs import CostBook
 from ..counters import PipelineCounters
 from ..driver import Driver
 from ..planning.plan import backlog
@@ -59,7 +60,7 @@ async def _merge(options: Options, kind: str, bar: RoundBar) -> _Done:
     began = time.monotonic()
     async with (
         stopping_by_signals() as stopping,
-        opened_shared(options, stopping) as shared,
+        opened_shared(options, stopping, CostBook(time.time)) as shared,
         opened_runner(options, kind, stopping) as runner,
         living_driver(shared, runner, options, bar, stopping=stopping) as driver,
     ):

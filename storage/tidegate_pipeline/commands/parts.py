@@ -14,23 +14,32 @@ from random import Random
 from typing import Final, Protocol
 from urllib.parse import unquote, urlsplit
 
+import structlog
 import trio
 
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.coordinator.loading import check_cluster, load_state
 from tidegate_coordination.existing import open_existing_store, open_followed_log, sqlite_path
 from tidegate_coordination.log.metadata_log import MetadataLog
+from tidegate_coordination.logs.movable import MovableLog
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_runtime.shown import shown_log, shown_store
 from tidegate_storage.objects.ownership import check_owner, read_owner
-from tidegate_storage.stores.object_store import ObjectStore
+from tidegate_storage.stores.object_store import (
+    ObjectStore,
+    StoreMisconfigured,
+    StoreUnavailable,
+)
 
+from ..costs import WRITE_SECONDS, CostBook
 from ..driver import Driver
 from ..runners.local_runner import LocalRunner
 from ..tasks.memory import keep_memory
 from ..tasks.work import MergeTask, UnitResult
 from .options import Options, log_url, store_url
 from .stopping import Stopping
+
+_log = structlog.get_logger("tidegate.pipeline")
 
 LOAD_SECONDS: Final = 120.0
 LEAVE_SECONDS: Final = 10.0
@@ -128,7 +137,7 @@ async def opened_runner(
             await trio.to_thread.run_sync(resident.close)
 
 
-async def open_log_in_use(url: str) -> MetadataLog:
+async def open_log_in_use(url: str) -> MovableLog:
     """Open a log that a gateway made.
 
     Raises:
@@ -183,17 +192,26 @@ def _unowned(url: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """The cluster's log, store and state, opened."""
+    """The cluster's log, store and state, opened.
+
+    store: it is counted in costs.  bare: the same, uncounted.
+    """
 
     log: MetadataLog
     log_url: str
     store: ObjectStore
+    bare: ObjectStore
     store_url: str
+    costs: CostBook
 
 
 @asynccontextmanager
-async def opened_shared(options: Options, stopping: Stopping) -> AsyncGenerator[Shared, None]:
+async def opened_shared(
+    options: Options, stopping: Stopping, costs: CostBook
+) -> AsyncGenerator[Shared, None]:
     """Open log and store.
+
+    costs: books what is asked of both; a driver writes it.
 
     Raises:
       NothingThere, LogMisconfigured, LogUnavailable, StoreMisconfigured: the text says what to do.
@@ -207,7 +225,7 @@ async def opened_shared(options: Options, stopping: Stopping) -> AsyncGenerator[
             stack.push_async_callback(log.aclose)
         store = _open_store_in_use(url_of_store)
         stack.push_async_callback(store.aclose)
-        yield Shared(log, url, store, url_of_store)
+        yield Shared(log, url, costs.counted(store, log), store, url_of_store, costs)
 
 
 async def checked_state(shared: Shared) -> ClusterState:
@@ -248,6 +266,7 @@ async def living_driver(
         options.merge_settings(),
         rng=rng,
         software_version=version("tidegate"),
+        on_asked=shared.costs.add,
         on_progress=on_progress,
     )
     async with trio.open_nursery() as nursery:
@@ -255,7 +274,27 @@ async def living_driver(
         with stopping.until_asked():
             await driver.register()
         nursery.start_soon(driver.keep_lease)
+        nursery.start_soon(_write_costs_each_hour, shared, coordinator)
         yield driver
         with trio.move_on_after(LEAVE_SECONDS):
             await driver.leave()
+        with trio.move_on_after(LEAVE_SECONDS):
+            await _write_costs(shared, coordinator)
         nursery.cancel_scope.cancel()
+
+
+async def _write_costs_each_hour(shared: Shared, coordinator: Coordinator) -> None:
+    while True:
+        await trio.sleep(WRITE_SECONDS)
+        await _write_costs(shared, coordinator)
+
+
+async def _write_costs(shared: Shared, coordinator: Coordinator) -> None:
+    """Write what the pipeline cost; if the store does not answer, the next call does."""
+    state = coordinator.state
+    try:
+        await shared.costs.write(
+            shared.bare, state.cluster_id, state.timeline, coordinator.incarnation
+        )
+    except (StoreMisconfigured, StoreUnavailable) as error:
+        _log.warning("could not write what the pipeline cost", error=str(error))

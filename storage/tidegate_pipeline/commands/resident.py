@@ -24,6 +24,7 @@ from tidegate_coordination.log.metadata_log import LogUnavailable
 from tidegate_coordination.refusals import first_of, leaves
 from tidegate_storage.stores.object_store import StoreUnavailable
 
+from ..costs import CostBook
 from ..driver import Driver
 from ..planning.plan import backlog
 from ..runners.spark_trouble import AttemptsUsedUp
@@ -81,6 +82,7 @@ def run_resident(options: Options, residence: Residence, *, log_level: str) -> i
 
 async def _stay(options: Options, kind: str, residence: Residence) -> None:
     pages = PipelinePages(version("tidegate"))
+    costs = CostBook(time.time)
     async with (
         stopping_by_signals(stop_at_eof=residence.stop_at_eof) as stopping,
         served(pages, residence.admin),
@@ -88,7 +90,7 @@ async def _stay(options: Options, kind: str, residence: Residence) -> None:
     ):
         while not stopping.is_asked:
             try:
-                await _live(options, runner, residence.interval_seconds, stopping, pages)
+                await _live(options, runner, residence.interval_seconds, stopping, pages, costs)
             except Exception as error:
                 if not all(isinstance(each, _PASSING) for each in leaves(error)):
                     raise
@@ -106,11 +108,12 @@ async def _live(
     interval_seconds: float,
     stopping: Stopping,
     pages: PipelinePages,
+    costs: CostBook,
 ) -> None:
     """Run one incarnation of the driver."""
     bar = RoundBar(is_shown=is_terminal())
     async with (
-        opened_shared(options, stopping) as shared,
+        opened_shared(options, stopping, costs) as shared,
         living_driver(shared, runner, options, bar, stopping=stopping) as driver,
     ):
         _log.info("merging", cluster=driver.state.cluster_id)

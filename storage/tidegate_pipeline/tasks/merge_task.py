@@ -10,8 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import msgspec
+
+from tidegate_storage.objects.cost_sums import KindBook
 from tidegate_storage.objects.segment_format import AbortedTransaction
 from tidegate_storage.objects.segments import SealedSegment, SegmentBuilder
+from tidegate_storage.stores.counting_store import CountingStore
 from tidegate_storage.stores.object_store import (
     ObjectExists,
     ObjectStore,
@@ -32,7 +36,7 @@ from .sources import (
     runs_of,
     stored_of,
 )
-from .work import MergeTask, MergeUnit, UnitResult
+from .work import Asked, MergeTask, MergeUnit, UnitResult
 
 
 async def run_task(store: ObjectStore, task: MergeTask, attempt: int) -> list[UnitResult]:
@@ -40,6 +44,13 @@ async def run_task(store: ObjectStore, task: MergeTask, attempt: int) -> list[Un
 
     attempt: unique among all executions of this driver's tasks.
     """
+    book = KindBook()
+    first, *others = await _do_all(CountingStore(store, book), task, attempt)
+    asked = Asked(dict(book.requests), dict(book.stored_bytes), dict(book.got_bytes))
+    return [msgspec.structs.replace(first, asked=asked), *others]
+
+
+async def _do_all(store: ObjectStore, task: MergeTask, attempt: int) -> list[UnitResult]:
     reader = SourceReader(store)
     # Units of compaction read source by source: each may be larger than memory.
     merges = [unit for unit in task.units if unit.rules is None]

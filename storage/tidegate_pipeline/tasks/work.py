@@ -142,6 +142,14 @@ class Compacted(msgspec.Struct, array_like=True, frozen=True, gc=False):
     unreadable: int
 
 
+class Asked(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """What a task asked of the store, and bytes; see CostSums."""
+
+    requests: dict[str, int]
+    stored_bytes: dict[str, int]
+    got_bytes: dict[str, int]
+
+
 class UnitResult(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """The result of a unit.
 
@@ -149,6 +157,7 @@ class UnitResult(msgspec.Struct, array_like=True, frozen=True, gc=False):
     records, digest: of the written batches, proven equal to those read (digests.py).
     error: a sentence for people that names the object; empty if the unit succeeded.
     compacted: of a unit of compaction, which is proven by stretch; digest is 0.
+    asked: what the whole task asked; in the result of one of its units.
     """
 
     number: int
@@ -159,6 +168,7 @@ class UnitResult(msgspec.Struct, array_like=True, frozen=True, gc=False):
     gets: float
     error: str = ""
     compacted: Compacted | None = None
+    asked: Asked | None = None
 
     def encode(self) -> bytes:
         """Return it for a row."""

@@ -1,4 +1,4 @@
-"""Sums of what gateways asked of the object store, by topic and by client.  Pure.
+"""Sums of what gateways and pipelines asked of the object store.  Pure.
 
 Requests of single topics and clients are in thousandths of a request, since many share one.  The
 sum over topics equals a thousand times the requests that were split, exactly; so does the sum over
@@ -9,16 +9,25 @@ from __future__ import annotations
 
 import time
 import zlib
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from math import floor
 from typing import Any, Final, TypeVar
 
 import msgspec
 
+from ..stores.counting_store import Request, RequestSums
+
 PARTS: Final = 1000
 """Parts of a request in a Use."""
 OTHERS: Final = "_other"
 """Stands for all names beyond the limit, and for readers that are not known."""
+PIPELINE: Final = -1
+"""Stands for the node id in the sums of a pipeline's driver."""
+WAL: Final = "wal"
+SEGMENTS: Final = "segments"
+_KINDS: Final = frozenset({WAL, SEGMENTS, "backup", "costs"})
+_KIND_AT: Final = 2  # in a key, see keys.py
 _VERSION: Final = 1
 _MAX_BYTES: Final = 64 << 20
 
@@ -27,6 +36,62 @@ Key = TypeVar("Key")
 
 class BadSums(Exception):
     """The bytes are no sums that this release can read."""
+
+
+class KindBook:
+    """A book of requests, and of bytes, by what they were for."""
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all."""
+        self.requests: Counter[str] = Counter()
+        self.stored_bytes: Counter[str] = Counter()
+        self.got_bytes: Counter[str] = Counter()
+
+    def asked(self, request: Request, key: str, count: int = 1) -> None:
+        self.requests[f"{request.value} {kind_of(key)}"] += count
+
+    def stored(self, key: str, size_bytes: int) -> None:
+        self.stored_bytes[kind_of(key)] += size_bytes
+
+    def got(self, key: str, size_bytes: int) -> None:
+        self.got_bytes[kind_of(key)] += size_bytes
+
+
+class LogRequests:
+    """Books what the metadata log asked since the last time; another log begins at nothing.
+
+    sums: returns the requests that the log made so far; None if it counts none.
+    """
+
+    def __init__(self, sums: Callable[[], RequestSums | None]) -> None:
+        self._sums = sums
+        self._log: RequestSums | None = None
+        self._booked: Counter[str] = Counter()
+
+    def book(self, book: KindBook) -> None:
+        """Book it now."""
+        log = self._sums()
+        if log is not self._log:
+            self._log, self._booked = log, Counter()
+        if log is None:
+            return
+        now = Counter({f"{each.value} log": count for each, count in log.requests.items()})
+        now["stored"], now["got"] = log.stored_bytes, log.got_bytes
+        new = now - self._booked
+        self._booked = now
+        book.stored_bytes["log"] += new.pop("stored", 0)
+        book.got_bytes["log"] += new.pop("got", 0)
+        book.requests += new
+
+
+def kind_of(key: str) -> str:
+    """Return what an object is for, by its key or prefix."""
+    parts = key.split("/", _KIND_AT + 1)
+    kind = parts[_KIND_AT] if len(parts) > _KIND_AT else ""
+    return kind if kind in _KINDS else "other"
 
 
 class Use(msgspec.Struct):
@@ -65,9 +130,10 @@ def _no_groups() -> dict[str, list[str]]:
 
 
 class CostSums(msgspec.Struct, kw_only=True):
-    """The sums of a span of time; of one gateway, or of several.
+    """The sums of a span of time; of one gateway or pipeline, or of several.
 
     node_id, linger_ms, put_budget: the gateway's, and its settings; of several, the newest one's.
+    A pipeline has PIPELINE for its node id, and gives only the requests and the bytes.
     put_budget is 0 where requests cost nothing.
     begin_ms, end_ms: since 1970.
     requests: by kind and what they were for, as "put wal".
@@ -133,7 +199,8 @@ def merged(all_sums: Iterable[CostSums]) -> CostSums:
             known += [group for group in groups if group not in known]
         if each.kept_bytes and each.end_ms >= newest.get("ms", 0):
             newest["ms"], whole.kept_bytes = each.end_ms, dict(each.kept_bytes)
-        if each.end_ms >= whole.end_ms:
+        if each.node_id != PIPELINE and each.end_ms >= newest.get("settings", 0):
+            newest["settings"] = each.end_ms
             whole.node_id, whole.linger_ms = each.node_id, each.linger_ms
             whole.put_budget = each.put_budget
         whole.batches += each.batches

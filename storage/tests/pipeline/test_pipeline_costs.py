@@ -1,0 +1,107 @@
+"""What the pipeline asks of the store is written beside the sums of gateways, and nothing twice."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidegate_coordination.existing import open_existing_log
+from tidegate_coordination.logs.movable import MovableLog
+from tidegate_coordination.logs.objects.log import open_objects
+from tidegate_pipeline.costs import CostBook
+from tidegate_pipeline.tasks.work import Asked
+from tidegate_storage.objects.cost_sums import PIPELINE, CostSums, decode, merged
+from tidegate_storage.objects.keys import cost_prefix, parse_cost_key
+from tidegate_storage.stores.memory_store import MemoryObjectStore
+from tidegate_storage.stores.object_store import Buffer, StoreUnavailable
+
+ASKED = Asked({"get wal": 3, "put segments": 1}, {"segments": 700}, {"wal": 800})
+
+
+class Store(MemoryObjectStore):
+    """Loses answers, or requests, while it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda: 0.0)
+        self.fails = ""
+        self.tries = 0
+
+    async def put(self, key: str, body: Buffer) -> None:
+        self.tries += 1
+        if self.fails == "before":
+            raise StoreUnavailable("no route")
+        await super().put(key, body)
+        if self.fails == "after":
+            raise StoreUnavailable("no answer")
+
+
+class Scene:
+    def __init__(self) -> None:
+        self.seconds = 1_000.0
+        self.store = Store()
+        self.book = CostBook(lambda: self.seconds)
+
+    async def write(self, incarnation: int = 7) -> None:
+        await self.book.write(self.store, "c", 1, incarnation)
+
+    async def written(self) -> dict[str, CostSums]:
+        keys = [each.key for each in await self.store.list(cost_prefix("c", 1))]
+        return {key: decode(await self.store.get(key)) for key in keys}
+
+
+async def test_sums_have_all_that_was_asked_since_the_last_ones() -> None:
+    scene = Scene()
+    scene.book.add(ASKED)
+    scene.book.add(ASKED)
+    scene.seconds = 2_000.0
+    await scene.write()
+    scene.book.add(ASKED)
+    scene.seconds = 3_000.0
+    await scene.write(incarnation=8)
+
+    first, second = (await scene.written()).values()
+    assert (first.node_id, first.begin_ms, first.end_ms) == (PIPELINE, 1_000_000, 2_000_000)
+    assert first.requests == {"get wal": 6, "put segments": 2, "put costs": 1}
+    assert (first.stored_bytes, first.got_bytes) == ({"segments": 1_400}, {"wal": 1_600})
+    assert (second.begin_ms, second.end_ms) == (2_000_000, 3_000_000)
+    assert second.requests == {"get wal": 3, "put segments": 1, "put costs": 1}
+    assert second.stored_bytes["costs"] > 0
+    assert [parse_cost_key(each).incarnation for each in await scene.written()] == [7, 8]
+
+
+async def test_nothing_is_written_of_nothing() -> None:
+    scene = Scene()
+    await scene.write()
+    assert await scene.written() == {}
+
+
+@pytest.mark.parametrize("fails", ["before", "after"])
+async def test_sums_that_could_not_be_stored_are_stored_once_later(fails: str) -> None:
+    scene = Scene()
+    scene.book.add(ASKED)
+    scene.store.fails = fails
+    for _ in range(2):
+        with pytest.raises(StoreUnavailable):
+            await scene.write()
+    scene.book.add(ASKED)
+    scene.store.fails = ""
+    await scene.write(incarnation=8)
+
+    whole = merged((await scene.written()).values())
+    assert whole.requests["get wal"] == 6
+    assert whole.requests["put costs"] == scene.store.tries
+
+
+async def test_what_the_driver_and_its_log_ask_is_in_the_sums() -> None:
+    scene = Scene()
+    log = await open_objects(MemoryObjectStore(lambda: 0.0), "log", in_loop=True)
+    counted = scene.book.counted(scene.store, MovableLog(log, open_existing_log))
+    await scene.store.put("c/00001/wal/x", b"abc")
+    assert await counted.get("c/00001/wal/x") == b"abc"
+    _ = await log.append(1, b"entry")
+    await scene.write()
+
+    [found] = (await scene.written()).values()
+    assert found.requests["get wal"] == 1
+    assert found.got_bytes["wal"] == 3
+    assert found.requests["put log"] >= 1
+    assert found.stored_bytes["log"] >= len(b"entry")
