@@ -160,8 +160,17 @@ def _of_answers(place: str, answers: Sequence[Stable]) -> Iterator[Anomaly]:
             yield Anomaly("LSO back", text)
 
 
-def waits(evidence: Evidence) -> Iterator[tuple[int, str, str]]:
-    """Yield how many calm ms a tail waited for a committed value; the tail, the transaction."""
+class Wait(NamedTuple):
+    """How many calm ms a tail waited for a committed value, and when it saw it (ms since 1970)."""
+
+    ms: int = 0
+    seen_ms: int = 0
+    reader: str = "none"
+    transaction: str = ""
+
+
+def waits(evidence: Evidence) -> Iterator[Wait]:
+    """Yield the waits of tails."""
     at = evidence.calm.at
     for history in evidence.histories:
         for each in history.passes:
@@ -173,11 +182,11 @@ def waits(evidence: Evidence) -> Iterator[tuple[int, str, str]]:
                 of = evidence.transactions.get(name)
                 if of is not None and of.committed:
                     since_ms = max(of.ended_ms, each.begun_ms)
-                    yield at(seen_ms) - at(since_ms), each.reader, name
+                    yield Wait(at(seen_ms) - at(since_ms), seen_ms, each.reader, name)
 
 
 def unseen(evidence: Evidence) -> Iterator[Anomaly]:
     """Committed values are read soon."""
-    for waited_ms, reader, name in waits(evidence):
+    for waited_ms, _, reader, name in waits(evidence):
         if waited_ms > UNSEEN_MS:
             yield Anomaly("unseen", f"{reader} waited {waited_ms} calm ms for {name}", name)

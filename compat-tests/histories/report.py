@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 
 from faults.stalls import Happened, KindFigures
 
+from histories.checks import Wait
 from histories.watch import Judged
 
 MOST_ERRORS = 6
@@ -51,9 +53,14 @@ def summary(judged: Judged) -> list[str]:
         *lines,
         f"{judged.records['committed']} of {judged.records['all']} records committed,"
         f" {judged.read} read, {judged.orders} orders, {judged.segments} segments;"
-        f" longest calm wait {judged.longest_wait_ms} ms",
+        f" longest calm wait {_wait(judged.longest_wait)}",
         f"anomalies: {anomalies or 'none'}; apart, of version 1: {apart or 'none'};"
         f" promises {'kept' if judged.is_clean else 'BROKEN'}",
         *verdict.examples,
         *judged.problems,
     ]
+
+
+def _wait(wait: Wait) -> str:
+    seen = time.strftime("%H:%M:%S", time.localtime(wait.seen_ms / 1000))
+    return f"{wait.ms} ms, of {wait.reader} until {seen}"

@@ -14,7 +14,7 @@ from faults.stalls import Happened
 from faults.world import World
 
 from histories import clients
-from histories.checks import waits
+from histories.checks import Wait, waits
 from histories.evidence import Evidence, Window
 from histories.history import History
 from histories.judge import Verdict, judge
@@ -43,7 +43,7 @@ class Ends:
 class Judged:
     """What all clients did, and what is wrong with it.
 
-    records: that lie in the topics, by isolation level.  read: by all readers.  longest_wait_ms:
+    records: that lie in the topics, by isolation level.  read: by all readers.  longest_wait:
     for a committed value, while no fault was on.  segments: that the pipeline published.
     """
 
@@ -51,7 +51,7 @@ class Judged:
     records: dict[str, int] = field(default_factory=dict)
     orders: int = 0
     read: int = 0
-    longest_wait_ms: int = 0
+    longest_wait: Wait = field(default_factory=Wait)
     segments: int = 0
     verdict: Verdict = field(default_factory=Verdict)
     problems: list[str] = field(default_factory=list)
@@ -153,7 +153,7 @@ class HistoryWatch(Attendance):
             orders=_count(orders.values()),
             read=sum(each.read for each in histories),
             segments=self._driver.segments,
-            longest_wait_ms=max((ms for ms, _, _ in waits(evidence)), default=0),
+            longest_wait=max(waits(evidence), default=Wait()),
             verdict=judge(evidence, orders, clients.VERSION_1),
             problems=self.problems,
         )
