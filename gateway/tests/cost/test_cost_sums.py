@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate_gateway.cost import ledger as ledger_module
-from tidegate_gateway.cost.ledger import CostLedger, kind_of, paid_by, read_of, reading_for
+from tidegate_gateway.cost.ledger import CostLedger, paid_by, read_of, reading_for
 from tidegate_storage.objects.cost_sums import (
     OTHERS,
     PARTS,
@@ -20,6 +20,7 @@ from tidegate_storage.objects.cost_sums import (
     Use,
     decode,
     encode,
+    kind_of,
     merged,
     whole_parts,
 )

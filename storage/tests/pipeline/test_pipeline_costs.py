@@ -18,7 +18,7 @@ ASKED = Asked({"get wal": 3, "put segments": 1}, {"segments": 700}, {"wal": 800}
 
 
 class Store(MemoryObjectStore):
-    """Loses answers, or requests, while it is told to."""
+    """Loses requests, or answers, while fails says so."""
 
     def __init__(self) -> None:
         super().__init__(lambda: 0.0)
