@@ -24,7 +24,11 @@ from tests.worlds.wire_client import records_batch, wire_world
 from tidegate_gateway.admin.admin_pages import AdminPages
 from tidegate_gateway.cli.admin_reader import Access
 from tidegate_gateway.cli.command import app
+from tidegate_gateway.cli.processes.pages import Asked, ProcessPages
 from tidegate_gateway.cli.top.frames import FrameReader
+from tidegate_runtime.http.client import HttpClient
+from tidegate_runtime.http.values import HttpAnswer
+from tidegate_runtime.secret import Secret
 
 PATIENCE_SECONDS = 60
 PAGES = ("/v1/status", "/metrics", "/metrics/cluster", "/v1/cost")
@@ -126,15 +130,59 @@ def test_without_any_answer_one_sentence_says_so() -> None:
     assert f"no gateway's admin listener answers at {address}" in done.stderr
 
 
-@pytest.mark.parametrize("status", [b'{"processes": {"1": null}}', b'{"ready": true}', b"[]"])
-def test_a_page_that_is_not_of_one_gateway_is_a_sentence(status: bytes) -> None:
+async def pages_of_a_supervisor() -> dict[str, bytes]:
+    """Those of one whose second process serves, and whose first has just died."""
+    own = await pages_of_a_gateway()
+    answers = {path: HttpAnswer(200, body) for path, body in own.items()}
+
+    class Client(HttpClient):
+        def __init__(self) -> None:
+            pass
+
+        async def call(self, method: str, target: str, **_: object) -> HttpAnswer:
+            return answers[target]
+
+    asked = [Asked(1, None, 3), Asked(2, Client(), 0)]
+    pages = ProcessPages(lambda: asked, Secret(""), "1")
+    return {each: bytes_of((await pages.answer("GET", each)).body) for each in PAGES}
+
+
+def test_the_pages_of_a_supervisor_are_those_of_its_gateways() -> None:
+    with serving(trio.run(pages_of_a_supervisor)) as admin:
+        done = CliRunner().invoke(app, ["top", "--json", "--interval", "0.1", "--admin", admin])
+    assert done.exit_code == 0
+    report = json.loads(done.stdout)
+    assert (report["asked"], report["answered"]) == (2, 1)
+    one, two = report["problems"], report["gateways"]
+    assert one == [{"admin": f"{admin} process 1", "why": f"process 1 of {admin} does not answer"}]
+    assert [each["admin"] for each in two] == [f"{admin} process 2", f"{admin} process 1"]
+    assert (two[0]["node_id"], two[0]["state"], two[1]["state"]) == (1, "serving", "no answer")
+    assert two[0]["requests_per_second"] == 0
+    assert {each["name"]: each["partitions"] for each in report["topics"]}["orders"] == 3
+    assert report["store"]["kept_bytes"] > 0
+
+
+def test_a_supervisor_that_falls_silent_leaves_its_gateways_without_answer() -> None:
+    texts = trio.run(pages_of_a_supervisor)
+    with serving(texts) as admin:
+        reader = FrameReader([("127.0.0.1", int(admin[10:]))], Access())
+        assert [each.status.get("node_id") for each in reader.read().gateways] == [None, 1]
+        texts.clear()
+        silent = reader.read().gateways
+    assert [(each.status.get("node_id"), bool(each.problem)) for each in silent] == [
+        (None, True),
+        (1, True),
+    ]
+
+
+@pytest.mark.parametrize("status", [b'{"processes": 1}', b'{"ready": true}', b"[]"])
+def test_a_page_that_is_not_of_a_gateway_is_a_sentence(status: bytes) -> None:
     texts = {"/v1/status": status, "/metrics": b"", "/v1/cost": b"{}"}
     with serving(texts) as admin:
         done = CliRunner().invoke(app, ["top", "--once", "--interval", "0.1", "--admin", admin])
     assert done.exit_code == 2
     assert done.stderr == (
-        f"tidegate: {admin} shows no page of one gateway; top cannot read that of a supervisor"
-        " (tidegate serve --processes)\n"
+        f"tidegate: {admin} shows no page of a gateway, or of several under a supervisor\n"
     )
 
 

@@ -1,7 +1,8 @@
 """Reads the pages of all gateways, for one frame.
 
-Each gateway has FRAME_SECONDS to answer.  One that takes longer is shown as not answering; it is
-asked again once its last answer came or failed.
+Each page has FRAME_SECONDS to come.  A gateway that takes longer is shown as not answering; it is
+asked again once its last answer came or failed.  The pages of a supervisor (processes/pages.py) are
+those of several gateways.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any, Final, TypeVar, cast
 from tidegate_runtime.addresses import url_host
 
 from ..admin_reader import Access, AdminReader, NoAnswer, Place
-from .samples import Samples, read_samples
+from .samples import Samples, of_label, read_samples
 
 FRAME_SECONDS: Final = 1.0
 _BYTES_IN: Final = "kafka_server_brokertopicmetrics_bytesin_total"
@@ -31,10 +32,8 @@ OF_GATEWAY: Final = frozenset(
 )
 _LATE: Final = "{} does not answer in time"
 _OF_STATUS: Final = frozenset({"ready", "state", "node_id", "connections"})
-_OTHER_PAGE: Final = (
-    "{} shows no page of one gateway; top cannot read that of a supervisor (tidegate serve"
-    " --processes)"
-)
+_OTHER_PAGE: Final = "{} shows no page of a gateway, or of several under a supervisor"
+_PROCESS: Final = "process"
 PARTITIONS: Final = "kafka_topic_partitions"
 OF_CLUSTER: Final = frozenset(
     {
@@ -53,6 +52,7 @@ Answer = TypeVar("Answer")
 class Pages:
     """What one gateway said.
 
+    admin: its address; of one under a supervisor, that of the supervisor and the process.
     read_at: seconds of a monotonic clock.  problem: why it said nothing; "" if it did.
     status: /v1/status; if it said nothing, what it said last.  cost: /v1/cost; empty while the
       gateway starts.
@@ -92,32 +92,33 @@ class FrameReader:
         self._frame_seconds = frame_seconds
         self._places = places
         self._asking: dict[Place, Thread] = {}
-        self._known: dict[Place, Mapping[str, Any]] = {}
+        self._known: dict[Place, dict[str, Mapping[str, Any]]] = {}
 
     def read(self) -> Frame:
         """Ask all gateways at once."""
-        found = self._all(self._places, self._pages)
-        gateways = [
-            found.get(each) or self._silent(each, _LATE.format(_name(each)))
+        answers = self._all(self._places, self._pages)
+        found = {
+            each: answers.get(each) or self._silent(each, _LATE.format(_name(each)))
             for each in self._places
-        ]
-        answered = {p: each for p, each in zip(self._places, gateways, strict=True) if each.status}
-        self._known |= {place: each.status for place, each in answered.items()}
+        }
+        for place, pages in found.items():
+            self._known[place] = {each.admin: each.status for each in pages}
+        gateways = [each for pages in found.values() for each in pages]
         cluster = next((p.samples for p in gateways if PARTITIONS in p.samples), None)
         if cluster is None:
-            cluster = self._cluster(gateways)
+            cluster = self._cluster(found)
         return Frame(round(time.time() * 1000), gateways, cluster)
 
-    def _cluster(self, gateways: Sequence[Pages]) -> Samples:
+    def _cluster(self, found: Mapping[Place, Sequence[Pages]]) -> Samples:
         """Ask one gateway for what only the controller has among its own metrics."""
         ready = (
             place
-            for place, pages in zip(self._places, gateways, strict=True)
-            if pages.status.get("ready") and not pages.problem
+            for place, pages in found.items()
+            if any(each.status.get("ready") and not each.problem for each in pages)
         )
         asked = [place for place in ready][:1]
-        found = self._all(asked, self._cluster_samples)
-        return found[asked[0]] if found else {}
+        answers = self._all(asked, self._cluster_samples)
+        return answers[asked[0]] if answers else {}
 
     def _all(self, places: Sequence[Place], ask: Callable[[Place], Answer]) -> dict[Place, Answer]:
         """Return the answers that come in time."""
@@ -137,24 +138,51 @@ class FrameReader:
             self._asking[each].join(max(until - time.monotonic(), 0.0))
         return dict(found)
 
-    def _pages(self, place: Place) -> Pages:
+    def _pages(self, place: Place) -> list[Pages]:
         try:
             found = self._reader.read_json(place, "/v1/status")
             status = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
-            if not status.keys() >= _OF_STATUS:
+            of_processes = status.get("processes")
+            is_one = status.keys() >= _OF_STATUS
+            if not is_one and not isinstance(of_processes, dict):
                 return self._silent(place, _OTHER_PAGE.format(_name(place)))
             text = self._reader.read(place, "/metrics").decode()
             at = time.monotonic()
             cost: Mapping[str, Any] = {}
-            if status["ready"]:
+            if not is_one or status["ready"]:
                 cost = self._reader.read_json(place, "/v1/cost")
         except (NoAnswer, UnicodeDecodeError) as error:
             return self._silent(place, str(error))
         samples = read_samples(text, OF_GATEWAY | OF_CLUSTER)
-        return Pages(_name(place), at, "", status, samples, cost)
+        if is_one:
+            return [Pages(_name(place), at, "", status, samples, cost)]
+        statuses = cast("dict[str, Any]", of_processes)
+        return self._of_processes(place, at, statuses, samples, cost.get("processes", {}))
 
-    def _silent(self, place: Place, problem: str) -> Pages:
-        return Pages(_name(place), time.monotonic(), problem, self._known.get(place, {}))
+    def _of_processes(
+        self,
+        place: Place,
+        at: float,
+        statuses: Mapping[str, Any],
+        samples: Samples,
+        costs: Mapping[str, Any],
+    ) -> list[Pages]:
+        """Return the pages of the gateways under a supervisor; statuses, costs: by process."""
+        known, found = self._known.get(place, {}), list[Pages]()
+        for process, status in statuses.items():
+            name = f"{_name(place)} process {process}"
+            own = of_label(samples, _PROCESS, process)
+            if status is None or not own:
+                problem = f"process {process} of {_name(place)} does not answer"
+                found.append(Pages(name, at, problem, known.get(name, {})))
+            else:
+                found.append(Pages(name, at, "", status, own, costs.get(process) or {}))
+        return found
+
+    def _silent(self, place: Place, problem: str) -> list[Pages]:
+        known = self._known.get(place) or {_name(place): {}}
+        at = time.monotonic()
+        return [Pages(name, at, problem, status) for name, status in known.items()]
 
     def _cluster_samples(self, place: Place) -> Samples:
         try:

@@ -44,6 +44,17 @@ def read_samples(text: str, wanted: Collection[str]) -> Samples:
     return found
 
 
+def of_label(samples: Samples, label: str, value: str) -> Samples:
+    """Return the samples with this value of a label, without it."""
+    found: Samples = {}
+    for name, all_samples in samples.items():
+        for labels, number in all_samples:
+            if labels.get(label) == value:
+                rest = {key: text for key, text in labels.items() if key != label}
+                found.setdefault(name, []).append(Sample(rest, number))
+    return found
+
+
 def _end_of_name(line: str) -> int:
     ends = [at for at in (line.find("{"), line.find(" ")) if at >= 0]
     return min(ends, default=0)
