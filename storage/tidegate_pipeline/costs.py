@@ -1,7 +1,7 @@
 """Books what this pipeline asks of the object store, and writes the sums beside those of gateways.
 
 Tasks count their requests where they run, also in Spark's workers, and tell them with their
-results: what a task asked that is lost with its worker is not known.
+results.  So what a task asked that gave no result is not known: a stopped one, or a lost one.
 """
 
 from __future__ import annotations
@@ -56,6 +56,8 @@ class CostBook:
     def counted(self, store: ObjectStore, log: MovableLog) -> ObjectStore:
         """Return the store, whose requests are booked; so are those of the log from now on."""
         self._log = log
+        # Now, since a driver that an error ended wrote nothing: else the rest of its log is lost.
+        self._log_requests.book(self._asked)
         return CountingStore(store, self._asked)
 
     def _of_log(self) -> RequestSums | None:

@@ -196,9 +196,11 @@ def test_the_requests_of_a_log_are_booked_once_also_after_it_moved() -> None:
     logs[0].asked(Request.PUT, "tidegate-log/2")
     first = book.take()
     assert (first.requests, first.stored_bytes) == ({"put log": 2}, {"log": 100})
+    logs[0].asked(Request.PUT, "tidegate-log/3")
     logs[0] = RequestSums()
     logs[0].asked(Request.GET, "tidegate-log/2")
-    assert book.take().requests == {"get log": 1}
+    assert book.take().requests == {"put log": 1, "get log": 1}
+    assert book.take().requests == {}
 
 
 def test_sums_survive_an_object_and_merge() -> None:

@@ -105,3 +105,17 @@ async def test_what_the_driver_and_its_log_ask_is_in_the_sums() -> None:
     assert found.got_bytes["wal"] == 3
     assert found.requests["put log"] >= 1
     assert found.stored_bytes["log"] >= len(b"entry")
+
+
+async def test_what_the_log_of_a_driver_asked_that_an_error_ended_is_in_the_next_sums() -> None:
+    scene = Scene()
+    logs = [
+        await open_objects(MemoryObjectStore(lambda: 0.0), "log", in_loop=True) for _ in range(2)
+    ]
+    for log in logs:
+        _ = scene.book.counted(scene.store, MovableLog(log, open_existing_log))
+        _ = await log.append(1, b"entry")
+    await scene.write()
+
+    [found] = (await scene.written()).values()
+    assert found.stored_bytes["log"] == sum(log.requests.stored_bytes for log in logs)

@@ -61,7 +61,7 @@ class KindBook:
 
 
 class LogRequests:
-    """Books what the metadata log asked since the last time; another log begins at nothing.
+    """Books what the metadata log asked since the last time, and the rest of a log before it.
 
     sums: returns the requests that the log made so far; None if it counts none.
     """
@@ -75,7 +75,12 @@ class LogRequests:
         """Book it now."""
         log = self._sums()
         if log is not self._log:
+            self._book_rest(book)
             self._log, self._booked = log, Counter()
+        self._book_rest(book)
+
+    def _book_rest(self, book: KindBook) -> None:
+        log = self._log
         if log is None:
             return
         now = Counter({f"{each.value} log": count for each, count in log.requests.items()})
