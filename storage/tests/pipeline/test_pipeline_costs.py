@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
-import pytest
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from random import Random
 
+import pytest
+import trio
+import trio.testing
+
+from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_coordination.events.metadata_versions import NEWEST
 from tidegate_coordination.existing import open_existing_log
+from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.logs.movable import MovableLog
 from tidegate_coordination.logs.objects.log import open_objects
-from tidegate_pipeline.costs import CostBook
-from tidegate_pipeline.tasks.work import Asked
+from tidegate_coordination.rules.gateways import Register
+from tidegate_coordination.state.cluster import ClusterState
+from tidegate_pipeline.commands.options import Options
+from tidegate_pipeline.commands.parts import Shared, living_driver
+from tidegate_pipeline.commands.stopping import Stopping
+from tidegate_pipeline.costs import WRITE_SECONDS, CostBook
+from tidegate_pipeline.driver import Driver
+from tidegate_pipeline.tasks.work import Asked, MergeTask, UnitResult
 from tidegate_storage.objects.cost_sums import PIPELINE, CostSums, decode, merged
 from tidegate_storage.objects.keys import cost_prefix, parse_cost_key
+from tidegate_storage.objects.ownership import claim_prefix
 from tidegate_storage.stores.memory_store import MemoryObjectStore
 from tidegate_storage.stores.object_store import Buffer, StoreUnavailable
 
@@ -18,7 +35,7 @@ ASKED = Asked({"get wal": 3, "put segments": 1}, {"segments": 700}, {"wal": 800}
 
 
 class Store(MemoryObjectStore):
-    """Loses requests, or answers, while fails says so."""
+    """Loses requests, or answers, while fails says so; or has a bug."""
 
     def __init__(self) -> None:
         super().__init__(lambda: 0.0)
@@ -29,6 +46,8 @@ class Store(MemoryObjectStore):
         self.tries += 1
         if self.fails == "before":
             raise StoreUnavailable("no route")
+        if self.fails == "strangely":
+            raise ZeroDivisionError
         await super().put(key, body)
         if self.fails == "after":
             raise StoreUnavailable("no answer")
@@ -119,3 +138,73 @@ async def test_what_the_log_of_a_driver_asked_that_an_error_ended_is_in_the_next
 
     [found] = (await scene.written()).values()
     assert found.stored_bytes["log"] == sum(log.requests.stored_bytes for log in logs)
+
+
+class Idle:
+    """A runner that no driver needs."""
+
+    async def run(self, tasks: Sequence[MergeTask]) -> AsyncGenerator[UnitResult, None]:
+        return
+        yield
+
+    def stop(self) -> None:
+        pass
+
+
+@asynccontextmanager
+async def driving(scene: Scene) -> AsyncIterator[Driver]:
+    """A driver as the commands make it, of a cluster that a gateway made."""
+    log = MemoryLog()
+    gateway = Coordinator(log, ClusterState(), rng=Random(1), wall_clock=lambda: scene.seconds)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(gateway.run)
+        await gateway.propose(Register(1, "g", "", (), "1", "c", highest_version=NEWEST))
+        nursery.cancel_scope.cancel()
+    await claim_prefix(scene.store, "c", timeline=1, created_by="1")
+    movable = MovableLog(log, open_existing_log)
+    counted = scene.book.counted(scene.store, movable)
+    shared = Shared(movable, "memory:", counted, scene.store, "memory:", scene.book)
+    options = Options(
+        Path(),
+        None,
+        None,
+        "local",
+        "",
+        max_failures=1,
+        speculation=False,
+        segment_bytes=1 << 20,
+        rest_ms=0,
+        patience_ms=0,
+    )
+    async with living_driver(
+        shared, Idle(), options, lambda _done, _planned: None, stopping=Stopping()
+    ) as driver:
+        yield driver
+
+
+async def test_a_driver_writes_each_hour_and_at_its_end(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    scene = Scene()
+    async with driving(scene):
+        scene.book.add(ASKED)
+        await trio.sleep(WRITE_SECONDS + 1)
+        assert [each.requests["put segments"] for each in (await scene.written()).values()] == [1]
+        scene.book.add(ASKED)
+
+    assert [each.requests["get wal"] for each in (await scene.written()).values()] == [3, 3]
+
+
+@pytest.mark.parametrize("fails", ["before", "strangely"])
+async def test_an_error_of_writing_costs_the_driver_nothing(
+    fails: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    scene = Scene()
+    async with driving(scene):
+        scene.book.add(ASKED)
+        scene.store.fails = fails
+        await trio.sleep(2 * WRITE_SECONDS + 1)
+        scene.store.fails = ""
+
+    whole = merged((await scene.written()).values())
+    assert whole.requests["get wal"] == 3
