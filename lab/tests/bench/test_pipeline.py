@@ -75,6 +75,12 @@ def test_a_pipeline_refuses_stores_and_logs_in_memory(capsys: pytest.CaptureFixt
         assert sentence in capsys.readouterr().err
 
 
+def test_scenarios_of_one_gateway_refuse_several(capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("restart", "cold-read"):
+        assert run([name], Options(store="file", processes=1), as_json=True) == 1
+        assert "one gateway: leave --processes out" in capsys.readouterr().err
+
+
 def test_a_unit_that_fails_fails_the_run(tmp_path: Path) -> None:
     store_url, log_url = f"file:{tmp_path}/objects", f"sqlite:{tmp_path}/metadata.db"
     with ExitStack() as stack:

@@ -90,6 +90,8 @@ def run(lab: Lab) -> Report:
     """Measure each case on a store of its own."""
     if lab.options.bootstrap is not None:
         raise BenchError("cold-read restarts its gateway: it needs a gateway that the bench starts")
+    if lab.options.processes is not None:
+        raise BenchError("cold-read empties the cache of one gateway: leave --processes out")
     if lab.options.store == "memory":
         raise BenchError("a store in memory is empty after a restart: give another --store")
     rows: list[Row] = []

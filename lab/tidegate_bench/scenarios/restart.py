@@ -24,6 +24,8 @@ def run(lab: Lab) -> Report:
     """Fill a gateway with small batches, then kill and start it, some times."""
     if lab.options.bootstrap is not None:
         raise BenchError("restart kills its broker: it needs a gateway that the bench starts")
+    if lab.options.processes is not None:
+        raise BenchError("restart kills and starts one gateway: leave --processes out")
     slices = QUICK_SLICES if lab.options.quick else SLICES
     with lab.gateway() as gateway, new_topic([gateway.world], PARTITIONS) as topic:
         _fill(lab, gateway, topic, slices)
