@@ -1,4 +1,4 @@
-"""Reads the sums that gateways wrote into the object store."""
+"""Reads the sums that gateways and pipelines wrote into the object store."""
 
 from __future__ import annotations
 

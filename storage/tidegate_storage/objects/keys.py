@@ -34,7 +34,10 @@ class WalKey(NamedTuple):
 
 
 class CostKey(NamedTuple):
-    """The fields of a key of a gateway's cost sums; hour: of their end, as 2026112620, in UTC."""
+    """The fields of a key of cost sums; hour: of their end, as 2026112620, in UTC.
+
+    node_id: the gateway's; 0 for a pipeline, whose incarnation no gateway has.
+    """
 
     cluster_id: str
     timeline: int

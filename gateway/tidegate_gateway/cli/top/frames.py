@@ -1,8 +1,8 @@
 """Reads the pages of all gateways, for one frame.
 
-Each page has FRAME_SECONDS to come.  A gateway that takes longer is shown as not answering; it is
-asked again once its last answer came or failed.  The pages of a supervisor (processes/pages.py) are
-those of several gateways.
+Each address has FRAME_SECONDS for all its pages.  One that takes longer is shown as not answering;
+it is asked again once its last answer came or failed.  The pages of a supervisor
+(processes/pages.py) are those of several gateways.
 """
 
 from __future__ import annotations
