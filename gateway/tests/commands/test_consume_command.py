@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from typing import Any
 
@@ -30,6 +31,16 @@ from tidegate_protocol.messages import delete_records as dr
 from tidegate_protocol.messages.fetch import PartitionData
 from tidegate_protocol.records import Record, build_batch
 from tidegate_runtime.settings_texts import BadSource
+
+
+def appended_to(printed: list[bytes]) -> Callable[[bytes], Awaitable[None]]:
+    """Return a write() for consume()."""
+
+    async def write(data: bytes) -> None:
+        printed.append(data)
+
+    return write
+
 
 # -- pure ------------------------------------------------------------------------------------------
 
@@ -114,7 +125,7 @@ async def values(world: KafkaWorld, **options: Any) -> list[str]:
     """Return partition, offset and value of each record that the command prints."""
     printed: list[bytes] = []
     chosen = ConsumeOptions("orders", as_json=True, **options)
-    assert await consume(world.cluster, chosen, printed.append, is_terminal=False) == 0
+    assert await consume(world.cluster, chosen, appended_to(printed), is_terminal=False) == 0
     rows = [json.loads(each) for each in b"".join(printed).splitlines()]
     return sorted(f"{each['partition']}:{each['offset']}={each['value']}" for each in rows)
 
@@ -151,8 +162,9 @@ async def test_what_cannot_be_read_is_said(
             await values(world, partitions=(0, 2))
         with pytest.raises(Failed, match="partition 1 ends before offset 9"):
             await values(world, start="9", partitions=(1,), follows=True)
+        options = ConsumeOptions("missing")
         with pytest.raises(Failed, match="there is no topic missing"):
-            await consume(world.cluster, ConsumeOptions("missing"), print, is_terminal=False)
+            await consume(world.cluster, options, appended_to([]), is_terminal=False)
 
         part = dr.DeleteRecordsPartition(1, 2)
         request = dr.DeleteRecordsRequest([dr.DeleteRecordsTopic("orders", [part])], 1000)
@@ -209,7 +221,7 @@ async def test_following_shows_what_is_written_later(autojump_clock: MockClock) 
         options = ConsumeOptions("orders", "latest", follows=True, only_values=True, most=3)
 
         async def follow() -> None:
-            await consume(world.cluster, options, printed.append, is_terminal=False)
+            await consume(world.cluster, options, appended_to(printed), is_terminal=False)
             nursery.cancel_scope.cancel()
 
         await world.write("orders", b"before\n")

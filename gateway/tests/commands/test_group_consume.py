@@ -34,11 +34,14 @@ class Member:
         self.world = world
         self.options = ConsumeOptions("orders", group="g", **options)
         self.printed: list[str] = []
+        self.may_print = trio.Event()
+        self.may_print.set()
         self.scope = trio.CancelScope()
         self.code: int | None = None
 
     async def run(self) -> None:
-        def write(data: bytes) -> None:
+        async def write(data: bytes) -> None:
+            await self.may_print.wait()
             self.printed += [each.split(b"  ")[0].decode() for each in data.splitlines()]
 
         with self.scope:
@@ -424,6 +427,24 @@ async def test_a_signal_commits_and_leaves(number: int, autojump_clock: MockCloc
         assert one.code == 128 + number
         assert not (await group(world)).members
         assert set((await lags(world)).values()) == {0}
+
+
+async def test_a_member_whose_output_is_blocked_stays_and_ends_at_a_signal(
+    autojump_clock: MockClock,
+) -> None:
+    async with filled() as world, trio.open_nursery() as nursery:
+        member = Member(world, follows=True)
+        member.may_print = trio.Event()
+        nursery.start_soon(member.run)
+        await until_members(world, 1)
+        [before] = (await group(world)).members
+        await trio.sleep(600)  # many sessions
+        assert [each.member_id for each in (await group(world)).members] == [before.member_id]
+        os.kill(os.getpid(), signal.SIGINT)
+        await until_members(world, 0)
+        assert member.printed == []
+        assert set(await consumed(world)) == ALL
+    assert member.code == 128 + signal.SIGINT
 
 
 async def test_a_member_that_cannot_commit_at_its_end_says_so(

@@ -112,6 +112,27 @@ def test_a_reader_that_has_enough_ends_it_quietly(gateway: Process, tmp_path: Pa
         assert (popen.wait(PATIENCE_SECONDS), popen.stderr.read()) == (0, b"")
 
 
+@pytest.mark.parametrize("more", [(), ("--group", "blocked")])
+def test_ctrl_c_ends_it_while_its_output_is_blocked(
+    gateway: Process, tmp_path: Path, more: tuple[str, ...]
+) -> None:
+    text = b"a line that is not short\n" * 50_000
+    assert piped(gateway, text, "topic", "produce", "blocked", cwd=tmp_path).returncode == 0
+    with subprocess.Popen(
+        command(gateway, "topic", "consume", "blocked", *more),
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as popen:
+        assert popen.stdout is not None
+        assert popen.stderr is not None
+        with deadline(popen):
+            assert popen.stdout.readline().endswith(b"a line that is not short\n")
+        # The rest is more than a pipe holds, and is not read.
+        popen.send_signal(signal.SIGINT)
+        assert (popen.wait(PATIENCE_SECONDS), popen.stderr.read()) == (130, b"")
+
+
 @pytest.mark.parametrize("words", [("consume", "quiet", "--follow"), ("produce", "quiet")])
 def test_ctrl_c_ends_it_quietly(gateway: Process, tmp_path: Path, words: tuple[str, ...]) -> None:
     piped(gateway, b"first\n", "topic", "produce", "quiet", cwd=tmp_path)

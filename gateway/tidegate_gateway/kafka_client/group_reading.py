@@ -42,7 +42,7 @@ class GroupReader:
         options: ReadOptions,
         *,
         most: int | None,
-        write: Callable[[list[Found]], object],
+        write: Callable[[list[Found]], Awaitable[object]],
         note: Callable[[str], None],
     ) -> None:
         self._cluster = cluster
@@ -107,7 +107,7 @@ class GroupReader:
         reader = TopicReader(self._cluster, self._topic, options, self._note)
         async with aclosing(reader.records()) as records:
             async for each in records:
-                self._take(each, reader)
+                await self._take(each, reader)
                 if self._left == 0:
                     return False
                 if trio.current_time() >= self._commit_at:
@@ -127,10 +127,10 @@ class GroupReader:
         await self._member.changed.wait()
         return True
 
-    def _take(self, found: list[Found], reader: TopicReader) -> None:
+    async def _take(self, found: list[Found], reader: TopicReader) -> None:
         chosen = found[: self._left]
         if chosen:
-            self._write(chosen)
+            await self._write(chosen)
         self._read |= reader.positions
         if self._left is not None:
             self._left -= len(chosen)

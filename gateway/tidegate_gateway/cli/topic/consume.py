@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final
@@ -54,11 +54,7 @@ def run_consume(place: KafkaPlace, options: ConsumeOptions) -> int:
     """Print the records; return the exit code."""
 
     async def work(cluster: ClassicCluster) -> int:
-        def write(data: bytes) -> None:
-            sys.stdout.buffer.write(data)
-            sys.stdout.buffer.flush()
-
-        return await consume(cluster, options, write, is_terminal=sys.stdout.isatty())
+        return await consume(cluster, options, _write_out, is_terminal=sys.stdout.isatty())
 
     try:
         return run_client(place, work)
@@ -68,10 +64,22 @@ def run_consume(place: KafkaPlace, options: ConsumeOptions) -> int:
         return 0
 
 
+async def _write_out(data: bytes) -> None:
+    """Write to standard output in a thread: a reader that is slow holds no heartbeat up."""
+    await trio.to_thread.run_sync(_write_all, sys.stdout.fileno(), data, abandon_on_cancel=True)
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    # Not through sys.stdout: its lock would be held if a signal ends the command meanwhile.
+    left = memoryview(data)
+    while left:
+        left = left[os.write(descriptor, left) :]
+
+
 async def consume(
     cluster: ClassicCluster,
     options: ConsumeOptions,
-    write: Callable[[bytes], object],
+    write: Callable[[bytes], Awaitable[object]],
     *,
     is_terminal: bool,
 ) -> int:
@@ -90,7 +98,7 @@ async def consume(
     async with aclosing(TopicReader(cluster, options.topic, what, complain).records()) as records:
         async for each in records:
             chosen = each[:left]
-            write(b"".join(map(line, chosen)))
+            await write(b"".join(map(line, chosen)))
             if left is not None:
                 left -= len(chosen)
                 if left == 0:
@@ -102,7 +110,7 @@ async def _consume_as_member(
     cluster: ClassicCluster,
     options: ConsumeOptions,
     what: ReadOptions,
-    write: Callable[[list[Found]], object],
+    write: Callable[[list[Found]], Awaitable[object]],
 ) -> int:
     """Read as a member of the group; a signal makes it leave."""
     if options.partitions:
