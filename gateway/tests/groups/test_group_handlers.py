@@ -128,7 +128,10 @@ async def test_empty_group_id(autojump_clock: Clock) -> None:
     async with cluster() as [gateway]:
         assert (await gateway.join(group_id="")).error_code == ErrorCode.INVALID_GROUP_ID
         assert await gateway.heartbeat("m", 1, group="") == ErrorCode.INVALID_GROUP_ID
-        assert await gateway.delete("") == ErrorCode.INVALID_GROUP_ID
+        assert await gateway.delete("") == ErrorCode.GROUP_ID_NOT_FOUND
+        assert await gateway.commit({("orders", 0): 3}, group_id="") == {("orders", 0): 0}
+        assert await gateway.delete("") == ErrorCode.NONE
+        assert await gateway.delete("") == ErrorCode.GROUP_ID_NOT_FOUND
 
 
 async def test_slow_append_of_one_group_delays_no_heartbeat(autojump_clock: Clock) -> None:

@@ -1,4 +1,7 @@
-"""DeleteGroups: versions 0-2."""
+"""DeleteGroups: versions 0-2.
+
+As in Kafka, the group with the empty id is like another: old clients may have committed to it.
+"""
 
 from __future__ import annotations
 
@@ -59,8 +62,6 @@ class DeleteGroups:
         return DeleteGroupsResponse(results=results)
 
     async def _delete(self, group_id: str) -> ErrorCode:
-        if not group_id:
-            return ErrorCode.INVALID_GROUP_ID
         answer = await self.groups.delete(group_id)
         return refusal_code(answer) if isinstance(answer, Refusal) else _CODES[answer]
 
