@@ -69,11 +69,11 @@ class CreateTopicsHandler:
         results: list[CreatableTopicResult] = []
         sound: list[NewTopic] = []
         for each in wanted:
-            text = _contradiction(each)
-            if text is None:
+            refusal = _contradiction(each)
+            if refusal is None:
                 sound.append(self._new_topic(each))
             else:
-                results.append(_refused(each.name, ErrorCode.INVALID_REQUEST, text))
+                results.append(_refused(each.name, *refusal))
             await turns.count()
         try:
             answers = await create_within(
@@ -98,12 +98,17 @@ class CreateTopicsHandler:
         )
 
 
-def _contradiction(topic: CreatableTopic) -> str | None:
-    """Return the keys that occur twice, which a mapping cannot express."""
+def _contradiction(topic: CreatableTopic) -> tuple[ErrorCode, str] | None:
+    """Return code and text for keys that occur twice, which a mapping cannot express."""
     if len({each.name for each in topic.configs}) < len(topic.configs):
-        return "Error due to duplicate config keys"
-    if len({each.partition_index for each in topic.assignments}) < len(topic.assignments):
-        return "A partition is assigned twice."
+        return ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys"
+    # Numbers beside an assignment are a request that the rule refuses, as Kafka does first.
+    if (topic.num_partitions, topic.replication_factor) != (-1, -1):
+        return None
+    twice = duplicates(str(each.partition_index) for each in topic.assignments)
+    if twice:
+        text = f"Found multiple manual partition assignments for partition {min(twice)}"
+        return ErrorCode.INVALID_REPLICA_ASSIGNMENT, text
     return None
 
 
