@@ -236,9 +236,17 @@ async def test_every_version_deletes_records(version: int) -> None:
     async with admin_world({}, {}) as [one, two]:
         await one.create("a", 2)
         await one.create("c", 1, cleanup_policy="compact")
+        await one.create("__consumer_offsets", 1)
         await write(one, "a", records=10, size_bytes=100)
         request = deletion(
-            ("a", 0, 4), ("a", 0, 11), ("a", 1, -1), ("a", 2, 0), ("c", 0, -1), ("nope", 0, 0)
+            ("a", 0, 4),
+            ("a", 0, 11),
+            ("a", 1, -1),
+            ("__consumer_offsets", 0, 0),
+            ("__consumer_offsets", 1, 0),
+            ("a", 2, 0),
+            ("c", 0, -1),
+            ("nope", 0, 0),
         )
         answer = await two.ask(request, version)
         rest = await two.ask(deletion(("a", 0, -1)), version)
@@ -248,6 +256,8 @@ async def test_every_version_deletes_records(version: int) -> None:
         (4, 0),
         (-1, ErrorCode.OFFSET_OUT_OF_RANGE),
         (0, 0),
+        (-1, ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (-1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         (-1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         (-1, ErrorCode.POLICY_VIOLATION),
         (-1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),

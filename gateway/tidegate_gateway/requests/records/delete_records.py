@@ -1,6 +1,7 @@
 """DeleteRecords: versions 0-2.
 
-Differs from Kafka: any gateway answers for any partition, at once; timeout_ms is ignored.
+Records of internal topics stay, as in Kafka.  Differs from Kafka: any gateway answers for any
+partition, at once; timeout_ms is ignored.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ from tidegate_protocol.messages.delete_records import (
 
 from ...network.call import Call
 from ...network.turns import Turns
+from ...topics.internal_topics import INTERNAL_TOPICS
 from ...topics.looks import Look
+from ..topics.known_partitions import partition_exists
 
 PARTITIONS_PER_PROPOSAL = 2_000
 NO_LOW_WATERMARK = -1
@@ -66,18 +69,29 @@ class DeleteRecordsHandler:
         for topic in request.topics:
             result = DeleteRecordsTopicResult(topic.name)
             response.topics.append(result)
+            is_internal = topic.name in INTERNAL_TOPICS
             for each in topic.partitions:
-                result.partitions.append(_result(each.partition_index, next(answers)))
+                index = each.partition_index
+                row = self._kept(topic.name, index) if is_internal else _row(index, next(answers))
+                result.partitions.append(row)
                 await turns.count()
         return response
 
+    def _kept(self, name: str, index: int) -> DeleteRecordsPartitionResult:
+        """Return the refusal of a partition of an internal topic."""
+        is_known = partition_exists(self.coordinator.state.topics, name, index)
+        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        code = ErrorCode.INVALID_TOPIC_EXCEPTION if is_known else unknown
+        return DeleteRecordsPartitionResult(index, NO_LOW_WATERMARK, code)
+
     async def _delete(self, deletions: list[Deletion]) -> list[int | DeletionRefusal]:
         """Delete below offsets that are known now: records that are acknowledged later must
-        stay.
+        stay.  Internal topics have no answer.
         """
         look = Look(self.coordinator)
         await look.take({each.topic for each in deletions})
-        known = await self._with_offsets(look, deletions)  # of all, before any is waited for
+        wanted = [each for each in deletions if each.topic not in INTERNAL_TOPICS]
+        known = await self._with_offsets(look, wanted)  # of all, before any is waited for
         answers: list[int | DeletionRefusal] = []
         policy = self.cluster.default_of("cleanup.policy")
         for first in range(0, len(known), PARTITIONS_PER_PROPOSAL):
@@ -109,7 +123,7 @@ class DeleteRecordsHandler:
         return partition.next_offset if partition is not None else 0
 
 
-def _result(partition: int, answer: int | DeletionRefusal) -> DeleteRecordsPartitionResult:
+def _row(partition: int, answer: int | DeletionRefusal) -> DeleteRecordsPartitionResult:
     if isinstance(answer, DeletionRefusal):
         return DeleteRecordsPartitionResult(partition, NO_LOW_WATERMARK, _CODES[answer])
     return DeleteRecordsPartitionResult(partition, answer)
