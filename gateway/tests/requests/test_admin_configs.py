@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.worlds.admin_world import AdminGateway, admin_world
+from tidegate_coordination.rules.topic_names import illegal_topic_name
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import alter_configs, incremental_alter_configs
 from tidegate_protocol.messages.describe_configs import (
@@ -214,6 +215,8 @@ async def test_incremental_changes(version: int) -> None:
             ),
             codec.AlterConfigsResource(TOPIC, "u", [codec.AlterableConfig("foo", 9, "1")]),
             codec.AlterConfigsResource(TOPIC, "nope", []),
+            codec.AlterConfigsResource(TOPIC, "a b", []),
+            codec.AlterConfigsResource(TOPIC, "", []),
             codec.AlterConfigsResource(GROUP, "g", [codec.AlterableConfig("foo", SET, "1")]),
             codec.AlterConfigsResource(GROUP, "h", []),
             codec.AlterConfigsResource(GROUP, "h", []),
@@ -228,6 +231,8 @@ async def test_incremental_changes(version: int) -> None:
         (0, None),
         (ErrorCode.INVALID_REQUEST, "Unknown operations type 9"),
         (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The topic 'nope' does not exist."),
+        (ErrorCode.INVALID_TOPIC_EXCEPTION, illegal_topic_name("a b")),
+        (ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed."),
         (ErrorCode.INVALID_CONFIG, "Unknown group config name: foo"),
         (ErrorCode.INVALID_REQUEST, once),
         (ErrorCode.INVALID_REQUEST, once),
@@ -247,7 +252,9 @@ async def test_alter_configs_replaces_everything(version: int) -> None:
         assert (await gateway.ask(request, version)).responses[0].error_code == 0
         assert gateway.state.topics.by_name["t"].configs == {"retention.ms": "5"}
         request.validate_only = False
-        assert (await gateway.ask(request, version)).responses[0].error_code == 0
+        request.resources.append(codec.AlterConfigsResource(TOPIC, "..", [change]))
+        codes = [each.error_code for each in (await gateway.ask(request, version)).responses]
+        assert codes == [0, ErrorCode.INVALID_TOPIC_EXCEPTION]
         assert gateway.state.topics.by_name["t"].configs == {"preallocate": "true"}
 
 

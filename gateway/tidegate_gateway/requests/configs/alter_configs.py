@@ -42,7 +42,9 @@ class AlterConfigsHandler:
         return AlterConfigsResponse(
             responses=[
                 AlterConfigsResourceResponse(
-                    *config_error(refused), each.resource_type, each.resource_name
+                    *config_error(refused, each.resource_name),
+                    each.resource_type,
+                    each.resource_name,
                 )
                 for each, refused in zip(resources, answers, strict=True)
             ]

@@ -59,7 +59,9 @@ class IncrementalAlterConfigsHandler:
         return IncrementalAlterConfigsResponse(
             responses=[
                 AlterConfigsResourceResponse(
-                    *config_error(next(answers) if refused is None else refused),
+                    *config_error(
+                        next(answers) if refused is None else refused, each.resource_name
+                    ),
                     each.resource_type,
                     each.resource_name,
                 )

@@ -6,6 +6,7 @@ from typing import Final
 
 from tidegate_coordination.coordinator.coordinator import ProposalFailed
 from tidegate_coordination.rules.configs import ConfigRefusal, ConfigRefused
+from tidegate_coordination.rules.topic_names import illegal_topic_name
 from tidegate_coordination.rules.topics import Refused, TopicRefusal
 from tidegate_protocol.error_codes import ErrorCode, error_text
 
@@ -56,10 +57,14 @@ def topic_error(refused: Refused) -> tuple[ErrorCode, str]:
     return code, refused.text or error_text(code)
 
 
-def config_error(refused: ConfigRefused | None) -> tuple[ErrorCode, str | None]:
-    """Return code and text for a client; no error without a refusal."""
+def config_error(refused: ConfigRefused | None, name: str) -> tuple[ErrorCode, str | None]:
+    """Return code and text for a client; no error without a refusal.  name: of the resource."""
     if refused is None:
         return ErrorCode.NONE, None
+    if refused.reason is ConfigRefusal.UNKNOWN_TOPIC:
+        illegal = illegal_topic_name(name)
+        if illegal is not None:
+            return ErrorCode.INVALID_TOPIC_EXCEPTION, illegal
     return _CONFIG_CODES[refused.reason], refused.text
 
 
