@@ -73,6 +73,7 @@ async def test_refusals_have_kafkas_codes_and_texts() -> None:
             set_("none", 0),
             set_(""),
             set_("*"),
+            asc.ScramCredentialUpsertion("blank", 1, 4096, b"salt", b""),
             set_("good"),
             drop("missing"),
         )
@@ -83,6 +84,7 @@ async def test_refusals_have_kafkas_codes_and_texts() -> None:
             "none": (33, "Unknown SCRAM mechanism"),
             "": (93, "Username must not be empty"),
             "*": (93, "A user cannot be called *"),
+            "blank": (93, "The salted password must not be empty"),
             "good": (0, None),
             "missing": (91, "Attempt to delete a user credential that does not exist"),
         }

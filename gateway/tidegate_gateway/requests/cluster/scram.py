@@ -6,7 +6,8 @@ A request names a user once; its texts are Kafka's (ScramControlManager, ScramIm
 With metadata.secret.key credentials go sealed to the log; see ../../security/sealing.py.
 
 Differs from Kafka: a user cannot be called `*`, since User:* stands for all users in ACLs; keys and
-salts have a greatest length.  A long request changes credentials in several entries of the log; if
+salts have a greatest length; an empty salted password gets UNACCEPTABLE_CREDENTIAL, for which Kafka
+answers UNKNOWN_SERVER_ERROR.  A long request changes credentials in several entries of the log; if
 it fails in between, a part has changed, and it can be repeated.
 """
 
@@ -61,6 +62,9 @@ _NO_MECHANISM: Final = Problem(ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SC
 _NO_SEALS_YET: Final = Problem(ErrorCode.UNSUPPORTED_VERSION, SEALS_NOT_YET)
 _TOO_FEW: Final = Problem(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
 _TOO_MANY: Final = Problem(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations")
+_NO_PASSWORD: Final = Problem(
+    ErrorCode.UNACCEPTABLE_CREDENTIAL, "The salted password must not be empty"
+)
 _OF_REFUSALS: Final = {
     ScramRefusal.NOT_YET: Problem(
         ErrorCode.UNSUPPORTED_VERSION, "The current metadata.version does not support SCRAM"
@@ -92,7 +96,9 @@ def _problem_of(row: Row) -> Problem | None:
         return _ALL_USERS
     if row.iterations < MIN_ITERATIONS:
         return _TOO_FEW
-    return _TOO_MANY if row.iterations > MAX_ITERATIONS else None
+    if row.iterations > MAX_ITERATIONS:
+        return _TOO_MANY
+    return None if row.salted_password else _NO_PASSWORD
 
 
 @dataclass(frozen=True, slots=True)
