@@ -77,14 +77,26 @@ def test_a_damaged_batch_is_corrupt(position: int) -> None:
     assert refused(changed(position, ">B", 0x55, fix_crc=False)) is InvalidReason.CORRUPT
 
 
-@pytest.mark.parametrize("size", [1, 16, 17, 60, 61, len(BATCH) - 1])
-def test_a_short_batch_is_corrupt(size: int) -> None:
-    assert refused(BATCH[:size]) is InvalidReason.CORRUPT
+@pytest.mark.parametrize("size", [1, 11, 12, 16, 17, 60, 61, len(BATCH) - 1])
+def test_a_cut_batch_is_none(size: int) -> None:
+    assert refused(BATCH[:size]) is InvalidReason.INVALID_RECORD
 
 
-@pytest.mark.parametrize("length", [-1, 0, 48, len(BATCH) - 11, 2**31 - 1])
-def test_a_wrong_length_is_corrupt(length: int) -> None:
+@pytest.mark.parametrize("length", [-1, 0, 13, 14, 48])
+def test_a_length_of_no_batch_is_corrupt(length: int) -> None:
     assert refused(changed(8, ">i", length)) is InvalidReason.CORRUPT
+    assert refused(changed(8, ">i", length)[:60]) is InvalidReason.CORRUPT
+
+
+@pytest.mark.parametrize("length", [len(BATCH) - 11, 2**31 - 1])
+def test_a_length_beyond_the_data_is_a_cut_batch(length: int) -> None:
+    assert refused(changed(8, ">i", length)) is InvalidReason.INVALID_RECORD
+
+
+@pytest.mark.parametrize("magic", [3, 127, -1])
+def test_an_unknown_magic_is_corrupt(magic: int) -> None:
+    assert refused(changed(16, ">b", magic)) is InvalidReason.CORRUPT
+    assert refused(changed(16, ">b", magic)[:17]) is InvalidReason.CORRUPT
 
 
 INVALID = {

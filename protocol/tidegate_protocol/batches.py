@@ -39,8 +39,11 @@ DELETE_HORIZON = 0x40
 
 _MAX_CODEC = max(Codec)
 _MAX_SEQUENCE = 2**31 - 1
+# The length of a record of magic 0 without key and value.
+_SMALLEST_LENGTH = 14
 CRC_POSITION = 17
 CRC_START = 21
+_LENGTH_POSITION = 8
 _LEADER_EPOCH_POSITION = 12
 _MAX_TIMESTAMP_POSITION = 35
 
@@ -122,15 +125,13 @@ def check_batch(data: memoryview) -> BatchHeader:
     """
     size = len(data)
     if size < HEADER_BYTES:
-        raise _too_short(data)
+        raise _not_one_batch(data)
     # As BatchHeader._make() does it, without a call: this is once per batch.
     header = tuple.__new__(BatchHeader, HEADER.unpack_from(data))  # pyright: ignore[reportUnknownMemberType]
     base_offset, length, _, magic, crc, attributes, last_offset_delta = header[:7]
     producer_id, _, base_sequence, count = header[9:]
-    if magic != MAGIC:
-        raise _old_magic(magic)
-    if length != size - LENGTH_OVERHEAD:
-        raise _wrong_length(header, size)
+    if magic != MAGIC or length != size - LENGTH_OVERHEAD:
+        raise _not_one_batch(data)
     if base_offset != 0:
         raise _invalid(f"base offset is {base_offset}, a producer's is 0")
     if crc != crc32c(data[CRC_START:]):
@@ -154,22 +155,36 @@ def _check_attributes(header: BatchHeader) -> None:
     raise InvalidBatch(InvalidReason.INVALID_TIMESTAMP, message)
 
 
-def _too_short(data: memoryview) -> InvalidBatch:
-    if len(data) == 0:
+def _not_one_batch(data: memoryview) -> InvalidBatch:
+    """Return why data is not one batch of magic 2, as Kafka's reader finds it.
+
+    A batch that is cut is no batch, so Kafka does not call it corrupt: the producer must not send
+    it again (ByteBufferLogInputStream, ProduceRequest.validateRecords).
+    """
+    size = len(data)
+    if size == 0:
         return _invalid("no record batch")
-    if len(data) > MAGIC_POSITION and data[MAGIC_POSITION] != MAGIC:
-        return _old_magic(data[MAGIC_POSITION])
-    return _corrupt(f"{len(data)} bytes are less than a batch header")
+    if size < LENGTH_OVERHEAD:
+        return _cut(size)
+    length = int.from_bytes(data[_LENGTH_POSITION:LENGTH_OVERHEAD], "big", signed=True)
+    if length < _SMALLEST_LENGTH:
+        return _corrupt(f"batch length {length} is less than that of any batch")
+    if size <= MAGIC_POSITION:
+        return _cut(size)
+    magic = data[MAGIC_POSITION]
+    if magic > MAGIC:
+        return _corrupt(f"magic {magic} is unknown")
+    if LENGTH_OVERHEAD + length > size:
+        return _cut(size)
+    if magic != MAGIC:
+        return _invalid(f"magic is {magic}, only {MAGIC} is served")
+    if LENGTH_OVERHEAD + length < HEADER_BYTES:
+        return _corrupt(f"batch length {length} is less than a batch header")
+    return _invalid("more than one record batch in a partition")
 
 
-def _wrong_length(header: BatchHeader, size: int) -> InvalidBatch:
-    if HEADER_BYTES <= header.size_bytes < size:
-        return _invalid("more than one record batch in a partition")
-    return _corrupt(f"batch length {header.batch_length} does not fit {size} bytes")
-
-
-def _old_magic(magic: int) -> InvalidBatch:
-    return _invalid(f"magic is {magic}, only {MAGIC} is served")
+def _cut(size_bytes: int) -> InvalidBatch:
+    return _invalid(f"{size_bytes} bytes are less than the batch that they begin")
 
 
 def _invalid(message: str) -> InvalidBatch:
