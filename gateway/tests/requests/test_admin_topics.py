@@ -182,6 +182,23 @@ async def test_senseless_deletions(topics: list[DeleteTopicState], text: str) ->
     assert rows == [(ErrorCode.INVALID_REQUEST, text)]
 
 
+async def test_a_topic_that_is_named_and_meant_by_its_id_stays() -> None:
+    async with admin_world() as [gateway]:
+        kept = await gateway.create("a")
+        other = await gateway.create("b")
+        keys = [("a", ZERO), (None, other.topic_id), (None, kept.topic_id)]
+        asked = [DeleteTopicState(*each) for each in keys]
+        answer = await gateway.ask(DeleteTopicsRequest(asked))
+        assert list(gateway.state.topics.by_name) == ["a"]
+    assert [(each.name, each.topic_id, each.error_code) for each in answer.responses] == [
+        ("a", kept.topic_id, ErrorCode.INVALID_REQUEST),
+        ("b", other.topic_id, 0),
+    ]
+    assert answer.responses[0].error_message == (
+        "The provided topic name maps to an ID that was already supplied."
+    )
+
+
 @pytest.mark.parametrize(
     ("version", "code"),
     [(2, ErrorCode.INVALID_REQUEST), (5, ErrorCode.TOPIC_DELETION_DISABLED)],

@@ -8,9 +8,10 @@ client is throttled (KIP-599).
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import ModuleType
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.rules.topics import (
@@ -40,6 +41,7 @@ TOPICS_PER_PROPOSAL = 1_500
 FIRST_VERSION_WITH_DISABLED = 3
 STRICT_SINCE = 5
 """Versions from here on know THROTTLING_QUOTA_EXCEEDED."""
+_NAMED_TWICE: Final = "The provided topic name maps to an ID that was already supplied."
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,11 @@ class DeleteTopicsHandler:
         look = Look(self.coordinator)
         await look.take(each.name for each in wanted if each.name is not None)
         known = [(each, key) for each in wanted if (key := _known(look, each)) is not None]
+        twice = _named_twice(known)
+        if twice:
+            gone = frozenset(each for each, key in known if key.topic_id in twice)
+            wanted = [each for each in wanted if each not in gone]
+            known = [(each, key) for each, key in known if each not in gone]
         answers: dict[TopicKey, Deleted | Refused] = {}
         over = frozenset(each for each, key in known if not self._takes(quota, key))
         known = [(each, key) for each, key in known if each not in over]
@@ -85,7 +92,11 @@ class DeleteTopicsHandler:
             told = await look.propose([key for _, key in part], DeleteTopics, is_changed)
             answers.update(zip((each for each, _ in part), told, strict=True))
         unknown = Refused(TopicRefusal.UNKNOWN_NAME, "")
-        return [
+        refused = [
+            _refused(name, topic_id, ErrorCode.INVALID_REQUEST, _NAMED_TWICE)
+            for topic_id, name in twice.items()
+        ]
+        return refused + [
             _refused(each.name, each.topic_id or ZERO_UUID, *OVER_QUOTA)
             if each in over
             else _result(each, answers.get(each, unknown))
@@ -106,6 +117,19 @@ def _known(look: Look, wanted: TopicKey) -> TopicKey | None:
         return wanted
     topic = look.topic(wanted.name)
     return TopicKey(None, topic.topic_id) if topic is not None else None
+
+
+def _named_twice(known: Sequence[tuple[TopicKey, TopicKey]]) -> dict[bytes, str]:
+    """Return the topics that a request means by name and by id: the name by the id.
+
+    As in Kafka they stay, with one answer for both.  known: the keys as sent, with those by id.
+    """
+    by_id = {asked.topic_id for asked, _ in known if asked.name is None}
+    return {
+        key.topic_id: asked.name
+        for asked, key in known
+        if asked.name is not None and key.topic_id in by_id
+    }
 
 
 def _wrong(name: str | None, topic_id: bytes, count: int) -> str | None:
