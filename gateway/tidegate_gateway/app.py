@@ -6,7 +6,8 @@ The peer listener opens before the gateway registers, since other gateways conne
 on, and wait a second or two at most.
 
 Stop: on SIGINT or SIGTERM the gateway drains and accepts no more; the process closes the remaining
-connections and exits with code 0.  A second signal ends it at once, with exit code 1.
+connections and exits with code 0.  A second signal ends it at once, with exit code 1.  Where an
+operator asked for the stop, the first signal is the service's own stop, and changes nothing.
 """
 
 from __future__ import annotations
@@ -132,12 +133,14 @@ class Process:
     async def _heed_signals(
         self, signals: AsyncIterator[int], everything: trio.CancelScope
     ) -> None:
+        is_second = False
         async for number in signals:
-            if self._stop.is_set():
+            if is_second:
                 _log.warning("stopping at once", signal=signal.Signals(number).name)
                 self._exit_code = 1
                 everything.cancel()
                 return
+            is_second = True
             _log.info("stopping", signal=signal.Signals(number).name)
             self._begin_to_stop()
 

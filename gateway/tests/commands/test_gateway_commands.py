@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -71,6 +72,21 @@ def test_a_gateway_is_drained_and_taken_back(tmp_path: Path) -> None:
         address = f"PLAINTEXT://{running[1].servers}"
         assert row.split()[:3] == ["1", "zone-1", address]
         assert row.split()[4:] == ["serving", "0"]
+
+
+def test_the_first_signal_does_not_cut_short_what_an_operator_began(tmp_path: Path) -> None:
+    """A service that is stopped, or a supervisor, sends one to a gateway that is about to end."""
+    with gateways(tmp_path, 1, 2) as running:
+        host, port = running[2].servers.split(":")
+        with socket.create_connection((host, int(port))):  # drains for drain.grace.ms
+            done = tidegate("gateway", "drain", "2", "--stop", "--timeout", "0", *LOG, cwd=tmp_path)
+            assert (done.stdout, done.returncode) == ("gateway 2 is draining\n", 0)
+            for line in running[2].popen.stderr or ():
+                if "stopping, as an operator asked" in line:
+                    break
+            code, errors = running[2].stop()
+    assert "stopping at once" not in errors
+    assert code == 0
 
 
 def test_a_lone_gateway_goes_on_serving(tmp_path: Path) -> None:
