@@ -117,10 +117,10 @@ async def opened(
         blocking = InThread()
         names = [each.address.name for each in listeners]
         tls = open_tls_listeners(settings, names, time.time, blocking)
-        audit = await _opened_audit_log(settings, blocking, stack)
         folder = hold_data_folder(data) if data is not None else None
         if folder is not None:
             stack.callback(folder.close)
+        audit = await _opened_audit_log(settings, blocking, stack)
         store = open_store(settings.secret("object.store").reveal())
         stack.push_async_callback(store.aclose)
         log = await _opened_log(settings.secret("metadata.log"), signals)
@@ -189,6 +189,7 @@ async def _opened_audit_log(
         return None
     now_ms = partial(_now_ms, time.time)
     audit = await blocking.run(partial(open_audit_log, path, blocking, now_ms))
+    stack.callback(audit.close)
     audit.note("started", node_id=settings.int("node.id"), version=version("tidegate"))
     await audit.flush()
 

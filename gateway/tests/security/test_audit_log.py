@@ -25,6 +25,8 @@ async def test_a_log_goes_on_after_a_restart_and_a_rename(tmp_path: Path) -> Non
         log = open_audit_log(str(path), Inline(), now_ms)
         log.note("logged in", principal=f"User:{life}")
         await log.flush()
+        log.close()
+    log = open_audit_log(str(path), Inline(), now_ms)
     older = tmp_path / "audit.log.1"
     path.rename(older)
     log.note("denied", principal="User:second")
@@ -40,6 +42,7 @@ async def test_a_line_that_a_crash_cut_off_is_ended(tmp_path: Path) -> None:
     log = open_audit_log(str(path), Inline(), now_ms)
     log.note("logged in")
     await log.flush()
+    log.close()
     whole = path.read_bytes()
     path.write_bytes(whole + b'{"n":2,"ti')
     log = open_audit_log(str(path), Inline(), now_ms)
@@ -50,11 +53,50 @@ async def test_a_line_that_a_crash_cut_off_is_ended(tmp_path: Path) -> None:
     assert [each.line for each in verify([first, cut, second]).broken] == [2]
 
 
+async def test_crashes_one_after_the_other_do_not_keep_a_gateway_from_its_start(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "audit.log"
+    lines: list[bytes] = []
+    for life in range(4):
+        log = open_audit_log(str(path), Inline(), now_ms)
+        if life in (0, 3):  # the others are killed before they write
+            log.note("started")
+            await log.flush()
+            lines = path.read_bytes().splitlines()
+        log.close()
+        if life < 2:
+            path.write_bytes(path.read_bytes() + b'\n{"n":2' * life + b'{"n":2,"ti')
+    whole = [each for each in lines if each.endswith(b"}")]
+    assert [b'"n":1' in whole[0], b'"n":2' in whole[1], len(whole)] == [True, True, 2]
+    assert verify(whole).broken == ()
+
+
+async def test_two_gateways_do_not_write_to_one_file(tmp_path: Path) -> None:
+    """Their numbers and hashes would go apart, and the chain would be broken for good."""
+    path = tmp_path / "audit.log"
+    log = open_audit_log(str(path), Inline(), now_ms)
+    log.note("started")
+    await log.flush()
+    with pytest.raises(SettingsError, match="another gateway writes to it"):
+        open_audit_log(str(path), Inline(), now_ms)
+    path.rename(tmp_path / "audit.log.1")
+    other = open_audit_log(str(path), Inline(), now_ms)
+    log.note("denied")
+    await log.flush()  # it is kept, as when the disk is full
+    assert path.read_bytes() == b""
+    other.close()
+    await log.flush()
+    lines = (tmp_path / "audit.log.1").read_bytes() + path.read_bytes()
+    assert verify(lines.splitlines()).broken == ()
+
+
 async def test_a_very_long_event_is_cut_and_the_log_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "audit.log"
     log = open_audit_log(str(path), Inline(), now_ms)
     log.note("ACLs created", names=["\x01" * 40_000] * 1000, principal="p" * 40_000)
     await log.flush()
+    log.close()
     log = open_audit_log(str(path), Inline(), now_ms)
     log.note("denied")
     await log.flush()

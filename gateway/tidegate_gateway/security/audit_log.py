@@ -2,12 +2,12 @@
 
 Lines are written a moment after the event, so the last ones are lost if the gateway is killed.  If
 the disk does not take them, the gateway goes on: it keeps MAX_BYTES of them, and writes how many it
-had to drop.  Any tool may rename the file at any time; the next lines go to a new one.
+had to drop.  Any tool may rename the file at any time; the next lines go to a new one
+(audit_file.py).
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,7 +19,8 @@ import trio
 from tidegate_runtime.settings_texts import SettingsError
 
 from ..blocking import Blocking
-from .audit_chain import Chain, continued
+from .audit_chain import Chain
+from .audit_file import AuditFile, InUse, NotAudit
 
 _log = structlog.get_logger("tidegate.audit")
 
@@ -28,14 +29,13 @@ EVERY_SECONDS: Final = 0.2
 AGAIN_SECONDS: Final = 5.0
 MAX_TEXT: Final = 500
 MAX_ITEMS: Final = 200
-_TAIL_BYTES: Final = 1 << 20
-"""More than the longest line has: 200 texts of 500 characters, each escaped to six at most."""
 
 
 class AuditLog:
     """See the module's head.
 
-    write: appends bytes to the file and syncs it; blocks.  lost: events that were dropped.
+    write: appends bytes to the file and syncs it; blocks.  close: gives the file up.  lost: events
+    that were dropped.
     """
 
     def __init__(
@@ -44,8 +44,10 @@ class AuditLog:
         write: Callable[[bytes], None],
         blocking: Blocking,
         now_ms: Callable[[], int],
+        close: Callable[[], None] = lambda: None,
     ) -> None:
         self.lost = 0
+        self.close = close
         self._chain = chain
         self._write = write
         self._blocking = blocking
@@ -109,47 +111,20 @@ def open_audit_log(path: str, blocking: Blocking, now_ms: Callable[[], int]) -> 
     """Open the file and go on after its last line.  Reads the file, so it blocks.
 
     Raises:
-      SettingsError: it cannot be written, or is no audit log.
+      SettingsError: it cannot be written, is another gateway's, or is no audit log.
     """
-    file = Path(path)
     try:
-        _append(file, b"")
-        tail = _tail(file)
-        chain = continued(tail) if tail else Chain()
+        file = AuditFile(Path(path))
+    except InUse:
+        raise SettingsError(
+            f"audit.log.file={path}: another gateway writes to it. Name another file, or stop that"
+            " gateway"
+        ) from None
     except OSError as error:
         raise SettingsError(f"audit.log.file={path} cannot be written: {error.strerror}") from error
-    except ValueError as error:
+    except NotAudit as error:
         raise SettingsError(
             f"audit.log.file={path} ends with a line that is not of an audit log ({error}): move"
             " the file away, or name another"
         ) from error
-    return AuditLog(chain, lambda data: _append(file, data), blocking, now_ms)
-
-
-def _append(file: Path, data: bytes) -> None:
-    """Append all bytes or none: a part of them would break the chain when they are repeated."""
-    number = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o640)
-    try:
-        before = os.fstat(number).st_size
-        try:
-            left = memoryview(data)
-            while left:
-                left = left[os.write(number, left) :]
-            os.fsync(number)
-        except OSError:
-            os.ftruncate(number, before)
-            raise
-    finally:
-        os.close(number)
-
-
-def _tail(file: Path) -> bytes:
-    """Return the last whole line; a line that a crash cut off is ended first."""
-    size = file.stat().st_size
-    with file.open("rb") as reader:
-        reader.seek(max(size - _TAIL_BYTES, 0))
-        data = reader.read()
-    if data and not data.endswith(b"\n"):
-        _append(file, b"\n")
-        data = data[: data.rfind(b"\n") + 1]
-    return data[:-1].rpartition(b"\n")[2]
+    return AuditLog(file.chain, file.write, blocking, now_ms, file.close)
