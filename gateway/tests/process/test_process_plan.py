@@ -50,10 +50,20 @@ def test_the_others_have_ports_ids_and_folders_of_their_own() -> None:
     assert found.text("advertised.listeners") == "A://one:9094,B://one:30002"
     assert found.text("peer.listener") == "10.0.0.1:10001"
     assert found.text("disk.cache.dir") == "/cache/process-3"
-    assert found.text("audit.log.file") == "/var/audit.log.3"
+    assert found.text("audit.log.file") == "/var/audit-process-3.log"
     assert found.text("instance.key") == "key-3"
     assert found.text("broker.rack") == "az-1"
     assert data_of(Path("d"), 3) == Path("d/process-3")
+
+
+@pytest.mark.parametrize("name", ["audit.log", "audit", "audit.2026.json"])
+def test_no_process_writes_where_logrotate_moves_the_file_of_the_first(name: str) -> None:
+    """It renames audit.log to audit.log.1, that to audit.log.2, and so on, over what is there."""
+    settings = BrokerSettings({"audit.log.file": f"/var/log/{name}"})
+    files = [settings_of(settings, each).text("audit.log.file") for each in range(1, 5)]
+    assert len(set(files)) == 4
+    assert all(each.startswith("/var/log/audit") for each in files)
+    assert not [each for each in files[1:] if each.startswith(f"{files[0]}.")]
 
 
 def test_any_free_port_stays_any_free_port() -> None:

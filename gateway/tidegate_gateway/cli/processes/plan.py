@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import combinations
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Final
 
 from tidegate_runtime.addresses import MAX_PORT
@@ -83,7 +83,7 @@ def settings_of(settings: BrokerSettings, process: int) -> BrokerSettings:
         own |= {
             name: f"{text}/{_folder(process)}" for name, text in _set(settings, "disk.cache.dir")
         }
-        own |= {name: f"{text}.{process}" for name, text in _set(settings, "audit.log.file")}
+        own |= {name: _file_of(text, process) for name, text in _set(settings, "audit.log.file")}
         own |= {name: f"{text}-{process}" for name, text in _set(settings, "instance.key")}
     return replace(settings, static={**settings.static, **own})
 
@@ -95,6 +95,12 @@ def data_of(data: Path, process: int) -> Path:
 
 def _folder(process: int) -> str:
     return f"process-{process}"
+
+
+def _file_of(text: str, process: int) -> str:
+    # Not with the number at the end: tools that rotate logs rename files to such names.
+    path = PurePath(text)
+    return str(path.with_name(f"{path.stem}-{_folder(process)}{path.suffix}"))
 
 
 def _set(settings: BrokerSettings, *names: str) -> Iterator[tuple[str, str]]:
