@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, cast
 
+from prometheus_client.metrics_core import Metric
+from prometheus_client.parser import text_string_to_metric_families
+
 from tests.worlds.app_world import starting_pages
+from tests.worlds.tls_world import opened
+from tidegate_gateway.admin.tls_metrics import tls_metrics
 from tidegate_gateway.cli.processes.pages import Asked, ProcessPages
 from tidegate_runtime.http.client import HttpClient, HttpUnavailable
 from tidegate_runtime.http.values import HttpAnswer
@@ -27,12 +34,14 @@ class Process:
         return self.answer
 
 
-def supervisor(*processes: Process | None) -> ProcessPages:
+def supervisor(
+    *processes: Process | None, own: Callable[[], Iterable[Metric]] = tuple
+) -> ProcessPages:
     asked = [
         Asked(number, cast("HttpClient | None", each), 0)
         for number, each in enumerate(processes, 1)
     ]
-    return ProcessPages(lambda: asked, Secret(), "1")
+    return ProcessPages(lambda: asked, Secret(), "1", own)
 
 
 async def test_the_page_of_the_cluster_is_that_of_one_gateway() -> None:
@@ -55,6 +64,21 @@ async def test_each_page_of_a_gateway_is_one_of_the_supervisor() -> None:
         assert (await pages.answer("GET", target)).status == 200, target
     answer = await pages.answer("GET", "/v1/cost")
     assert answer.body == b'{"processes":{"1":{}}}\n'
+
+
+async def test_the_metrics_tell_of_the_certificate_of_the_supervisors_own_listener() -> None:
+    texts = {"admin.security.protocol": "SSL", "listeners": "PLAINTEXT://127.0.0.1:0"}
+    pages = supervisor(Process(HttpAnswer(200, PAGE)), own=partial(tls_metrics, opened(texts)))
+    answer = await pages.answer("GET", "/metrics")
+    assert isinstance(answer.body, str)
+    samples = [
+        each for family in text_string_to_metric_families(answer.body) for each in family.samples
+    ]
+    labels = {each.name: each.labels for each in samples}
+    own = {"process": "supervisor", "listener": "ADMIN"}
+    assert labels["tidegate_tls_expiry_seconds"] == own
+    assert labels["tidegate_tls_failed_reloads_total"] == own
+    assert labels["kafka_brokers"] == labels["tidegate_process_up"] == {"process": "1"}
 
 
 async def test_no_gateway_gives_the_page_of_the_cluster() -> None:

@@ -44,13 +44,14 @@ BABBLES = "print('a line that is no JSON', flush=True); import sys; sys.stdin.re
 class Scene:
     """announced: when all served.  told: what a service manager hears.
 
-    pids: of a process's runs, the newest last.
+    pids: of a process's runs, the newest last.  looks: at the supervisor's own certificates.
     """
 
     def __init__(self, folder: Path, scripts: Sequence[str]) -> None:
         self.folder = folder
         self.announced = trio.Event()
         self.told: list[str] = []
+        self.looks = 0
         self.gateways = [
             Supervised(number, [sys.executable, "-c", each, str(folder / str(number))], 60, 0)
             for number, each in enumerate(scripts, 1)
@@ -59,8 +60,11 @@ class Scene:
     async def run(self) -> int:
         with trio.fail_after(PATIENCE_SECONDS):
             manager = ServiceManager(self.told.append, None)
-            supervisor = Supervisor(self.gateways, manager, hears_hangups=True)
+            supervisor = Supervisor(self.gateways, manager, self.look)
             return await supervisor.run(trio.sleep_forever, self.announced.set)
+
+    async def look(self) -> None:
+        self.looks += 1
 
     def pids(self, number: int) -> list[int]:
         return [int(each) for each in (self.folder / str(number)).read_text().split()]
@@ -133,6 +137,7 @@ async def test_sighup_reaches_the_gateways_that_serve(tmp_path: Path) -> None:
         nursery.start_soon(act)
         assert await scene.run() == 0
     assert [each.restarts.count for each in scene.gateways] == [0, 0]
+    assert scene.looks == 1
 
 
 async def test_sighup_does_not_end_a_gateway_that_begins(

@@ -23,6 +23,7 @@ from tidegate_runtime.service_manager import of_this_process
 from tidegate_runtime.settings_texts import BadSource
 
 from ...admin.admin_server import serve_admin
+from ...admin.tls_metrics import tls_metrics
 from ...blocking import InThread
 from ...refusals_to_start import sentence_of
 from ...settings.broker_settings import BrokerSettings
@@ -81,13 +82,18 @@ async def _run(settings: BrokerSettings, count: int, words: Sequence[str], *, as
         for each in range(1, count + 1)
     ]
     admin = _admin(settings)
-    tls = open_tls_listeners(settings, [], time.time, InThread()) if admin else TlsListeners()
+    tls = _tls_of_admin(settings) if admin else TlsListeners()
 
     async def pages() -> None:
         if admin is None:
             return
         admin.listen()
-        found = ProcessPages(lambda: [each.asked for each in gateways], token, version("tidegate"))
+        found = ProcessPages(
+            lambda: [each.asked for each in gateways],
+            token,
+            version("tidegate"),
+            partial(tls_metrics, tls) if len(tls) else tuple,
+        )
         async with trio.open_nursery() as nursery:
             if len(tls):
                 keep_running = Upkeep().keep_running
@@ -102,7 +108,8 @@ async def _run(settings: BrokerSettings, count: int, words: Sequence[str], *, as
         print(_json(said, url) if as_json else _banner(said, url), flush=True)
 
     try:
-        supervisor = Supervisor(gateways, of_this_process(), hears_hangups=hears_hangups)
+        look = tls.look if hears_hangups else None
+        supervisor = Supervisor(gateways, of_this_process(), look)
         return await supervisor.run(pages, announce)
     finally:
         if admin is not None:
@@ -127,6 +134,14 @@ def _admin(settings: BrokerSettings) -> Listener | None:
         return None
     host, port = host_port("admin.listener", text)
     return bind_listener(ListenerAddress("ADMIN", host, port))
+
+
+def _tls_of_admin(settings: BrokerSettings) -> TlsListeners:
+    """Return the admin listener alone: the gateways look after the others."""
+    blocking = InThread()
+    found = open_tls_listeners(settings, [], time.time, blocking).inner(ADMIN_LISTENER)
+    inner = [found] if found is not None else []
+    return TlsListeners(inner=inner, wall_clock=time.time, blocking=blocking)
 
 
 def _url(admin: Listener | None, tls: TlsListeners) -> str | None:

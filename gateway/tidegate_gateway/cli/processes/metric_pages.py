@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+SUPERVISOR: Final = "supervisor"
+"""The label of its own samples."""
 
 
 class SupervisedProcess(NamedTuple):
@@ -25,18 +28,22 @@ class _Family:
     samples: list[str] = field(default_factory=list[str])
 
 
-def merged(processes: Iterable[SupervisedProcess]) -> str:
-    """Return the page of all, in the order of the first process that has a family."""
+def merged(processes: Iterable[SupervisedProcess], own: str = "") -> str:
+    """Return the page of all, in the order of the first process that has a family.
+
+    own: a page of the supervisor.
+    """
     kept = list(processes)
     families: dict[str, _Family] = {}
     for each in kept:
         if each.text is not None:
-            _add(families, each.text, each.process)
+            _add(families, each.text, str(each.process))
+    _add(families, own, SUPERVISOR)
     lines = [line for each in families.values() for line in (*each.head, *each.samples)]
     return "\n".join([*lines, *_own(kept)]) + "\n"
 
 
-def _add(families: dict[str, _Family], text: str, process: int) -> None:
+def _add(families: dict[str, _Family], text: str, process: str) -> None:
     family = _Family()
     for line in text.split("\n"):  # splitlines() knows more ends, which names may hold
         if not line.startswith("#"):
@@ -50,7 +57,7 @@ def _add(families: dict[str, _Family], text: str, process: int) -> None:
             family.head.append(line)
 
 
-def _labelled(sample: str, process: int) -> str:
+def _labelled(sample: str, process: str) -> str:
     name, brace, rest = sample.partition("{")
     if brace and " " not in name:
         return f'{name}{{process="{process}",{rest}'

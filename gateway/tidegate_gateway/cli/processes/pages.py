@@ -12,16 +12,17 @@ other /v1 pages   JSON: {"processes": {"1": ..., "2": null}}; null: it did not a
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple
 
 import trio
+from prometheus_client.metrics_core import Metric
 
 from tidegate_runtime.http.client import HttpClient, HttpUnavailable
 from tidegate_runtime.http.pages import Answer, answer_from, json_answer
 from tidegate_runtime.http.values import HttpAnswer
-from tidegate_runtime.prometheus import CONTENT_TYPE
+from tidegate_runtime.prometheus import CONTENT_TYPE, pieces
 from tidegate_runtime.secret import Secret
 
 from ..zone_sums import summed
@@ -45,9 +46,17 @@ class ProcessPages:
 
     Args:
       processes: returns all of them.  token: what they ask for; an empty one for nothing.
+      own: returns metrics of this process.
     """
 
-    def __init__(self, processes: Callable[[], list[Asked]], token: Secret, version: str) -> None:
+    def __init__(
+        self,
+        processes: Callable[[], list[Asked]],
+        token: Secret,
+        version: str,
+        own: Callable[[], Iterable[Metric]] = tuple,
+    ) -> None:
+        self._own = own
         self._processes = processes
         self._token = token
         self._version = version
@@ -88,7 +97,8 @@ class ProcessPages:
             SupervisedProcess(each.process, _text(answers[each.process]), each.restarts)
             for each in self._processes()
         ]
-        text = await trio.to_thread.run_sync(merged, processes)
+        own = "".join(pieces(self._own()))
+        text = await trio.to_thread.run_sync(merged, processes, own)
         return Answer(OK, text, CONTENT_TYPE)
 
     async def _cluster_metrics(self) -> Answer:

@@ -168,19 +168,19 @@ class Supervised:
 class Supervisor:
     """See the module's head.
 
-    hears_hangups: SIGHUP is about certificates.  Otherwise it ends this process, as it ends a
-    gateway without TLS that runs alone.
+    look: looks for new certificates of this process at SIGHUP, which the gateways get, too.  None:
+    SIGHUP is not about certificates, and ends this process, as it ends a gateway without TLS that
+    runs alone.
     """
 
     def __init__(
         self,
         gateways: Sequence[Supervised],
         manager: ServiceManager,
-        *,
-        hears_hangups: bool = False,
+        look: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self.gateways = gateways
-        self._hangups = [signal.SIGHUP] if hears_hangups else []
+        self._look = look
         self._manager = manager
         self._stop = trio.Event()
         self._is_hurried = False
@@ -194,7 +194,8 @@ class Supervisor:
           serve_pages: serves the admin pages of all, forever.  announce: called once, when all
             gateways serve.
         """
-        heard = (signal.SIGINT, signal.SIGTERM, *self._hangups)
+        hangups = [signal.SIGHUP] if self._look is not None else []
+        heard = (signal.SIGINT, signal.SIGTERM, *hangups)
         with trio.open_signal_receiver(*heard) as signals:
             async with trio.open_nursery() as helpers:
                 helpers.start_soon(self._manager.feed)
@@ -244,6 +245,8 @@ class Supervisor:
             if number == signal.SIGHUP:
                 for each in self.gateways:
                     each.hang_up()
+                if self._look is not None:
+                    await self._look()
             elif self._stop.is_set():
                 _log.warning("stopping at once", signal=signal.Signals(number).name)
                 self._is_hurried = True
