@@ -14,7 +14,9 @@ MONITORING = ROOT / "deploy" / "monitoring"
 RULES = (MONITORING / "alerts.yaml").read_text()
 TESTS = (MONITORING / "alerts.test.yaml").read_text()
 PAGE = (ROOT / "docs" / "operations" / "alerts.md").read_text()
-METRICS = (ROOT / "docs" / "operations" / "metrics.md").read_text()
+METRICS = "".join(
+    (ROOT / "docs" / "operations" / page).read_text() for page in ("metrics.md", "processes.md")
+)
 ALERTS = re.findall(r"^ +- alert: (\w+)$", RULES, re.MULTILINE)
 # A histogram has these beside its name.
 PARTS = re.compile(r"_(?:bucket|sum|count)$")
