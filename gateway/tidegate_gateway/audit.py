@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Final, Protocol
+
+MAX_ITEMS: Final = 200
+"""Of a list in one event; what is beyond it is left out, and counted."""
 
 
 class Audit(Protocol):

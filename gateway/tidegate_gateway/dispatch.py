@@ -8,7 +8,7 @@ so that the client can try again with a lower one (KIP-511).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -34,7 +34,7 @@ from .requests.records.produce_fast_path import PlainProducePath
 from .requests.refused_features import RefusedFeatures
 from .security.guarded import Guards
 from .security.needs import check_rows
-from .topics.client_acts import note_acts
+from .topics.client_acts import note_acts, note_unknown
 from .unserved import Refusal, is_unserved, unserved_api, unserved_version
 
 _log = structlog.get_logger("tidegate.dispatch")
@@ -268,11 +268,15 @@ class Dispatcher:
         if is_slow and api_key not in WAIT_FOR_MEMBERS:
             self._slow.note(api_key, peer, now - received, stages, now)
 
-    def _handling(self, handler: Handler, call: Call, request: Any) -> Coroutine[Any, Any, Any]:
-        """Return the handler's work, under the API's guard if there is an authorizer."""
-        if self._guards is None or request is None:
-            return handler.handle(call, request)
-        return self._guards.handle(handler, call, request)
+    async def _handling(self, handler: Handler, call: Call, request: Any) -> Any:
+        """Do the handler's work, under the API's guard if there is an authorizer."""
+        try:
+            if self._guards is None or request is None:
+                return await handler.handle(call, request)
+            return await self._guards.handle(handler, call, request)
+        except (CoordinatorUnavailable, trio.Cancelled):
+            note_unknown(handler.api_key, call)
+            raise
 
     def _facts(self, connection: Connection, header: RequestHeader) -> ApiFacts:
         facts = APIS.get(header.api_key)

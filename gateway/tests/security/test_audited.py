@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+import trio
 from trio.testing import MockClock
 
 from tests.worlds.sasl_client import (
@@ -16,14 +17,20 @@ from tests.worlds.sasl_client import (
     plain_token,
     sasl_settings,
 )
-from tests.worlds.wire_client import Closed, records_batch, wire_world
+from tests.worlds.wire_client import Closed, records_batch, request_frame, wire_world
+from tidegate_coordination.configs.topic_configs import TOPIC_CONFIGS
+from tidegate_coordination.log.metadata_log import AppendResult, LogEntry, LogUnavailable, Trimmed
+from tidegate_coordination.logs.memory import MemoryLog
+from tidegate_gateway.audit import MAX_ITEMS
 from tidegate_gateway.blocking import Inline
 from tidegate_gateway.security.audit_chain import verify
 from tidegate_gateway.security.audit_log import open_audit_log
 from tidegate_gateway.security.authority import MAX_LINES
 from tidegate_gateway.security.authorizer_settings import STANDARD
+from tidegate_gateway.topics.client_acts import MAX_NAMES
 from tidegate_protocol.messages import create_acls as ca
 from tidegate_protocol.messages import create_topics as ct
+from tidegate_protocol.messages import incremental_alter_configs as ia
 from tidegate_protocol.messages import metadata as md
 
 SETTINGS = {
@@ -73,6 +80,82 @@ async def test_logins_denials_and_changes_are_noted_without_secrets(
     assert (entries[5]["operation"], entries[5]["resource"]) == ("WRITE", "TOPIC:t")
     for secret in (b"alices-secret", b"bobs-secret", b"guessed"):
         assert secret not in path.read_bytes()
+
+
+class SilentLog(MemoryLog):
+    """A log that takes entries, and while it is silent tells nobody."""
+
+    is_silent = False
+
+    async def append(self, position: int, payload: bytes) -> AppendResult:
+        result = await super().append(position, payload)
+        self._speak()
+        return result
+
+    async def read(self, from_position: int, max_bytes: int) -> list[LogEntry] | Trimmed:
+        self._speak()
+        return await super().read(from_position, max_bytes)
+
+    def _speak(self) -> None:
+        if self.is_silent:
+            raise LogUnavailable("it does not answer")
+
+
+@pytest.mark.parametrize("end", ["the log does not answer", "the connection breaks"])
+async def test_a_change_whose_outcome_no_client_hears_is_noted(
+    end: str, tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    """Else who breaks a connection at the right moment, or acts in an outage, leaves no trace."""
+    path, log = tmp_path / "audit.log", SilentLog()
+    audit = open_audit_log(str(path), Inline(), now_ms)
+    async with wire_world({}, log=log, audit=audit) as world:
+        client = world.connect()
+        topics = [ct.CreatableTopic("t", 1, 1)]
+        asked = md.MetadataRequest([md.MetadataRequestTopic(name="t")], False)
+        await client.call("Metadata", 12, asked)
+        log.is_silent = True
+        request = ct.CreateTopicsRequest(topics, 1000)
+        await client.send(request_frame("CreateTopics", 7, request))
+        if end == "the connection breaks":
+            await trio.sleep(1)
+            [connection] = world.gateway.connections
+            connection.abort()
+        with pytest.raises(Closed):
+            await client.receive()
+        log.is_silent = False
+        await trio.sleep(60)
+        assert "t" in world.gateway.coordinator.state.topics.by_name
+    await audit.flush()
+    [entry] = [msgspec.json.decode(each) for each in path.read_bytes().splitlines()]
+    found = [entry[each] for each in ("event", "api", "principal", "client_id")]
+    assert found == ["perhaps done", "CreateTopics", "User:ANONYMOUS", "test"]
+    assert entry["peer"].startswith("client:")
+
+
+async def test_all_names_of_a_change_are_noted(tmp_path: Path, autojump_clock: MockClock) -> None:
+    """Else a request could hide a change behind many others."""
+    path = tmp_path / "audit.log"
+    audit = open_audit_log(str(path), Inline(), now_ms)
+    async with wire_world({}, audit=audit) as world:
+        client = world.connect()
+        names = [f"t{number:03}" for number in range(2 * MAX_ITEMS + 1)]
+        topics = [ct.CreatableTopic(name, 1, 1) for name in names]
+        await client.call("CreateTopics", 7, ct.CreateTopicsRequest(topics, 1000))
+        configs = {name: each for name, each in TOPIC_CONFIGS.items() if each.default}
+        rows = [ia.AlterableConfig(name, 0, each.default) for name, each in configs.items()]
+        change = ia.IncrementalAlterConfigsRequest([ia.AlterConfigsResource(2, "t000", rows)])
+        answer = await client.call("IncrementalAlterConfigs", 1, change)
+        assert [each.error_code for each in answer.responses] == [0]
+    await audit.flush()
+    entries = [msgspec.json.decode(each) for each in path.read_bytes().splitlines()]
+    noted = [each["names"] for each in entries if each["event"] == "topics created"]
+    assert [len(each) for each in noted] == [MAX_ITEMS, MAX_ITEMS, 1]
+    assert sorted(name for each in noted for name in each) == names
+    altered = [name for each in entries[3:] for name in each["names"]]
+    assert all(each.startswith("topic t000: ") for each in altered)
+    shown = [name for each in altered for name in each.removeprefix("topic t000: ").split(", ")]
+    assert len(shown) > MAX_NAMES
+    assert shown == list(configs)
 
 
 async def test_a_flood_of_denials_is_bounded(tmp_path: Path, autojump_clock: MockClock) -> None:

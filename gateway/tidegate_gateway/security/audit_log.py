@@ -18,6 +18,7 @@ import trio
 
 from tidegate_runtime.settings_texts import SettingsError
 
+from ..audit import MAX_ITEMS
 from ..blocking import Blocking
 from .audit_chain import Chain
 from .audit_file import AuditFile, InUse, NotAudit
@@ -28,7 +29,6 @@ MAX_BYTES: Final = 4 << 20
 EVERY_SECONDS: Final = 0.2
 AGAIN_SECONDS: Final = 5.0
 MAX_TEXT: Final = 500
-MAX_ITEMS: Final = 200
 
 
 class AuditLog:

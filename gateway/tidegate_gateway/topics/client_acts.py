@@ -16,13 +16,16 @@ import structlog
 from tidegate_coordination.rules.configs import ResourceType
 from tidegate_coordination.security.acls import Operation, PatternType, Permission, known
 from tidegate_coordination.security.acls import ResourceType as AclResource
-from tidegate_protocol.apis import ApiKey
+from tidegate_protocol.apis import APIS, ApiKey
 
+from ..audit import MAX_ITEMS
 from ..network.call import Call
 
 _log = structlog.get_logger("tidegate.clients")
 
 MAX_NAMES: Final = 20
+CONFIGS_A_NAME: Final = 5
+"""So many fit in a text of the audit log, with the name of a topic."""
 
 
 class Act(NamedTuple):
@@ -51,10 +54,27 @@ def tell_act(call: Call, act: Act, *, is_audited: bool = True) -> None:
     peer = f"{call.peer.host}:{call.peer.port}"
     names = act.names[:MAX_NAMES]
     _log.info(act.what, names=names, client_id=call.client_id, peer=peer, **act.fields, **more)
-    if call.audit is not None and is_audited:
-        facts = {"names": act.names, **act.fields}
-        principal = call.peer.principal
-        call.audit.note(act.what, principal=principal, peer=peer, client_id=call.client_id, **facts)
+    if not is_audited:
+        return
+    # In as many lines as it takes: no change can hide behind others.
+    for first in range(0, len(act.names), MAX_ITEMS):
+        part = act.names[first : first + MAX_ITEMS]
+        _note(call, act.what, {"names": part, **act.fields})
+
+
+def note_unknown(api_key: int, call: Call) -> None:
+    """Write to the audit log that a request may have been done: no answer tells what it changed.
+
+    The log did not answer, or the connection broke meanwhile.
+    """
+    if api_key in _AUDITED:
+        _note(call, "perhaps done", {"api": APIS[api_key].name})
+
+
+def _note(call: Call, event: str, facts: Mapping[str, object]) -> None:
+    if call.audit is not None:
+        who = {"principal": call.peer.principal, "peer": f"{call.peer.host}:{call.peer.port}"}
+        call.audit.note(event, **who, client_id=call.client_id, **facts)
 
 
 def topics_created(names: list[str]) -> Act:
@@ -103,9 +123,10 @@ def _configured(request: Any, response: Any) -> Act | None:
     }
     names = [
         f"{_resource(each.resource_type, each.resource_name)}: "
-        + ", ".join([config.name for config in each.configs][:MAX_NAMES])
+        + ", ".join(config.name for config in each.configs[first : first + CONFIGS_A_NAME])
         for each in request.resources
         if (each.resource_type, each.resource_name) in done
+        for first in range(0, len(each.configs), CONFIGS_A_NAME)
     ]
     return Act("configs altered", names, {})
 
@@ -220,3 +241,9 @@ _ACTS: Final[Mapping[int, Callable[[Any, Any], Act | None]]] = {
     ApiKey.ALTER_CLIENT_QUOTAS: _quotas_altered,
 }
 """By API key."""
+_AUDITED: Final = (_ACTS.keys() - _MEMBERSHIP) | {
+    ApiKey.CREATE_DELEGATION_TOKEN,
+    ApiKey.RENEW_DELEGATION_TOKEN,
+    ApiKey.EXPIRE_DELEGATION_TOKEN,
+    ApiKey.WRITE_TXN_MARKERS,
+}

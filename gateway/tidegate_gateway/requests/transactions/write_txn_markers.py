@@ -30,7 +30,7 @@ from tidegate_protocol.messages.write_txn_markers import (
 
 from ...network.call import Call
 from ...network.turns import Turns
-from ...topics.client_acts import Act, tell_act
+from ...topics.client_acts import Act, note_unknown, tell_act
 from ...transactions.steps import TransactionSteps
 
 
@@ -62,6 +62,7 @@ class WriteTxnMarkers:
                 return [self._unopened(name, index) for name, index in indexes]
             code = await self._abort(call, marker)
         except CoordinatorUnavailable:
+            note_unknown(self.api_key, call)
             code = ErrorCode.NOT_ENOUGH_REPLICAS
         return [code] * len(indexes)
 
