@@ -194,9 +194,8 @@ async def _opened_audit_log(
     await audit.flush()
 
     async def end() -> None:
-        audit.note("stopped")
         with trio.CancelScope(shield=True, deadline=trio.current_time() + LAST_AUDIT_SECONDS):
-            await audit.flush()
+            await audit.end()
 
     stack.push_async_callback(end)
     return audit

@@ -141,6 +141,20 @@ async def test_what_a_full_disk_does_not_take_is_kept_and_counted(
     assert f'"event":"events lost","count":{log.lost}'.encode() in lines[-2]
 
 
+async def test_the_last_lines_tell_what_was_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit_log, "MAX_BYTES", 1000)
+    written = bytearray()
+    log = AuditLog(Chain(), written.extend, Inline(), now_ms)
+    for number in range(20):
+        log.note("denied", number=number)
+    assert log.lost
+    lost = log.lost
+    await log.end()
+    last, stopped = bytes(written).splitlines()[-2:]
+    assert f'"event":"events lost","count":{lost}'.encode() in last
+    assert b'"event":"stopped"' in stopped
+
+
 def test_the_command_tells(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     chain, path = Chain(), tmp_path / "audit.log"
     lines = [chain.line({"event": f"e{number}"}) for number in range(3)]

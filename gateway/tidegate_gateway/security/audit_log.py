@@ -79,6 +79,12 @@ class AuditLog:
             await trio.sleep(EVERY_SECONDS if not self._has_failed else AGAIN_SECONDS)
             await self.flush()
 
+    async def end(self) -> None:
+        """Write what is left, and that the gateway stops."""
+        await self.flush()  # first, to make room: the last lines may have to tell what was lost
+        self.note("stopped")
+        await self.flush()
+
     async def flush(self) -> None:
         """Write what is not written yet; keep it if that fails."""
         data = bytes(self._unwritten)
