@@ -443,6 +443,7 @@ class Gateway:
             cost_settings(self.settings),
             groups=self._booked_groups,
             is_housekeeper=self.housekeeper.may_expire_here,
+            is_elsewhere=self.housekeeper.is_elsewhere,
             check_owner=self.backup.check_owner,
             wall_clock=self._environment.wall_clock,
             upkeep=self.upkeep,

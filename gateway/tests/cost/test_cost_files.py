@@ -129,6 +129,32 @@ async def test_sums_of_all_lives_are_the_requests_of_the_store(autojump_clock: M
     assert sums.kept_byte_hours["big"] >= 150_000 * INTERVAL / 3600
 
 
+async def test_kept_bytes_count_once_when_all_gateways_restart(autojump_clock: MockClock) -> None:
+    """Each that stops may be the one that keeps house, since the one before has left."""
+    store, log, start = WatchedStore(), MemoryLog(), trio.current_time()
+    hourly = {"cost.interval.ms": "3600000"}
+    async with (
+        wire_world(hourly, store=store, log=log, start=start) as first,
+        wire_world(hourly, store=store, log=log, seed=2, node_id=2, start=start) as second,
+        wire_world(hourly, store=store, log=log, seed=3, node_id=3, start=start) as third,
+    ):
+        await first.create_topic("t", 1)
+        await write(first, "w", "t", 10_000, count=1)
+        await trio.sleep(1800)
+        left = [each.gateway for each in (first, second, third)]
+        while left:
+            left.sort(key=lambda each: each.housekeeper.may_expire_here())
+            await left.pop().drain()
+            await trio.sleep(120)
+    hours = (trio.current_time() - start) / 3600
+
+    sums = await sums_in(store)
+
+    assert sums.kept_bytes["t"] > 10_000
+    counted = sums.kept_byte_hours["t"] / sums.kept_bytes["t"]
+    assert 0.9 * hours < counted < 1.1 * hours
+
+
 async def test_a_crash_loses_the_interval_that_had_not_ended(autojump_clock: MockClock) -> None:
     store, log = WatchedStore(), MemoryLog()
     async with wire_world(SETTINGS, store=store, log=log) as world:

@@ -5,7 +5,8 @@ one each interval, and one at its end.  Its key has the incarnation and a counte
 gateway writes it.  The orphan scan, which looks at WAL objects and segments alone, skips it.  A
 crash loses the interval that had not ended.
 
-The housekeeper's gateway adds the bytes that the cluster's topics keep, and deletes old sums.
+The housekeeper's gateway adds the bytes that the cluster's topics keep, for the time since another
+one was the housekeeper, and deletes old sums.
 """
 
 from __future__ import annotations
@@ -73,6 +74,7 @@ class CostFiles:
 
     groups: returns the group and the client id of each member; called before each look at sums.
     is_housekeeper: whether this gateway works for the whole cluster, and its clock is good.
+    is_elsewhere: whether another one does.
     check_owner: raises if the prefix is another log's; called before deletions.
     """
 
@@ -85,6 +87,7 @@ class CostFiles:
         *,
         groups: Callable[[], Iterable[tuple[str, str]]],
         is_housekeeper: Callable[[], bool],
+        is_elsewhere: Callable[[], bool],
         check_owner: Callable[[], Awaitable[object]],
         wall_clock: Callable[[], float],
         upkeep: Upkeep,
@@ -95,6 +98,7 @@ class CostFiles:
         self._settings = settings
         self._groups = groups
         self._is_housekeeper = is_housekeeper
+        self._is_elsewhere = is_elsewhere
         self._check_owner = check_owner
         self._wall_clock = wall_clock
         self._upkeep = upkeep
@@ -104,6 +108,16 @@ class CostFiles:
         self._seen: dict[str, list[str]] = {}
         self._one_at_a_time = trio.Lock()
         self._collect_at = trio.current_time()
+        self._was_elsewhere = False
+        self._others_until_ms = 0
+        coordinator.listen(self._on_change)
+
+    def _on_change(self, _touched: set[int]) -> None:
+        """Note until when another gateway was the housekeeper."""
+        is_elsewhere = self._is_elsewhere()
+        if is_elsewhere or self._was_elsewhere:
+            self._others_until_ms = round(self._wall_clock() * 1000)
+        self._was_elsewhere = is_elsewhere
 
     def recent(self) -> CostSums:
         """Return the sums of the last whole interval and of the one that goes on."""
@@ -138,7 +152,8 @@ class CostFiles:
             sums = self._books.ledger.take()
             self._sign(sums)
             sums.groups, self._seen = self._seen, {}
-            hours = (sums.end_ms - sums.begin_ms) / _HOUR_MS
+            begin_ms = max(sums.begin_ms, self._others_until_ms)
+            hours = max(sums.end_ms - begin_ms, 0) / _HOUR_MS
             sums.kept_bytes = dict(kept)
             sums.kept_byte_hours = {name: round(size * hours) for name, size in kept.items()}
             self._last = sums

@@ -205,12 +205,17 @@ class Housekeeper:
         A gateway takes the claim a housekeeping interval after its start at the earliest.  What
         clients wait for, such as the end of an overdue transaction, cannot wait for that.
         """
+        if self.is_elsewhere():
+            return False
+        state = self._coordinator.state
+        return state.log_time_ms >= state.expiry_resumes_at_ms and self._may_expire()
+
+    def is_elsewhere(self) -> bool:
+        """Return whether another live gateway is the housekeeper."""
         state = self._coordinator.state
         claim = state.claims.get(CLAIM)
         holder = claim.incarnation if claim is not None else self._coordinator.incarnation
-        if holder != self._coordinator.incarnation and state.gateways.is_live(holder):
-            return False
-        return state.log_time_ms >= state.expiry_resumes_at_ms and self._may_expire()
+        return holder != self._coordinator.incarnation and state.gateways.is_live(holder)
 
     async def _keep_house(self) -> None:
         while True:
