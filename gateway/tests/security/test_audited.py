@@ -83,7 +83,7 @@ async def test_logins_denials_and_changes_are_noted_without_secrets(
 
 
 class SilentLog(MemoryLog):
-    """A log that takes entries, and while it is silent tells nobody."""
+    """A log that takes entries, and does not answer while it is silent."""
 
     is_silent = False
 
