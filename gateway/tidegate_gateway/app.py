@@ -8,6 +8,8 @@ on, and wait a second or two at most.
 Stop: on SIGINT or SIGTERM the gateway drains and accepts no more; the process closes the remaining
 connections and exits with code 0.  A second signal ends it at once, with exit code 1.  Where an
 operator asked for the stop, the first signal is the service's own stop, and changes nothing.
+
+With TLS, SIGHUP is about certificates; without, it ends the process.
 """
 
 from __future__ import annotations
@@ -39,9 +41,10 @@ from .network.transport import SocketTransport
 from .opening import Parts, max_open_files, opened, serve_peers
 from .part_settings import connection_overrides, max_connections
 from .settings.broker_settings import BrokerSettings
-from .settings.inner_listeners import ADMIN_LISTENER
+from .settings.inner_listeners import ADMIN_LISTENER, has_tls
 from .settings.listener_settings import controller_listeners
 from .startup import see_compare_and_set
+from .tls.tls_listeners import TlsListeners
 
 _log = structlog.get_logger("tidegate.app")
 
@@ -83,16 +86,40 @@ async def run_gateway(
         _log.warning("a setting was removed and has no effect", setting=name)
     for name in controller_listeners(settings):
         _log.info("a listener of Kafka's controllers is not served", listener=name)
-    manager = of_this_process()
+    manager, looks = of_this_process(), CertificateLooks()
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(manager.feed)
+            if has_tls(settings):
+                await nursery.start(looks.run)
             async with opened(settings, data, signals) as parts:
                 code = 0
                 if parts is not None:
+                    looks.tls = parts.tls
                     code = await Process(parts, settings, announce, manager).run(signals)
             nursery.cancel_scope.cancel()
     return code
+
+
+class CertificateLooks:
+    """Looks for new certificates at SIGHUP.
+
+    It hears them from the first moment to the last: else one ended the process, which systemd takes
+    for a clean end.
+
+    tls: None as long as nothing speaks TLS.
+    """
+
+    def __init__(self) -> None:
+        self.tls: TlsListeners | None = None
+
+    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Look at each; forever."""
+        with trio.open_signal_receiver(signal.SIGHUP) as hangups:
+            task_status.started()
+            async for _ in hangups:
+                if self.tls is not None:
+                    await self.tls.look()
 
 
 class Process:
@@ -121,8 +148,6 @@ class Process:
             if self._parts.admin is not None:
                 self._parts.admin.listen()
                 nursery.start_soon(self._serve_admin, self._parts.admin)
-            if len(self._parts.tls):
-                nursery.start_soon(self._heed_hangups)
             gateway = await self._listening(nursery)
             if gateway is not None:
                 await self._serve_until_stopped(gateway)
@@ -143,12 +168,6 @@ class Process:
             is_second = True
             _log.info("stopping", signal=signal.Signals(number).name)
             self._begin_to_stop()
-
-    async def _heed_hangups(self) -> None:
-        """Look for new certificates at once; without TLS, SIGHUP ends the process."""
-        with trio.open_signal_receiver(signal.SIGHUP) as hangups:
-            async for _ in hangups:
-                await self._parts.tls.look()
 
     async def _heed_operators(self, gateway: Gateway) -> None:
         await gateway.draining.stop_asked.wait()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import ssl
 import urllib.error
 import urllib.request
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from tests.worlds.app_world import PATIENCE_SECONDS, Process, serving
+from tests.worlds.app_world import PATIENCE_SECONDS, Process, first_line, serving, starting
 from tests.worlds.greetings import consume, produce
 
 SHARED = (
@@ -78,3 +79,19 @@ def test_gateways_forward_over_tls_and_pages_need_the_token(tmp_path: Path) -> N
         assert float(proposals.split()[1]) > 0
         with pytest.raises(urllib.error.URLError, match="CERTIFICATE_VERIFY_FAILED"):
             urllib.request.urlopen(f"{first.said['admin_url']}/readyz", timeout=PATIENCE_SECONDS)
+
+
+def test_sighup_does_not_end_a_gateway_that_waits_for_its_log(tmp_path: Path) -> None:
+    """systemd takes that for a clean end, and does not start it again."""
+    own = trustme.CA().issue_cert("localhost", "127.0.0.1")
+    (tmp_path / "own.pem").write_bytes(own.private_key_and_cert_chain_pem.bytes())
+    words = ("listeners=PLAINTEXT://127.0.0.1:0", "metadata.log=http://127.0.0.1:1")
+    tls = ("admin.listener=127.0.0.1:0", "admin.security.protocol=SSL")
+    tls = (*tls, "ssl.keystore.location=own.pem")
+    options = [word for each in (*words, *tls) for word in ("--set", each)]
+    with starting("serve", *options, cwd=tmp_path) as popen:
+        assert "the metadata log does not answer" in first_line(popen, popen.stderr)
+        popen.send_signal(signal.SIGHUP)
+        popen.terminate()
+        popen.communicate(timeout=PATIENCE_SECONDS)
+    assert popen.returncode == 0

@@ -14,7 +14,7 @@ from tidegate_runtime.addresses import host_port
 from tidegate_runtime.settings_texts import SettingsError
 
 from .broker_settings import BrokerSettings
-from .listener_settings import SSL, is_this_machine, listen_addresses
+from .listener_settings import SSL, is_this_machine, listen_addresses, tls_listeners
 
 ADMIN_LISTENER: Final = "ADMIN"
 _ALLOWED: Final = "set allow.plaintext.listeners=true if its network is private"
@@ -35,6 +35,11 @@ def inner_tls_listeners(settings: BrokerSettings) -> tuple[str, ...]:
                 f" listener.name.{each.name.lower()}.ssl.*, too: give it another name"
             )
     return found
+
+
+def has_tls(settings: BrokerSettings) -> bool:
+    """Return whether a listener speaks TLS; raises SettingsError."""
+    return bool(tls_listeners(settings) or inner_tls_listeners(settings))
 
 
 def refuse_token_in_clear(settings: BrokerSettings) -> None:

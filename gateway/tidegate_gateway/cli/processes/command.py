@@ -29,10 +29,9 @@ from ...refusals_to_start import sentence_of
 from ...settings.broker_settings import BrokerSettings
 from ...settings.inner_listeners import (
     ADMIN_LISTENER,
-    inner_tls_listeners,
+    has_tls,
     refuse_token_in_clear,
 )
-from ...settings.listener_settings import tls_listeners
 from ...settings.settings_sources import PREFIX
 from ...tls.tls_listeners import TlsListeners, open_tls_listeners
 from ...upkeep.upkeep import Upkeep
@@ -101,14 +100,12 @@ async def _run(settings: BrokerSettings, count: int, words: Sequence[str], *, as
             tls_of_admin, own = tls.inner(ADMIN_LISTENER), settings.secret("admin.token")
             nursery.start_soon(serve_admin, admin, found, tls_of_admin, own)
 
-    hears_hangups = bool(tls_listeners(settings) or inner_tls_listeners(settings))
-
     def announce() -> None:
         said, url = [each.said for each in gateways], _url(admin, tls)
         print(_json(said, url) if as_json else _banner(said, url), flush=True)
 
     try:
-        look = tls.look if hears_hangups else None
+        look = tls.look if has_tls(settings) else None
         supervisor = Supervisor(gateways, of_this_process(), look)
         return await supervisor.run(pages, announce)
     finally:
