@@ -85,10 +85,12 @@ def test_sighup_does_not_end_a_gateway_that_waits_for_its_log(tmp_path: Path) ->
     """systemd takes that for a clean end, and does not start it again."""
     own = trustme.CA().issue_cert("localhost", "127.0.0.1")
     (tmp_path / "own.pem").write_bytes(own.private_key_and_cert_chain_pem.bytes())
-    words = ("listeners=PLAINTEXT://127.0.0.1:0", "metadata.log=http://127.0.0.1:1")
-    tls = ("admin.listener=127.0.0.1:0", "admin.security.protocol=SSL")
-    tls = (*tls, "ssl.keystore.location=own.pem")
-    options = [word for each in (*words, *tls) for word in ("--set", each)]
+    words = (
+        *("listeners=PLAINTEXT://127.0.0.1:0", "metadata.log=http://127.0.0.1:1"),
+        *("admin.listener=127.0.0.1:0", "admin.security.protocol=SSL"),
+        "ssl.keystore.location=own.pem",
+    )
+    options = [word for each in words for word in ("--set", each)]
     with starting("serve", *options, cwd=tmp_path) as popen:
         assert "the metadata log does not answer" in first_line(popen, popen.stderr)
         popen.send_signal(signal.SIGHUP)

@@ -105,6 +105,19 @@ async def test_a_very_long_event_is_cut_and_the_log_goes_on(tmp_path: Path) -> N
     assert len(lines) == 2
 
 
+async def test_a_file_system_without_locks_takes_a_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def flock(*_: object) -> None:
+        raise OSError(37, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    log = open_audit_log(str(tmp_path / "audit.log"), Inline(), now_ms)
+    log.note("started")
+    await log.flush()
+    assert b'"event":"started"' in (tmp_path / "audit.log").read_bytes()
+
+
 def test_another_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("hello\n")

@@ -85,9 +85,8 @@ class AuditFile:
         except BlockingIOError as error:
             os.close(number)
             raise InUse(error.errno, "another gateway writes to it") from None
-        except BaseException:
-            os.close(number)
-            raise
+        except OSError:
+            pass  # a file system of the network without locks
         self.close()
         self._held = number
         return number
