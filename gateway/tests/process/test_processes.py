@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ from confluent_kafka import Producer
 
 from tests.worlds.app_world import PATIENCE_SECONDS, Process, deadline, serving, tidegate
 from tests.worlds.greetings import consume, produce
+from tidegate_gateway.cli.child_process import ChildProcess
 from tidegate_gateway.cli.processes.supervisor import Supervised, Supervisor
 from tidegate_runtime.service_manager import ServiceManager
 
@@ -179,6 +181,17 @@ async def test_a_restart_that_the_system_refuses_is_tried_again(
         assert await scene.run() == 0
     assert [len(scene.pids(each)) for each in (1, 2)] == [1, 2]
     assert scene.gateways[1].restarts.count == 3
+
+
+async def test_a_process_that_ends_before_it_is_read_ends_no_supervisor() -> None:
+    """Its pipes are closed then: the end may be seen first."""
+    opened = await trio.lowlevel.open_process(
+        [sys.executable, "-c", FAILS], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    child = ChildProcess(opened)
+    with trio.fail_after(PATIENCE_SECONDS):
+        assert await child.wait() == 1
+        assert await child.announcement() is None
 
 
 async def _stopped(gateway: Supervised) -> None:

@@ -26,7 +26,10 @@ class ChildProcess:
         assert self.process.stdout is not None, "it is a pipe"
         line = b""
         while not line.endswith(b"\n"):
-            part = await self.process.stdout.receive_some()
+            try:
+                part = await self.process.stdout.receive_some()
+            except trio.ClosedResourceError:
+                return None  # wait() saw its end first
             if not part or len(line) > MAX_LINE_BYTES:
                 return None
             line += part
