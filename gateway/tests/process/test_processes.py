@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -261,6 +261,15 @@ def test_two_gateways_serve_real_clients_over_a_kill(tmp_path: Path) -> None:
         assert errors.index('"process":2,"level":"info"') < errors.rindex('"process":1')
 
 
+@pytest.fixture
+def hangups_end_processes() -> Iterator[None]:
+    """Let a SIGHUP end what is started meanwhile, also where `nohup` runs the tests."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("hangups_end_processes")
 def test_sighup_without_tls_ends_the_supervisor_and_no_gateway_before_it(tmp_path: Path) -> None:
     with serving(*supervised(tmp_path), cwd=tmp_path) as process:
         os.kill(process.said["processes"][1], signal.SIGHUP)
