@@ -45,6 +45,7 @@ from .settings.inner_listeners import ADMIN_LISTENER, has_tls
 from .settings.listener_settings import controller_listeners
 from .startup import see_compare_and_set
 from .tls.tls_listeners import TlsListeners
+from .upkeep.upkeep import Upkeep
 
 _log = structlog.get_logger("tidegate.app")
 
@@ -112,6 +113,7 @@ class CertificateLooks:
 
     def __init__(self) -> None:
         self.tls: TlsListeners | None = None
+        self._upkeep = Upkeep()
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Look at each; forever."""
@@ -119,7 +121,7 @@ class CertificateLooks:
             task_status.started()
             async for _ in hangups:
                 if self.tls is not None:
-                    await self.tls.look()
+                    await self._upkeep.attempt("look for new certificates", self.tls.look)
 
 
 class Process:

@@ -34,6 +34,8 @@ class Client {
       ...this.security(),
       logLevel: logLevel.ERROR,
       logCreator: () => ({ log }) => this.say('W', (log.error || log.message).replace(/\s+/g, ' ')),
+      // Its default of a second is short where all clients and gateways share two cores.
+      connectionTimeout: 10000,
       retry: { retries: 12, initialRetryTime: 100, maxRetryTime: 2000 },
     });
   }
@@ -97,7 +99,8 @@ class Client {
       maxWaitTimeInMs: 500,
     });
     this.consumer.on(this.consumer.events.CRASH, ({ payload }) => {
-      this.say('E', `${payload.error.name} restart: ${payload.restart}`);
+      const text = `${payload.error.name} ${payload.error.message}`.replace(/\s+/g, ' ');
+      this.say('E', `${text} restart: ${payload.restart}`);
     });
     await this.consumer.connect();
     await this.consumer.subscribe({ topic: this.login.topic, fromBeginning: true });

@@ -142,6 +142,30 @@ async def test_sighup_reaches_the_gateways_that_serve(tmp_path: Path) -> None:
     assert scene.looks == 1
 
 
+@pytest.mark.parametrize("hangs", [True, False])
+async def test_a_look_that_hangs_or_fails_holds_no_signal_up(tmp_path: Path, hangs: bool) -> None:
+    scene = Scene(tmp_path, [HEARS])
+    begun = trio.Event()
+
+    async def look() -> None:
+        begun.set()
+        if hangs:
+            await trio.sleep_forever()
+        raise ZeroDivisionError
+
+    scene.look = look  # type: ignore[method-assign]
+
+    async def act() -> None:
+        await scene.announced.wait()
+        os.kill(os.getpid(), signal.SIGHUP)
+        await begun.wait()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(act)
+        assert await scene.run() == 0
+
+
 async def test_sighup_does_not_end_a_gateway_that_begins(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

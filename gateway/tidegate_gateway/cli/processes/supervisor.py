@@ -24,6 +24,7 @@ from tidegate_runtime.http.client import HttpClient
 from tidegate_runtime.http.tcp import tcp_connector
 from tidegate_runtime.service_manager import ServiceManager
 
+from ...upkeep.upkeep import Upkeep
 from ..child_process import ChildProcess
 from .pages import Asked
 from .restarts import FIRST_SECONDS, Restarts
@@ -179,6 +180,7 @@ class Supervisor:
         manager: ServiceManager,
         look: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
+        self._upkeep = Upkeep()
         self.gateways = gateways
         self._look = look
         self._manager = manager
@@ -194,10 +196,10 @@ class Supervisor:
           serve_pages: serves the admin pages of all, forever.  announce: called once, when all
             gateways serve.
         """
-        hangups = [signal.SIGHUP] if self._look is not None else []
-        heard = (signal.SIGINT, signal.SIGTERM, *hangups)
-        with trio.open_signal_receiver(*heard) as signals:
+        with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
             async with trio.open_nursery() as helpers:
+                if self._look is not None:
+                    await helpers.start(self._heed_hangups, self._look)
                 helpers.start_soon(self._manager.feed)
                 helpers.start_soon(serve_pages)
                 has_started = False
@@ -240,14 +242,22 @@ class Supervisor:
         if all(each.is_down and each.said for each in self.gateways):
             self._stop.set()
 
-    async def _heed_signals(self, signals: AsyncIterator[int], lives: trio.CancelScope) -> None:
-        async for number in signals:
-            if number == signal.SIGHUP:
+    async def _heed_hangups(
+        self,
+        look: Callable[[], Awaitable[None]],
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Pass SIGHUP on, and look; forever.  Files that do not answer hold no other signal up."""
+        with trio.open_signal_receiver(signal.SIGHUP) as hangups:
+            task_status.started()
+            async for _ in hangups:
                 for each in self.gateways:
                     each.hang_up()
-                if self._look is not None:
-                    await self._look()
-            elif self._stop.is_set():
+                await self._upkeep.attempt("look for new certificates", look)
+
+    async def _heed_signals(self, signals: AsyncIterator[int], lives: trio.CancelScope) -> None:
+        async for number in signals:
+            if self._stop.is_set():
                 _log.warning("stopping at once", signal=signal.Signals(number).name)
                 self._is_hurried = True
                 lives.cancel()
