@@ -182,7 +182,7 @@ class Links:
                 cluster,
                 wait_seconds=self._settings.wait_seconds,
             )
-            running.watch = SourceWatch(self._coordinator, link, cluster)
+            running.watch = SourceWatch(self._coordinator, self._reader, link, cluster)
             nursery.start_soon(running.mirror.run)
             nursery.start_soon(running.watch.run)
             members = running.group_lines.cluster if running.group_lines is not None else None

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Final, cast
+from typing import Final
 
 import trio
 
@@ -36,8 +36,8 @@ from tidegate_protocol.messages.produce import PartitionProduceResponse
 from ..fetch.log_reader import LogReader
 from .batch_sender import BatchSender, Line
 from .reverse_round import Outgoing
-from .reversed_batches import Diverged, differs, fitting, sendable
-from .verifying import fetched
+from .reversed_batches import Diverged, sendable
+from .source_tail import batch_here, compared_once
 
 AHEAD: Final = 1
 """Batches that are read while the one before them is sent."""
@@ -188,22 +188,11 @@ class PartitionReverse:
         return start
 
     async def _compared_once(self, start: int, end: int) -> int:
-        data = await fetched(self._cluster, self.topic.name, self.index, start)
-        if data.high_watermark < end:
-            raise BrokerUnreachable("the source's replicas have not got all yet")
-        following = start
-        for raw, header in fitting(
-            memoryview(cast("memoryview | None", data.records) or b""), start
-        ):
-            at = max(following, header.base_offset)  # the source may have compacted what was before
-            own = await self._batch_at(at) if at < self.partition.next_offset else None
-            text = differs(own, raw, header)
-            if text:
-                raise Diverged(text)
-            following = header.last_offset + 1
-        if following == start:
-            raise BrokerUnreachable(f"the source does not give offset {start}, and ends at {end}")
-        return following
+        parts, place = self._parts, (self.topic.name, self.index)
+        found = await compared_once(self._cluster, parts.reader, self.partition, place, start, end)
+        if found.difference:
+            raise Diverged(found.difference)
+        return found.until
 
     # -- sending -----------------------------------------------------------------------------------
 
@@ -248,16 +237,7 @@ class PartitionReverse:
         return header.last_offset + 1
 
     async def _batch_at(self, offset: int) -> memoryview:
-        partition, reader = self.partition, self._parts.reader
-        at = partition.runs.find(offset)
-        row = partition.runs[at] if at < len(partition.runs) else None
-        if row is None or not row.base_offset <= offset < row.next_offset:
-            raise Diverged(f"offset {offset} is not here any more")
-        if row.is_marker:
-            raise Diverged(f"offset {offset} is the end of a transaction")
-        part = (await reader.parts(partition, row, offset))[0]
-        run = await reader.run_at(partition, part)
-        return run.batch(run.find(offset))
+        return await batch_here(self._parts.reader, self.partition, offset)
 
     def _take(self, batch: Outgoing, answer: PartitionProduceResponse | None) -> None:
         """Take the source's answer to a batch; raises as send_all()."""

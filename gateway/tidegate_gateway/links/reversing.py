@@ -15,26 +15,19 @@ import structlog
 import trio
 
 from tidegate_coordination.classic.cluster import ClassicCluster
-from tidegate_coordination.classic.errors import ClassicError
 from tidegate_coordination.coordinator.coordinator import Coordinator, ProposalFailed
 from tidegate_coordination.coordinator.waiting import CoordinatorUnavailable
 from tidegate_coordination.rules.returns import EndReverse, NoteReversed, reached_of
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.links import Link
 from tidegate_coordination.state.topics import Topic
-from tidegate_storage.objects.corrupt import UnknownVersion
-from tidegate_storage.stores.object_store import (
-    NoSuchObject,
-    StoreMisconfigured,
-    StoreUnavailable,
-)
 
 from ..fetch.log_reader import LogReader
-from ..fetch.prepared_runs import CorruptRun
 from .assignment import candidates, reversed_by
 from .batch_sender import BatchSender
 from .partition_reverse import PartitionReverse, ReverseParts
 from .reversed_batches import Diverged
+from .source_tail import MAY_PASS
 
 _log = structlog.get_logger("tidegate.links")
 
@@ -44,15 +37,6 @@ NOTE_SECONDS: Final = 1.0
 WAKE_SECONDS: Final = 5.0
 COMPARED: Final = 16
 """Partitions that are compared with the source at once."""
-_MAY_PASS: Final = (
-    ClassicError,
-    CoordinatorUnavailable,
-    CorruptRun,
-    NoSuchObject,
-    StoreMisconfigured,
-    StoreUnavailable,
-    UnknownVersion,
-)
 
 
 class Reversing:
@@ -163,7 +147,7 @@ class Reversing:
                 await partition.send_all()
                 with trio.move_on_after(WAKE_SECONDS):
                     await partition.wait_for_more()
-        except _MAY_PASS as error:
+        except MAY_PASS as error:
             partition.problem = str(error)
             await trio.sleep(AGAIN_SECONDS)
 

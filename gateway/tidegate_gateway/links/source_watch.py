@@ -4,13 +4,13 @@ Records that a client wrote to the source of a switched topic are strays: this c
 them.  The gateway logs them as an error, and changes nothing for them.  It keeps the fence of the
 source as the log has it: a gateway that was late may have fenced a topic whose fence was lifted,
 and an operator may have removed the fence of one that was switched.  It opens the source of a
-topic to which gateways write back.
+topic to which gateways write back, unless that has strays: then nothing can go back.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from math import ceil
 from typing import Final
 
@@ -20,7 +20,7 @@ import trio
 from tidegate_coordination.classic.cluster import ClassicCluster
 from tidegate_coordination.classic.errors import ClassicError
 from tidegate_coordination.classic.metadata import topic_id_of
-from tidegate_coordination.classic.source_bounds import Place, SourceEnd, source_ends
+from tidegate_coordination.classic.source_bounds import Place, source_ends
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.coordinator.waiting import CoordinatorUnavailable
 from tidegate_coordination.rules.switches import unfinished_switches
@@ -29,8 +29,10 @@ from tidegate_coordination.state.links import Link
 from tidegate_coordination.state.switches import Switched
 from tidegate_coordination.state.topics import Topic
 
+from ..fetch.log_reader import LogReader
 from .assignment import candidates, looks_after
 from .source_fence import FENCED_LIMIT, limits_of, set_limits
+from .source_tail import SourceTails
 
 _log = structlog.get_logger("tidegate.links")
 
@@ -47,12 +49,15 @@ WATCHED_MS: Final = 3_600_000
 class SourceWatch:
     """See the module's head.  strays: records of the source that are not here, by partition."""
 
-    def __init__(self, coordinator: Coordinator, link: Link, cluster: ClassicCluster) -> None:
+    def __init__(
+        self, coordinator: Coordinator, reader: LogReader, link: Link, cluster: ClassicCluster
+    ) -> None:
         self.strays: dict[Place, int] = {}
         self._coordinator = coordinator
         self._state = coordinator.state
         self._link = link
         self._cluster = cluster
+        self._tails = SourceTails(coordinator.state, reader, cluster)
         self._looked_at = ""  # the last topic of the last portion
 
     async def run(self) -> None:
@@ -89,52 +94,97 @@ class SourceWatch:
             if (found := metadata.topics.get(name)) is not None
             and topic_id_of(found, self._link.cluster_id) == watched[name].topic_id
         }
-        strays = await self._strays_of([each for each in switched if each[0].name in there])
-        kept = {place: count for place, count in self.strays.items() if place[0] not in names}
-        self.strays = {**kept, **strays}
-        await self._keep_fences(there)
+        limits = await limits_of(self._cluster, sorted(there))
+        self._tails.begin_look({each.topic_id for each in watched.values()})
+        unknown = await self._look_for_strays(
+            [each for each in switched if each[0].name in there and _is_closed(each, limits)], names
+        )
+        await self._keep_fences(limits, unknown | {name for name, _ in self.strays})
 
-    async def _strays_of(self, switched: list[tuple[Topic, Switched]]) -> dict[Place, int]:
+    async def _look_for_strays(
+        self, switched: list[tuple[Topic, Switched]], names: Sequence[str]
+    ) -> set[str]:
+        """Count the strays of topics; return the topics of which it is not known.
+
+        names: of all topics of this look.
+        """
         places = {
-            (topic.name, index): self._end(topic, each, index)
+            (topic.name, index): (topic, each)
             for topic, each in switched
-            if not each.reached  # else gateways write to it
             for index in range(len(each.ends))
         }
         ends = await source_ends(self._cluster, places)
-        found = {
-            place: end.offset - places[place]
-            for place, end in ends.items()
-            if isinstance(end, SourceEnd) and end.offset > places[place]
-        }
-        for (name, index), count in found.items():
-            if self.strays.get((name, index)) != count:
-                _log.error(
-                    "the source has records that were written after the switch",
-                    link=self._link.name,
-                    partition=f"{name}-{index}",
-                    first_offset=places[name, index],
-                    records=count,
-                )
-        return found
+        if any(each.has_reversed for _, each in switched):
+            # Another gateway may have written back what this one has not read yet.
+            await self._coordinator.catch_up()
+        found: dict[Place, int] = {}
+        unknown: set[str] = set()
+        for place, end in ends.items():
+            found[place] = self.strays.get(place, 0)
+            if isinstance(end, str):
+                continue
+            first = await self._first_stray(*places[place], place[1], end.offset)
+            if first is None:
+                unknown.add(place[0])
+                continue
+            found[place] = max(end.offset - first, 0)
+            self._tell(place, first, found[place])
+        others = {place: count for place, count in self.strays.items() if place[0] not in names}
+        self.strays = others | {place: count for place, count in found.items() if count}
+        return unknown
 
-    def _end(self, topic: Topic, switched: Switched, index: int) -> int:
-        """Return below which offset the source has nothing that is not here, as far as is known.
+    async def _first_stray(
+        self, topic: Topic, switched: Switched, index: int, end: int
+    ) -> int | None:
+        """Return below which offset the source has nothing that is not here; None: unknown.
 
-        How far gateways wrote back is not known to the last batch once that has ended.
+        end: of the source's log.
         """
         if not switched.has_reversed:
             return switched.ends[index]
-        return self._state.partitions[topic.partition_numbers[index]].next_offset
+        # How far gateways wrote back is not known to the last batch.
+        base = (switched.reached or switched.ends)[index]
+        return await self._tails.limit(topic, index, base, end)
 
-    async def _keep_fences(self, names: set[str]) -> None:
-        limits = await limits_of(self._cluster, sorted(names))
+    def _tell(self, place: Place, first: int, count: int) -> None:
+        if count and self.strays.get(place) != count:
+            _log.error(
+                "the source has records that were written after the switch",
+                link=self._link.name,
+                partition=f"{place[0]}-{place[1]}",
+                first_offset=first,
+                records=count,
+            )
+
+    async def _keep_fences(self, limits: dict[str, str], closed: Collection[str]) -> None:
+        """Have the source take writes, or none, as the log has it.
+
+        limits: those that are set there.  closed: topics that are not opened for what goes back.
+        """
         await self._coordinator.catch_up()
-        wrong = wrong_limits(self._state, self._link.name, limits)
-        if wrong:
-            with trio.move_on_after(CALL_SECONDS):
-                await set_limits(self._cluster, wrong)
-                _log.warning("the source's fences are mended", link=self._link.name, limits=wrong)
+        wrong = wrong_limits(self._state, self._link.name, limits, closed)
+        if not wrong:
+            return
+        with trio.move_on_after(CALL_SECONDS):
+            await set_limits(self._cluster, wrong)
+            back = {topic.name for topic in _reversing(self._state, self._link.name)}
+            opened = {name: limit for name, limit in wrong.items() if name in back}
+            mended = {name: limit for name, limit in wrong.items() if name not in back}
+            if opened:
+                _log.info("a source is opened to write back", link=self._link.name, limits=opened)
+            if mended:
+                _log.warning("the source's fences are mended", link=self._link.name, limits=mended)
+
+
+def _is_closed(switched: tuple[Topic, Switched], limits: Mapping[str, str]) -> bool:
+    """Return whether no gateway writes to a topic of the source.  limits: those set there."""
+    topic, each = switched
+    return not each.reached or limits.get(topic.name) == FENCED_LIMIT
+
+
+def _reversing(state: ClusterState, link: str) -> list[Topic]:
+    found = unfinished_switches(state, link).values()
+    return [topic for topic, each in found if each.reached]
 
 
 def portion(names: Sequence[str], after: str) -> Sequence[str]:
@@ -154,13 +204,18 @@ def reopened_topics(state: ClusterState, link: str) -> list[Topic]:
     return [each for each in found if each is not None and each.link == link]
 
 
-def wrong_limits(state: ClusterState, link: str, limits: dict[str, str]) -> dict[str, str]:
-    """Return the max.message.bytes to set at the source, by topic.  limits: those set there."""
+def wrong_limits(
+    state: ClusterState, link: str, limits: dict[str, str], closed: Collection[str]
+) -> dict[str, str]:
+    """Return the max.message.bytes to set at the source, by topic.
+
+    limits: those set there.  closed: topics that are not opened for what goes back.
+    """
     wrong: dict[str, str] = {}
     for name, (_, switched) in unfinished_switches(state, link).items():
         if not switched.reached:
             wrong[name] = FENCED_LIMIT
-        elif limits.get(name) == FENCED_LIMIT:  # gateways write back to it
+        elif limits.get(name) == FENCED_LIMIT and name not in closed:  # gateways write back to it
             wrong[name] = switched.limit
     for topic in reopened_topics(state, link):
         is_free = state.switches.fence_of(topic.topic_id) is None
