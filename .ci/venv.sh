@@ -1,9 +1,10 @@
 # Sourced by ./tidegate and ./check.  make_venv EXTRA installs this tree with that extra ("" or "dev")
-# into .venv, once per state of pyproject.toml and constraints.txt.
+# into .venv, once per state of pyproject.toml, constraints.txt and the files that are compiled.
 
 make_venv() {
     venv="$root/.venv"
-    want=$(cat "$root/pyproject.toml" "$root/constraints.txt" | cksum)
+    want=$(cat "$root/pyproject.toml" "$root/constraints.txt" "$root/hatch_build.py" \
+        "$root"/protocol/tidegate_protocol/record_walk.p* | cksum)
     for extra in "$1" dev; do  # an environment with the dev extra serves both
         if [ "$(cat "$venv/stamp-$extra" 2>/dev/null)" = "$want" ]; then return 0; fi
     done
