@@ -20,7 +20,6 @@ from tidegate_runtime.log_levels import LogLevels
 from tidegate_storage.stores.files.steps import Disk
 from tidegate_storage.stores.object_store import ObjectStore
 
-from .blocking import Blocking
 from .fetch.fetch_plan import MIN_FILE_BYTES
 from .fetch.segment_disk import MAX_OPEN_FILES
 from .peers.peers import Dial, GatewayPeers
@@ -28,6 +27,7 @@ from .security.audit_log import AuditLog
 from .security.oauth.key_place import read_keys
 from .security.oauth.key_source import ReadKeys
 from .tls.tls_listeners import TlsListeners
+from .work.pools import Pools
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Environment:
     log: MetadataLog
     rng: Random
     wall_clock: Callable[[], float]
-    blocking: Blocking
+    pools: Pools
     peers: GatewayPeers | None = None
     dial: Dial | None = None
     cache_disk: Disk | None = None

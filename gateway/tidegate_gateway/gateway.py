@@ -189,7 +189,7 @@ class Gateway:
             coordinator.state.configs,
             settings.int("telemetry.max.bytes"),
             environment.random_bytes,
-            environment.blocking,
+            environment.pools.telemetry,
         )
         self._dispatcher = self._make_dispatcher()
         self.provider_keys = KeySources(environment.read_keys)
@@ -317,7 +317,7 @@ class Gateway:
             self.reader,
             link_settings(settings),
             self._environment.source_dial,
-            blocking=self._environment.blocking,
+            blocking=self._environment.pools.files,
             rng=self._environment.rng,
             upkeep=self.upkeep,
         )
@@ -503,7 +503,7 @@ class Gateway:
             log_levels=environment.log_levels,
             rng=environment.rng,
             now_ms=environment.now_ms,
-            blocking=environment.blocking,
+            pool=environment.pools.records,
             min_file_bytes=environment.min_file_bytes,
             sealing=self.sealing,
             tokens=self.token_parts,
@@ -512,7 +512,7 @@ class Gateway:
             authority=self.authority,
         )
         is_full = self.settings.text("record.validation") == "full"
-        checks = RecordChecks(is_full, environment.blocking, environment.now_ms)
+        checks = RecordChecks(is_full, environment.pools.records, environment.now_ms)
         refused = RefusedFeatures(trio.current_time)
         produce = Produce(
             self.coordinator,
@@ -561,7 +561,7 @@ class Gateway:
             self.coordinator,
             self.token_secrets,
             secret,
-            environment.blocking,
+            environment.pools.logins,
             environment.wall_clock,
         )
         return SaslGates(

@@ -11,7 +11,6 @@ from tidegate_coordination.rules.cluster_settings import ClusterSettings
 from tidegate_protocol.apis import ApiKey
 from tidegate_runtime.log_levels import LogLevels
 
-from .blocking import Blocking
 from .fetch.fetch_plan import MIN_FILE_BYTES, FetchSettings
 from .fetch.fetch_sessions import FetchSessions
 from .fetch.fetch_waiters import FetchWaiters
@@ -101,6 +100,7 @@ from .settings.broker_settings import BrokerSettings
 from .telemetry.telemetry import Telemetry
 from .topics.internal_topics import InternalTopics
 from .transactions.steps import TransactionSteps
+from .work.fair_pool import FairPool
 from .zones.cluster_view import ClusterView
 from .zones.read_steering import ReadSteering
 
@@ -122,7 +122,7 @@ def make_handlers(
     source_ends: SourceEnds,
     rng: Random,
     now_ms: Callable[[], int],
-    blocking: Blocking,
+    pool: FairPool,
     min_file_bytes: int = MIN_FILE_BYTES,
     sealing: Sealing,
     tokens: TokenParts,
@@ -146,7 +146,7 @@ def make_handlers(
             steering=steering,
             source_ends=source_ends,
             rng=rng,
-            blocking=blocking,
+            pool=pool,
             min_file_bytes=min_file_bytes,
             counters=counters or GatewayCounters(),
             authority=authority,
@@ -169,7 +169,7 @@ def make_handlers(
         GetTelemetrySubscriptions(telemetry),
         PushTelemetry(telemetry),
         *_transaction_handlers(
-            coordinator, groups, forwards, transactions, steps, cluster, blocking, now_ms
+            coordinator, groups, forwards, transactions, steps, cluster, pool, now_ms
         ),
     ]
     served = [ApiKey.PRODUCE, ApiKey.API_VERSIONS, *(each.api_key for each in handlers)]
@@ -186,7 +186,7 @@ def _data_handlers(
     steering: ReadSteering,
     source_ends: SourceEnds,
     rng: Random,
-    blocking: Blocking,
+    pool: FairPool,
     min_file_bytes: int,
     counters: GatewayCounters,
     authority: Authority | None,
@@ -212,7 +212,7 @@ def _data_handlers(
     coordinator.listen(fetch.on_change)
     return [
         fetch,
-        ListOffsets(coordinator, source_ends, reader, fetch_settings, blocking),
+        ListOffsets(coordinator, source_ends, reader, fetch_settings, pool),
         OffsetForLeaderEpoch(coordinator),
     ]
 
@@ -224,7 +224,7 @@ def _transaction_handlers(
     transactions: TransactionForwards,
     steps: TransactionSteps,
     cluster: ClusterSettings,
-    blocking: Blocking,
+    pool: FairPool,
     now_ms: Callable[[], int],
 ) -> list[Handler]:
     parts = transactions, forwards, coordinator
@@ -238,7 +238,7 @@ def _transaction_handlers(
         ForwardedEndTxn(EndTxn(steps), *parts),
         WriteTxnMarkers(steps),
         DescribeTransactions(coordinator, transactions),
-        ListTransactions(coordinator, blocking, now_ms, transactions),
+        ListTransactions(coordinator, pool, now_ms, transactions),
     ]
 
 

@@ -69,6 +69,7 @@ from .settings.listener_settings import (
 from .startup import open_patiently
 from .tls.streams import dialled_by_tls, secured
 from .tls.tls_listeners import TlsListeners, open_tls_listeners
+from .work.pools import thread_pools
 
 _log = structlog.get_logger("tidegate.app")
 
@@ -114,13 +115,13 @@ async def opened(
         refuse_own_address(settings)
         if danger := open_to_anyone(settings):
             _log.warning(danger)
-        blocking = InThread()
+        pools = thread_pools()
         names = [each.address.name for each in listeners]
-        tls = open_tls_listeners(settings, names, time.time, blocking)
+        tls = open_tls_listeners(settings, names, time.time, pools.files)
         folder = hold_data_folder(data) if data is not None else None
         if folder is not None:
             stack.callback(folder.close)
-        audit = await _opened_audit_log(settings, blocking, stack)
+        audit = await _opened_audit_log(settings, InThread(1), stack)
         store = open_store(settings.secret("object.store").reveal())
         stack.push_async_callback(store.aclose)
         log = await _opened_log(settings.secret("metadata.log"), signals)
@@ -142,7 +143,7 @@ async def opened(
             log=log,
             rng=random.Random(os.urandom(32)),
             wall_clock=time.time,
-            blocking=blocking,
+            pools=pools,
             peers=peers,
             dial=dial,
             cache_disk=_cache_disk(cache),

@@ -24,13 +24,13 @@ from trio.testing import MockClock
 from tidegate_coordination.events.cluster import Endpoint
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_gateway.blocking import Inline
 from tidegate_gateway.builder import GatewayBuilder
 from tidegate_gateway.environment import Environment, Identity
 from tidegate_gateway.gateway import Gateway
 from tidegate_gateway.network.memory_transport import MemoryTransport, memory_transport_pair
 from tidegate_gateway.network.transport import TransportBroken
 from tidegate_gateway.settings.broker_settings import BrokerSettings
+from tidegate_gateway.work.pools import inline_pools
 from tidegate_protocol.messages import (
     api_versions,
     create_topics,
@@ -249,7 +249,7 @@ class World:
                 log=MemoryLog(),
                 rng=Random(seed),
                 wall_clock=lambda: NOW_MS / 1000 + trio.current_time() - start,
-                blocking=Inline(),
+                pools=inline_pools(),
             ),
         )
         world = cls(await builder.start(nursery), nursery)

@@ -22,6 +22,7 @@ from tests.worlds.compaction_world import (
     write,
 )
 from tests.worlds.fetch_world import World, batches_of, fetch_world
+from tests.worlds.inline_pool import inline_pool
 from tidegate_coordination.object_names.keys import object_key
 from tidegate_coordination.rules.configs import (
     Change,
@@ -31,7 +32,6 @@ from tidegate_coordination.rules.configs import (
     SetConfigs,
 )
 from tidegate_coordination.state.records.cleanings import Cleaning, cleaned_before, with_cleaning
-from tidegate_gateway.blocking import Inline
 from tidegate_gateway.fetch.time_search import find_first, find_largest
 from tidegate_pipeline.tasks.work import MergeTask, UnitResult
 from tidegate_protocol.compression import Codec
@@ -285,10 +285,10 @@ async def test_searches_by_time_pass_over_what_is_gone() -> None:
         await set_policy(world, "compact")
         await work(world)
         partition = world.partition("t")
-        found = await find_largest(world.reader, Inline(), partition)
+        found = await find_largest(world.reader, inline_pool(), partition)
         assert found is not None
         assert (found.offset, found.timestamp) == (0, world.now_ms)
-        assert await find_first(world.reader, Inline(), partition, world.now_ms + 1, 0) is None
+        assert await find_first(world.reader, inline_pool(), partition, world.now_ms + 1, 0) is None
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -11,7 +11,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tests.fetch.test_fetch_segments import merge
 from tests.worlds.fetch_world import World, batch, fetch_world, records_of
-from tidegate_gateway.blocking import Inline
+from tests.worlds.inline_pool import inline_pool
 from tidegate_gateway.fetch.prepared_runs import FileRun, PreparedRun
 from tidegate_gateway.fetch.time_search import find_first, find_largest
 from tidegate_pipeline.planning.limits import MergeSettings
@@ -221,13 +221,13 @@ async def test_times_are_found_in_files() -> None:
     async with merged() as writer, life(writer, steps) as reader:
         log_reader, partition = reader.world.reader, reader.world.partition("t")
         await reader.read_all()
-        found = await find_first(log_reader, Inline(), partition, 0, 5)
+        found = await find_first(log_reader, inline_pool(), partition, 0, 5)
         assert found is not None
         assert found.offset == 5
         for path in files(steps):
             steps.remove(path)
-        assert await find_first(log_reader, Inline(), partition, 0, 5) == found
-        assert await find_largest(log_reader, Inline(), partition) is not None
+        assert await find_first(log_reader, inline_pool(), partition, 0, 5) == found
+        assert await find_largest(log_reader, inline_pool(), partition) is not None
 
 
 async def test_a_file_that_is_being_sent_outlives_its_eviction() -> None:

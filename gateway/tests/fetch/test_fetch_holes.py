@@ -9,10 +9,10 @@ import trio.testing
 
 from tests.fetch.test_fetch_segments import merge, read_all, segments_of
 from tests.worlds.fetch_world import NOW_MS, World, batch, batches_of, fetch_world, records_of
+from tests.worlds.inline_pool import inline_pool
 from tidegate_coordination.object_names.keys import object_key
 from tidegate_coordination.rules.records.skips import Skip, SkipRuns, Unreadable
 from tidegate_coordination.state.records.runs import RunRow
-from tidegate_gateway.blocking import Inline
 from tidegate_gateway.fetch.time_search import find_first, find_largest
 from tidegate_gateway.tools.readability import Found, Problem, ReadabilityCheck, proposed, stretches
 from tidegate_protocol.error_codes import ErrorCode
@@ -120,7 +120,7 @@ async def test_times_are_found_on_both_sides(is_merged: bool) -> None:
         await skip(world, 3, 4)
         if is_merged:
             await merge(world)
-        partition, blocking = world.partition("t"), Inline()
+        partition, blocking = world.partition("t"), inline_pool()
 
         async def first(timestamp: int, offset: int = 0) -> int | None:
             found = await find_first(world.reader, blocking, partition, timestamp, offset)

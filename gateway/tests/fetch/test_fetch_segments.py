@@ -13,11 +13,11 @@ import trio
 import trio.testing
 
 from tests.worlds.fetch_world import NOW_MS, World, batch, batches_of, fetch_world, records_of
+from tests.worlds.inline_pool import inline_pool
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.events.cluster import RUN_SEGMENT
 from tidegate_coordination.object_names.keys import object_key
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_gateway.blocking import Inline
 from tidegate_gateway.fetch.time_search import find_first, find_largest
 from tidegate_pipeline.driver import Driver
 from tidegate_pipeline.planning.limits import MergeSettings
@@ -202,7 +202,7 @@ async def test_search_by_time_in_segments() -> None:
             await world.write(("t", 0, batch("a", "b", timestamp=NOW_MS + 10 * number)))
         partition = world.partition("t")
         asked = [NOW_MS - 5, NOW_MS, NOW_MS + 1, NOW_MS + 2, NOW_MS + 95, NOW_MS + 191]
-        blocking = Inline()
+        blocking = inline_pool()
         before = [await find_first(world.reader, blocking, partition, at, 0) for at in asked]
         largest = await find_largest(world.reader, blocking, partition)
 

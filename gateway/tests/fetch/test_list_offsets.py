@@ -9,11 +9,11 @@ import trio.testing
 from tests.worlds.fetch_world import World, batch, fetch_world
 from tidegate_coordination.log_contract.faulty import LogFaults
 from tidegate_coordination.state.records.objects import WalName
-from tidegate_gateway.blocking import Inline
 from tidegate_gateway.links.source_ends import SourceEnds
 from tidegate_gateway.network.call import Call, Peer
 from tidegate_gateway.requests.records.list_offsets import ListOffsets
 from tidegate_gateway.requests.records.offset_for_leader_epoch import OffsetForLeaderEpoch
+from tidegate_gateway.work.pools import inline_pools
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import list_offsets as codec
 from tidegate_protocol.messages.list_offsets import (
@@ -36,7 +36,9 @@ async def ask(
     world: World, *partitions: ListOffsetsPartition, version: int = 11, topic: str = "a"
 ) -> list[ListOffsetsPartitionResponse]:
     ends = SourceEnds(world.coordinator.state, {})
-    handler = ListOffsets(world.coordinator, ends, world.reader, world.settings, Inline())
+    handler = ListOffsets(
+        world.coordinator, ends, world.reader, world.settings, inline_pools().records
+    )
     request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(topic, list(partitions))])
     response = await handler.handle(Call(version, "test", PEER), request)
     raw = codec.encode_response(response, version)

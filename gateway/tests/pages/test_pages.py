@@ -25,10 +25,10 @@ from tidegate_coordination.events.metadata_versions import LEVELS, NEWEST
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_gateway.admin.metrics import gateway_metrics
-from tidegate_gateway.blocking import Inline
 from tidegate_gateway.cli.command import COMMANDS, app
 from tidegate_gateway.cli.dev_zones.words import Verb
 from tidegate_gateway.handlers import make_handlers
+from tidegate_gateway.work.pools import inline_pools
 from tidegate_pipeline.commands.pages import driver_metrics
 from tidegate_pipeline.driver import Driver
 from tidegate_pipeline.planning.limits import MergeSettings
@@ -105,7 +105,7 @@ async def test_the_apis_that_are_served_are_listed() -> None:
             source_ends=gateway.source_ends,
             rng=Random(1),
             now_ms=lambda: 0,
-            blocking=Inline(),
+            pool=inline_pools().records,
             sealing=gateway.sealing,
             tokens=gateway.token_parts,
             telemetry=gateway.telemetry,

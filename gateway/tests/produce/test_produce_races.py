@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from random import Random
-from typing import TypeVar
 
 import trio
 from crc32c import crc32c
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from tests.worlds.inline_pool import after
 from tests.worlds.slow_store import SlowStore
 from tests.worlds.wire_client import (
     NOW_MS,
@@ -26,23 +26,19 @@ from tidegate_gateway.builder import GatewayBuilder
 from tidegate_gateway.environment import Environment, Identity
 from tidegate_gateway.network.arenas import LARGE_BYTES
 from tidegate_gateway.settings.broker_settings import BrokerSettings
+from tidegate_gateway.work.pools import inline_pools
 from tidegate_protocol.batches import CRC_POSITION, CRC_START, HEADER
 from tidegate_protocol.error_codes import ErrorCode as E
 from tidegate_protocol.records import Record, build_batch
-
-T = TypeVar("T")
 
 # WireWorld counts from 50000: two that made topics, then the first, then the offender.
 OFFENDER_PORT = 50_003
 KEYED = build_batch([Record(0, NOW_MS, b"key", b"keyed")])
 
 
-class SlowBlocking:
-    """Looking at records takes a second."""
-
-    async def run(self, function: Callable[[], T]) -> T:
-        await trio.sleep(1.0)
-        return function()
+async def a_second() -> None:
+    """Wait as long as looking at records takes."""
+    await trio.sleep(1.0)
 
 
 @asynccontextmanager
@@ -58,7 +54,7 @@ async def slow_world(
             log=log or MemoryLog(),
             rng=Random(1),
             wall_clock=lambda: NOW_MS / 1000 + trio.current_time() - start,
-            blocking=SlowBlocking(),
+            pools=inline_pools(after(a_second)),
         ),
     )
     async with trio.open_nursery() as nursery:

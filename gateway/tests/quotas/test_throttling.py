@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import trio
+from outcome import capture
 from trio.testing import MockClock
 
 from tests.worlds.quota_world import connect_as, fetch_request, produce_frame, set_quota
-from tests.worlds.wire_client import WireClient, produce_request, records_batch, wire_world
+from tests.worlds.wire_client import NOW_MS, WireClient, produce_request, records_batch, wire_world
 from tidegate_gateway.admin.quota_metrics import quota_metrics
+from tidegate_gateway.work.fair_pool import OnEnd
+from tidegate_gateway.work.pools import inline_pools
+from tidegate_protocol.records import Record, build_batch
 
 BATCH = records_batch(bytes(10_000))
 SIZE = len(produce_frame(BATCH, client_id="slow")) - 4
@@ -248,3 +255,20 @@ async def test_requests_of_a_client_with_a_quota_are_received_one_at_a_time(
                 await client.receive()
         seconds = trio.current_time() - begun
         assert 0.95 < count / (seconds + 10) < 1.05
+
+
+def for_two_seconds(work: Callable[[], Any], on_end: OnEnd) -> None:
+    """Work as a thread that needs two seconds of processor time."""
+    on_end(capture(work), 2.0)
+
+
+async def test_request_time_counts_the_time_of_threads(autojump_clock: MockClock) -> None:
+    keyed = build_batch([Record(0, NOW_MS, b"key", b"value")])
+    async with wire_world(pools=inline_pools(for_two_seconds)) as world:
+        await world.create_topic("compacted", 1, cleanup_policy="compact")
+        await set_quota(world.connect(), {"client-id": "slow"}, request_percentage=10)
+        request = produce_request([("compacted", 0, keyed)])
+        answer = await connect_as(world, "slow").call("Produce", 9, request)
+        assert answer.responses[0].partition_responses[0].error_code == 0
+        assert answer.throttle_time_ms == 1_000
+        assert (await world.connect().call("Produce", 9, request)).throttle_time_ms == 0

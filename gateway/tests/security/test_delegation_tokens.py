@@ -398,7 +398,7 @@ async def test_a_credential_is_computed_once(autojump_clock: MockClock) -> None:
     async with token_world() as world:
         token = await create(await user(world))
         runs: list[str] = []
-        inline = world.gateway._environment.blocking
+        inline = world.gateway._environment.pools.logins
 
         class Counting(Inline):
             async def run(self, function: Any) -> Any:

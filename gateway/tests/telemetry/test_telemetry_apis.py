@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 import trio
 from trio.testing import MockClock
 
+from tests.worlds.inline_pool import after
 from tests.worlds.metrics_page import families, samples, value_of
 from tests.worlds.otlp_writer import gauge, metrics, point, total
 from tests.worlds.wire_client import Closed, WireClient, WireWorld, wire_world
 from tidegate_gateway.telemetry import telemetry as module
+from tidegate_gateway.work.pools import inline_pools
 from tidegate_protocol.compression import Codec, compress
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import api_versions as av
@@ -184,13 +186,11 @@ async def test_a_push_is_answered_for_itself(autojump_clock: MockClock, world: W
     told = await get(one)
     begun, may_end = trio.Event(), trio.Event()
 
-    class Slow:
-        async def run(self, function: Callable[[], Any]) -> Any:
-            begun.set()
-            await may_end.wait()
-            return function()
+    async def wait() -> None:
+        begun.set()
+        await may_end.wait()
 
-    world.gateway.telemetry._blocking = Slow()
+    world.gateway.telemetry._pool = inline_pools(after(wait)).telemetry
     answers: list[int] = []
 
     async def push_one() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TypeVar
 
 import pytest
@@ -16,9 +15,9 @@ from tidegate_coordination.name_patterns import (
     BadPattern,
     NamePattern,
 )
-from tidegate_gateway.blocking import Inline
 from tidegate_gateway.network.call import Call, Peer
 from tidegate_gateway.requests.transactions.list_transactions import ListTransactions
+from tidegate_gateway.work.pools import inline_pools
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import list_transactions as lt
 
@@ -58,17 +57,6 @@ def test_an_alternative_of_a_hundred_ids_is_not_too_large() -> None:
     assert pattern.steps("x" * 100) < 100 * MAX_PROGRAM
 
 
-class Noted(Inline):
-    """Counts what runs outside of the event loop."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    async def run(self, function: Callable[[], Result]) -> Result:
-        self.count += 1
-        return await super().run(function)
-
-
 async def test_a_match_that_takes_long_runs_outside_of_the_event_loop(
     autojump_clock: MockClock,
 ) -> None:
@@ -76,18 +64,18 @@ async def test_a_match_that_takes_long_runs_outside_of_the_event_loop(
         client = world.connect()
         for name in ("short", "ab" * 16_000):
             await init(client, name)
-        noted = Noted()
+        pool = inline_pools().records
         gateway = world.gateway
         handler = ListTransactions(
-            gateway.coordinator, noted, lambda: NOW_MS, gateway.transaction_forwards
+            gateway.coordinator, pool, lambda: NOW_MS, gateway.transaction_forwards
         )
         call = Call(2, "test", Peer("client", 1, "PLAINTEXT"))
         for pattern, count, runs in (("short|.*", 2, 1), (f"{SLOW}.*", 2, 2), (".*", 2, 1)):
-            noted.count = 0
+            before = pool.counters.jobs
             request = lt.ListTransactionsRequest(transactional_id_pattern=pattern)
             answer = await handler.handle(call, request)
             assert len(answer.transaction_states) == count
-            assert noted.count == runs, pattern
+            assert pool.counters.jobs - before == runs, pattern
         assert NamePattern(SLOW).steps("ab" * 16_000) > LONG_STEPS
         request = lt.ListTransactionsRequest(transactional_id_pattern=SLOW * 10)
         answer = await client.call("ListTransactions", 2, request)
@@ -110,7 +98,10 @@ async def test_many_filters_are_not_searched_one_by_one(autojump_clock: MockCloc
         producer_id, _ = await init(world.connect())
         gateway = world.gateway
         handler = ListTransactions(
-            gateway.coordinator, Inline(), lambda: NOW_MS, gateway.transaction_forwards
+            gateway.coordinator,
+            inline_pools().records,
+            lambda: NOW_MS,
+            gateway.transaction_forwards,
         )
         asked = Searched([producer_id, 7])
         request = lt.ListTransactionsRequest(producer_id_filters=asked)

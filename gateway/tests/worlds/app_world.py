@@ -23,11 +23,11 @@ from tidegate_coordination.events.cluster import Endpoint
 from tidegate_coordination.log.metadata_log import MetadataLog
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_gateway.admin.admin_pages import AdminPages
-from tidegate_gateway.blocking import Inline
 from tidegate_gateway.builder import GatewayBuilder
 from tidegate_gateway.environment import Environment, Identity
 from tidegate_gateway.gateway import Gateway
 from tidegate_gateway.settings.broker_settings import BrokerSettings
+from tidegate_gateway.work.pools import inline_pools
 from tidegate_storage.stores.memory_store import MemoryObjectStore
 from tidegate_storage.stores.object_store import ObjectStore
 
@@ -47,7 +47,7 @@ def unstarted_gateway(
             log=log or MemoryLog(),
             rng=Random(1),
             wall_clock=lambda: 1_700_000_000.0,
-            blocking=Inline(),
+            pools=inline_pools(),
         ),
     )
 

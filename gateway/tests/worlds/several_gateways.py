@@ -24,12 +24,12 @@ from tidegate_coordination.log.metadata_log import (
     Trimmed,
 )
 from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_gateway.blocking import Inline
 from tidegate_gateway.builder import GatewayBuilder
 from tidegate_gateway.environment import Environment, Identity
 from tidegate_gateway.gateway import Gateway
 from tidegate_gateway.peers.peers import HttpPeers
 from tidegate_gateway.settings.broker_settings import BrokerSettings
+from tidegate_gateway.work.pools import inline_pools
 from tidegate_protocol.messages import heartbeat as hb
 from tidegate_protocol.messages import join_group as jg
 from tidegate_protocol.messages import offset_commit as oc
@@ -134,7 +134,7 @@ class Cluster:
                 log=log or self.log,
                 rng=Random(node_id),
                 wall_clock=clock,
-                blocking=Inline(),
+                pools=inline_pools(),
                 peers=HttpPeers(self.network.dial, Secret()) if self.network else None,
                 source_dial=self._source_dial,
             ),

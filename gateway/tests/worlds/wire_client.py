@@ -16,7 +16,6 @@ from tidegate_coordination.classic.properties import ClientProperties
 from tidegate_coordination.events.cluster import Endpoint
 from tidegate_coordination.events.metadata_versions import NEWEST
 from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_gateway.blocking import Inline
 from tidegate_gateway.builder import GatewayBuilder
 from tidegate_gateway.environment import Environment, Identity
 from tidegate_gateway.gateway import Gateway
@@ -31,6 +30,7 @@ from tidegate_gateway.security.oauth.key_place import read_keys
 from tidegate_gateway.security.oauth.key_source import ReadKeys
 from tidegate_gateway.settings.broker_settings import BrokerSettings
 from tidegate_gateway.tls.tls_listeners import TlsListeners
+from tidegate_gateway.work.pools import Pools, inline_pools
 from tidegate_protocol.apis import APIS
 from tidegate_protocol.frames import frame
 from tidegate_protocol.headers import decode_response_header, encode_request_header
@@ -219,6 +219,7 @@ async def wire_world(
     tls: TlsListeners | None = None,
     audit: AuditLog | None = None,
     read_keys: ReadKeys = read_keys,
+    pools: Pools | None = None,
 ) -> AsyncIterator[WireWorld]:
     """A started gateway, by default with an empty store and log; its wall clock follows trio's.
 
@@ -243,7 +244,7 @@ async def wire_world(
             log=log or MemoryLog(),
             rng=Random(seed),
             wall_clock=lambda: NOW_MS / 1000 + trio.current_time() - start,
-            blocking=Inline(),
+            pools=pools or inline_pools(),
             source_dial=source_dial,
             tls=tls or TlsListeners(),
             audit=audit,

@@ -15,7 +15,7 @@ from tidegate_coordination.state.records.runs import RunRow
 from tidegate_protocol.errors import InvalidBatch
 from tidegate_protocol.records import BatchHeader, decode_records, read_header
 
-from ..blocking import Blocking
+from ..work.fair_pool import ClientPool
 from .log_reader import LogReader
 from .offsets_records import Found
 
@@ -30,7 +30,7 @@ _log = structlog.get_logger("tidegate.time_search")
 
 
 async def find_first(
-    reader: LogReader, blocking: Blocking, partition: Partition, timestamp: int, offset: int
+    reader: LogReader, pool: ClientPool, partition: Partition, timestamp: int, offset: int
 ) -> Found | None:
     """Return the first record from offset on that is not older than a time.
 
@@ -43,7 +43,7 @@ async def find_first(
             return None
         for part in await reader.parts(partition, row, offset):
             if part.max_timestamp >= timestamp:
-                found = await _first_in_run(reader, blocking, partition, part, timestamp, offset)
+                found = await _first_in_run(reader, pool, partition, part, timestamp, offset)
                 if found is not None:
                     return found
         offset = row.next_offset
@@ -51,7 +51,7 @@ async def find_first(
 
 async def _first_in_run(
     reader: LogReader,
-    blocking: Blocking,
+    pool: ClientPool,
     partition: Partition,
     row: RunRow,
     timestamp: int,
@@ -62,13 +62,13 @@ async def _first_in_run(
         batch = run.batch(index)
         header = read_header(batch)
         if header.max_timestamp >= timestamp and header.last_offset >= offset:
-            found = await _search_batch(blocking, batch, header, timestamp, offset)
+            found = await _search_batch(pool, batch, header, timestamp, offset)
             if found is not None:
                 return found
     return None
 
 
-async def find_largest(reader: LogReader, blocking: Blocking, partition: Partition) -> Found | None:
+async def find_largest(reader: LogReader, pool: ClientPool, partition: Partition) -> Found | None:
     """Return the first of the records with the largest time stamp; None if none has one.
 
     Raises:
@@ -80,18 +80,16 @@ async def find_largest(reader: LogReader, blocking: Blocking, partition: Partiti
         # The largest time stamp of this run may belong to a record below the log start.
         row = runs[0]
         parts = await reader.parts(partition, row, offset)
-        best = await _largest_in_run(reader, blocking, partition, parts[0], offset)
+        best = await _largest_in_run(reader, pool, partition, parts[0], offset)
         later = max(parts[1:], key=_max_timestamp, default=None)
         if later is not None and later.max_timestamp > (best.timestamp if best else -1):
             timestamp = later.max_timestamp
-            found = await _first_in_run(reader, blocking, partition, later, timestamp, offset)
+            found = await _first_in_run(reader, pool, partition, later, timestamp, offset)
             best = found or best
         offset = row.next_offset
     largest = await _largest_stamped(partition, offset)
     if largest is not None and (best is None or largest.max_timestamp > best.timestamp):
-        return await find_first(
-            reader, blocking, partition, largest.max_timestamp, largest.base_offset
-        )
+        return await find_first(reader, pool, partition, largest.max_timestamp, largest.base_offset)
     return best
 
 
@@ -100,7 +98,7 @@ def _max_timestamp(row: RunRow) -> int:
 
 
 async def _largest_in_run(
-    reader: LogReader, blocking: Blocking, partition: Partition, row: RunRow, offset: int
+    reader: LogReader, pool: ClientPool, partition: Partition, row: RunRow, offset: int
 ) -> Found | None:
     run = await reader.run_at(partition, row)
     best: Found | None = None
@@ -108,14 +106,14 @@ async def _largest_in_run(
         batch = run.batch(index)
         header = read_header(batch)
         if header.max_timestamp > (best.timestamp if best else -1):
-            found = await _search_batch(blocking, batch, header, None, offset)
+            found = await _search_batch(pool, batch, header, None, offset)
             if found is not None and (best is None or found.timestamp > best.timestamp):
                 best = found
     return best
 
 
 async def _search_batch(
-    blocking: Blocking,
+    pool: ClientPool,
     batch: memoryview,
     header: BatchHeader,
     timestamp: int | None,
@@ -130,7 +128,7 @@ async def _search_batch(
     if (header.is_log_append_time and has_all) or header.record_count > MAX_RECORDS:
         return whole
     try:
-        return await blocking.run(lambda: _search_records(batch, timestamp, offset))
+        return await pool.run(lambda _: _search_records(batch, timestamp, offset))
     except InvalidBatch as error:
         # The client wrote a header that does not fit its records; its consumers will notice, too.
         _log.warning("the records of a batch cannot be read", offset=offset, error=str(error))

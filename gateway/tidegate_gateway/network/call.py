@@ -74,6 +74,10 @@ class Cost(Protocol):
         """Return the quota of partitions that are created or deleted; None without one."""
         ...
 
+    def spend_seconds(self, seconds: float, now_ms: int) -> None:
+        """Count processor time of a thread; it may end after the request."""
+        ...
+
 
 @dataclass(slots=True)
 class Peer:

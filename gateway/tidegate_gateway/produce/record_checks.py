@@ -28,8 +28,9 @@ from tidegate_protocol.records import (
     rebuild_batch,
 )
 
-from ..blocking import Blocking
 from ..network.transport import Buffer
+from ..work.client import Client
+from ..work.fair_pool import FairPool, PoolBusy
 from .refusals import MAX_RECORD_ERRORS, BatchRefused
 
 MAX_DECOMPRESSED_BYTES: Final = 256 << 20
@@ -50,7 +51,7 @@ class RecordChecks:
     """See the module's head.  now_ms: wall clock."""
 
     always: bool
-    blocking: Blocking
+    pool: FairPool
     now_ms: Callable[[], int]
 
     def is_never_needed(self, settings: TopicSettings) -> bool:
@@ -71,14 +72,18 @@ class RecordChecks:
             or _target_codec(settings, header) != header.codec
         )
 
-    async def check(self, settings: TopicSettings, batch: memoryview) -> Buffer:
+    async def check(self, settings: TopicSettings, batch: memoryview, client: Client) -> Buffer:
         """Return the batch to store.
 
         Raises:
-          BatchRefused: a record breaks a rule of its topic.
+          BatchRefused: a record breaks a rule of its topic, or there is no thread for it.
+          CloseConnection: the client is gone.
         """
         now_ms = self.now_ms()
-        return await self.blocking.run(lambda: checked_batch(settings, batch, now_ms))
+        try:
+            return await self.pool.run(client, lambda _: checked_batch(settings, batch, now_ms))
+        except PoolBusy as busy:
+            raise BatchRefused(ErrorCode.NOT_ENOUGH_REPLICAS, str(busy)) from None
 
 
 def checked_batch(settings: TopicSettings, batch: memoryview, now_ms: int) -> Buffer:

@@ -125,6 +125,13 @@ class RequestCost:
         throttle_ms = usage.spend(self.clock.seconds * _PERCENT, limit.value, now_ms)
         self._throttle(min(throttle_ms, self._quotas.windows.window_ms), usage.throttled)
 
+    def spend_seconds(self, seconds: float, now_ms: int) -> None:
+        """Count processor time of a thread; it may end after the request, or without an answer."""
+        limit = self._limits.request
+        if limit is not None:
+            usage = self._quotas.request_time.of(limit.bucket, now_ms)
+            usage.rate.record(seconds * _PERCENT, now_ms)
+
     def throttle_ms(self, now_ms: int, *, with_time: bool = True) -> int:
         """Return for how long the client is throttled, of all quotas; call it once, at the end.
 

@@ -15,8 +15,9 @@ from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.errors import InvalidBatch, InvalidReason
 from tidegate_protocol.messages.push_telemetry import PushTelemetryRequest
 
-from ..blocking import Blocking
 from ..network.call import Call, Peer
+from ..work.client import client_of
+from ..work.fair_pool import FairPool, PoolBusy
 from .client_values import Client, ClientValues
 from .instances import Instance, Instances
 from .otlp import BadMetrics, Pushed, read_metrics
@@ -39,13 +40,13 @@ class Telemetry:
         configs: ConfigTable,
         max_bytes: int,
         random_bytes: Callable[[int], bytes],
-        blocking: Blocking,
+        pool: FairPool,
     ) -> None:
         self.max_bytes = max_bytes
         self.instances = Instances(Subscriptions(configs))
         self.values = ClientValues()
         self._random_bytes = random_bytes
-        self._blocking = blocking
+        self._pool = pool
 
     def instance(self, call: Call, instance_id: bytes) -> Instance:
         """Return the client of a request; a new one if it has no such id yet."""
@@ -85,7 +86,9 @@ class Telemetry:
         choice = instance.choice
         try:
             is_short = len(request.metrics) <= AT_ONCE_BYTES and not request.compression_type
-            pushed = read() if is_short else await self._blocking.run(read)
+            pushed = read() if is_short else await self._pool.run(client_of(call), lambda _: read())
+        except PoolBusy:
+            error = ErrorCode.THROTTLING_QUOTA_EXCEEDED
         except BadMetrics:
             error = ErrorCode.INVALID_RECORD
         except InvalidBatch as invalid:

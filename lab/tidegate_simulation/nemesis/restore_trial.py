@@ -28,12 +28,12 @@ from tidegate_coordination.backup.restore import Work, look_at_target, restore
 from tidegate_coordination.events.cluster import Endpoint
 from tidegate_coordination.forwarding.service import ProposalService
 from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_gateway.blocking import Inline
 from tidegate_gateway.builder import GatewayBuilder
 from tidegate_gateway.environment import Environment, Identity
 from tidegate_gateway.gateway import Gateway
 from tidegate_gateway.network.memory_transport import MemoryTransport, memory_transport_pair
 from tidegate_gateway.settings.broker_settings import BrokerSettings
+from tidegate_gateway.work.pools import inline_pools
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import produce
 from tidegate_runtime.http.values import HttpRequest
@@ -215,7 +215,7 @@ class RestoreTrial:
                 log=log,
                 rng=self._rng,
                 wall_clock=world.wall_clock,
-                blocking=Inline(),
+                pools=inline_pools(),
             ),
         )
 

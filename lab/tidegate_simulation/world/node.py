@@ -14,12 +14,12 @@ from tidegate_coordination.forwarding.leaders import PEER_LISTENER
 from tidegate_coordination.forwarding.service import ProposalService
 from tidegate_coordination.log.metadata_log import MetadataLog
 from tidegate_coordination.logs.forward import ForwardLog
-from tidegate_gateway.blocking import Inline
 from tidegate_gateway.builder import GatewayBuilder
 from tidegate_gateway.environment import Environment, Identity
 from tidegate_gateway.gateway import Gateway
 from tidegate_gateway.network.memory_transport import MemoryTransport
 from tidegate_gateway.settings.broker_settings import BrokerSettings
+from tidegate_gateway.work.pools import inline_pools
 from tidegate_runtime.http.values import HttpAnswer, HttpRequest
 from tidegate_storage.disk.cache_files import Place
 from tidegate_storage.disk.memory_disk import MemoryDisk
@@ -269,7 +269,7 @@ class Node(Host):
             log=log,
             rng=self._rng,
             wall_clock=self._wall_clock,
-            blocking=Inline(),
+            pools=inline_pools(),
             peers=peers if has_peers else None,
             dial=SimulatedDial(world, self) if is_probed else None,
             cache_disk=MemoryDisk(self.disk) if world.plan.disks.max_bytes else None,

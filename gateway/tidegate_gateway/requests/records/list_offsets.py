@@ -39,7 +39,6 @@ from tidegate_protocol.messages.list_offsets import (
 from tidegate_storage.objects.corrupt import UnknownVersion
 from tidegate_storage.stores.object_store import NoSuchObject, StoreMisconfigured, StoreUnavailable
 
-from ...blocking import Blocking
 from ...fetch.fetch_plan import FetchSettings
 from ...fetch.log_reader import LogReader
 from ...fetch.offsets_records import Found
@@ -48,6 +47,8 @@ from ...fetch.time_search import find_first, find_largest
 from ...links.source_ends import SourceEnds
 from ...network.call import Call
 from ...network.turns import Turns
+from ...work.client import client_of
+from ...work.fair_pool import ClientPool, FairPool, PoolBusy
 from .fetch_answer import epoch_error
 
 LATEST: Final = -1
@@ -109,7 +110,7 @@ class ListOffsets:
     sources: SourceEnds
     reader: LogReader
     settings: FetchSettings
-    blocking: Blocking
+    pool: FairPool
     api_key: ClassVar[int] = ApiKey.LIST_OFFSETS
     messages: ClassVar[ModuleType] = codec
 
@@ -128,7 +129,7 @@ class ListOffsets:
                 answered.partitions.append(answers.answer(asked.name, partition))
                 await turns.count()
         await self._ask_sources(answers.copies, request.isolation_level)
-        await self._search_all(answers.searches)
+        await self._search_all(answers.searches, self.pool.of(client_of(call)))
         if call.version < _EPOCHS_FROM:
             for topic in topics:
                 for each in topic.partitions:
@@ -161,7 +162,7 @@ class ListOffsets:
                     end, each.partition, is_committed=is_committed
                 )
 
-    async def _search_all(self, searches: Sequence[_Search]) -> None:
+    async def _search_all(self, searches: Sequence[_Search], pool: ClientPool) -> None:
         """Search several partitions at a time; at the deadline the other searches get a retriable
         error.  Each task takes the next free search.
         """
@@ -171,15 +172,17 @@ class ListOffsets:
         with trio.move_on_after(self.settings.read_deadline_seconds):
             async with trio.open_nursery() as nursery:
                 for _ in range(min(len(searches), self.settings.concurrent_reads)):
-                    nursery.start_soon(self._work, waiting)
+                    nursery.start_soon(self._work, waiting, pool)
 
-    async def _work(self, waiting: Iterator[_Search]) -> None:
+    async def _work(self, waiting: Iterator[_Search], pool: ClientPool) -> None:
         for search in waiting:
             answer = search.answer
             try:
-                found = await self._search(search)
+                found = await self._search(search, pool)
             except _PASSING as error:
                 _log.warning("a search by time could not read the store", error=str(error))
+            except PoolBusy:
+                return  # the client asks again
             except CorruptRun:
                 answer.error_code = ErrorCode.CORRUPT_MESSAGE
             else:
@@ -188,7 +191,7 @@ class ListOffsets:
                     answer.offset, answer.timestamp = found
                     answer.leader_epoch = search.partition.epoch_at(found.offset)
 
-    async def _search(self, search: _Search) -> Found | None:
+    async def _search(self, search: _Search, pool: ClientPool) -> Found | None:
         partition = search.partition
         made = self.reader.offsets_records
         if partition in made:
@@ -196,10 +199,8 @@ class ListOffsets:
             is_largest, wanted = search.timestamp == MAX_TIMESTAMP, search.timestamp
             return made.largest(partition) if is_largest else made.first_at(partition, wanted)
         if search.timestamp == MAX_TIMESTAMP:
-            return await find_largest(self.reader, self.blocking, partition)
-        return await find_first(
-            self.reader, self.blocking, partition, search.timestamp, partition.log_start
-        )
+            return await find_largest(self.reader, pool, partition)
+        return await find_first(self.reader, pool, partition, search.timestamp, partition.log_start)
 
 
 def _later(end: SourceEnd, partition: Partition, *, is_committed: bool) -> tuple[int, int]:

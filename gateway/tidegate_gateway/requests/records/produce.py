@@ -59,6 +59,7 @@ from ...quotas.throttling import Throttle
 from ...security.authority import Authority
 from ...transactions.arrivals import began_at, is_known
 from ...unserved import TRANSACTIONS
+from ...work.client import Client, key_of
 from ..refused_features import RefusedFeatures
 from .produce_answers import Pending, Token, refuse
 from .produce_forwarding import Forwarding, ProduceForwarding, check_order
@@ -96,6 +97,7 @@ ROWS_A_BATCH: Final = 5
 class _Received:
     """A request in stage one: its version, its client, its bytes and its reply.
 
+    client: whose work the checks of records are.
     room_by: trio's time until which its batches wait for room.  transactional_flags: of its
       transactional batches, see BatchFacts; 0: it may have none.  misfit: why these are refused.
     forwarding: its batches to mirrored topics, if there are any.
@@ -103,6 +105,7 @@ class _Received:
 
     version: int
     connection: Connection
+    client: Client
     arena: Arena
     pending: Pending
     room_by: float
@@ -163,7 +166,20 @@ class Produce:
         whole = whole or await self._unnamed_error(connection.peer, request)
         misfit = None if whole else await self._misfit(request)
         flags = 0 if whole else await self._flags(connection, request, header.api_version)
-        received = _Received(header.api_version, connection, arena, pending, room_by, flags, misfit)
+        received = _Received(
+            header.api_version,
+            connection,
+            Client(
+                key_of(connection.peer),
+                connection.is_gone,
+                throttle.cost if throttle is not None else None,
+            ),
+            arena,
+            pending,
+            room_by,
+            flags,
+            misfit,
+        )
         for topic_data in request.topic_data:
             answer = TopicProduceResponse(topic_data.name, topic_data.topic_id)
             pending.response.responses.append(answer)
@@ -444,7 +460,7 @@ class Produce:
         assert records is not None
         if not self.deep_check.is_needed(settings, batch_header):
             return records, batch_header
-        batch = await self.deep_check.check(settings, records)
+        batch = await self.deep_check.check(settings, records, received.client)
         return batch, accept(memoryview(batch))
 
 

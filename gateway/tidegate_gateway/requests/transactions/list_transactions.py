@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from types import ModuleType
 from typing import ClassVar, Final, NamedTuple
 
@@ -27,10 +26,11 @@ from tidegate_protocol.messages.list_transactions import (
     TransactionState,
 )
 
-from ...blocking import Blocking
 from ...links.transaction_forwards import TransactionForwards
 from ...network.call import Call
 from ...network.turns import Turns
+from ...work.client import Client, client_of
+from ...work.fair_pool import FairPool, PoolBusy
 
 # Kafka's names; some name states that no transaction has here.
 _STATES: Final = frozenset(
@@ -71,7 +71,7 @@ class ListTransactions:
     """See the module's head.  now_ms: wall clock, since log time stands while nothing happens."""
 
     coordinator: Coordinator
-    blocking: Blocking
+    pool: FairPool
     now_ms: Callable[[], int]
     forwards: TransactionForwards
     api_key: ClassVar[int] = ApiKey.LIST_TRANSACTIONS
@@ -82,11 +82,17 @@ class ListTransactions:
     ) -> ListTransactionsResponse:
         """List this gateway's share of the ids that pass all filters."""
         try:
-            pattern = await self.blocking.run(
-                partial(NamePattern, request.transactional_id_pattern)
-            )
+            return await self._listed(call, request)
         except BadPattern:
             return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
+        except PoolBusy:  # the client asks again
+            return ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
+    async def _listed(
+        self, call: Call, request: ListTransactionsRequest
+    ) -> ListTransactionsResponse:
+        client, text = client_of(call), request.transactional_id_pattern
+        pattern = await self.pool.run(client, lambda _: NamePattern(text))
         await self.coordinator.catch_up()
         filters, turns = _Filters.of(request), Turns()
         found: list[TransactionState] = []
@@ -95,21 +101,21 @@ class ListTransactions:
             steps = 0
             if row is not None and self._is_wanted(row, filters) and self._is_own(name):
                 steps = pattern.steps(name)
-                if await self._matches(pattern, name):
+                if await self._matches(client, pattern, name):
                     found.append(TransactionState(name, row.producer_id, row.state.shown))
             await turns.count(1 + steps // _STEPS_A_ROW)
         for each in await self.forwards.listed(request, call.version):
             is_wanted = not filters.states or each.transaction_state in filters.states
             name = each.transactional_id
-            if is_wanted and self._is_own(name) and await self._matches(pattern, name):
+            if is_wanted and self._is_own(name) and await self._matches(client, pattern, name):
                 found.append(each)
         unknown = [each for each in request.state_filters if each not in _STATES]
         return ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=found)
 
-    async def _matches(self, pattern: NamePattern, name: str) -> bool:
+    async def _matches(self, client: Client, pattern: NamePattern, name: str) -> bool:
         if pattern.steps(name) < LONG_STEPS:
             return pattern.matches(name)
-        return await self.blocking.run(partial(pattern.matches, name))
+        return await self.pool.run(client, lambda _: pattern.matches(name))
 
     def _is_wanted(self, row: TransactionalId, filters: _Filters) -> bool:
         if filters.states and row.state.shown not in filters.states:

@@ -1,0 +1,85 @@
+"""Clients take turns in a pool."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidegate_gateway.work.fair_turns import FairTurns, QueueFull
+
+
+def turns(max_running: int = 2, max_waiting: int = 100, max_of_client: int = 50) -> FairTurns[str]:
+    return FairTurns(max_running, max_waiting, max_of_client)
+
+
+def test_a_client_has_one_running_job() -> None:
+    line = turns()
+    for name in ("a1", "a2", "b1"):
+        assert line.add(name[0], name) is None
+    assert [line.next(), line.next()] == ["a1", "b1"]
+    line.done("b")
+    assert line.next() is None
+    line.done("a")
+    assert line.next() == "a2"
+
+
+def test_clients_take_turns() -> None:
+    line = turns(max_running=1)
+    for name in ("a1", "a2", "a3", "b1", "b2", "c1"):
+        line.add(name[0], name)
+    order = []
+    while (job := line.next()) is not None:
+        order.append(job)
+        line.done(job[0])
+    assert order == ["a1", "b1", "c1", "a2", "b2", "a3"]
+    assert len(line) == line.running == 0
+
+
+def test_a_client_that_comes_later_waits_for_one_job_of_each_other() -> None:
+    line = turns(max_running=1)
+    for number in range(40):
+        line.add("a", f"a{number}")
+    assert line.next() == "a0"
+    line.add("b", "b0")
+    line.done("a")
+    assert line.next() == "a1"
+    line.done("a")
+    assert line.next() == "b0"
+
+
+def test_no_more_jobs_run_than_may() -> None:
+    line = turns(max_running=2)
+    for client in "abc":
+        line.add(client, client)
+    assert [line.next(), line.next(), line.next()] == ["a", "b", None]
+
+
+def test_a_client_has_a_bound_of_its_own() -> None:
+    line = turns(max_of_client=2)
+    line.add("a", "a1")
+    line.add("a", "a2")
+    with pytest.raises(QueueFull):
+        line.add("a", "a3")
+    assert line.add("b", "b1") is None
+    assert len(line) == 3
+
+
+def test_in_a_full_queue_the_client_with_most_jobs_loses_its_newest() -> None:
+    line = turns(max_waiting=4)
+    for name in ("a1", "a2", "a3", "b1"):
+        line.add(name[0], name)
+    assert line.add("c", "c1") == "a3"
+    assert len(line) == 4
+    # All have nearly as many: the one that asks is refused, and no job moves for it.
+    with pytest.raises(QueueFull):
+        line.add("b", "b2")
+    with pytest.raises(QueueFull):
+        line.add("a", "a4")
+
+
+def test_a_job_that_left_does_not_run() -> None:
+    line = turns(max_running=1)
+    for name in ("a1", "b1", "b2"):
+        line.add(name[0], name)
+    line.leave("a", "a1")
+    line.leave("b", "b1")
+    assert (line.next(), line.next(), len(line)) == ("b2", None, 0)

@@ -1,0 +1,51 @@
+"""Whose work a job is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from ipaddress import IPv6Address, ip_address
+from typing import Final
+
+from ..network.call import ANONYMOUS, Call, Cost, Peer
+
+_PREFIX_BITS: Final = 64
+"""Of an IPv6 address: a client chooses the other bits itself."""
+
+
+def _is_here() -> bool:
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """The client of a job.
+
+    key: what a client cannot make up; jobs with the same key take turns as one client.
+    is_gone: returns whether the client has closed its connection.
+    cost: what the request uses of its quotas; None if none holds.
+    """
+
+    key: Hashable
+    is_gone: Callable[[], bool] = _is_here
+    cost: Cost | None = None
+
+
+def client_of(call: Call) -> Client:
+    """Return the client of a request."""
+    return Client(key_of(call.peer), call.is_gone, call.cost)
+
+
+def key_of(peer: Peer) -> Hashable:
+    """Return the principal; of a client without one, its address.  A client chooses its client id
+    and its ports, so neither is part of the key.
+    """
+    if peer.principal != ANONYMOUS:
+        return peer.principal
+    try:
+        address = ip_address(peer.host)
+    except ValueError:
+        return peer.host
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is None:
+        return int(address) >> _PREFIX_BITS
+    return peer.host
