@@ -1,13 +1,13 @@
 """Writes what came to switched topics since the switch back to their source, at this gateway.
 
 Gateways share the partitions as they share mirrors.  The source gives offsets, so two of them must
-not write to a partition at once: one that takes it over waits for a lease, in which the other has
-read of it, or stops.  How far each is goes to the log now and then; the next gateway compares the
-rest.
+not write to a partition at once: one that takes it over waits for a lease (takeovers.py).  How far
+each is goes to the log now and then; the next gateway compares the rest.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
 
@@ -28,6 +28,7 @@ from .batch_sender import BatchSender
 from .partition_reverse import PartitionReverse, ReverseParts
 from .reversed_batches import Diverged
 from .source_tail import MAY_PASS
+from .takeovers import Takeovers
 
 _log = structlog.get_logger("tidegate.links")
 
@@ -35,6 +36,9 @@ LOOK_SECONDS: Final = 0.1
 AGAIN_SECONDS: Final = 1.0
 NOTE_SECONDS: Final = 1.0
 WAKE_SECONDS: Final = 5.0
+TAKES_OVER: Final = (
+    "another gateway may still write it back: this one waits {:.0f} s, until that has stopped"
+)
 COMPARED: Final = 16
 """Partitions that are compared with the source at once."""
 
@@ -61,10 +65,7 @@ class Reversing:
             self._on_progress,
         )
         self._scopes: dict[int, trio.CancelScope] = {}
-        # Topics whose partitions no gateway of the present ones can have had before another.
-        self._gateways: tuple[int, ...] = ()
-        self._untouched: set[bytes] = set()
-        self._seen: set[bytes] = self._topic_ids()
+        self._takeovers = Takeovers()
         self._assigned: tuple[object, ...] = ()
         self._progress = trio.Event()
 
@@ -89,19 +90,15 @@ class Reversing:
         switched = self._state.switches.switched.items()
         return {key for key, each in switched if each.link == self._link.name and each.reached}
 
+    def _reversed_ids(self) -> Iterator[bytes]:
+        switched = self._state.switches.switched.items()
+        return (key for key, each in switched if each.link == self._link.name and each.has_reversed)
+
     def _assign(self, nursery: trio.Nursery) -> None:
         topic_ids, gateways = self._topic_ids(), candidates(self._state)
-        if not topic_ids and not self.partitions:
-            self._gateways, self._assigned = gateways, ()
-            return
-        # Whatever waits for its turn to be sent is not sent any more.
-        may_write = self._may_write()
-        self._untouched |= topic_ids - self._seen
-        self._untouched &= topic_ids
-        if gateways != self._gateways or not may_write:
-            self._untouched.clear()
-        self._seen |= topic_ids
-        self._gateways = gateways
+        # Batches that wait for their turn to be sent are not sent any more.
+        may_write, now = self._may_write(), trio.current_time()
+        self._takeovers.look(gateways, self._reversed_ids(), now, is_live=may_write)
         assigned = (gateways, frozenset(topic_ids), may_write)
         if assigned == self._assigned:
             return
@@ -114,7 +111,7 @@ class Reversing:
         for number, (topic, index) in mine.items():
             if number not in self.partitions:
                 lease_seconds = self._state.gateways.lease_ms / 1000
-                pause = 0.0 if topic.topic_id in self._untouched else lease_seconds
+                pause = self._takeovers.pause_seconds(topic.topic_id, now, lease_seconds)
                 self._begin(nursery, topic, index, pause)
 
     def _begin(self, nursery: trio.Nursery, topic: Topic, index: int, pause: float) -> None:
@@ -132,7 +129,9 @@ class Reversing:
         self, partition: PartitionReverse, scope: trio.CancelScope, pause: float
     ) -> None:
         with scope:
-            await trio.sleep(pause)
+            if pause > 0:
+                partition.problem = TAKES_OVER.format(pause)
+                await trio.sleep(pause)
             try:
                 while True:
                     await self._go_on(partition)

@@ -16,6 +16,7 @@ from tidegate_coordination.rules.returns import EndReverse, FenceReturn, Reverse
 from tidegate_coordination.state.switches import Switched
 from tidegate_gateway.cli.link.rollback import Rollback, RollbackOptions, rolled_back
 from tidegate_gateway.links.batch_sender import BatchSender, Line
+from tidegate_gateway.links.link_report import links_report
 from tidegate_gateway.links.partition_reverse import PartitionReverse
 from tidegate_gateway.links.reversed_batches import sendable
 from tidegate_gateway.links.source_watch import SourceWatch
@@ -487,3 +488,42 @@ async def test_an_operator_ends_it_and_the_source_is_fenced_again(
         running = world.gateways[0].gateway.links.running["src"]
         assert running.watch is not None
         assert running.watch.strays == {}
+
+
+@pytest.mark.parametrize("gateways", [1, 2])
+async def test_no_rollback_of_a_topic_waits_for_a_lease(
+    autojump_clock: MockClock, gateways: int
+) -> None:
+    """Of many one after the other, as long as the same gateways run."""
+    async with mirroring(gateways=gateways) as world:
+        await here(world)
+        for index in (0, 1):
+            world.source.move_leader("t", index, 2)
+        for _ in range(20):
+            for index in (0, 1):
+                client = world.gateways[0].world.connect()
+                assert (
+                    await client.produce("t", index, records_batch(b"own"))
+                ).error_code == E.NONE
+            begun = trio.current_time()
+            await returned(world)
+            assert trio.current_time() - begun < 6  # of 12 s
+            await switched(world)
+
+
+async def test_a_gateway_that_takes_a_topic_over_says_what_it_waits_for(
+    autojump_clock: MockClock,
+) -> None:
+    async with mirroring() as world:
+        await here(world)
+        await opened(world)
+        await becomes(lambda: reverse_of(world).position == 1)
+        second = await world.gateway()
+        await world.gateways[0].drain()
+
+        def problems() -> str:
+            return str(links_report(second.gateway.links, second.gateway.coordinator.state))
+
+        await becomes(lambda: "another gateway may still write it back" in problems())
+        await becomes(lambda: "another gateway may still write it back" not in problems())
+        assert reverse_of(world, 1).position == 1
