@@ -511,8 +511,12 @@ class Gateway:
             counters=self.counters,
             authority=self.authority,
         )
-        is_full = self.settings.text("record.validation") == "full"
-        checks = RecordChecks(is_full, environment.pools.records, environment.now_ms)
+        checks = RecordChecks(
+            self.settings.text("record.validation") == "full",
+            environment.pools.records,
+            environment.now_ms,
+            self.settings.int("record.decompressed.max.bytes"),
+        )
         refused = RefusedFeatures(trio.current_time)
         produce = Produce(
             self.coordinator,

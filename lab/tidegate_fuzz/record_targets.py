@@ -9,8 +9,9 @@ from crc32c import crc32c
 
 from tidegate_coordination.configs.effective import BrokerLayers
 from tidegate_coordination.configs.topic_settings import TopicSettings, compile_topic_settings
-from tidegate_gateway.produce.record_checks import checked_batch
+from tidegate_gateway.produce.record_checks import looked_at
 from tidegate_gateway.produce.refusals import BatchRefused
+from tidegate_protocol.batch_walk import with_header
 from tidegate_protocol.batches import CRC_POSITION, CRC_START, HEADER_BYTES, LENGTH_OVERHEAD
 from tidegate_protocol.compression import Codec, compress, decompress
 from tidegate_protocol.errors import InvalidBatch
@@ -128,8 +129,6 @@ class BatchesTarget:
             header.base_sequence < -1
         )
         records = _decode(batch)
-        if records is None and _is_large(batch):
-            return  # checked_batch has the larger bound of the gateway
         _check(self._settings[data[0] % len(_CONFIGS)], batch, records)
         _append_time(batch)
 
@@ -149,24 +148,24 @@ def _decode(batch: memoryview) -> list[Record] | None:
         return None
 
 
-def _is_large(batch: memoryview) -> bool:
-    header = read_header(batch)
-    try:
-        decompress(batch[HEADER_BYTES:], header.codec, max_bytes=MAX_BYTES)
-    except InvalidBatch as invalid:
-        return "larger" in str(invalid)
-    return False
-
-
 def _check(settings: TopicSettings, batch: memoryview, records: list[Record] | None) -> None:
     try:
-        stored = checked_batch(settings, batch, NOW_MS)
+        looked = looked_at(settings, batch, read_header(batch), NOW_MS, MAX_BYTES, _never)
     except BatchRefused:
         return
+    stored = looked.batch or with_header(batch.toreadonly(), looked.header)[0]
     # The topic stores a batch that a producer could have sent, with the same records.
     assert check_batch(memoryview(stored)).record_count == len(records or ())
-    if records is not None and stored is not batch:
+    # Without the mark, records have times of their own.
+    if not read_header(batch).is_log_append_time:
         assert _decode(memoryview(stored)) == records
+    if not settings.timestamp_type_is_append:
+        times = [each.timestamp for each in _decode(memoryview(stored)) or ()]
+        assert looked.header.max_timestamp == max(-1, *times)
+
+
+def _never() -> bool:
+    return False
 
 
 def _append_time(batch: memoryview) -> None:

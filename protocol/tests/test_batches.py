@@ -122,10 +122,6 @@ def test_a_batch_that_breaks_a_rule_is_an_invalid_record(data: memoryview | byte
     assert refused(data) is InvalidReason.INVALID_RECORD
 
 
-def test_a_producer_may_not_mark_log_append_time() -> None:
-    assert refused(changed(21, ">h", LOG_APPEND_TIME)) is InvalidReason.INVALID_TIMESTAMP
-
-
 def test_base_offset_and_epoch_are_set_without_touching_the_crc() -> None:
     buffer = bytearray(b"head" + BATCH + b"tail")
     set_base_offset(buffer, 4, base_offset=2**40, leader_epoch=7)

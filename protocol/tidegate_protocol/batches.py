@@ -138,8 +138,8 @@ def check_batch(data: memoryview) -> BatchHeader:
         raise _corrupt("CRC-32C does not match")
     if count <= 0 or last_offset_delta + 1 != count:
         raise _invalid(f"{count} records, but last offset delta {last_offset_delta}")
-    # One test for all that is rare: time stamp type, control, a codec above zstd, a producer id.
-    if attributes & (LOG_APPEND_TIME | CONTROL) or attributes & CODEC_MASK > _MAX_CODEC:
+    # One test for all that is rare: control, a codec above zstd.
+    if attributes & CONTROL or attributes & CODEC_MASK > _MAX_CODEC:
         _check_attributes(header)
     if producer_id >= 0 and base_sequence < 0:
         raise _invalid(f"base sequence is {base_sequence} with a producer id")
@@ -149,10 +149,7 @@ def check_batch(data: memoryview) -> BatchHeader:
 def _check_attributes(header: BatchHeader) -> None:
     if header.is_control:
         raise _invalid("clients may not write control batches")
-    if header.codec > _MAX_CODEC:
-        raise _invalid(f"no codec has number {header.codec}")
-    message = "a producer may not mark a batch with LogAppendTime"
-    raise InvalidBatch(InvalidReason.INVALID_TIMESTAMP, message)
+    raise _invalid(f"no codec has number {header.codec}")
 
 
 def _not_one_batch(data: memoryview) -> InvalidBatch:

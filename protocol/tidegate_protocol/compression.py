@@ -1,7 +1,8 @@
 """Kafka's codecs, with the decompressed size bounded.
 
 A declared size is never believed: output is limited while it grows, or compared with the limit
-before a byte is allocated (CVE-2023-34455 was such a belief).
+before a byte is allocated (CVE-2023-34455 was such a belief).  It comes in pieces, so a caller that
+looks at each piece once needs little memory.
 
 Framings: gzip may hold several members; lz4 is the frame format with independent blocks (the Java
 client refuses linked ones); snappy is either xerial-framed (Java, most others) or one raw block
@@ -11,6 +12,7 @@ client refuses linked ones); snappy is either xerial-framed (Java, most others) 
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterator
 from enum import IntEnum
 from typing import Any
 
@@ -25,8 +27,8 @@ _lz4: Any = lz4.frame  # it has no types
 
 _GZIP_WBITS = 31
 _FIRST_GZIP_BYTES = 4096
-_FIRST_LZ4_BYTES = 64 * 1024
-_ZSTD_PIECE_BYTES = 1 << 20
+_LZ4_INPUT_BYTES = 64 * 1024
+_PIECE_BYTES = 256 * 1024
 _XERIAL_MAGIC = b"\x82SNAPPY\0"
 _XERIAL_HEAD = _XERIAL_MAGIC + b"\0\0\0\1\0\0\0\1"
 _XERIAL_BLOCK_BYTES = 32 * 1024
@@ -56,16 +58,31 @@ def decompress(data: Buffer, codec: int, *, max_bytes: int) -> Buffer:
     """Return the decompressed data; the data itself for Codec.NONE.
 
     Raises:
-      InvalidBatch: the data is damaged (CORRUPT), larger than max_bytes, or of a codec that
-          does not exist (INVALID_RECORD).
+      InvalidBatch: as pieces().
     """
     if codec == Codec.NONE:
         return data
+    found = list(pieces(data, codec, max_bytes=max_bytes))
+    return found[0] if len(found) == 1 else b"".join(found)
+
+
+def pieces(data: Buffer, codec: int, *, max_bytes: int) -> Iterator[Buffer]:
+    """Yield the decompressed data in pieces of some 256 KiB; the data itself for Codec.NONE.
+
+    Raw snappy, as librdkafka writes it, is one block, and so one piece.
+
+    Raises:
+      InvalidBatch: while iterating; the data is damaged (CORRUPT), larger than max_bytes, or of a
+          codec that does not exist (INVALID_RECORD).
+    """
+    if codec == Codec.NONE:
+        yield data
+        return
     decompressor = _DECOMPRESSORS.get(codec)
     if decompressor is None:
         raise InvalidBatch(InvalidReason.INVALID_RECORD, f"no codec has number {codec}")
     try:
-        return decompressor(bytes(data), max_bytes)
+        yield from decompressor(bytes(data), _Room(max_bytes))
     except _FOREIGN_ERRORS as error:
         name = Codec(codec).name.lower()
         raise InvalidBatch(InvalidReason.CORRUPT, f"damaged {name} data: {error}") from error
@@ -98,89 +115,89 @@ def compress(data: Buffer, codec: int, *, level: int | None = None) -> bytes:
     return raw
 
 
-def _too_large(max_bytes: int) -> InvalidBatch:
-    message = f"records are larger than {max_bytes} bytes when decompressed"
-    return InvalidBatch(InvalidReason.INVALID_RECORD, message)
+class _Room:
+    """How many bytes may still come out."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self.left = max_bytes
+
+    def take(self, size: int) -> None:
+        """Count bytes; raise if there are too many."""
+        if size > self.left:
+            message = f"records are larger than {self._max_bytes} bytes when decompressed"
+            raise InvalidBatch(InvalidReason.INVALID_RECORD, message)
+        self.left -= size
 
 
-def _decompress_gzip(data: bytes, max_bytes: int) -> bytes:
-    out = bytearray()
+def _decompress_gzip(data: bytes, room: _Room) -> Iterator[bytes]:
+    """zlib copies the input that it does not use, so a member gets little at first: else thousands
+    of tiny members would copy all later bytes thousands of times.
+    """
     view, position = memoryview(data), 0
     while position < len(view):
-        position = _decompress_gzip_member(view, position, out, max_bytes)
-    return bytes(out)
+        member = zlib.decompressobj(_GZIP_WBITS)
+        size = _FIRST_GZIP_BYTES
+        piece: bytes | memoryview = b""
+        while not member.eof:
+            if not piece:
+                piece = view[position : position + size]
+                if not piece:
+                    raise EOFError("the data ends early")
+                position += len(piece)
+                size = min(2 * size, _PIECE_BYTES)
+            out = member.decompress(piece, min(_PIECE_BYTES, room.left + 1))
+            piece = member.unconsumed_tail
+            room.take(len(out))
+            yield out
+        position -= len(member.unused_data)
 
 
-def _decompress_gzip_member(data: memoryview, position: int, out: bytearray, max_bytes: int) -> int:
-    """Append a member's text to out; return where the next one begins.
-
-    zlib copies the input that it does not use, so it gets little at first: else thousands of tiny
-    members would copy all later bytes thousands of times.
-    """
-    member = zlib.decompressobj(_GZIP_WBITS)
-    size = _FIRST_GZIP_BYTES
-    while not member.eof:
-        piece = data[position : position + size]
-        if not piece:
-            raise EOFError("the data ends early")
-        out += member.decompress(piece, max_bytes - len(out) + 1)
-        if len(out) > max_bytes:
-            raise _too_large(max_bytes)
-        position += len(piece) - len(member.unused_data)
-        size *= 2
-    return position
-
-
-def _decompress_lz4(data: bytes, max_bytes: int) -> bytes:
-    """The library allocates what it may return, and copies what it has not read yet.
-
-    So it may return little at first, and then twice as much each time.
+def _decompress_lz4(data: bytes, room: _Room) -> Iterator[bytes]:
+    """The library allocates what it may return, and copies what it has not read yet.  So it gets
+    little at a time, and may return little.
     """
     frame = _lz4.LZ4FrameDecompressor()
-    out = bytearray()
-    size = max(_FIRST_LZ4_BYTES, 2 * len(data))
+    position = 0
     while not frame.eof:
-        piece = frame.decompress(data, max_length=min(size, max_bytes + 1 - len(out)))
-        out += piece
-        if len(out) > max_bytes:
-            raise _too_large(max_bytes)
-        if not frame.eof and (frame.needs_input or not piece):
+        piece = b""
+        if frame.needs_input:
+            piece = data[position : position + _LZ4_INPUT_BYTES]
+            if not piece:
+                raise EOFError("the data ends early")
+            position += len(piece)
+        out = frame.decompress(piece, max_length=min(_PIECE_BYTES, room.left + 1))
+        if not piece and not out:
             raise EOFError("the data ends early")
-        data = b""
-        size *= 2
-    return bytes(out)
+        room.take(len(out))
+        yield out
 
 
-def _decompress_zstd(data: bytes, max_bytes: int) -> bytes:
+def _decompress_zstd(data: bytes, room: _Room) -> Iterator[bytes]:
     # The library's own window limit (128 MiB) admits what the Java client writes at level 22.
     reader = zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True)
-    out = bytearray()
     # The library allocates the whole size that one read requests.
-    while piece := reader.read(min(_ZSTD_PIECE_BYTES, max_bytes + 1 - len(out))):
-        out += piece
-        if len(out) > max_bytes:
-            raise _too_large(max_bytes)
-    return bytes(out)
+    while out := reader.read(min(_PIECE_BYTES, room.left + 1)):
+        room.take(len(out))
+        yield out
 
 
-def _decompress_snappy(data: bytes, max_bytes: int) -> bytes:
+def _decompress_snappy(data: bytes, room: _Room) -> Iterator[bytes]:
     if not data.startswith(_XERIAL_MAGIC):
-        return _decompress_snappy_block(data, max_bytes, max_bytes)
-    out = bytearray()
+        yield _decompress_snappy_block(data, room)
+        return
     position = len(_XERIAL_HEAD)
     while position < len(data):
         start = position + 4
         position = start + int.from_bytes(data[position:start], "big")
         if position > len(data):
             raise EOFError("a block ends early")
-        out += _decompress_snappy_block(data[start:position], max_bytes - len(out), max_bytes)
-    return bytes(out)
+        yield _decompress_snappy_block(data[start:position], room)
 
 
-def _decompress_snappy_block(block: bytes, room_bytes: int, max_bytes: int) -> bytes:
+def _decompress_snappy_block(block: bytes, room: _Room) -> bytes:
     size, _ = read_uvarint(memoryview(block), 0)
-    if size > room_bytes:
-        raise _too_large(max_bytes)
+    room.take(size)
     return bytes(cramjam.snappy.decompress_raw(block))
 
 

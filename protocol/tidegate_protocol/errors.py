@@ -22,7 +22,6 @@ class InvalidReason(Enum):
 
     CORRUPT = "corrupt"
     INVALID_RECORD = "invalid record"
-    INVALID_TIMESTAMP = "invalid timestamp"
 
 
 class InvalidBatch(Exception):

@@ -27,6 +27,7 @@ cdef number _NULL
 cdef class RecordWalk:
     cdef readonly signed_number count
     cdef readonly signed_number base_timestamp
+    cdef readonly signed_number size_bytes
     cdef readonly signed_number walked
     cdef readonly signed_number max_timestamp
     cdef readonly signed_number max_index

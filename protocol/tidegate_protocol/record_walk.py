@@ -60,6 +60,7 @@ class RecordWalk:
       base_timestamp: of the header, ms.
 
     Attributes:
+      size_bytes: of the data so far.
       walked: whole records so far.
       max_timestamp: the largest time stamp in ms; -1 if no record has one above.
       max_index: the first record that has it.
@@ -72,6 +73,7 @@ class RecordWalk:
     def __init__(self, count: int, base_timestamp: int) -> None:
         self.count = count
         self.base_timestamp = base_timestamp
+        self.size_bytes = 0
         self.walked = 0
         self.max_timestamp = _NO_TIMESTAMP
         self.max_index = -1
@@ -94,6 +96,7 @@ class RecordWalk:
         Raises:
           InvalidBatch: the records are malformed (INVALID_RECORD).
         """
+        self.size_bytes += len(data)
         if self._carry:
             data = self._carry + bytes(data)  # the begin of a number comes before them
             self._carry = b""

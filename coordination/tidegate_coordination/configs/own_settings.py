@@ -136,8 +136,12 @@ OWN_SETTINGS = (
          "broker: each gateway holds clients to their whole quotas, as each broker of Kafka does;"
          " cluster: gateways share quotas of produce, fetch and mutations, over their"
          " peer.listener.  cluster holds for all gateways once a live one has it."),
-    _own("record.validation", _STRING, "header", one_of("header", "full"),
-         "header: check batches as a whole; full: check every record as Kafka does."),
+    _own("record.decompressed.max.bytes", _LONG, 0, at_least(0),
+         "The most bytes of the records of a compressed batch; 0: 64 times its topic's"
+         " max.message.bytes.  16 MiB and 1000 times the batch is a limit, too."),
+    _own("record.validation", _STRING, "full", one_of("header", "full"),
+         "full: check every record, as Kafka does; header: check batches as a whole, and records"
+         " only if settings of the topic need it."),
     _own("slow.request.log.ms", _LONG, 1000, at_least(-1),
          "Requests that took so long get a line in the log, with their stages; -1: none.  What a"
          " fetch waits for records does not count, and JoinGroup and SyncGroup wait for members."),

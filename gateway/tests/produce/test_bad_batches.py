@@ -11,7 +11,13 @@ from crc32c import crc32c
 from trio.testing import MockClock
 
 from tests.worlds.neighbour import TOPIC, neighboured
-from tests.worlds.wire_client import NOW_MS, Closed, produce_request, records_batch
+from tests.worlds.wire_client import (
+    NOW_MS,
+    Closed,
+    produce_request,
+    records_batch,
+    wire_world,
+)
 from tidegate_protocol.batches import (
     CONTROL,
     CRC_POSITION,
@@ -76,7 +82,6 @@ BAD_BATCHES: dict[str, tuple[bytes | None, E]] = {
     "batch length of 2^31 - 1": (changed(batch_length=2**31 - 1), E.INVALID_RECORD),
     "base offset that is not 0": (changed(base_offset=7), E.INVALID_RECORD),
     "control batch": (changed(attributes=CONTROL), E.INVALID_RECORD),
-    "marked LogAppendTime": (changed(attributes=LOG_APPEND_TIME), E.INVALID_TIMESTAMP),
     "codec 7": (changed(attributes=7), E.INVALID_RECORD),
     "producer id without a sequence": (changed(producer_id=5), E.INVALID_RECORD),
     "time stamp of tomorrow": (FAR_FUTURE, E.INVALID_TIMESTAMP),
@@ -104,6 +109,24 @@ async def test_bad_batch_fails_its_partition_only(
         assert version < 8 or bad.error_message
         assert await scene.offender.fetch_values(TOPIC, 0, 0) == []
         assert await scene.offender.fetch_values(TOPIC, 1, 1) == [b"one", b"two"]
+
+
+@pytest.mark.parametrize(
+    ("timestamp_type", "code"),
+    [("CreateTime", E.NONE), ("LogAppendTime", E.INVALID_TIMESTAMP)],
+)
+async def test_the_mark_of_append_time_is_cleared_or_refused(
+    timestamp_type: str, code: E, autojump_clock: MockClock
+) -> None:
+    """Kafka refuses it in the one place where it would be true."""
+    async with wire_world() as world:
+        await world.create_topic("t", 1, message_timestamp_type=timestamp_type)
+        client = world.connect()
+        answer = await client.produce("t", 0, changed(attributes=LOG_APPEND_TIME))
+        assert answer.error_code == code
+        if code == E.NONE:
+            stored = await client.fetch_stored("t", 0, 0)
+            assert not read_header(stored).is_log_append_time
 
 
 @pytest.mark.parametrize(
@@ -198,10 +221,10 @@ async def test_sequence_that_does_not_follow(
         ({"max_message_bytes": "100"}, records_batch(b"x" * 100), E.MESSAGE_TOO_LARGE),
         ({"cleanup_policy": "compact"}, GOOD, E.INVALID_RECORD),
         ({"message_timestamp_before_max_ms": "1"}, GOOD, E.INVALID_TIMESTAMP),
-        ({"compression_type": "zstd"}, changed(attributes=1), E.CORRUPT_MESSAGE),
-        ({"compression_type": "zstd"}, changed(attributes=2), E.CORRUPT_MESSAGE),
-        ({"compression_type": "gzip"}, changed(attributes=3), E.CORRUPT_MESSAGE),
-        ({"compression_type": "gzip"}, changed(attributes=4), E.CORRUPT_MESSAGE),
+        ({"compression_type": "zstd"}, changed(attributes=1), E.INVALID_RECORD),
+        ({"compression_type": "zstd"}, changed(attributes=2), E.INVALID_RECORD),
+        ({"compression_type": "gzip"}, changed(attributes=3), E.INVALID_RECORD),
+        ({"compression_type": "gzip"}, changed(attributes=4), E.INVALID_RECORD),
         (
             {"compression_type": "gzip"},
             changed(record_count=9, last_offset_delta=8),
@@ -219,12 +242,15 @@ async def test_rules_of_a_topic(
         assert answer.error_code == code, answer
 
 
-async def test_a_bomb_is_not_unpacked(autojump_clock: MockClock) -> None:
-    bomb = records_batch(bytes(30 << 20), codec=4)
-    assert len(bomb) < 100_000
+@pytest.mark.parametrize(("size_bytes", "code"), [(15 << 20, E.NONE), (30 << 20, E.INVALID_RECORD)])
+async def test_a_bomb_is_walked_in_pieces_and_up_to_a_bound(
+    size_bytes: int, code: E, autojump_clock: MockClock
+) -> None:
+    bomb = records_batch(bytes(size_bytes), codec=4)
+    assert len(bomb) < 10_000
     async with neighboured() as scene:
         answer = await scene.offender.produce(TOPIC, 0, bomb)
-        assert answer.error_code == 0
+        assert answer.error_code == code
 
 
 NO_ANSWER: dict[str, Callable[[], tuple[str, int, bytes | None]]] = {

@@ -9,13 +9,15 @@ import pytest
 
 from tidegate_coordination.configs.effective import BrokerLayers
 from tidegate_coordination.configs.topic_settings import TopicSettings, compile_topic_settings
-from tidegate_gateway.produce.record_checks import MAX_RECORDS, checked_batch
+from tidegate_gateway.produce.record_checks import MAX_RECORDS, looked_at
 from tidegate_gateway.produce.refusals import MAX_RECORD_ERRORS, BatchRefused
-from tidegate_protocol.batches import HEADER
+from tidegate_protocol.batch_walk import with_header
+from tidegate_protocol.batches import DELETE_HORIZON, HEADER, LOG_APPEND_TIME, TRANSACTIONAL
 from tidegate_protocol.compression import Codec, compress
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.records import Record, build_batch, decode_records, read_header
 
+LIMIT = 256 << 20
 NOW_MS = 1_700_000_000_000
 TINY = b"\x0c\0\0\0\x01\x01\0"  # offset delta 0, no key, no value, no headers
 
@@ -30,13 +32,21 @@ def records(*keys: bytes | None, timestamp: int = NOW_MS) -> list[Record]:
 
 
 def check(topic: TopicSettings, batch: bytes) -> bytes:
-    return bytes(checked_batch(topic, memoryview(batch), NOW_MS))
+    view = memoryview(batch)
+    looked = looked_at(topic, view, read_header(view), NOW_MS, LIMIT, lambda: False)
+    return looked.batch or bytes(with_header(view, looked.header)[0])
 
 
 def refusal(topic: TopicSettings, batch: bytes) -> BatchRefused:
     with pytest.raises(BatchRefused) as caught:
         check(topic, batch)
     return caught.value
+
+
+def changed(batch: bytes, **fields: int) -> bytes:
+    """Return a batch with other fields in its header, and a true CRC."""
+    view = memoryview(batch)
+    return bytes(with_header(view, read_header(view)._replace(**fields))[0])
 
 
 def tiny_records(count: int, declared: int = 0) -> bytes:
@@ -75,9 +85,10 @@ def test_records_that_skip_an_offset_are_refused() -> None:
     )
 
 
-def test_damaged_records_are_corrupt() -> None:
+def test_records_that_cannot_be_decompressed_are_invalid() -> None:
+    """The error is final: a producer would send a corrupt batch again and again."""
     batch = build_batch(records(b"k"), codec=Codec.GZIP)
-    assert refusal(settings(), batch[:-4]).code == ErrorCode.CORRUPT_MESSAGE
+    assert refusal(settings(), batch[:-4]).code == ErrorCode.INVALID_RECORD
 
 
 def test_recompressed_records_are_checked_too() -> None:
@@ -88,11 +99,42 @@ def test_recompressed_records_are_checked_too() -> None:
     assert refusal(settings(**topic), build_batch(records(None))).code == ErrorCode.INVALID_RECORD
 
 
-def test_looking_stops_at_so_many_wrong_records() -> None:
-    batch = build_batch(records(*[None] * 1000))
-    cut = batch[:-1] + b"\x02"  # wrong too, but behind what is looked at
-    refused = refusal(settings(cleanup_policy="compact"), cut)
+def test_so_many_wrong_records_are_named() -> None:
+    refused = refusal(settings(cleanup_policy="compact"), build_batch(records(*[None] * 1000)))
     assert len(refused.record_errors) == MAX_RECORD_ERRORS
+
+
+def test_the_header_says_the_largest_time_of_the_records() -> None:
+    batch = build_batch([Record(0, NOW_MS, b"k", b""), Record(1, NOW_MS - 50, b"k", b"")])
+    for claimed in (0, 1, -1, NOW_MS - 50, NOW_MS + 10**12):
+        stored = check(settings(), changed(batch, max_timestamp=claimed))
+        assert stored == batch, claimed
+
+
+def test_attributes_of_the_broker_are_cleared() -> None:
+    batch = build_batch(records(b"k"), attributes=TRANSACTIONAL, producer_id=5, base_sequence=0)
+    for bits in (LOG_APPEND_TIME, DELETE_HORIZON, 0x80, 0x4000):
+        assert check(settings(), changed(batch, attributes=TRANSACTIONAL | bits)) == batch, bits
+
+
+def test_a_time_stamp_too_far_ahead_is_found_below_a_true_header() -> None:
+    batch = build_batch([Record(0, NOW_MS, b"k", b""), Record(1, NOW_MS + 4_000_000, b"k", b"")])
+    refused = refusal(settings(), changed(batch, max_timestamp=NOW_MS))
+    assert refused.code == ErrorCode.INVALID_TIMESTAMP
+    assert [index for index, _ in refused.record_errors] == [1]
+
+
+def test_a_late_record_and_a_keyless_one_are_both_named() -> None:
+    topic = settings(cleanup_policy="compact", message_timestamp_before_max_ms="1000")
+    batch = build_batch([Record(0, NOW_MS, None, b""), Record(1, NOW_MS - 2000, b"k", b"")])
+    refused = refusal(topic, batch)
+    assert refused.code == ErrorCode.INVALID_TIMESTAMP
+    assert [index for index, _ in refused.record_errors] == [0, 1]
+
+
+def test_append_time_leaves_the_time_of_the_header() -> None:
+    batch = changed(build_batch(records(b"k")), max_timestamp=7)
+    assert check(settings(message_timestamp_type="LogAppendTime"), batch) == batch
 
 
 def test_a_count_no_batch_can_hold_is_refused_unread() -> None:

@@ -28,7 +28,7 @@ def test_typed_values_and_defaults() -> None:
     assert settings.bool("auto.create.topics.enable") is False
     assert settings.bool("delete.topic.enable") is True
     assert settings.float("wal.put.budget.per.second") == 8.0
-    assert settings.text("record.validation") == "header"
+    assert settings.text("record.validation") == "full"
     assert settings.text("broker.rack") == ""
     assert settings.items("listeners") == ("PLAINTEXT://:9092",)
     assert settings.items("advertised.listeners") == ()

@@ -137,15 +137,19 @@ class WireClient:
         answer = await self.call("Produce", 9, produce_request([(topic, partition, batch)], **more))
         return answer.responses[0].partition_responses[0]
 
-    async def fetch_values(self, topic: str, partition: int, offset: int) -> list[bytes | None]:
-        """Return the values from an offset on, waiting for none."""
+    async def fetch_stored(self, topic: str, partition: int, offset: int) -> memoryview:
+        """Return the batches from an offset on, waiting for none."""
         asked = fe.FetchPartition(partition, fetch_offset=offset, partition_max_bytes=1 << 20)
         topics = [fe.FetchTopic(topic=topic, partitions=[asked])]
         request = fe.FetchRequest(max_bytes=1 << 20, session_epoch=-1, topics=topics)
         answer = await self.call("Fetch", 12, request)
         [found] = answer.responses[0].partitions
         assert found.error_code == 0
-        data = memoryview(found.records or b"")
+        return memoryview(found.records or b"")
+
+    async def fetch_values(self, topic: str, partition: int, offset: int) -> list[bytes | None]:
+        """Return the values from an offset on, waiting for none."""
+        data = await self.fetch_stored(topic, partition, offset)
         return [
             record.value
             for position, header in walk(data)

@@ -312,10 +312,13 @@ def plan(
 
 @app.command("version")
 def show_version() -> None:
-    """Print the version."""
+    """Print the version, and whether the loops over record bytes are compiled."""
     from importlib.metadata import version
 
+    from tidegate_protocol.record_walk import IS_COMPILED
+
     typer.echo(f"tidegate {version('tidegate')}")
+    typer.echo(f"record walk: {'compiled' if IS_COMPILED else 'Python, slower than compiled'}")
 
 
 def _version_asked(asked: bool) -> None:

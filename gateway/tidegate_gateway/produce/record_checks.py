@@ -1,41 +1,37 @@
-"""Checks the records of a batch, if a topic's settings require it.
+"""Looks at the records of every produced batch, as Kafka's LogValidator does.
 
-- `compression.type` other than producer: records are compressed again with the topic's codec.
-- a compacted topic refuses records without a key.
-- `message.timestamp.before.max.ms`: the header does not hold the oldest time stamp.
-- `record.validation=full`: every record is read, as Kafka does.
+A walk (tidegate_protocol.record_walk) finds malformed records, records without a key in a compacted
+topic, and time stamps out of range.  Where the header's largest time stamp is not that of the
+records, or attributes are set that are the broker's, the header is written anew, with its CRC.
+compression.type other than producer: the records are compressed again with the topic's codec.
 
-Records are decompressed with a bound, off the event loop, and checked one by one: a batch of a few
-kilobytes can hold millions of them.
+What costs little is walked in the event loop (accept_nowait); the rest in a thread, where clients
+take turns, and so is a refusal that names records.  `record.validation=header` walks only if a
+topic's settings need it.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from tidegate_coordination.configs.topic_settings import TopicSettings
+from tidegate_protocol.batch_walk import recompressed, walk_batch, with_header
+from tidegate_protocol.batches import CODEC_MASK, TRANSACTIONAL
 from tidegate_protocol.compression import Codec
 from tidegate_protocol.error_codes import ErrorCode
-from tidegate_protocol.errors import InvalidBatch, InvalidReason
-from tidegate_protocol.records import (
-    BatchHeader,
-    Record,
-    decode_records,
-    read_header,
-    rebuild_batch,
-)
+from tidegate_protocol.errors import InvalidBatch
+from tidegate_protocol.record_walk import IS_COMPILED, RecordWalk
+from tidegate_protocol.records import BatchHeader, Record, decode_records
 
 from ..network.transport import Buffer
 from ..work.client import Client
-from ..work.fair_pool import FairPool, PoolBusy
+from ..work.fair_pool import FairPool, PoolBusy, ShouldStop
 from .refusals import MAX_RECORD_ERRORS, BatchRefused
 
-MAX_DECOMPRESSED_BYTES: Final = 256 << 20
 MAX_RECORDS: Final = 2_000_000
-"""The most records of one batch that is checked: some seconds of work."""
+"""The most records of one batch: some seconds of work where the walk is not compiled."""
 NO_LIMIT: Final = 2**63 - 1
 CODECS: Final = {
     "uncompressed": Codec.NONE,
@@ -44,69 +40,152 @@ CODECS: Final = {
     "lz4": Codec.LZ4,
     "zstd": Codec.ZSTD,
 }
+# What a codec may make of a batch: the larger of a multiple of the topic's max.message.bytes (or a
+# setting), and, as small batches seldom grow as much, of a multiple of the batch itself.
+GROWTH_OF_LIMIT: Final = 64
+FREE_BYTES: Final = 16 << 20
+GROWTH_OF_BATCH: Final = 1_000
+# A batch up to these sizes is walked in the event loop, in some 20 ms however its records are.
+LOOP_BYTES: Final = (8 << 20) if IS_COMPILED else (32 << 10)
+WALKED_BYTES_A_ROW: Final = (64 << 10) if IS_COMPILED else 1024
+"""Bytes that are walked while a handler makes a row of an answer (turns.py)."""
+LOOP_COMPRESSED_BYTES: Final = 16 << 10
+LOOP_DECOMPRESSED_BYTES: Final = (512 << 10) if IS_COMPILED else (64 << 10)
+# What a client may say with attributes; the rest is the broker's.
+_CLIENTS: Final = CODEC_MASK | TRANSACTIONAL
+
+
+class Accepted(NamedTuple):
+    """A batch as it is to be stored.  walked_bytes: its cost in the event loop."""
+
+    batch: Buffer
+    header: BatchHeader
+    walked_bytes: int = 0
+
+
+class _Looked(NamedTuple):
+    """What a look at a batch found: the header to store, and the batch, if it is another one."""
+
+    header: BatchHeader
+    batch: bytes | None
 
 
 @dataclass(frozen=True, slots=True)
 class RecordChecks:
-    """See the module's head.  now_ms: wall clock."""
+    """See the module's head.
+
+    always: not only if a topic's settings need it.  now_ms: wall clock.
+    max_bytes: of a compressed batch's records; None: GROWTH_OF_LIMIT times max.message.bytes.
+    """
 
     always: bool
     pool: FairPool
     now_ms: Callable[[], int]
+    max_bytes: int | None = None
 
-    def is_never_needed(self, settings: TopicSettings) -> bool:
-        """Return whether is_needed() is False for all batches."""
-        return not (
-            self.always
-            or settings.is_compacted
-            or settings.timestamp_before_max_ms != NO_LIMIT
-            or settings.compression_type in CODECS
-        )
+    def accept_nowait(
+        self, settings: TopicSettings, batch: memoryview, header: BatchHeader, now_ms: int
+    ) -> Accepted | None:
+        """Return a batch as it is to be stored; None: accept() must look at it.
 
-    def is_needed(self, settings: TopicSettings, header: BatchHeader) -> bool:
-        """Return whether check() must be called for a batch."""
-        return (
-            self.always
-            or settings.is_compacted
-            or settings.timestamp_before_max_ms != NO_LIMIT
-            or _target_codec(settings, header) != header.codec
-        )
+        Raises:
+          BatchRefused: records are not walked, and the header's time stamp breaks a rule.
+        """
+        codec = header.codec
+        if settings.compression_type in CODECS and CODECS[settings.compression_type] != codec:
+            return None
+        if not self._is_walked(settings):
+            _check_header_time(settings, header, now_ms)
+            return Accepted(*_stored(settings, batch, header, header.max_timestamp))
+        if len(batch) > (LOOP_COMPRESSED_BYTES if codec else LOOP_BYTES):
+            return None
+        if header.record_count > MAX_RECORDS:
+            return None
+        room = min(LOOP_DECOMPRESSED_BYTES, self._room(settings, len(batch)))
+        try:
+            walk = walk_batch(batch, header, max_bytes=room)
+        except InvalidBatch:
+            return None
+        if not _is_clean(settings, header, walk, now_ms):
+            return None
+        return Accepted(*_stored(settings, batch, header, walk.max_timestamp), walk.size_bytes)
 
-    async def check(self, settings: TopicSettings, batch: memoryview, client: Client) -> Buffer:
-        """Return the batch to store.
+    async def accept(
+        self, settings: TopicSettings, batch: memoryview, header: BatchHeader, client: Client
+    ) -> Accepted:
+        """Return a batch as it is to be stored.
 
         Raises:
           BatchRefused: a record breaks a rule of its topic, or there is no thread for it.
           CloseConnection: the client is gone.
         """
         now_ms = self.now_ms()
+        accepted = self.accept_nowait(settings, batch, header, now_ms)
+        if accepted is not None:
+            return accepted
+        room = self._room(settings, len(batch))
+
+        def work(should_stop: ShouldStop) -> _Looked:
+            return looked_at(settings, batch, header, now_ms, room, should_stop)
+
         try:
-            return await self.pool.run(client, lambda _: checked_batch(settings, batch, now_ms))
+            looked = await self.pool.run(client, work)
         except PoolBusy as busy:
             raise BatchRefused(ErrorCode.NOT_ENOUGH_REPLICAS, str(busy)) from None
+        if looked.batch is not None:
+            return Accepted(looked.batch, looked.header)
+        # Only here: a thread may outlive the request, and with it the bytes of the batch.
+        return Accepted(*_stored(settings, batch, header, looked.header.max_timestamp))
+
+    def _is_walked(self, settings: TopicSettings) -> bool:
+        return self.always or settings.is_compacted or settings.timestamp_before_max_ms != NO_LIMIT
+
+    def _room(self, settings: TopicSettings, size_bytes: int) -> int:
+        """Return how large a compressed batch may become."""
+        most = self.max_bytes or GROWTH_OF_LIMIT * settings.max_message_bytes
+        return min(most, FREE_BYTES + GROWTH_OF_BATCH * size_bytes)
 
 
-def checked_batch(settings: TopicSettings, batch: memoryview, now_ms: int) -> Buffer:
-    """See RecordChecks.check."""
-    header = read_header(batch)
+def looked_at(
+    settings: TopicSettings,
+    batch: memoryview,
+    header: BatchHeader,
+    now_ms: int,
+    max_bytes: int,
+    should_stop: ShouldStop,
+) -> _Looked:
+    """Look at a batch without changing it.
+
+    Raises:
+      BatchRefused: see RecordChecks.accept.
+    """
     if header.record_count > MAX_RECORDS:
         text = f"{header.record_count} records are more than {MAX_RECORDS}"
         raise BatchRefused(ErrorCode.INVALID_RECORD, text)
-    records = _checked(settings, batch, now_ms)
-    codec = _target_codec(settings, header)
+    codec = CODECS.get(settings.compression_type, header.codec)
     try:
+        walk = walk_batch(batch, header, max_bytes=max_bytes, should_stop=should_stop)
+        if not _is_clean(settings, header, walk, now_ms):
+            raise _refusal(settings, batch, header, max_bytes, now_ms)
+        header = _true_header(settings, header, walk.max_timestamp)
         if codec == header.codec:
-            deque(records, maxlen=0)
-            return batch
-        return rebuild_batch(header, records, codec=codec, level=_level(settings, codec))
+            return _Looked(header, None)
+        level = _level(settings, codec)
+        made, header = recompressed(batch, header, codec=codec, level=level, max_bytes=max_bytes)
     except InvalidBatch as invalid:
-        corrupt = invalid.reason is InvalidReason.CORRUPT
-        code = ErrorCode.CORRUPT_MESSAGE if corrupt else ErrorCode.INVALID_RECORD
-        raise BatchRefused(code, str(invalid)) from invalid
+        raise BatchRefused(ErrorCode.INVALID_RECORD, str(invalid)) from invalid
+    return _Looked(header, made)
 
 
-def _target_codec(settings: TopicSettings, header: BatchHeader) -> int:
-    return CODECS.get(settings.compression_type, header.codec)
+def _check_header_time(settings: TopicSettings, header: BatchHeader, now_ms: int) -> None:
+    """Check the time stamp that a header says is the largest."""
+    latest_ms = now_ms + settings.timestamp_after_max_ms
+    if header.max_timestamp > latest_ms and not settings.timestamp_type_is_append:
+        raise BatchRefused(
+            ErrorCode.INVALID_TIMESTAMP,
+            f"the time stamp {header.max_timestamp} is more than"
+            f" message.timestamp.after.max.ms={settings.timestamp_after_max_ms} ahead",
+        )
 
 
 def _level(settings: TopicSettings, codec: int) -> int | None:
@@ -118,14 +197,49 @@ def _level(settings: TopicSettings, codec: int) -> int | None:
     return levels.get(Codec(codec))
 
 
-def _checked(settings: TopicSettings, batch: memoryview, now_ms: int) -> Iterator[Record]:
-    """Yield the records; after the last one, or after many wrong ones, raise if any was wrong."""
+def _is_clean(settings: TopicSettings, header: BatchHeader, walk: RecordWalk, now_ms: int) -> bool:
+    """Return whether no record breaks a rule."""
+    if walk.next_offset != 2 * header.record_count:
+        return False
+    if walk.keyless and settings.is_compacted:
+        return False
+    if settings.timestamp_type_is_append:
+        return True
+    return (
+        walk.max_timestamp <= now_ms + settings.timestamp_after_max_ms
+        and walk.oldest >= now_ms - settings.timestamp_before_max_ms
+    )
+
+
+def _true_header(settings: TopicSettings, header: BatchHeader, max_timestamp: int) -> BatchHeader:
+    """Return a header that says what is true.  The time of LogAppendTime comes with the commit."""
+    attributes = header.attributes & _CLIENTS
+    if settings.timestamp_type_is_append:
+        max_timestamp = header.max_timestamp
+    if attributes == header.attributes and max_timestamp == header.max_timestamp:
+        return header
+    return header._replace(attributes=attributes, max_timestamp=max_timestamp)
+
+
+def _stored(
+    settings: TopicSettings, batch: memoryview, header: BatchHeader, max_timestamp: int
+) -> tuple[memoryview, BatchHeader]:
+    true = _true_header(settings, header, max_timestamp)
+    return (batch, header) if true is header else with_header(batch, true)
+
+
+def _refusal(
+    settings: TopicSettings, batch: memoryview, header: BatchHeader, max_bytes: int, now_ms: int
+) -> BatchRefused:
+    """Return the error that names the records that break a rule, as many as an answer may name."""
+    if header.is_log_append_time:  # else all records have the header's time
+        batch, _ = with_header(batch.toreadonly(), _true_header(settings, header, -1))
     wrong = _Wrong(settings, now_ms)
-    records = decode_records(batch, max_decompressed_bytes=MAX_DECOMPRESSED_BYTES)
-    for index, record in enumerate(records):
+    for index, record in enumerate(decode_records(batch, max_decompressed_bytes=max_bytes)):
         wrong.look(index, record)
-        yield record
-    wrong.refuse()
+        if len(wrong.errors) >= MAX_RECORD_ERRORS:
+            break
+    return wrong.refusal()
 
 
 @dataclass(slots=True)
@@ -134,8 +248,8 @@ class _Wrong:
 
     settings: TopicSettings
     now_ms: int
-    keyless: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
-    untimely: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
+    errors: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
+    is_untimely: bool = False
 
     def look(self, index: int, record: Record) -> None:
         """Note the error of a record."""
@@ -143,24 +257,19 @@ class _Wrong:
             text = f"record {index} has offset delta {record.offset}"
             raise BatchRefused(ErrorCode.INVALID_RECORD, text)
         if self.settings.is_compacted and record.key is None:
-            message = "Compacted topic cannot accept message without key."
-            self.keyless.append((index, message))
-        if not self.settings.timestamp_type_is_append and record.timestamp != -1:
+            self.errors.append((index, "Compacted topic cannot accept message without key."))
+        elif not self.settings.timestamp_type_is_append and record.timestamp != -1:
             self._look_at_time(index, record.timestamp)
-        if max(len(self.keyless), len(self.untimely)) >= MAX_RECORD_ERRORS:
-            self.refuse()
 
     def _look_at_time(self, index: int, timestamp: int) -> None:
         oldest = self.now_ms - self.settings.timestamp_before_max_ms
         newest = self.now_ms + self.settings.timestamp_after_max_ms
         if not oldest <= timestamp <= newest:
             text = f"time stamp {timestamp} is out of range [{oldest}, {newest}]"
-            self.untimely.append((index, text))
+            self.errors.append((index, text))
+            self.is_untimely = True
 
-    def refuse(self) -> None:
-        """Raise if anything is wrong."""
-        text = "One or more records have been rejected"
-        if self.keyless:
-            raise BatchRefused(ErrorCode.INVALID_RECORD, text, self.keyless)
-        if self.untimely:
-            raise BatchRefused(ErrorCode.INVALID_TIMESTAMP, text, self.untimely)
+    def refusal(self) -> BatchRefused:
+        """Return the error of the batch."""
+        code = ErrorCode.INVALID_TIMESTAMP if self.is_untimely else ErrorCode.INVALID_RECORD
+        return BatchRefused(code, "One or more records have been rejected", self.errors)

@@ -11,6 +11,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from tidegate_protocol.record_walk import IS_COMPILED
 from tidegate_runtime.addresses import ListenerAddress, host_port
 from tidegate_runtime.listening import CannotListen, PortInUse, bind_listener
 from tidegate_runtime.settings_texts import SettingsError
@@ -34,6 +35,7 @@ from .findings import Checked, Report
 
 def check_machine(settings: BrokerSettings, data: Path | None, note: Report) -> None:
     """Check ports and folders; create missing folders."""
+    note(_walk(is_compiled=IS_COMPILED))
     runs = data is not None and runs_on(data)
     if runs:
         what = f"the gateway of {data} runs; ports in use are assumed to be its own"
@@ -43,6 +45,15 @@ def check_machine(settings: BrokerSettings, data: Path | None, note: Report) -> 
         note(_folder("data folder", data, "choose another with --data"))
     if settings.text("disk.cache.dir") and settings.int("disk.cache.max.bytes"):
         note(_cache_folder(Path(settings.text("disk.cache.dir")), runs=runs))
+
+
+def _walk(*, is_compiled: bool) -> Checked:
+    """Whether produced records are walked by compiled code; Python does the same."""
+    if is_compiled:
+        return Checked("record walk", "is compiled", True)
+    what = "is plain Python, for this Python the wheel has no compiled one"
+    advice = "install from a clone where a C compiler is, or expect producers to take more CPU"
+    return Checked("record walk", what, True, advice)
 
 
 def _check_listeners(settings: BrokerSettings, note: Report, *, runs: bool) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any, Final
 
@@ -30,7 +30,6 @@ from tidegate_coordination.classic.connection import open_connection
 from tidegate_coordination.classic.errors import AuthenticationFailed, BrokerUnreachable
 from tidegate_coordination.classic.jaas import SaslCredentials
 from tidegate_gateway.network.arenas import Arena
-from tidegate_gateway.produce import record_checks
 from tidegate_gateway.requests.records.list_offsets import ListOffsets
 from tidegate_gateway.security.authorizer_settings import STANDARD
 from tidegate_protocol import compression
@@ -62,7 +61,7 @@ async def sizes_of_snappy_are_not_believed() -> None:
 
 
 def believes_snappy(patch: pytest.MonkeyPatch) -> None:
-    def block(data: bytes, room_bytes: int, max_bytes: int) -> bytes:
+    def block(data: bytes, _: object) -> bytes:
         return bytes(cramjam.snappy.decompress_raw(data))
 
     patch.setattr(compression, "_decompress_snappy_block", block)
@@ -70,18 +69,16 @@ def believes_snappy(patch: pytest.MonkeyPatch) -> None:
 
 async def what_is_small_on_the_wire_may_be_large() -> None:
     """A batch of a few kilobytes; its records are read as far as a bound."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(record_checks, "MAX_DECOMPRESSED_BYTES", MIB)
-        async with wire_world({"record.validation": "full"}) as world:
-            await world.create_topic("t", 1, max_message_bytes=str(MIB))
-            client = world.connect()
-            for codec in (Codec.GZIP, Codec.LZ4, Codec.ZSTD, Codec.SNAPPY):
-                batch = build_batch(
-                    [Record(0, 1_700_000_000_000, None, bytes(8 * MIB), ())], codec=codec
-                )
-                assert len(batch) < MIB
-                answer = await client.produce("t", 0, batch)
-                assert answer.error_code == ErrorCode.INVALID_RECORD, codec
+    async with wire_world({"record.decompressed.max.bytes": str(MIB)}) as world:
+        await world.create_topic("t", 1, max_message_bytes=str(MIB))
+        client = world.connect()
+        for codec in (Codec.GZIP, Codec.LZ4, Codec.ZSTD, Codec.SNAPPY):
+            batch = build_batch(
+                [Record(0, 1_700_000_000_000, None, bytes(8 * MIB), ())], codec=codec
+            )
+            assert len(batch) < MIB
+            answer = await client.produce("t", 0, batch)
+            assert answer.error_code == ErrorCode.INVALID_RECORD, codec
 
 
 def bounds_what_is_compressed(patch: pytest.MonkeyPatch) -> None:
@@ -89,8 +86,8 @@ def bounds_what_is_compressed(patch: pytest.MonkeyPatch) -> None:
         patch.setitem(compression._DECOMPRESSORS, codec, _without_bound(real))
 
 
-def _without_bound(real: Callable[[bytes, int], bytes]) -> Callable[[bytes, int], bytes]:
-    return lambda data, _: real(data, 1 << 40)
+def _without_bound(real: Callable[..., Iterator[bytes]]) -> Callable[..., Iterator[bytes]]:
+    return lambda data, _: real(data, compression._Room(1 << 40))
 
 
 # -- a buffer that is used again too early ---------------------------------------------------------

@@ -4,11 +4,10 @@ Stage one checks each batch (produce_rules.py) and appends it to the open WAL ob
 of the request; stage two (produce_answers.py) fills the reply slot once all of its batches are
 settled.  One bad batch fails its partition only.
 
-Differs from Kafka: acks=1 waits for the commit like acks=all.  Batches stay as sent.  Their records
-are checked only if a topic's settings require it; then the connection reads no further until the
-check is done, so its batches keep their order.  Batches to mirrored topics may be forwarded to
-their source (produce_forwarding.py).  A repeat older than its producer's last five
-batches gets DUPLICATE_SEQUENCE_NUMBER if it was certainly written.
+Differs from Kafka: acks=1 waits for the commit like acks=all.  While a thread looks at the records
+of a batch, its connection reads no further, so its batches keep their order.  Batches to mirrored
+topics may be forwarded to their source (produce_forwarding.py).  A repeat older than its producer's
+last five batches gets DUPLICATE_SEQUENCE_NUMBER if it was certainly written.
 """
 
 from __future__ import annotations
@@ -40,7 +39,6 @@ from tidegate_protocol.messages.produce import (
     TopicProduceResponse,
 )
 from tidegate_protocol.plain_produce import TOPIC_IDS_FROM
-from tidegate_protocol.records import BatchHeader
 
 from ...counting.slow_requests import SlowRequests
 from ...gateway_counters import GatewayCounters
@@ -49,10 +47,9 @@ from ...network.call import Peer, Rights
 from ...network.connection import Connection, ReplyFlusher
 from ...network.large_requests import LARGE_BODY_BYTES, read_batches
 from ...network.receiver import CloseConnection
-from ...network.transport import Buffer
 from ...network.turns import Turns
 from ...produce.produce_deadlines import ProduceDeadlines
-from ...produce.record_checks import RecordChecks
+from ...produce.record_checks import WALKED_BYTES_A_ROW, Accepted, RecordChecks
 from ...produce.refusals import BatchRefused
 from ...produce.wal_writer import WalWriter
 from ...quotas.throttling import Throttle
@@ -111,6 +108,7 @@ class _Received:
     room_by: float
     transactional_flags: int
     misfit: tuple[ErrorCode, str] | None
+    turns: Turns
     forwarding: list[Forwarding] = field(default_factory=list[Forwarding])
 
 
@@ -128,7 +126,7 @@ class Produce:
     flusher: ReplyFlusher
     settings_of: Callable[[Topic], TopicSettings]
     now_ms: Callable[[], int]
-    deep_check: RecordChecks
+    checks: RecordChecks
     deadlines: ProduceDeadlines
     counters: GatewayCounters
     refused: RefusedFeatures
@@ -179,6 +177,7 @@ class Produce:
             room_by,
             flags,
             misfit,
+            turns,
         )
         for topic_data in request.topic_data:
             answer = TopicProduceResponse(topic_data.name, topic_data.topic_id)
@@ -194,7 +193,7 @@ class Produce:
                     refuse(partition, *error)
                 else:
                     await self._start_partition(received, request, topic, data, partition)
-                await turns.count(ROWS_A_BATCH)
+                await turns.count()
         for each in received.forwarding:
             await self.mirrored.forward(each, request.acks, request.timeout_ms)
         if throttle is not None:
@@ -370,7 +369,7 @@ class Produce:
                 received = await self._renewed(received, request)
             check_order(received.connection, topic.topic_id, data.index)
             records = cast("memoryview | None", data.records)  # a decoded field is never else
-            batch, batch_header = await self._checked(topic, records, received)
+            batch, batch_header, _ = await self._checked(topic, records, received)
             if received.misfit is not None and batch_header.is_transactional:
                 raise BatchRefused(*received.misfit)
             if not self.writer.has_room:
@@ -447,21 +446,20 @@ class Produce:
 
     async def _checked(
         self, topic: Topic, records: memoryview | None, received: _Received
-    ) -> tuple[Buffer, BatchHeader]:
+    ) -> Accepted:
         settings = self.settings_of(topic)
-        accept = partial(
-            accepted_header,
-            settings=settings,
-            version=received.version,
-            now_ms=self.now_ms(),
+        batch_header = accepted_header(
+            records,
+            settings,
+            received.version,
             may_be_transactional=bool(received.transactional_flags),
         )
-        batch_header = accept(records)
         assert records is not None
-        if not self.deep_check.is_needed(settings, batch_header):
-            return records, batch_header
-        batch = await self.deep_check.check(settings, records, received.client)
-        return batch, accept(memoryview(batch))
+        accepted = await self.checks.accept(settings, records, batch_header, received.client)
+        await received.turns.count(ROWS_A_BATCH + accepted.walked_bytes // WALKED_BYTES_A_ROW)
+        if len(accepted.batch) > settings.max_message_bytes:  # compressed less well than before
+            raise BatchRefused(ErrorCode.MESSAGE_TOO_LARGE, "")
+        return accepted
 
 
 def may_write(rights: Rights, topic: str) -> bool:

@@ -44,6 +44,9 @@ from ...network.arenas import Arena
 from ...network.call import Peer, Rights
 from ...network.connection import Connection, fill
 from ...network.replies import ReplySlot
+from ...network.transport import Buffer
+from ...network.turns import ROWS_AT_ONCE
+from ...produce.record_checks import WALKED_BYTES_A_ROW, Accepted
 from ...produce.refusals import BatchRefused
 from ...transactions.arrivals import began_at, is_known
 from .produce import Produce, may_write, may_write_with
@@ -53,13 +56,15 @@ from .produce_rules import (
     accepted_header,
     allows_transactions,
     find_topic,
+    is_writable,
     transactional_flags,
-    writable_topic,
 )
 
 # Room is checked once a request: a larger request could make an object much too large.
 MAX_FRAME_BYTES: Final = 2 << 20
 MAX_PARTS: Final = 500
+# What produce.py walks in one turn.
+MAX_WALKED_BYTES: Final = ROWS_AT_ONCE * WALKED_BYTES_A_ROW
 MAX_ROUTES: Final = 10_000
 MAX_ROUTE_BYTES: Final = 500
 _PRODUCE: Final = ApiKey.PRODUCE
@@ -98,7 +103,7 @@ class _Route:
         self.reply = LoneReply(self.key, self.index)
 
 
-_Batch: TypeAlias = tuple[Topic, int, memoryview, BatchHeader, int]
+_Batch: TypeAlias = tuple[Topic, int, Buffer, BatchHeader, int]
 """Topic, partition, bytes, header, and flags (see BatchFacts)."""
 
 
@@ -324,16 +329,10 @@ class PlainProducePath:
         batch = frame[start:end]
         produce, topic = self._produce, route.topic
         flags = route.transactional_flags
-        try:
-            header = accepted_header(
-                batch,
-                route.settings,
-                route.version,
-                produce.now_ms(),
-                may_be_transactional=bool(flags),
-            )
-        except BatchRefused:
+        accepted = self._accepted(batch, route.settings, route.version, may_be=bool(flags))
+        if accepted is None:
             return False
+        stored, header, _ = accepted
         if flags:  # a call more only for transactional clients
             number = topic.partition_numbers[route.index]
             own = self._flags(connection, header, route.transactional_id, flags, number)
@@ -346,7 +345,7 @@ class PlainProducePath:
         writer = produce.writer
         writer.wrote(peer.client_id or "", end - start)
         writer.pin(arena)
-        writer.append(topic.topic_id, route.index, batch, header, lone, flags)
+        writer.append(topic.topic_id, route.index, stored, header, lone, flags)
         self.deadlines.add(lone, route.timeout_ms)
         return True
 
@@ -391,9 +390,9 @@ class PlainProducePath:
         rights = produce.rights_of(connection.peer)
         if rights is not None and name is not None and not may_write_with(rights, name):
             return None
-        now_ms = produce.now_ms()
         may_be = transactional_flags(name, version)
         found: list[_Batch] = []
+        walked_bytes = 0
         for key, parts in plain.topics:
             topic = find_topic(self._topics, key)
             if topic is None:
@@ -401,25 +400,36 @@ class PlainProducePath:
             if rights is not None and not may_write(rights, topic.name):
                 return None
             settings = produce.settings_of(topic)
-            if not produce.deep_check.is_never_needed(settings):
-                return None
             for index, start, end in parts:
-                batch = frame[start:end]
-                try:
-                    writable_topic(topic, index, version)
-                    header = accepted_header(
-                        batch, settings, version, now_ms, may_be_transactional=bool(may_be)
-                    )
-                except BatchRefused:
+                if not is_writable(topic, index, version):
                     return None
+                accepted = self._accepted(frame[start:end], settings, version, may_be=bool(may_be))
+                if accepted is None or walked_bytes > MAX_WALKED_BYTES:
+                    return None
+                stored, header, cost = accepted
+                walked_bytes += cost
                 number = topic.partition_numbers[index]
                 flags = self._flags(connection, header, name, may_be, number)
                 if flags is None:
                     return None
-                found.append((topic, index, batch, header, flags))
+                found.append((topic, index, stored, header, flags))
         # One transactional id has one producer id, and a request only one of its epochs.
         epochs = {header.producer_epoch for *_, header, flags in found if flags}
         return found if len(found) <= MAX_PARTS and len(epochs) <= 1 else None
+
+    def _accepted(
+        self, batch: memoryview, settings: TopicSettings, version: int, *, may_be: bool
+    ) -> Accepted | None:
+        """Return a batch as it is to be stored; None if produce.py must look at it.
+
+        may_be: its request has a transactional id.
+        """
+        produce = self._produce
+        try:
+            header = accepted_header(batch, settings, version, may_be_transactional=may_be)
+            return produce.checks.accept_nowait(settings, batch, header, produce.now_ms())
+        except BatchRefused:
+            return None
 
     def _flags(
         self,

@@ -1,7 +1,7 @@
 """Which produced batches are accepted: plain code that both produce paths call.
 
 produce.py answers a refused batch with its error.  produce_fast_path.py leaves a request with a
-refused batch to produce.py. record_checks.py checks records, if settings require it.
+refused batch to produce.py.  record_checks.py looks at the records.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tidegate_coordination.rules.looked_up import mirrored_text
 from tidegate_coordination.rules.records import transactional_batches as flags
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.topics import Topic, TopicTable
-from tidegate_protocol.batches import HEADER_BYTES, TRANSACTIONAL, read_header
+from tidegate_protocol.batches import HEADER_BYTES, LOG_APPEND_TIME, TRANSACTIONAL, read_header
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.errors import InvalidBatch, InvalidReason
 from tidegate_protocol.messages.produce import ProduceRequest
@@ -35,10 +35,13 @@ NO_TRANSACTIONAL_ID: Final = (
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     "a transactional batch needs a request with a transactional id",
 )
+MARKED: Final = (
+    ErrorCode.INVALID_TIMESTAMP,
+    "a producer may not mark a batch with LogAppendTime",
+)
 _REASON_CODES: Final = {
     InvalidReason.CORRUPT: ErrorCode.CORRUPT_MESSAGE,
     InvalidReason.INVALID_RECORD: ErrorCode.INVALID_RECORD,
-    InvalidReason.INVALID_TIMESTAMP: ErrorCode.INVALID_TIMESTAMP,
 }
 
 
@@ -122,6 +125,15 @@ def writable_topic(topic: Topic | None, partition: int, version: int) -> Topic:
     return found
 
 
+def is_writable(topic: Topic, partition: int, version: int) -> bool:
+    """Return whether writable_topic() returns the topic."""
+    try:
+        writable_topic(topic, partition, version)
+    except BatchRefused:
+        return False
+    return True
+
+
 def forwardable_header(
     batch: memoryview | None, topic: Topic, version: int, *, may_be_transactional: bool
 ) -> BatchHeader:
@@ -152,14 +164,12 @@ def accepted_header(
     batch: memoryview | None,
     settings: TopicSettings,
     version: int,
-    now_ms: int,
     *,
     may_be_transactional: bool = False,
 ) -> BatchHeader:
     """Return the header of a batch that its topic accepts as far as the header tells.
 
-    version: of the request.  now_ms: wall clock.  may_be_transactional: the request has a
-      transactional id.
+    version: of the request.  may_be_transactional: the request has a transactional id.
 
     Raises:
       BatchRefused
@@ -180,11 +190,6 @@ def accepted_header(
         raise BatchRefused(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "")
     if size_bytes > settings.segment_bytes:
         raise BatchRefused(ErrorCode.RECORD_LIST_TOO_LARGE, "")
-    latest_ms = now_ms + settings.timestamp_after_max_ms
-    if header.max_timestamp > latest_ms and not settings.timestamp_type_is_append:
-        raise BatchRefused(
-            ErrorCode.INVALID_TIMESTAMP,
-            f"the time stamp {header.max_timestamp} is more than"
-            f" message.timestamp.after.max.ms={settings.timestamp_after_max_ms} ahead",
-        )
+    if header.attributes & LOG_APPEND_TIME and settings.timestamp_type_is_append:
+        raise BatchRefused(*MARKED)
     return header

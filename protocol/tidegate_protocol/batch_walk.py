@@ -1,0 +1,80 @@
+"""Walks over the records of a batch, also compressed ones, and writes what the walk found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from crc32c import crc32c
+
+from .batches import (
+    CODEC_MASK,
+    CRC_POSITION,
+    CRC_START,
+    HEADER,
+    HEADER_BYTES,
+    LENGTH_OVERHEAD,
+    BatchHeader,
+)
+from .compression import Codec, compress, decompress, pieces
+from .errors import InvalidBatch, InvalidReason
+from .record_walk import RecordWalk
+
+
+def walk_batch(
+    batch: memoryview,
+    header: BatchHeader,
+    *,
+    max_bytes: int,
+    should_stop: Callable[[], bool] | None = None,
+) -> RecordWalk:
+    """Walk over all records of the batch that header is of.
+
+    Memory does not depend on what a codec makes of the batch, but for raw snappy.
+
+    Args:
+      max_bytes: of the records of a compressed batch.
+      should_stop: asked between pieces of a compressed batch.
+
+    Raises:
+      InvalidBatch: the records are malformed or too large (INVALID_RECORD), or cannot be
+          decompressed (CORRUPT).
+    """
+    walk = RecordWalk(header.record_count, header.base_timestamp)
+    records = batch[HEADER_BYTES:]
+    if header.codec == Codec.NONE:
+        walk.feed(records)
+    else:
+        for piece in pieces(records, header.codec, max_bytes=max_bytes):
+            walk.feed(piece)
+            if should_stop is not None and should_stop():
+                raise InvalidBatch(InvalidReason.INVALID_RECORD, "no request waits for the records")
+    walk.finish()
+    return walk
+
+
+def recompressed(
+    batch: memoryview, header: BatchHeader, *, codec: int, level: int | None, max_bytes: int
+) -> tuple[bytes, BatchHeader]:
+    """Return the batch with another codec, and its header.  The records stay as they are.
+
+    Raises:
+      InvalidBatch: as decompress().
+    """
+    raw = decompress(batch[HEADER_BYTES:], header.codec, max_bytes=max_bytes)
+    payload = compress(raw, codec, level=level)
+    header = header._replace(
+        batch_length=HEADER_BYTES - LENGTH_OVERHEAD + len(payload),
+        attributes=header.attributes & ~CODEC_MASK | codec,
+    )
+    out, header = with_header(memoryview(HEADER.pack(*header) + payload), header)
+    return bytes(out), header
+
+
+def with_header(batch: memoryview, header: BatchHeader) -> tuple[memoryview, BatchHeader]:
+    """Write a header over that of a batch, with the CRC of both; in place, if that is possible."""
+    if batch.readonly:
+        batch = memoryview(bytearray(batch))
+    HEADER.pack_into(batch, 0, *header)
+    crc = crc32c(batch[CRC_START:])
+    batch[CRC_POSITION:CRC_START] = crc.to_bytes(4, "big")
+    return batch, header._replace(crc=crc)
