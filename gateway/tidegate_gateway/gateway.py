@@ -82,6 +82,7 @@ from .requests.cluster.delegation_tokens import TokenParts
 from .requests.records.produce import Produce
 from .requests.records.produce_fast_path import PlainProducePath
 from .requests.records.produce_forwarding import ProduceForwarding
+from .requests.records.turned_back import TurnedBack
 from .requests.refused_features import RefusedFeatures
 from .security.authorizer_settings import authority_of
 from .security.guarded import Guards
@@ -518,6 +519,13 @@ class Gateway:
             self.settings.int("record.decompressed.max.bytes"),
         )
         refused = RefusedFeatures(trio.current_time)
+        mirrored = ProduceForwarding(
+            self.coordinator.state.topics,
+            self.forwards,
+            self.transaction_forwards,
+            self.flusher,
+            self.cluster_settings.of,
+        )
         produce = Produce(
             self.coordinator,
             self.writer,
@@ -528,12 +536,12 @@ class Gateway:
             self.produce_deadlines,
             self.counters,
             refused,
-            ProduceForwarding(
+            mirrored,
+            TurnedBack(
+                mirrored,
                 self.coordinator.state.topics,
-                self.forwards,
-                self.transaction_forwards,
-                self.flusher,
-                self.cluster_settings.of,
+                self.writer,
+                self.settings.int("link.forward.bytes.max"),
             ),
             self.authority,
             self.slow_requests,

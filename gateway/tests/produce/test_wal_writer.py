@@ -68,6 +68,9 @@ class Waiting:
     def abort(self) -> None:
         raise AssertionError
 
+    def turned_back(self, topic_id: bytes, records: bytes) -> None:
+        raise AssertionError
+
 
 class Fixture:
     def __init__(self, store: Store, coordinator: Coordinator, writer: WalWriter) -> None:

@@ -48,6 +48,9 @@ class Anybody:
     def abort(self) -> None:
         raise AssertionError
 
+    def turned_back(self, topic_id: bytes, records: bytes) -> None:
+        raise AssertionError
+
 
 async def produce(writer: WalWriter) -> None:
     header = check_batch(memoryview(BATCH))
@@ -89,6 +92,9 @@ async def test_a_drain_ends_though_clients_go_on(autojump_clock: MockClock) -> N
             last.append(outcome)
 
         def abort(self) -> None:
+            raise AssertionError
+
+        def turned_back(self, topic_id: bytes, records: bytes) -> None:
             raise AssertionError
 
     writer = make_writer(store, coordinator, SETTINGS)

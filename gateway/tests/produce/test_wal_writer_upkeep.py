@@ -163,3 +163,6 @@ class Silent:
 
     def abort(self) -> None:
         self.token.abort()
+
+    def turned_back(self, topic_id: bytes, records: bytes) -> None:
+        raise AssertionError

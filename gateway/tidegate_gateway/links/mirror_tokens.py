@@ -75,6 +75,10 @@ class MirrorToken:
         self._bytes.release(self._size, is_copied=False)
         self._mirror.settled(None, trio.current_time())
 
+    def turned_back(self, topic_id: bytes, records: bytes) -> None:
+        """See wal_commits.BatchToken: only batches of clients are turned back."""
+        self.abort()
+
 
 async def write(
     writer: WalWriter, held: MirrorBytes, mirror: PartitionMirror, batches: list[FetchedBatch]

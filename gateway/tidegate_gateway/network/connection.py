@@ -16,6 +16,7 @@ is received for a while (KIP-219).
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from math import inf
 from typing import Protocol
 
@@ -118,6 +119,16 @@ class Connection:
             if self._muted_until or self.peer.is_limited:
                 await self._pace()
         await self.send_rest()
+
+    def start_soon(self, work: Callable[[], Awaitable[None]]) -> bool:
+        """Begin work that ends with the connection; return False if that is about to close.
+
+        The work may raise CloseConnection.
+        """
+        if self._nursery is None or self._scope.cancel_called:
+            return False
+        self._nursery.start_soon(work)
+        return True
 
     def is_gone(self) -> bool:
         """Return whether the client has closed the connection; see Transport."""

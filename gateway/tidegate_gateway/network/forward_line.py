@@ -21,15 +21,17 @@ class ForwardLine:
 
     lane: the number of its connection to each broker of a source.  is_lost: the outcome of a batch
     is unknown, so nothing is forwarded any more.  refused: partitions with a refused batch that the
-    client may send again.
+    client may send again.  turned_back: batches that must begin before all later ones; see
+    requests/records/turned_back.py.
     """
 
-    __slots__ = ("_changed", "_unanswered", "is_lost", "lane", "refused")
+    __slots__ = ("_changed", "_unanswered", "is_lost", "lane", "refused", "turned_back")
 
     def __init__(self, lane: int) -> None:
         self.lane = lane
         self.is_lost = False
         self.refused: set[Place] = set()
+        self.turned_back = 0
         self._unanswered: dict[Place, list[object]] = {}
         self._changed = trio.Event()
 
@@ -53,14 +55,27 @@ class ForwardLine:
             upstreams.pop()
             if not upstreams:
                 del self._unanswered[each]
-        self._changed.set()
+        self._change()
 
     def lose(self) -> None:
         """Note that the outcome of a batch is unknown."""
         self.is_lost = True
-        self._changed.set()
+        self._change()
+
+    def began_again(self) -> None:
+        """Note that a batch that was turned back has begun."""
+        self.turned_back -= 1
+        self._change()
+
+    async def until_none_turned_back(self) -> None:
+        """Wait until all batches that were turned back have begun."""
+        while self.turned_back:
+            await self.wait_for_change()
 
     async def wait_for_change(self) -> None:
         """Wait for an answer."""
-        self._changed = trio.Event()
         await self._changed.wait()
+
+    def _change(self) -> None:
+        self._changed.set()
+        self._changed = trio.Event()

@@ -48,6 +48,12 @@ class BatchToken(Protocol):
         """Close the connection: the outcome is unknown, and later answers must not overtake it."""
         ...
 
+    def turned_back(self, topic_id: bytes, records: bytes) -> None:
+        """Take the batch back: its topic began to return to its source, so it was not written.
+        Must not wait and must not raise.
+        """
+        ...
+
 
 class MirroredToken(BatchToken, Protocol):
     """The mirror that waits for the commit of a batch with offsets of its own."""
@@ -164,13 +170,11 @@ class WalCommits:
         self._counters.times.now = trio.current_time()
         for batch, outcome in zip(wal.batches, outcomes, strict=True):
             _, token = cast(Appended, batch.token)
-            if outcome.refusal is Refusal.MIRRORED:
-                # The topic began to return to its source: the client sends the batch there, and
-                # those after it, in order.
-                token.abort()
-                continue
             try:
-                token.settle(outcome)
+                if outcome.refusal is Refusal.MIRRORED:
+                    token.turned_back(batch.topic_id, _bytes_of(wal, batch))
+                else:
+                    token.settle(outcome)
             except Exception as error:  # an error of one client: the others get their answers
                 self._upkeep.note("answer a client that waits for a commit", error)
                 token.abort()
@@ -179,6 +183,10 @@ class WalCommits:
 
 def _name(wal: SealedWal) -> WalName:
     return WalName(wal.identity.incarnation, wal.identity.counter)
+
+
+def _bytes_of(wal: SealedWal, batch: PlacedBatch) -> bytes:
+    return bytes(memoryview(wal.body)[batch.start_byte : batch.start_byte + batch.size_bytes])
 
 
 def _mirrored(wal: SealedWal, tokens: Collection[BatchToken]) -> dict[int, MirroredBatch]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from random import Random
@@ -157,12 +157,15 @@ async def becomes(holds: Callable[[], object]) -> None:
 
 
 @asynccontextmanager
-async def mirroring(gateways: int = 1, *, profile: Profile = KAFKA_4_3) -> AsyncIterator[World]:
+async def mirroring(
+    gateways: int = 1, *, profile: Profile = KAFKA_4_3, more: Mapping[str, str] | None = None
+) -> AsyncIterator[World]:
+    settings = {**SETTINGS, **(more or {})}
     source = ModelCluster(Random(1), profile=profile)
     for node_id in (1, 2):
         source.add_broker(node_id, f"b{node_id}", 9092)
     source.create_topic("t", 2, replication_factor=2)
-    async with open_servers(source, Random(2)) as servers, cluster(SETTINGS) as ours:
+    async with open_servers(source, Random(2)) as servers, cluster(settings) as ours:
         ours.source_dial = servers.dial
         world = World(source, servers, ours, [])
         for _ in range(gateways):

@@ -10,7 +10,7 @@ import trio
 from structlog.testing import capture_logs
 from trio.testing import MockClock
 
-from tests.worlds.wire_client import Closed, records_batch
+from tests.worlds.wire_client import records_batch
 from tidegate_coordination.rules.mirrors import SetLink
 from tidegate_coordination.rules.returns import EndReverse, FenceReturn, ReverseTopics
 from tidegate_coordination.state.switches import Switched
@@ -134,38 +134,6 @@ async def test_writers_wait_while_the_topic_returns(autojump_clock: MockClock) -
         assert sorted(found) == [(E.NONE, offset) for offset in range(1, 41)]
         assert is_back(world)
         await becomes(lambda: end(world) == world.log().high_watermark == 41)
-
-
-async def test_a_batch_under_way_is_sent_again_to_the_source(
-    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its connection is closed, so that the client sends it and all after it again, in order."""
-    async with mirroring() as world:
-        await here(world)
-        await opened(world)
-        found: list[object] = []
-        real = world.ours.store.put
-
-        async def slow(*arguments: Any) -> Any:
-            await trio.sleep(0.1)
-            return await real(*arguments)
-
-        monkeypatch.setattr(world.ours.store, "put", slow)
-
-        async def write() -> None:
-            try:
-                found.append(await produced(world))
-            except Closed:
-                found.append("closed")
-
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(write)
-            await trio.sleep(0.01)
-            await fenced(world)
-        await becomes(lambda: not switches(world).fences)
-        assert found == ["closed"]
-        assert await produced(world) == (E.NONE, 1)
-        assert at_source(world) == [(0, -1), (1, -1)]
 
 
 async def test_a_topic_stays_if_its_source_does_not_take_the_rest(

@@ -137,6 +137,8 @@ class ForwardedRequest:
         """See forwards.Forward."""
         self.line.lose()
         self._connection.peer.was_refused = True
+        for each in self._batches:
+            each.token.pending.forget()
         self._connection.abort(f"the outcome of a forwarded batch is unknown: {reason}")
 
 

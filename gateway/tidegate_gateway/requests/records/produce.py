@@ -58,7 +58,7 @@ from ...transactions.arrivals import began_at, is_known
 from ...unserved import TRANSACTIONS
 from ...work.client import Client, key_of
 from ..refused_features import RefusedFeatures
-from .produce_answers import Pending, Token, refuse
+from .produce_answers import Pending, Token, TurnedBatch, refuse
 from .produce_forwarding import Forwarding, ProduceForwarding, check_order
 from .produce_rules import (
     NO_ANSWER,
@@ -72,6 +72,7 @@ from .produce_rules import (
     transactional_producers,
     writable_topic,
 )
+from .turned_back import TurnedBack
 
 _log = structlog.get_logger("tidegate.produce")
 
@@ -131,6 +132,7 @@ class Produce:
     counters: GatewayCounters
     refused: RefusedFeatures
     mirrored: ProduceForwarding
+    turned_back: TurnedBack
     authority: Authority | None = None
     slow: SlowRequests = field(default_factory=SlowRequests)
 
@@ -156,7 +158,16 @@ class Produce:
             request = messages.decode_request(body, header.api_version)
         turns = Turns()
         slot = None if request.acks == NO_ANSWER else connection.open_slot()
-        pending = Pending(connection, header, slot, self.flusher, self.deadlines, self.note_answer)
+        pending = Pending(
+            connection,
+            header,
+            slot,
+            self.flusher,
+            self.deadlines,
+            self,
+            acks=request.acks,
+            timeout_ms=request.timeout_ms,
+        )
         room_by = trio.current_time() + ROOM_SECONDS
         rights = self.rights_of(connection.peer)
         whole = request_error(request.acks) or self._error_here(connection.peer)
@@ -198,7 +209,7 @@ class Produce:
             await self.mirrored.forward(each, request.acks, request.timeout_ms)
         if throttle is not None:
             pending.response.throttle_time_ms = throttle.begin(is_answered=slot is not None)
-        pending.stage_one_done(request.timeout_ms)
+        pending.stage_one_done()
 
     def _error_here(self, peer: Peer) -> tuple[ErrorCode, str] | None:
         """Return why clients should turn to other gateways.  The error is retriable; clients look
@@ -294,6 +305,10 @@ class Produce:
             if topic is not None:
                 self.counters.topics.produce_failed(topic.name, failed)
 
+    def turn_back(self, batch: TurnedBatch) -> None:
+        """See produce_answers.PendingOwner."""
+        self.turned_back.take(batch)
+
     def note_slow(self, peer: Peer, received_at: float, now: float) -> None:
         """Note a request that took long, with the stages of the object that answered it."""
         of_object = self.writer.counters.times.of_object
@@ -372,10 +387,14 @@ class Produce:
             batch, batch_header, _ = await self._checked(topic, records, received)
             if received.misfit is not None and batch_header.is_transactional:
                 raise BatchRefused(*received.misfit)
+            line = received.connection.peer.forward_line
+            if line is not None:
+                await line.until_none_turned_back()
             if not self.writer.has_room:
                 await self._wait_for_room(received.room_by)
             if topic.link:  # it began to return to its source meanwhile
-                raise CloseConnection()
+                self._add_late(received, request, topic, data, answer)
+                return
         except BatchRefused as refused:
             if topic is not None and refused.code is ErrorCode.MESSAGE_TOO_LARGE:
                 self.counters.topics.rejected(topic.name, len(data.records or b""))
@@ -415,6 +434,23 @@ class Produce:
                 )
             )
         self.mirrored.add(received.forwarding[0], topic, data, answer)
+
+    def _add_late(
+        self,
+        received: _Received,
+        request: ProduceRequest,
+        topic: Topic,
+        data: PartitionProduceData,
+        answer: PartitionProduceResponse,
+    ) -> None:
+        """Put a batch to those that are forwarded: it was about to be written here.
+
+        Raises:
+          CloseConnection: it is among them already, and its topic was switched to and fro.
+        """
+        if any(each.has((topic.topic_id, data.index)) for each in received.forwarding):
+            raise CloseConnection()
+        self._add_mirrored(received, request, topic, data, answer)
 
     async def _start_switched(
         self,

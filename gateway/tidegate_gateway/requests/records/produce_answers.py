@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from tidegate_coordination.rules.records.wal import BatchOutcome, Refusal
 from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.error_codes import ErrorCode, error_text
 from tidegate_protocol.headers import RequestHeader, response_header
 from tidegate_protocol.messages import produce as messages
-from tidegate_protocol.messages.produce import PartitionProduceResponse, ProduceResponse
+from tidegate_protocol.messages.produce import (
+    PartitionProduceResponse,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from tidegate_protocol.plain_produce import Part, TopicKey
 
 from ...network.call import Peer
 from ...network.connection import Connection, ReplyFlusher, fill
@@ -41,25 +46,48 @@ _REFUSAL_CODES = {
 }
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class TurnedBatch:
+    """A batch that was not written, since its topic began to return to its source."""
+
+    token: Token
+    topic_id: bytes
+    records: bytes
+
+
+class PendingOwner(Protocol):
+    """The handler that pending requests belong to."""
+
+    def note_answer(self, response: ProduceResponse, received_at: float, peer: Peer) -> None:
+        """Note the answer of a request that came at `received_at`, seconds on Trio's clock."""
+        ...
+
+    def turn_back(self, batch: TurnedBatch) -> None:
+        """Take a batch that must begin again.  Must not wait and must not raise."""
+        ...
+
+
 class Pending:
     """A request whose batches are being committed; answered once, when all are settled or time is
     over.
 
-    on_answer: called with the answer, when the request came (seconds on Trio's clock), and the
-      client that sent it.
+    acks, timeout_ms: as the client sent them.  received_at: seconds on Trio's clock; None: with the
+    connection's last bytes.
     """
 
     __slots__ = (
-        "_connection",
         "_deadlines",
         "_flusher",
         "_header",
         "_in_stage_one",
-        "_on_answer",
         "_received_at",
         "_slot",
         "_waiting",
+        "acks",
+        "connection",
+        "owner",
         "response",
+        "timeout_ms",
     )
 
     def __init__(
@@ -69,11 +97,17 @@ class Pending:
         slot: ReplySlot | None,
         flusher: ReplyFlusher,
         deadlines: ProduceDeadlines,
-        on_answer: Callable[[ProduceResponse, float, Peer], None],
+        owner: PendingOwner,
+        *,
+        acks: int,
+        timeout_ms: int,
+        received_at: float | None = None,
     ) -> None:
-        self._on_answer = on_answer
-        self._received_at = connection.receiver.received_at
-        self._connection = connection
+        self.owner = owner
+        self.acks = acks
+        self.timeout_ms = timeout_ms
+        self._received_at = connection.receiver.received_at if received_at is None else received_at
+        self.connection = connection
         self._header = header
         self._slot = slot
         self._flusher = flusher
@@ -92,14 +126,18 @@ class Pending:
         assert self._waiting is not None
         self._waiting.add(token)
 
-    def stage_one_done(self, timeout_ms: int) -> None:
+    def waits_for(self, token: Token) -> bool:
+        """Return whether the answer waits for a batch."""
+        return self._waiting is not None and token in self._waiting
+
+    def stage_one_done(self) -> None:
         """Note that all batches have their place; some may be settled already."""
         self._in_stage_one = False
         if not self._waiting:
             self._answer()
         elif self._slot is not None:
             # With acks=0 the client gets no answer, so no time-out either.
-            self._deadlines.add(self, timeout_ms)
+            self._deadlines.add(self, self.timeout_ms)
 
     def settled(self, token: Token) -> bool:
         """Count one settled batch; return False if the answer has already gone out."""
@@ -116,7 +154,12 @@ class Pending:
 
     def abort(self) -> None:
         """Close the connection of the request."""
-        self._connection.abort(UNANSWERABLE)
+        self.forget()
+        self.connection.abort(UNANSWERABLE)
+
+    def forget(self) -> None:
+        """Give up the time-out: the connection is closed."""
+        self._deadlines.remove(self)
 
     def time_out(self) -> None:
         """See produce_deadlines.Expirable."""
@@ -126,7 +169,7 @@ class Pending:
 
     def _answer(self) -> None:
         self._waiting = None
-        self._on_answer(self.response, self._received_at, self._connection.peer)
+        self.owner.note_answer(self.response, self._received_at, self.connection.peer)
         if self._slot is None:
             self._close_on_error()
             return
@@ -137,7 +180,7 @@ class Pending:
             response_header(header.correlation_id, ApiKey.PRODUCE, header.api_version),
             body,
         )
-        self._flusher.add(self._connection)
+        self._flusher.add(self.connection)
 
     def _close_on_error(self) -> None:
         """acks=0 has no answer: a closed connection signals an error to the client."""
@@ -145,7 +188,7 @@ class Pending:
             for partition in topic.partition_responses:
                 if partition.error_code:
                     code = ErrorCode(partition.error_code).name
-                    self._connection.abort(f"a produce request with acks=0 failed: {code}")
+                    self.connection.abort(f"a produce request with acks=0 failed: {code}")
                     return
 
 
@@ -173,6 +216,10 @@ class Token:
         """See wal_commits.BatchToken."""
         self.pending.abort()
 
+    def turned_back(self, topic_id: bytes, records: bytes) -> None:
+        """See wal_commits.BatchToken."""
+        self.pending.owner.turn_back(TurnedBatch(self, topic_id, records))
+
 
 def settle_answer(
     answer: PartitionProduceResponse, outcome: BatchOutcome | None, version: int
@@ -192,6 +239,31 @@ def settle_answer(
         if code is ErrorCode.TRANSACTION_ABORTABLE and version < ABORTABLE_SINCE:
             code = ErrorCode.INVALID_TXN_STATE
         refuse(answer, code, outcome.refusal.value)
+
+
+def add_topics(
+    pending: Pending,
+    topics: Sequence[tuple[TopicKey, Sequence[Part]]],
+    outcomes: Sequence[BatchOutcome | None],
+) -> list[Token | None]:
+    """Give a request the answers of its batches; return the tokens of those without an outcome."""
+    rest = iter(outcomes)
+    tokens: list[Token | None] = []
+    for key, parts in topics:
+        name, topic_id = (key, bytes(16)) if isinstance(key, str) else ("", key)
+        topic = TopicProduceResponse(name, topic_id)
+        pending.response.responses.append(topic)
+        for index, _, _ in parts:
+            answer = PartitionProduceResponse(index)
+            topic.partition_responses.append(answer)
+            outcome = next(rest)
+            token = Token(pending, answer) if outcome is None else None
+            tokens.append(token)
+            if token is not None:
+                pending.add(token)
+            else:
+                settle_answer(answer, outcome, pending.version)
+    return tokens
 
 
 def refuse(answer: PartitionProduceResponse, code: ErrorCode, message: str) -> None:

@@ -20,7 +20,7 @@ from tidegate_coordination.rules.records.wal import BatchOutcome
 from tidegate_coordination.state.topics import Topic
 from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.batches import TRANSACTIONAL
-from tidegate_protocol.headers import response_header
+from tidegate_protocol.headers import RequestHeader, response_header
 from tidegate_protocol.messages import produce as messages
 from tidegate_protocol.messages.produce import (
     PartitionProduceResponse,
@@ -50,7 +50,7 @@ from ...produce.record_checks import WALKED_BYTES_A_ROW, Accepted
 from ...produce.refusals import BatchRefused
 from ...transactions.arrivals import began_at, is_known
 from .produce import Produce, may_write, may_write_with
-from .produce_answers import UNANSWERABLE, settle_answer
+from .produce_answers import UNANSWERABLE, Pending, Token, add_topics, settle_answer
 from .produce_rules import (
     ANSWERED_ACKS,
     accepted_header,
@@ -77,6 +77,7 @@ class _Route:
     """The shared facts of requests that begin with the same bytes."""
 
     __slots__ = (
+        "acks",
         "head",
         "index",
         "key",
@@ -95,6 +96,7 @@ class _Route:
         self.head = head
         self.version = plain.version
         [(self.key, [(self.index, _, _)])] = plain.topics
+        self.acks = plain.acks
         self.timeout_ms = plain.timeout_ms
         self.transactional_id = plain.transactional_id
         self.transactional_flags = transactional_flags(plain.transactional_id, plain.version)
@@ -148,7 +150,28 @@ class _Lone:
 
     def abort(self) -> None:
         """See wal_commits.BatchToken."""
+        self._path.deadlines.remove(self)
         self._connection.abort(UNANSWERABLE)
+
+    def turned_back(self, topic_id: bytes, records: bytes) -> None:
+        """See wal_commits.BatchToken."""
+        slot, self._slot = self._slot, None
+        if slot is None:
+            return
+        route, path = self._route, self._path
+        path.deadlines.remove(self)
+        pending = path.pending(
+            self._connection,
+            slot,
+            RequestHeader(_PRODUCE, route.version, self._correlation_id, None, 0),
+            (route.acks, route.timeout_ms),
+            self._received_at,
+        )
+        parts = [(route.key, [(route.index, 0, 0)])]
+        [token] = add_topics(pending, parts, [None])
+        pending.stage_one_done()
+        if token is not None:
+            token.turned_back(topic_id, records)
 
     def time_out(self) -> None:
         """See produce_deadlines.Expirable."""
@@ -166,18 +189,27 @@ class _Lone:
 
 
 class _Token:
-    """One of several batches of a request."""
+    """One of several batches of a request.  later: takes its outcome once one was turned back."""
 
-    __slots__ = ("outcome", "request")
+    __slots__ = ("later", "outcome", "request")
 
     def __init__(self, request: _Request) -> None:
         self.request = request
         self.outcome: BatchOutcome | None = None
+        self.later: Token | None = None
 
     def settle(self, outcome: BatchOutcome) -> None:
         """See wal_commits.BatchToken."""
+        if self.later is not None:
+            return self.later.settle(outcome)
         self.outcome = outcome
         self.request.settled(outcome)
+
+    def turned_back(self, topic_id: bytes, records: bytes) -> None:
+        """See wal_commits.BatchToken."""
+        self.request.reopen()
+        if self.later is not None:
+            self.later.turned_back(topic_id, records)
 
     def abort(self) -> None:
         """See wal_commits.BatchToken."""
@@ -210,7 +242,29 @@ class _Request:
 
     def abort(self) -> None:
         """Close the connection of the request."""
+        self._path.deadlines.remove(self)
         self._connection.abort(UNANSWERABLE)
+
+    def reopen(self) -> None:
+        """Let produce_answers.py answer the request: a batch of it was turned back."""
+        slot, self._slot = self._slot, None
+        if slot is None:
+            return
+        plain, path = self._plain, self._path
+        path.deadlines.remove(self)
+        pending = path.pending(
+            self._connection,
+            slot,
+            RequestHeader(_PRODUCE, plain.version, plain.correlation_id, None, 0),
+            (plain.acks, plain.timeout_ms),
+            self._received_at,
+        )
+        outcomes = [each.outcome for each in self._tokens]
+        for each, later in zip(
+            self._tokens, add_topics(pending, plain.topics, outcomes), strict=True
+        ):
+            each.later = later
+        pending.stage_one_done()
 
     def token(self) -> _Token:
         """Count one more unsettled batch."""
@@ -304,6 +358,28 @@ class PlainProducePath:
         self.note_answer = produce.note_answer
         self.slow = produce.slow
         self.note_slow = produce.note_slow
+
+    def pending(
+        self,
+        connection: Connection,
+        slot: ReplySlot,
+        header: RequestHeader,
+        terms: tuple[int, int],
+        received_at: float,
+    ) -> Pending:
+        """Return a request whose answer is not a plain one.  terms: its acks and its time-out."""
+        acks, timeout_ms = terms
+        return Pending(
+            connection,
+            header,
+            slot,
+            self.flusher,
+            self.deadlines,
+            self._produce,
+            acks=acks,
+            timeout_ms=timeout_ms,
+            received_at=received_at,
+        )
 
     def start(self, connection: Connection, frame: memoryview, arena: Arena) -> bool:
         """Take the request in a frame; return False, and change nothing, if produce.py must take

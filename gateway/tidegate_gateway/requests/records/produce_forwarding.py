@@ -31,11 +31,12 @@ from ...links.forwards import Beginning, Forwards
 from ...links.source_forwards import NO_FENCE
 from ...links.transaction_forwards import TransactionForwards
 from ...network.connection import Connection, ReplyFlusher
+from ...network.forward_line import ForwardLine, Place
 from ...network.receiver import CloseConnection
 from ...produce.refusals import BatchRefused
 from .forwarded_answers import FENCED_TEXT
 from .forwarded_request import ForwardedRequest, MirroredBatch
-from .produce_answers import Pending, Token, refuse
+from .produce_answers import Pending, Token, TurnedBatch, refuse
 from .produce_rules import NO_ANSWER, forwardable_header, known_topic
 
 MAX_TIMEOUT_MS: Final = 60_000
@@ -53,7 +54,8 @@ class Forwarding:
     """The mirrored batches of a request in stage one.
 
     until: trio's time until which they may wait.  start: see above.  transactional_id: of the
-    request; None if it has none.
+    request; None if it has none.  is_again: whether they were turned back, so that later ones of
+    the connection wait for them.
     """
 
     connection: Connection
@@ -62,6 +64,11 @@ class Forwarding:
     start: Start
     transactional_id: str | None = None
     batches: list[MirroredBatch] = field(default_factory=list[MirroredBatch])
+    is_again: bool = False
+
+    def has(self, place: Place) -> bool:
+        """Return whether a batch of a partition is among them."""
+        return any(each.place == place for each in self.batches)
 
 
 class ProduceForwarding:
@@ -114,10 +121,33 @@ class ProduceForwarding:
             token,
             header.is_transactional,
         )
-        if any(each.place == batch.place for each in forwarding.batches):
+        if forwarding.has(batch.place):
             raise BatchRefused(ErrorCode.INVALID_REQUEST, "the request names a partition twice")
         forwarding.pending.add(token)
         forwarding.batches.append(batch)
+
+    def turned(self, forwarding: Forwarding, topic: Topic, turned: TurnedBatch) -> None:
+        """Take a batch that was turned back.  The rules of this cluster have accepted it."""
+        records, token = turned.records, turned.token
+        data = PartitionProduceData(token.answer.index, memoryview(records))
+        limit_bytes = self._settings_of(topic).max_message_bytes
+        batch = MirroredBatch(
+            topic.topic_id,
+            topic.name,
+            data,
+            len(records),
+            limit_bytes,
+            token,
+            is_transactional=False,
+        )
+        forwarding.batches.append(batch)
+
+    def line_of(self, connection: Connection) -> ForwardLine:
+        """Return the line of a client connection."""
+        peer = connection.peer
+        if peer.forward_line is None:
+            peer.forward_line = self._forwards.new_line()
+        return peer.forward_line
 
     async def forward(self, forwarding: Forwarding, acks: int, timeout_ms: int) -> None:
         """Send the batches to the source, or to where they belong by then.
@@ -125,9 +155,7 @@ class ProduceForwarding:
         Raises:
           CloseConnection: see the module's head.
         """
-        peer = forwarding.connection.peer
-        if peer.forward_line is None:
-            peer.forward_line = self._forwards.new_line()
+        self.line_of(forwarding.connection)
         batches = forwarding.batches
         while batches:
             batches = await self._round(forwarding, batches, acks, timeout_ms)
@@ -138,6 +166,8 @@ class ProduceForwarding:
         """Send batches; return those that must be looked at again, since their topics changed."""
         passes = await self._admitted(forwarding.transactional_id)
         batches = await self._unfenced(forwarding, batches)
+        if not forwarding.is_again:
+            await self.line_of(forwarding.connection).until_none_turned_back()
         groups = await self._by_route(forwarding, batches)
         again: list[MirroredBatch] = []
         for route, group in groups.items():

@@ -1,0 +1,132 @@
+"""Batches that were about to be committed here when their topic began to return to its source.
+
+Their commit was refused, so nothing of them is written.  Clients hear nothing of that: the gateway
+keeps the bytes, and once the fence of the return has ended it sends them to the source, or appends
+them here again if the fence was lifted.  A connection does that in a task of its own, in the order
+in which the batches came, and before all later ones; see network/forward_line.py.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from functools import partial
+from typing import Final
+
+import structlog
+import trio
+
+from tidegate_coordination.state.topics import Topic, TopicTable
+from tidegate_protocol.batches import read_header
+from tidegate_protocol.messages.produce import PartitionProduceData, PartitionProduceResponse
+
+from ...network.byte_budget import ByteBudget
+from ...network.connection import Connection
+from ...network.receiver import CloseConnection
+from ...produce.wal_writer import WalWriter
+from .produce_answers import Token, TurnedBatch
+from .produce_forwarding import Forwarding, ProduceForwarding
+
+_log = structlog.get_logger("tidegate.produce")
+
+WAIT_SECONDS: Final = 30.0
+"""For so long a batch may wait for the fence, and for room; about clients' request.timeout.ms."""
+
+
+class TurnedBack:
+    """See the module's head.  max_bytes: of the batches that wait; beyond that connections are
+    closed, and clients send the batches again.
+    """
+
+    def __init__(
+        self, forwarding: ProduceForwarding, topics: TopicTable, writer: WalWriter, max_bytes: int
+    ) -> None:
+        self._forwarding = forwarding
+        self._topics = topics
+        self._writer = writer
+        self._room = ByteBudget(max_bytes)
+        self._waiting: dict[Connection, deque[TurnedBatch]] = {}
+
+    def take(self, batch: TurnedBatch) -> None:
+        """Have a batch begin again after those of its connection that wait.  Never waits."""
+        pending = batch.token.pending
+        if not pending.waits_for(batch.token):
+            return  # its client got a time-out, and may have sent it again
+        connection = pending.connection
+        topic = self._topics.by_id.get(batch.topic_id)
+        is_held = topic is not None and self._forwarding.takes(topic)  # else later ones may be here
+        is_free = not read_header(memoryview(batch.records), 0).is_transactional
+        if not (is_held and is_free and self._room.take_nowait(len(batch.records))):
+            return pending.abort()
+        waiting = self._waiting.get(connection)
+        if waiting is None:
+            if not connection.start_soon(partial(self._begin_all, connection)):
+                self._room.give(len(batch.records))
+                return pending.forget()
+            waiting = self._waiting[connection] = deque()
+        waiting.append(batch)
+        self._forwarding.line_of(connection).turned_back += 1
+        connection.peer.was_refused = True  # later ones must not overtake it on the fast path
+
+    async def _begin_all(self, connection: Connection) -> None:
+        """Begin the batches of a connection again.
+
+        Raises:
+          CloseConnection: the client must send them again, or the outcome is unknown.
+        """
+        waiting, peer = self._waiting[connection], connection.peer
+        line = self._forwarding.line_of(connection)
+        try:
+            while waiting:
+                await self._begin(waiting[0])
+                connection.flush()  # the source may be away
+                self._room.give(len(waiting.popleft().records))
+                line.began_again()
+            peer.was_refused = line.is_lost or bool(line.refused) or peer.was_sent_away
+        except CloseConnection:
+            raise
+        except Exception as error:
+            _log.exception("a batch that was turned back could not begin again")
+            raise CloseConnection("internal error") from error
+        finally:
+            del self._waiting[connection]
+            for each in waiting:
+                self._room.give(len(each.records))
+                each.token.pending.forget()
+
+    async def _begin(self, batch: TurnedBatch) -> None:
+        topic = self._topics.by_id.get(batch.topic_id)
+        pending = batch.token.pending
+        if topic is None:
+            raise CloseConnection
+        forwarding = Forwarding(
+            pending.connection,
+            pending,
+            trio.current_time() + WAIT_SECONDS,
+            partial(self._append, batch),
+            is_again=True,
+        )
+        self._forwarding.turned(forwarding, topic, batch)
+        await self._forwarding.forward(forwarding, pending.acks, pending.timeout_ms)
+
+    async def _append(
+        self,
+        batch: TurnedBatch,
+        topic: Topic | None,
+        data: PartitionProduceData,
+        answer: PartitionProduceResponse,
+    ) -> None:
+        """Append a batch here again: its topic did not return.
+
+        Raises:
+          CloseConnection: that is not possible now.
+        """
+        with trio.move_on_after(WAIT_SECONDS):
+            await self._writer.wait_for_room()
+        if topic is None or topic.link or not self._writer.has_room:
+            raise CloseConnection
+        pending = batch.token.pending
+        token = Token(pending, answer)
+        pending.add(token)
+        self._writer.wrote(pending.connection.peer.client_id or "", len(batch.records))
+        header = read_header(memoryview(batch.records), 0)
+        self._writer.append(topic.topic_id, data.index, batch.records, header, token)
