@@ -21,8 +21,11 @@ from tidegate_coordination.classic.retries import Backoff
 from tidegate_coordination.rules.mirrors import LinkRefusal
 from tidegate_coordination.state.links import Link
 from tidegate_gateway.cli.link import text
+from tidegate_gateway.cli.link.verify import verified_json, verified_text
+from tidegate_gateway.links.beyond_switch import Beyond, beyond_switch
 from tidegate_gateway.links.source_features import transaction_version
 from tidegate_gateway.links.survey import candidates_of, findings
+from tidegate_gateway.links.unmirrored import refused_topics
 from tidegate_gateway.links.verifying import Sides
 from tidegate_runtime.settings_texts import BadSource
 from tidegate_simulation.classic import rights
@@ -36,7 +39,8 @@ from tidegate_simulation.classic.profiles import (
 )
 from tidegate_simulation.classic.rights import Denial
 
-from .test_mirrors import World, mirroring
+from .test_mirrors import World, becomes, mirroring
+from .test_switches import switched
 
 SERVERS = "b1:9092,b2:9092"
 LINK = Link("src", "classic-cluster", SERVERS, ("t",))
@@ -178,6 +182,74 @@ def test_what_status_prints() -> None:
     assert "no topic yet" in text.status_text(LINK, [], NO_SWITCH, [], "")
 
 
+def test_status_tells_trouble_and_calls_no_copy_complete_then() -> None:
+    beyond = {"orders": Beyond(21, is_sure=True), "bills": Beyond(1, is_sure=True)}
+    cases = [
+        (text.Noticed({"a_b": "the name is taken here"}), "not mirrored: a_b: the name is taken"),
+        (text.Noticed({}, beyond), "orders: 21 records of its source are from after the switch"),
+        (text.Noticed({}, beyond), "bills: 1 record of its source is from after the switch"),
+    ]
+    for noticed, line in cases:
+        shown = text.status_text(LINK, [COPY], NO_SWITCH, [], "", noticed)
+        assert line in shown
+        assert noticed.is_trouble
+        assert "complete" not in shown
+    maybe = text.Noticed({}, {"orders": Beyond(3, is_sure=False)})
+    shown = text.status_text(LINK, [COPY], NO_SWITCH, [], "", maybe)
+    assert "3 offsets more than the log knows of" in shown
+    assert not maybe.is_trouble
+    told = json.loads(text.status_json(LINK, [COPY], NO_SWITCH, [], "", cases[0][0]))
+    assert told["refused_topics"] == {"a_b": "the name is taken here"}
+
+
+def test_what_verify_prints_of_topics_that_are_not_here() -> None:
+    shown = verified_text([], {"t": "the name is taken here: by topic t"}, by_record=False)
+    assert "the link mirrors no topic now" in shown
+    assert "PROBLEM: not mirrored: t: the name is taken here: by topic t" in shown
+    [absent] = json.loads(verified_json([], {"t": "the name is taken"}))
+    assert absent["difference"] == "not mirrored: the name is taken"
+
+
+async def test_topics_that_gateways_refuse_are_known_with_their_reasons(
+    autojump_clock: MockClock,
+) -> None:
+    async with mirroring() as world:
+        for name in ("a.b", "a_b", "free"):
+            world.source.create_topic(name, 1, replication_factor=2)
+        await world.gateways[0].world.create_topic("t", 1)
+        link = replace(LINK, cluster_id=world.source.cluster_id, topics=("t", "a.*", "free"))
+        await world.link(*link.topics)
+        state = world.gateways[0].gateway.coordinator.state
+        async with client_of(world.servers) as source:
+            found = await refused_topics(source, link, state)
+            running = world.gateways[0].gateway.links.running["src"]
+            await becomes(lambda: running.sync is not None and running.sync.refused)
+            assert running.sync is not None
+            assert found == running.sync.refused
+            assert set(found) == {"t", "a_b"}
+            assert await refused_topics(source, link, state, ["free"]) == {}
+            world.source.rights.denied.add(Denial(rights.DESCRIBE_CONFIGS, rights.TOPIC))
+            blind = await refused_topics(source, replace(link, name="other"), state)
+            assert "DESCRIBE_CONFIGS" in blind["t"]
+
+
+async def test_a_source_that_has_more_than_the_log_knows_of_is_named(
+    autojump_clock: MockClock,
+) -> None:
+    async with mirroring() as world:
+        world.write(3)
+        await world.link()
+        await world.copied()
+        await switched(world)
+        state = world.gateways[0].gateway.coordinator.state
+        async with client_of(world.servers) as source:
+            await source.refresh()
+            assert await beyond_switch(source, state, "src") == {}
+            world.write(2)
+            assert await beyond_switch(source, state, "src") == {"t": Beyond(2, is_sure=True)}
+            assert await beyond_switch(source, state, "src", ["other"]) == {}
+
+
 def test_what_status_prints_of_switches() -> None:
     back = (["e"], {"b": 7}, {"c": "it took too long"})
     switches = text.Switches(["a"], ["b", "c"], ["d"], True, *back)
@@ -223,6 +295,12 @@ async def test_what_a_source_can_do_with_transactions(
 def test_what_add_prints() -> None:
     added = text.Added(LINK, [f"t{number}" for number in range(23)], None)
     shown = text.added_text(added, Path("/etc/c.properties"))
+    some = text.added_text(added._replace(refused_topics={"t0": "taken", "t1": "taken"}), None)
+    assert "It mirrors 21 topics: t2, t3" in some
+    assert "PROBLEM: not mirrored: t1: taken" in some
+    none = text.Added(LINK, ["t0"], None, {"t0": "taken"})
+    assert "It mirrors no topic." in text.added_text(none, None)
+    assert json.loads(text.added_json(none))["refused_topics"] == {"t0": "taken"}
     assert "It mirrors 23 topics: t0, t1" in shown
     assert "and 3 more" in shown
     assert "link.client.properties=src=/etc/c.properties" in shown

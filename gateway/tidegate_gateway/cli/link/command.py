@@ -167,9 +167,11 @@ def link_status(
     log: LogThatExists = None,
     json: Json = False,
 ) -> None:
-    """Show how far the copies of a link's topics are; the exit code is 1 if the source is silent.
+    """Show how far the copies of a link's topics are.
 
-    With NAME it asks the source for its ends; without, it lists the links.
+    With NAME it asks the source for its ends; without, it lists the links. The exit code is 1 if
+    the source is silent, if a topic is not mirrored, or if the source has records from after a
+    switch.
     """
     from ..existing_cluster import ClusterOptions
     from .commands import run_list, run_status
@@ -203,7 +205,7 @@ def verify_link(
     """Read the copies of a link's topics, and compare each batch with the source's.
 
     Without --records by the CRC of each batch, which covers its records, keys, headers and time
-    stamps. The exit code is 1 if anything differs.
+    stamps. The exit code is 1 if anything differs, or if a topic that the link names is not here.
     """
     from ..existing_cluster import ClusterOptions
     from .verify import VerifyOptions, run_verify

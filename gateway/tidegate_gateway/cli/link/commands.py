@@ -20,13 +20,16 @@ from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.links import Link
 from tidegate_runtime.settings_texts import BadSource
 
+from ...links.beyond_switch import beyond_switch
 from ...links.source_features import transaction_version
 from ...links.source_topics import TopicPatterns, wanted
+from ...links.unmirrored import refused_topics
 from ..asking import agreed, check_json
 from ..existing_cluster import NOT_DONE, ClusterOptions, opened_cluster, run_told
 from .text import (
     Added,
     Copy,
+    Noticed,
     added_json,
     added_text,
     list_json,
@@ -84,7 +87,11 @@ def run_add(cluster: ClusterOptions, new: NewLink, *, as_json: bool) -> int:
                 link.transaction_version,
             )
             refusal = await coordinator.propose(proposal)
-            added = Added(link, [each.name for each in wanted(link, metadata)], refusal)
+            refused: dict[str, str] = {}
+            if refusal is None:
+                refused = await refused_topics(source, link, coordinator.state)
+            topics = [each.name for each in wanted(link, metadata)]
+            added = Added(link, topics, refusal, refused)
         if refusal is not None and not as_json:
             return _refused(new.name, refusal)
         print(added_json(added) if as_json else added_text(added, new.client_properties))
@@ -144,12 +151,13 @@ def run_status(cluster: ClusterOptions, name: str, file: Path | None, *, as_json
         async with opened_cluster(cluster) as coordinator:
             link = known_link(coordinator.state, name)
             ends: Mapping[Place, int | str] = {}
-            problem = ""
+            problem, noticed = "", Noticed()
             try:
                 async with opened_source(link.bootstrap_servers, file) as source:
                     places = list(_places(coordinator.state, name))
-                    await source.refresh({topic for topic, _ in places})
+                    refused = await refused_topics(source, link, coordinator.state)
                     ends = await source_offsets(source, places, LATEST)
+                    noticed = Noticed(refused, await beyond_switch(source, coordinator.state, name))
             except BadSource as error:
                 problem = str(error)
             await coordinator.catch_up()
@@ -157,8 +165,8 @@ def run_status(cluster: ClusterOptions, name: str, file: Path | None, *, as_json
             switches = switches_of(coordinator.state, name)
             moved = sorted(coordinator.state.link_groups.moved.get(name, ()))
         shown = status_json if as_json else status_text
-        print(shown(link, copies, switches, moved, problem))
-        return NOT_DONE if problem else 0
+        print(shown(link, copies, switches, moved, problem, noticed))
+        return NOT_DONE if problem or noticed.is_trouble else 0
 
     return run_told(work)
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from tidegate_coordination.rules.mirrors import LinkRefusal
 from tidegate_coordination.rules.returns import reached_of
@@ -13,17 +13,61 @@ from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.links import Link
 from tidegate_coordination.state.topics import Topic
 
-from ..table import aligned, printable
+from ...links.beyond_switch import Beyond
+from ..table import aligned, counted, printable
 
 _SHOWN_NAMES = 20
 
 
 class Added(NamedTuple):
-    """A link as it was asked for, the topics it will mirror, and why it was refused."""
+    """A link as it was asked for, the topics it will mirror, and why it was refused.
+
+    refused_topics: why topics that match are not mirrored, by name.
+    """
 
     link: Link
     topics: list[str]
     refusal: LinkRefusal | None
+    refused_topics: Mapping[str, str] = {}
+
+
+class Noticed(NamedTuple):
+    """Trouble of a link: why topics are not mirrored, and the sources that have more; by name."""
+
+    refused: Mapping[str, str] = {}
+    beyond: Mapping[str, Beyond] = {}
+
+    @property
+    def is_trouble(self) -> bool:
+        """Return whether anything is wrong for sure."""
+        return bool(self.refused) or any(each.is_sure for each in self.beyond.values())
+
+    @property
+    def lines(self) -> list[str]:
+        """Return a line for each."""
+        return [*refused_lines(self.refused), *beyond_lines(self.beyond)]
+
+
+def refused_lines(refused: Mapping[str, str]) -> list[str]:
+    """Return a line for each topic that is not mirrored, of many for the first ones."""
+    lines = [
+        f"PROBLEM: not mirrored: {printable(name)}: {printable(text)}"
+        for name, text in sorted(refused.items())[:_SHOWN_NAMES]
+    ]
+    more = len(refused) - _SHOWN_NAMES
+    return [*lines, f"  and {counted(more, 'topic')} more"] if more > 0 else lines
+
+
+def beyond_lines(beyond: Mapping[str, Beyond]) -> list[str]:
+    """Return a line for each topic whose source has more."""
+    return [
+        f"PROBLEM: {printable(name)}: {counted(each.offsets, 'record')} of its source"
+        f" {'is' if each.offsets == 1 else 'are'} from after the switch, and not here"
+        if each.is_sure
+        else f"{printable(name)}: its source has {counted(each.offsets, 'offset')} more than the"
+        " log knows of; tidegate_link_stray_records counts those that are not here"
+        for name, each in sorted(beyond.items())
+    ]
 
 
 class Switches(NamedTuple):
@@ -97,7 +141,7 @@ class Copy(NamedTuple):
 
 def added_text(added: Added, file: Path | None) -> str:
     """Return what to do next."""
-    link = added.link
+    link, refused = added.link, added.refused_topics
     lines = [f"Link {link.name} to cluster {link.cluster_id} is set."]
     if file is not None:
         lines.append(
@@ -115,12 +159,19 @@ def added_text(added: Added, file: Path | None) -> str:
     elif not added.topics:
         lines.append("No topic of the source matches its patterns yet.")
     else:
-        shown = ", ".join(map(printable, added.topics[:_SHOWN_NAMES]))
-        more = len(added.topics) - _SHOWN_NAMES
-        lines.append(f"It mirrors {len(added.topics)} topics: {shown}")
-        lines += [f"  and {more} more"] if more > 0 else []
+        lines += _mirrored_lines([each for each in added.topics if each not in refused])
+        lines += refused_lines(refused)
     lines.append(f"To follow it: tidegate link status {link.name}")
     return "\n".join(lines)
+
+
+def _mirrored_lines(topics: Sequence[str]) -> list[str]:
+    if not topics:
+        return ["It mirrors no topic."]
+    shown = ", ".join(map(printable, topics[:_SHOWN_NAMES]))
+    more = len(topics) - _SHOWN_NAMES
+    lines = [f"It mirrors {counted(len(topics), 'topic')}: {shown}"]
+    return [*lines, f"  and {more} more"] if more > 0 else lines
 
 
 def _names(names: Sequence[str]) -> str:
@@ -132,7 +183,8 @@ def _names(names: Sequence[str]) -> str:
 def added_json(added: Added) -> str:
     """Return the same for scripts."""
     refusal = added.refusal.value if added.refusal is not None else None
-    return json.dumps({**_link(added.link), "matching_topics": added.topics, "refusal": refusal})
+    more = {"matching_topics": added.topics, "refused_topics": dict(added.refused_topics)}
+    return json.dumps({**_link(added.link), **more, "refusal": refusal})
 
 
 def _link(link: Link) -> dict[str, object]:
@@ -163,13 +215,22 @@ def list_json(rows: Sequence[tuple[Link, int]]) -> str:
     return json.dumps([{**_link(link), "mirrored_topics": count} for link, count in rows])
 
 
+_NOTHING: Final = Noticed()
+
+
 def status_text(
-    link: Link, copies: Sequence[Copy], switches: Switches, moved: Sequence[str], problem: str
+    link: Link,
+    copies: Sequence[Copy],
+    switches: Switches,
+    moved: Sequence[str],
+    problem: str,
+    noticed: Noticed = _NOTHING,
 ) -> str:
     """Return a line for each topic, and their sum."""
     lines = [f"Link {link.name} to cluster {link.cluster_id} at {link.bootstrap_servers}"]
     if problem:
         lines.append(f"PROBLEM: {problem}")
+    lines += noticed.lines
     lines += _of_switches(switches)
     if link.groups:
         lines.append(f"groups that gateways forward: {_names(link.groups)}")
@@ -200,7 +261,7 @@ def status_text(
         for each in copies
     ]
     lines += aligned(cells)
-    if not problem and all(each.behind == 0 for each in copies):
+    if not problem and not noticed.is_trouble and all(each.behind == 0 for each in copies):
         lines.append("All copies are complete.")
     return "\n".join(lines)
 
@@ -227,13 +288,20 @@ def _of_switches(switches: Switches) -> list[str]:
 
 
 def status_json(
-    link: Link, copies: Sequence[Copy], switches: Switches, moved: Sequence[str], problem: str
+    link: Link,
+    copies: Sequence[Copy],
+    switches: Switches,
+    moved: Sequence[str],
+    problem: str,
+    noticed: Noticed = _NOTHING,
 ) -> str:
     """Return the same for scripts."""
     topics = [each._asdict() for each in copies]
     more = {"problem": problem or None, "copies": topics, "moved_groups": list(moved)}
     more |= switches._asdict()
-    return json.dumps({**_link(link), **more})
+    beyond = {name: each._asdict() for name, each in noticed.beyond.items()}
+    trouble = {"refused_topics": dict(noticed.refused), "beyond_switch": beyond}
+    return json.dumps({**_link(link), **more, **trouble})
 
 
 def removed_text(name: str, topics: Sequence[str]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -16,11 +16,13 @@ from tidegate_coordination.state.topics import Topic
 from tidegate_runtime.settings_texts import BadSource
 
 from ...links.comparison import Comparison
+from ...links.unmirrored import refused_topics
 from ...links.verifying import Sides
 from ..bar import BytesBar
 from ..existing_cluster import NOT_DONE, ClusterOptions, opened_cluster, run_told
 from ..table import aligned, printable
 from .commands import known_link
+from .text import refused_lines
 
 _SHOWN: Final = 50
 
@@ -51,8 +53,11 @@ def run_verify(cluster: ClusterOptions, options: VerifyOptions, *, as_json: bool
         async with opened_cluster(cluster) as coordinator:
             state = coordinator.state
             link = known_link(state, options.name)
-            topics = _topics(state, options)
             gateway = options.gateway or any_gateway(state)
+            async with opened_source(link.bootstrap_servers, options.client_properties) as source:
+                refused = await refused_topics(source, link, state, options.topics)
+            await coordinator.catch_up()
+            topics = _topics(state, options, refused)
             size = sum(state.partitions[n].size_bytes for t in topics for n in t.partition_numbers)
         async with (
             opened_source(link.bootstrap_servers, options.client_properties) as source,
@@ -60,17 +65,22 @@ def run_verify(cluster: ClusterOptions, options: VerifyOptions, *, as_json: bool
         ):
             with BytesBar(f"comparing {len(topics)} topics", size, is_shown=not as_json) as bar:
                 seen = await _compare(source, copy, topics, options, bar)
-        print(_json(seen) if as_json else _text(seen, by_record=options.by_record))
-        return NOT_DONE if any(each.comparison.difference for each in seen) else 0
+        if as_json:
+            print(verified_json(seen, refused))
+        else:
+            print(verified_text(seen, refused, by_record=options.by_record))
+        is_equal = not any(each.comparison.difference for each in seen)
+        return 0 if is_equal and not refused else NOT_DONE
 
     return run_told(work)
 
 
-def _topics(state: ClusterState, options: VerifyOptions) -> list[Topic]:
+def _topics(state: ClusterState, options: VerifyOptions, refused: Mapping[str, str]) -> list[Topic]:
     mirrored = {each.name: each for each in state.links.topics_of(options.name)}
     for name in options.topics:
         if name not in mirrored:
-            raise BadSource(f"link {options.name} mirrors no topic {name}")
+            why = f": {refused[name]}" if name in refused else ""
+            raise BadSource(f"link {options.name} mirrors no topic {name}{why}")
     return [mirrored[name] for name in sorted(options.topics or mirrored)]
 
 
@@ -105,13 +115,20 @@ async def _compare(
     return [Verified(*place, each) for place, each in zip(places, found, strict=True)]
 
 
-def _text(seen: Sequence[Verified], *, by_record: bool) -> str:
+def verified_text(seen: Sequence[Verified], refused: Mapping[str, str], *, by_record: bool) -> str:
+    """Return what was compared, what differs, and what is not here.  refused: see refused_topics.
+
+    Not every topic that the link matches is mirrored: switched ones are not compared.
+    """
     different = [each for each in seen if each.comparison.difference]
     items = sum(each.comparison.items for each in seen)
     what = "records" if by_record else "batches"
     lines = [f"{len(seen)} partitions compared: {items} {what} are equal."]
+    if not seen:
+        lines = ["0 partitions compared: the link mirrors no topic now."]
+    lines += refused_lines(refused)
     if not different:
-        return lines[0]
+        return "\n".join(lines)
     lines.append(f"{len(different)} partitions differ:")
     cells = [
         (f"  {printable(each.topic)}-{each.partition}", each.comparison.difference)
@@ -123,9 +140,22 @@ def _text(seen: Sequence[Verified], *, by_record: bool) -> str:
     return "\n".join(lines)
 
 
-def _json(seen: Sequence[Verified]) -> str:
+def verified_json(seen: Sequence[Verified], refused: Mapping[str, str]) -> str:
+    """Return the same for scripts."""
+    absent = [
+        {
+            "topic": name,
+            "partition": None,
+            "start": None,
+            "end": None,
+            "equal": 0,
+            "difference": f"not mirrored: {text}",
+        }
+        for name, text in sorted(refused.items())
+    ]
     return json.dumps(
-        [
+        absent
+        + [
             {
                 "topic": each.topic,
                 "partition": each.partition,
