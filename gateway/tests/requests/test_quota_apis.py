@@ -149,3 +149,28 @@ async def test_long_requests_are_several_changes(monkeypatch: pytest.MonkeyPatch
         assert found == [(0, None)] * 20
         assert gateway.coordinator.state.position > before + 1
         assert list(await described(gateway)) == entities
+
+
+@pytest.mark.parametrize(
+    ("client_id", "user"), [("one", "bob"), ("one", None), (None, "bob"), (None, None)]
+)
+async def test_answers_have_the_order_of_kafkas(client_id: str | None, user: str | None) -> None:
+    """Clients compare whole answers."""
+    entity: Entity = (("user", user), ("client-id", client_id))
+    named = [("client-id", client_id), ("user", user)]
+    rates = {PRODUCE: 1000.0, FETCH: 1000.0, "request_percentage": 0.5}
+    async with cluster() as [gateway]:
+        asked = alter.AlterClientQuotasRequest([entry(entity, **rates)], False)
+        [done] = (await gateway.ask(asked)).entries
+        assert [(each.entity_type, each.entity_name) for each in done.entity] == named
+        assert done.error_message is None
+        found = await gateway.ask(describe.DescribeClientQuotasRequest([], False))
+        assert found.error_message == ""
+        [row] = found.entries
+        assert [(each.entity_type, each.entity_name) for each in row.entity] == named
+        keys = [each.key for each in row.values]
+        assert keys == [FETCH, "request_percentage", PRODUCE]
+        await change(gateway, entry(entity, controller_mutation_rate=1.0))
+        found = await gateway.ask(describe.DescribeClientQuotasRequest([], False))
+        keys = [each.key for each in found.entries[0].values]
+        assert keys == [PRODUCE, FETCH, "controller_mutation_rate", "request_percentage"]

@@ -1,5 +1,8 @@
 """DescribeClientQuotas and AlterClientQuotas: versions 0-1 (KIP-546).
 
+Answers have the parts of an entity and its quotas in the order of Kafka's, which is that of hash
+tables: clients compare whole answers.
+
 Differs from Kafka: an entity that a request names twice is left as it is, where Kafka changes it
 and answers an error; ip entities are addresses, not host names; long requests are several changes.
 """
@@ -7,7 +10,7 @@ and answers an error; ip entities are addresses, not host names; long requests a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import ClassVar, Final
@@ -23,7 +26,7 @@ from tidegate_coordination.security.quota_checks import (
     entity_of,
     filter_of,
 )
-from tidegate_coordination.security.quotas import QuotaChange, QuotaEntity, QuotaKey
+from tidegate_coordination.security.quotas import EntityType, QuotaChange, QuotaEntity, QuotaKey
 from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import alter_client_quotas as alter_wire
@@ -48,6 +51,22 @@ from ...network.call import Call
 from ...network.turns import Turns
 
 _KEYS: Final = frozenset(QuotaKey)
+_PARTS: Final[Sequence[str]] = (EntityType.CLIENT_ID, EntityType.USER, EntityType.IP)
+_ORDER: Final[Sequence[str]] = (
+    QuotaKey.FETCH,
+    QuotaKey.MUTATION,
+    QuotaKey.REQUEST,
+    QuotaKey.PRODUCE,
+    QuotaKey.CONNECTION,
+)
+_ORDER_OF_FOUR: Final[Sequence[str]] = (
+    QuotaKey.PRODUCE,
+    QuotaKey.FETCH,
+    QuotaKey.MUTATION,
+    QuotaKey.REQUEST,
+)
+_SMALL: Final = 3
+"""More than three quotas are in a larger hash table of Kafka's."""
 _CODES: Final = {
     QuotaRefusal.NOT_YET: ErrorCode.UNSUPPORTED_VERSION,
     QuotaRefusal.IMPOSSIBLE: ErrorCode.INVALID_REQUEST,
@@ -77,7 +96,8 @@ class DescribeClientQuotasHandler:
             code = ErrorCode.UNSUPPORTED_VERSION if is_unknown else ErrorCode.INVALID_REQUEST
             return DescribeClientQuotasResponse(0, code, str(refused), None)
         await self.coordinator.catch_up()
-        return DescribeClientQuotasResponse(0, ErrorCode.NONE, None, await self._entries(wanted))
+        # Kafka's text for success is empty here, and null in AlterClientQuotas.
+        return DescribeClientQuotasResponse(0, ErrorCode.NONE, "", await self._entries(wanted))
 
     async def _entries(self, wanted: EntityFilter) -> list[EntryData]:
         turns = Turns()
@@ -86,8 +106,8 @@ class DescribeClientQuotasHandler:
             if wanted.matches(entity):
                 entries.append(
                     EntryData(
-                        [EntityData(kind, name or None) for kind, name in entity.parts()],
-                        [ValueData(key, value) for key, value in quotas.items()],
+                        [EntityData(kind, name or None) for kind, name in _parts(entity)],
+                        [ValueData(key, quotas[key]) for key in _in_order(quotas)],
                     )
                 )
             await turns.count()
@@ -113,7 +133,7 @@ class _Entry:
     def answer(self) -> AlterClientQuotasResponseEntryData:
         named = [
             AlterClientQuotasResponseEntityData(each.entity_type, each.entity_name)
-            for each in self.sent.entity
+            for each in sorted(self.sent.entity, key=lambda each: _place(each.entity_type))
         ]
         return AlterClientQuotasResponseEntryData(self.code, self.text, named)
 
@@ -162,6 +182,21 @@ class AlterClientQuotasHandler:
                 each.refuse(text, _CODES[refusal])
 
 
+def _parts(entity: QuotaEntity) -> list[tuple[EntityType, str]]:
+    return sorted(entity.parts(), key=lambda part: _place(part[0]))
+
+
+def _place(kind: str) -> int:
+    """Return the place of a type of entities; unknown ones are last."""
+    return _PARTS.index(kind) if kind in _PARTS else len(_PARTS)
+
+
+def _in_order(quotas: Collection[str]) -> list[str]:
+    """Return the keys of an entity's quotas in the order of Kafka's answers."""
+    order = _ORDER_OF_FOUR if len(quotas) > _SMALL else _ORDER
+    return sorted(quotas, key=lambda key: order.index(key) if key in order else len(order))
+
+
 def _checked(sent: AlterClientQuotasRequestEntryData) -> _Entry:
     entry = _Entry(sent, [])
     try:
@@ -198,7 +233,7 @@ def _refuse_repeated(entries: list[_Entry]) -> None:
 
 def _repeated(entity: QuotaEntity) -> str:
     """Return Kafka's text for an entity or a key of it that occurs twice."""
-    named = ", ".join(f"{kind}={name or None}" for kind, name in entity.parts())
+    named = ", ".join(f"{kind}={name or None}" for kind, name in _parts(entity))
     return f"Ignoring duplicate entity ClientQuotaEntity(entries={{{named}}})".replace(
         "=None", "=null"
     )
