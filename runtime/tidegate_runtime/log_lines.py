@@ -11,6 +11,7 @@ import logging
 import re
 import sys
 from collections.abc import Iterable, Mapping, MutableMapping
+from datetime import UTC, datetime
 from enum import Enum
 from types import MappingProxyType
 from typing import Any, Final, cast
@@ -21,6 +22,7 @@ from structlog.typing import Processor
 
 from .last_lines import LastLines
 from .log_levels import ROOT, LogLevels
+from .output import DROPPED_TEXT, QueuedText
 from .secret import HIDDEN
 
 LEVELS: Final = ("debug", "info", "warning", "error")
@@ -69,12 +71,20 @@ def configure_logs(
         _keep,
         *_renderers(as_json),
     ]
+    if as_json and isinstance(sys.stderr, QueuedText):
+        sys.stderr.output.tell_dropped_by(lambda count: _dropped_line(count, always))
     structlog.configure(
         processors=processors,
         wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG),
         logger_factory=_NamedLogger,
         cache_logger_on_first_use=False,  # lines are rare, and tests configure anew
     )
+
+
+def _dropped_line(count: int, always: Mapping[str, object]) -> bytes:
+    now = datetime.now(UTC).isoformat().replace("+00:00", "Z")
+    event = {"event": DROPPED_TEXT, "count": count, **always, "level": "warning"}
+    return msgspec.json.encode({**event, "timestamp": now}) + b"\n"
 
 
 class _NamedLogger(structlog.WriteLogger):

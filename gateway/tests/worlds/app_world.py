@@ -133,14 +133,29 @@ def serving(*arguments: str, cwd: Path, **environ: str) -> Iterator[Process]:
 
 
 @contextmanager
+def serving_with(stderr: int, *arguments: str, cwd: Path) -> Iterator[Process]:
+    """The same, with another standard error."""
+    with _started(arguments, cwd, stderr, {}) as popen:
+        yield Process(popen, json.loads(first_line(popen, popen.stdout)))
+
+
+@contextmanager
 def starting(*arguments: str, cwd: Path, **environ: str) -> Iterator[subprocess.Popen[str]]:
     """The same, not waiting until it serves."""
+    with _started(arguments, cwd, subprocess.PIPE, environ) as popen:
+        yield popen
+
+
+@contextmanager
+def _started(
+    arguments: tuple[str, ...], cwd: Path, stderr: int, environ: dict[str, str]
+) -> Iterator[subprocess.Popen[str]]:
     popen = subprocess.Popen(
         _command(arguments),
         cwd=cwd,
         env=_environ(environ),
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stderr=stderr,
         text=True,
     )
     try:

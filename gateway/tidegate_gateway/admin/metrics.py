@@ -15,6 +15,7 @@ import trio
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from tidegate_coordination.forwarding.forwarder import Forwarder
+from tidegate_runtime.output_metrics import output_metrics
 from tidegate_runtime.prometheus import Break, Family, Series, label, line, render
 from tidegate_storage.disk.cache import DiskCache
 
@@ -90,6 +91,7 @@ def gateway_metrics(gateway: Gateway) -> Iterator[Family | Break]:
     yield from tls_metrics(gateway.tls)
     yield from oauth_metrics(gateway.provider_keys)
     yield from client_metrics(gateway)
+    yield from output_metrics()
     if is_controller(gateway):
         yield from facts_of_cluster(gateway)
 
@@ -106,6 +108,7 @@ def starting_metrics(identity: Identity) -> Iterator[Metric]:
     yield from _standing(is_ready=False, is_draining=False, is_cut_off=False)
     yield from request_metrics(GatewayCounters())
     yield _connections(identity, ())
+    yield from output_metrics()
 
 
 def _info(me: Identity) -> Metric:

@@ -10,6 +10,7 @@ import trio
 
 from tidegate_coordination.refusals import first_of
 from tidegate_runtime.log_lines import LEVELS, configure_logs
+from tidegate_runtime.output import PROCESS_OUTPUT
 from tidegate_runtime.settings_texts import BadSource
 
 from ..app import Running, run_gateway
@@ -17,6 +18,7 @@ from ..refusals_to_start import sentence_of
 from ..settings.broker_settings import BrokerSettings
 
 
+@PROCESS_OUTPUT.queued()
 def run_to_end(
     make_settings: Callable[[], BrokerSettings],
     data: Path | None,

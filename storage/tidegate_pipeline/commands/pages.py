@@ -23,6 +23,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from tidegate_runtime.addresses import ListenerAddress, host_port
 from tidegate_runtime.http.pages import Answer, answer_from, json_answer, serve_pages
 from tidegate_runtime.listening import ConnectionSlots, accept_forever, open_listener, stream_of
+from tidegate_runtime.output_metrics import output_metrics
 from tidegate_runtime.prometheus import CONTENT_TYPE, render
 
 from ..driver import Driver
@@ -103,6 +104,7 @@ def driver_metrics(driver: Driver) -> Iterator[Metric]:
         ("segment_bytes", "Bytes of records in segments.", status.segment_bytes),
     ):
         yield GaugeMetricFamily(f"tidegate_pipeline_{name}", text, value=value)
+    yield from output_metrics()
 
 
 def _now_ms() -> int:

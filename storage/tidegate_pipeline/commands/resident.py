@@ -22,6 +22,7 @@ from tidegate_coordination.coordinator.coordinator import CoordinatorUnavailable
 from tidegate_coordination.log.access import GatewayFenced
 from tidegate_coordination.log.metadata_log import LogUnavailable
 from tidegate_coordination.refusals import first_of, leaves
+from tidegate_runtime.output import PROCESS_OUTPUT
 from tidegate_storage.stores.object_store import StoreUnavailable
 
 from ..costs import CostBook
@@ -64,6 +65,7 @@ class Residence:
     stop_at_eof: bool
 
 
+@PROCESS_OUTPUT.queued()
 def run_resident(options: Options, residence: Residence, *, log_level: str) -> int:
     """Run until a signal comes; return the exit code."""
 

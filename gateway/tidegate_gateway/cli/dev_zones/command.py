@@ -11,6 +11,7 @@ from pathlib import Path
 import trio
 
 from tidegate_runtime.log_lines import LEVELS, configure_logs
+from tidegate_runtime.output import PROCESS_OUTPUT
 from tidegate_runtime.settings_texts import BadSource
 
 from ...instance import hold_data_folder, new_instance_key
@@ -26,6 +27,7 @@ from .server import ServerFailed
 from .text import banner, json_text, status_text
 
 
+@PROCESS_OUTPUT.queued()
 def run_dev_zones(
     options: DevOptions,
     zones: int,

@@ -26,6 +26,7 @@ from tidegate_runtime.listening import (
     stream_of,
 )
 from tidegate_runtime.log_lines import configure_logs
+from tidegate_runtime.output import PROCESS_OUTPUT
 from tidegate_runtime.secret import Secret
 from tidegate_runtime.settings_texts import SettingsError
 from tidegate_runtime.shown import shown_log
@@ -56,6 +57,7 @@ class LogServeOptions:
     keystore_password_file: Path | None = None
 
 
+@PROCESS_OUTPUT.queued()
 def run_log_serve(options: LogServeOptions, *, as_json: bool) -> int:
     """Serve until a signal; return the exit code."""
     configure_logs("warning")

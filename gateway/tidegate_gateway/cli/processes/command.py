@@ -7,17 +7,20 @@ import os
 import secrets
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from importlib.metadata import version
 from typing import Any
 
 import trio
+from prometheus_client.metrics_core import Metric
 
 from tidegate_coordination.refusals import first_of
 from tidegate_runtime.addresses import ListenerAddress, host_port, url_host
 from tidegate_runtime.listening import Listener, bind_listener
 from tidegate_runtime.log_lines import LEVELS, configure_logs
+from tidegate_runtime.output import PROCESS_OUTPUT
+from tidegate_runtime.output_metrics import output_metrics
 from tidegate_runtime.secret import Secret
 from tidegate_runtime.service_manager import of_this_process
 from tidegate_runtime.settings_texts import BadSource
@@ -41,6 +44,7 @@ from .plan import check_processes, process_count
 from .supervisor import Supervised, Supervisor
 
 
+@PROCESS_OUTPUT.queued()
 def run_processes(
     make_settings: Callable[[], BrokerSettings],
     processes: str,
@@ -91,7 +95,7 @@ async def _run(settings: BrokerSettings, count: int, words: Sequence[str], *, as
             lambda: [each.asked for each in gateways],
             token,
             version("tidegate"),
-            partial(tls_metrics, tls) if len(tls) else tuple,
+            partial(_metrics, tls),
         )
         async with trio.open_nursery() as nursery:
             if len(tls):
@@ -123,6 +127,12 @@ def token_for(settings: BrokerSettings) -> tuple[Secret, dict[str, str]]:
         return token, {}
     made = secrets.token_hex(16)
     return Secret(made), {f"{PREFIX}ADMIN_TOKEN": made}
+
+
+def _metrics(tls: TlsListeners) -> Iterator[Metric]:
+    yield from output_metrics()
+    if len(tls):
+        yield from tls_metrics(tls)
 
 
 def _admin(settings: BrokerSettings) -> Listener | None:

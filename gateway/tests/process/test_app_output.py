@@ -1,0 +1,94 @@
+"""A gateway whose output is in trouble: it serves on, and ends when it is asked to."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.worlds.app_world import PATIENCE_SECONDS, deadline, serving_with
+from tests.worlds.greetings import consume, produce
+
+DEV = ("dev", "--port", "0", "--admin-port", "0", "--memory", "--json")
+STRANGERS = 60
+PIPE_BYTES = 4096
+"""The least that Linux grants; the strangers' lines are more."""
+
+
+@contextmanager
+def a_full_pipe() -> Iterator[int]:
+    reading, writing = os.pipe()
+    fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+    try:
+        yield writing
+    finally:
+        os.close(reading)
+        os.close(writing)
+
+
+@contextmanager
+def a_closed_pipe() -> Iterator[int]:
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        yield writing
+    finally:
+        os.close(writing)
+
+
+@contextmanager
+def a_full_disk() -> Iterator[int]:
+    writing = os.open("/dev/full", os.O_WRONLY)
+    try:
+        yield writing
+    finally:
+        os.close(writing)
+
+
+def strangers(servers: str) -> None:
+    """Connect and send what is no request; the gateway logs why it closes the connection."""
+    host, port = servers.split(":")
+    for _ in range(STRANGERS):
+        with socket.create_connection((host, int(port)), PATIENCE_SECONDS) as client:
+            client.sendall(b"\xff" * 64)
+            assert client.recv(1) == b""
+
+
+@pytest.mark.parametrize("trouble", [a_full_pipe, a_closed_pipe, a_full_disk])
+def test_a_gateway_serves_on_whatever_becomes_of_its_log_lines(
+    trouble: Callable[[], AbstractContextManager[int]], tmp_path: Path
+) -> None:
+    with trouble() as stderr, serving_with(stderr, *DEV, cwd=tmp_path) as process:
+        produce(process.servers, "before")
+        strangers(process.servers)
+        produce(process.servers, *(f"{number}" for number in range(100)))
+        assert process.get("/livez") == (200, "ok\n")
+        assert process.get("/readyz") == (200, "ready\n")
+        kept = consume(process.servers, 101)
+        assert kept == ["before", *(f"{number}" for number in range(100))]
+        process.popen.terminate()
+        assert process.popen.wait(PATIENCE_SECONDS) == 0
+
+
+def test_the_lines_of_a_pipe_that_is_read_late_are_all_there(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+    with (
+        open(reading, encoding="utf-8") as lines,
+        serving_with(writing, *DEV, "--log-level", "info", cwd=tmp_path) as process,
+    ):
+        os.close(writing)
+        strangers(process.servers)
+        assert process.get("/livez") == (200, "ok\n")
+        process.popen.terminate()
+        with deadline(process.popen):
+            events = [json.loads(each)["event"] for each in lines]
+        assert process.popen.wait(PATIENCE_SECONDS) == 0
+    assert events.count("closed a connection") == STRANGERS
+    assert events[-1] == "stopped"
