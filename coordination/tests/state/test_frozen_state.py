@@ -15,10 +15,14 @@ from tidegate_coordination.events.entries import Entry, decode_entry
 from tidegate_coordination.state import frozen as frozen_module
 from tidegate_coordination.state.broken import StateBroken
 from tidegate_coordination.state.cluster import ClusterState
+from tidegate_coordination.state.long_values import SLICE_ROWS
 
 PARTITIONS = 1_500
 GROUPS = 600
 IDS = 1_500
+LONG = 2 * SLICE_ROWS + 50
+"""Producers of partition 0, and offsets of group-0: their rows are encoded in slices."""
+CLIENT_METRICS = 16
 OTHER_TOPIC = b"o" * 16
 
 
@@ -30,7 +34,32 @@ def filled() -> ClusterState:
     fold(state, ev.TopicCreated(OTHER_TOPIC, "other", 3, 1, {}))
     fold(state, *(offset_of(f"group-{number}", number, 7) for number in range(GROUPS)))
     fold(state, *(initialised(f"id-{number}", number, 0) for number in range(IDS)))
+    make_long(state)
     return state
+
+
+def make_long(state: ClusterState) -> None:
+    for _ in range(LONG // 500 + 1):
+        produce_many(state, 0, 500)
+    longs = (gev.CommittedOffset(TOPIC, at, at, -1, "", START_MS) for at in range(PARTITIONS))
+    others = (
+        gev.CommittedOffset(OTHER_TOPIC, at, at, -1, "", START_MS) for at in range(PARTITIONS)
+    )
+    fold(state, gev.OffsetsCommitted("group-0", 1, (*longs, *others)))
+    names = (f"metrics-{number}" for number in range(LONG))
+    fold(state, *(ev.ConfigsSet(CLIENT_METRICS, name, {"metrics": "*"}) for name in names))
+
+
+def produce_many(state: ClusterState, number: int, count: int) -> None:
+    """Write batches of producers that the partition does not know yet."""
+    partition, first = state.partitions[number], len(state.partitions[number].producers)
+    base = partition.next_offset
+    run = ev.Run(number, 0, 10, base, count, START_MS, 1, 0)
+    batches = (
+        ev.ProducerBatch(number, 1 << 40 | (first + at) * 7919 % 100_003, 0, 0, 0, base + at)
+        for at in range(count)
+    )
+    fold(state, ev.WalCommitted(1, state.objects.next_number, 10, (run,), tuple(batches)))
 
 
 def initialised(name: str, producer_id: int, epoch: int) -> tev.TransactionalIdInitialised:
@@ -58,6 +87,29 @@ def produce(state: ClusterState, rng: Random) -> None:
     run = ev.Run(number, 0, 10, base, 1, START_MS, 1, 0)
     batch = ev.ProducerBatch(number, 5, 0, 0, 0, base)
     fold(state, ev.WalCommitted(1, counter, 10, (run,), (batch,)))
+
+
+def produce_to_the_long_one(state: ClusterState, rng: Random) -> None:
+    partition = state.partitions.get(0)
+    if partition is not None and rng.random() < 0.5:
+        produce_many(state, 0, 3)
+    elif partition is not None:
+        known = rng.choice(list(partition.producers) or [5])
+        base = partition.next_offset
+        run = ev.Run(0, 0, 10, base, 1, START_MS, 1, 0)
+        batch = ev.ProducerBatch(0, known, 1, 0, 0, base)
+        fold(state, ev.WalCommitted(1, state.objects.next_number, 10, (run,), (batch,)))
+
+
+def commit_to_the_long_group(state: ClusterState, rng: Random) -> None:
+    fold(state, offset_of("group-0", rng.randrange(2), rng.randrange(99)))
+
+
+def set_configs(state: ClusterState, rng: Random) -> None:
+    number = rng.randrange(LONG + 5)
+    configs = {"metrics": "x"} if rng.random() < 0.5 else {}
+    fold(state, ev.ConfigsSet(CLIENT_METRICS, f"metrics-{number}", configs))
+    fold(state, ev.ConfigsSet(2, "other", {"retention.ms": str(number)}))
 
 
 def cut(state: ClusterState, rng: Random) -> None:
@@ -112,6 +164,9 @@ def forget_ids(state: ClusterState, rng: Random) -> None:
 
 CHANGES: tuple[Callable[[ClusterState, Random], None], ...] = (
     produce,
+    produce_to_the_long_one,
+    commit_to_the_long_group,
+    set_configs,
     cut,
     commit_offset,
     grow,
@@ -134,7 +189,7 @@ def test_changes_between_pieces_do_not_show(seed: int) -> None:
         pieces: list[bytes] = []
         for piece in first.pieces():
             pieces.append(piece)
-            for _ in range(10):
+            for _ in range(10 if piece and rng.random() < 0.3 else 1):
                 rng.choice(CHANGES)(state, rng)
     assert b"".join(pieces) == before
     assert first.position < state.position
@@ -164,5 +219,5 @@ def test_no_piece_is_large() -> None:
     state = filled()
     with state.frozen() as frozen:
         _, *rest = frozen.pieces()
-    assert max(map(len, rest)) < 2 * frozen_module.MAX_PIECE_BYTES
+    assert max(map(len, rest)) < 2 * frozen_module.MAX_PIECE_BYTES, "also where a row is long"
     assert len(rest) > PARTITIONS // frozen_module.MAX_PIECE_ROWS

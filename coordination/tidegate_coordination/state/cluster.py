@@ -33,6 +33,7 @@ from ..events.metadata_versions import (
 from .broken import StateBroken, expect
 from .frozen import FrozenState, split
 from .group_folds import GroupFolds
+from .long_values import LongValue
 from .mirror_folds import MirrorFolds
 from .name_changes import TOPIC_RESOURCE
 from .offsets_topic import OFFSETS_TOPIC
@@ -330,9 +331,17 @@ class ClusterState(StateTables):
         """Return the present state, to be encoded in pieces while the live state changes.  as_copy:
         for a log that is being copied from this one.
         """
-        head = encode_head(self, as_copy=as_copy)
+        with self.topics.frozen() as topics:
+            frozen = self._frozen(encode_head(self, topics, as_copy=as_copy))
+            self.frozen_states.append(frozen)
+            try:
+                yield frozen
+            finally:
+                self.frozen_states.remove(frozen)
+
+    def _frozen(self, head: LongValue) -> FrozenState:
         partitions = self.partitions.frozen(is_wide=is_wide(self))
-        frozen = FrozenState(
+        return FrozenState(
             self.position,
             head,
             partitions,
@@ -345,11 +354,6 @@ class ClusterState(StateTables):
             self.tokens.frozen(),
             self.offsets_topic.frozen(),
         )
-        self.frozen_states.append(frozen)
-        try:
-            yield frozen
-        finally:
-            self.frozen_states.remove(frozen)
 
     def encode(self) -> bytes:
         """Return the whole state; equal states give equal bytes."""

@@ -10,8 +10,13 @@ from types import MappingProxyType
 from typing import Any
 
 from ..events.cluster import ConfigsSet
+from .long_values import LongList, sorted_slices
 
 _NOTHING_SET: Mapping[str, str] = MappingProxyType({})
+
+
+def _row(key: tuple[int, str], configs: Mapping[str, str]) -> list[object]:
+    return [*key, dict(sorted(configs.items()))]
 
 
 class ConfigTable:
@@ -38,12 +43,10 @@ class ConfigTable:
             self._configs.pop(key, None)
         self.version += 1
 
-    def encode(self) -> object:
-        """Return the whole table as builtins."""
-        return [
-            [kind, name, dict(sorted(configs.items()))]
-            for (kind, name), configs in sorted(self._configs.items())
-        ]
+    def encode(self) -> LongList:
+        """Return the whole table; the configs of a resource are replaced, and never change."""
+        configs = self._configs.copy()
+        return LongList(len(configs), sorted_slices(configs, _row))
 
     def decode(self, rows: Iterable[Any]) -> None:
         """Fill an empty table from encode()'s answer."""

@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Hashable, Iterable, Iterator
+from itertools import chain
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
 from .broken import expect
+from .long_values import LongValue, array_header
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -33,14 +35,14 @@ class FrozenRows(Generic[Key]):
     encode: returns the live row of a key as builtins.  was_here: whether a live key is one of
       `keys`, for a table whose keys take too long to copy.  `keys` are then those of this moment
       whenever they are asked for, and a row that changes is also kept if it was taken before, so
-      rows must be small.
+      rows must be small.  A row that is a LongValue is encoded in slices.
     """
 
     def __init__(
         self,
         name: str,
         keys: Iterable[Key],
-        encode: Callable[[Key], object],
+        encode: Callable[[Key], object | LongValue],
         *,
         was_here: Callable[[Key], bool] | None = None,
     ) -> None:
@@ -49,20 +51,27 @@ class FrozenRows(Generic[Key]):
         self._left = set[Key]() if was_here else set(self._keys)
         self._is_left = was_here or self._left.__contains__
         self._live_row = encode
-        self._kept: dict[Key, bytes] = {}
+        self._kept: dict[Key, bytes | LongValue] = {}
 
     def keep(self, keys: Iterable[Key]) -> None:
         """Take these rows as they are: they are about to change."""
         for key in keys:
             if key not in self._kept and self._is_left(key):
-                self._kept[key] = _encode(self._live_row(key))
+                self._kept[key] = self._row(key)
 
     def pieces(self) -> Iterator[bytes]:
-        """Yield all rows; the state may change between two pieces."""
+        """Yield all rows; the state may change between two pieces.  Some are empty: they are only
+        moments at which other tasks may run.
+        """
         rows: list[msgspec.Raw] = []
         size_bytes = 0
         for key in self._keys:
             row = self._take(key)
+            if isinstance(row, LongValue):
+                head = [b"\x92", _encode(self._name), array_header(len(rows) + 1), *rows]
+                yield from _long_piece(chain(head, row.parts()))
+                rows, size_bytes = [], 0
+                continue
             rows.append(msgspec.Raw(row))
             size_bytes += len(row)
             if len(rows) >= MAX_PIECE_ROWS or size_bytes >= MAX_PIECE_BYTES:
@@ -71,10 +80,14 @@ class FrozenRows(Generic[Key]):
         if rows:
             yield piece([self._name, rows])
 
-    def _take(self, key: Key) -> bytes:
+    def _take(self, key: Key) -> bytes | LongValue:
         self._left.discard(key)
         kept = self._kept.pop(key, None)
-        return kept if kept is not None else _encode(self._live_row(key))
+        return kept if kept is not None else self._row(key)
+
+    def _row(self, key: Key) -> bytes | LongValue:
+        row = self._live_row(key)
+        return row if isinstance(row, LongValue) else _encode(row)
 
 
 def frozen_values(name: str, values: Iterable[Key]) -> FrozenRows[Key]:
@@ -100,7 +113,7 @@ class FrozenState:
     def __init__(
         self,
         position: int,
-        head: object,
+        head: LongValue,
         partitions: FrozenRows[int],
         groups: FrozenRows[str],
         transactions: FrozenRows[str],
@@ -111,11 +124,11 @@ class FrozenState:
         self.groups = groups
         self.transactions = transactions
         self._others = others
-        self._head = piece(head)
+        self._head = head
 
     def pieces(self) -> Iterator[bytes]:
         """Yield the encoded state, once; some milliseconds of work a piece."""
-        yield self._head
+        yield from _long_piece(self._head.parts())
         yield from self.partitions.pieces()
         yield from self.groups.pieces()
         yield from self.transactions.pieces()
@@ -127,6 +140,16 @@ def piece(value: object) -> bytes:
     """Encode one piece."""
     body = _encode(value)
     return _LENGTH.pack(len(body)) + body
+
+
+def _long_piece(parts: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield an encoded piece, and nothing before its length is known."""
+    body: list[bytes] = []
+    for part in parts:
+        body.append(part)
+        yield b""
+    yield _LENGTH.pack(sum(map(len, body)))
+    yield from body
 
 
 def split(data: bytes) -> Iterator[Any]:

@@ -22,6 +22,7 @@ from ..events.groups import (
 )
 from .broken import expect
 from .frozen import FrozenRows
+from .long_values import SLICE_ROWS, LongList, LongValue, sorted_slices
 
 HAS_MEMBERS = -1
 
@@ -190,8 +191,10 @@ class GroupTable:
         return self._groups[group_id]
 
 
-def _encode_group(group: Group) -> list[object]:
-    return [
+def _encode_group(group: Group) -> list[object] | LongValue:
+    count = sum(map(len, group.offsets.values()))
+    is_long = count > SLICE_ROWS
+    fields: list[object] = [
         group.group_id,
         group.protocol_type,
         group.generation,
@@ -199,10 +202,20 @@ def _encode_group(group: Group) -> list[object]:
         group.leader,
         [msgspec.to_builtins(each, builtin_types=(bytes,)) for each in group.members],
         group.empty_since_ms,
-        [
-            list(msgspec.structs.astuple(each))
-            for _, of_topic in sorted(group.offsets.items())
-            for _, each in sorted(of_topic.items())
-        ],
+        LongList(count, _offset_slices(group)) if is_long else _offset_rows(group),
         *((group.place, group.changed_ms) if group.place >= 0 else ()),
     ]
+    return LongValue.of_row(fields) if is_long else fields
+
+
+def _offset_rows(group: Group) -> list[object]:
+    return [row for rows in _offset_slices(group) for row in rows]
+
+
+def _offset_slices(group: Group) -> Iterator[list[object]]:
+    of_topics = [(topic_id, each.copy()) for topic_id, each in sorted(group.offsets.items())]
+    return (rows for _, each in of_topics for rows in sorted_slices(each, _offset_row))
+
+
+def _offset_row(_: int, offset: CommittedOffset) -> list[object]:
+    return list(msgspec.structs.astuple(offset))

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..events.metadata_versions import LEVELS, too_new
 from .broken import expect
+from .long_values import LongList, LongValue
 from .tables import StateTables
 
 # A gateway writes a format that all gateways can load; see events/metadata_versions.py.  Formats 5
@@ -25,9 +26,9 @@ def is_wide(state: StateTables) -> bool:
     return LEVELS[state.metadata_version].snapshot_format >= _WIDE_FORMAT
 
 
-def encode_head(state: StateTables, *, as_copy: bool) -> dict[str, object]:
-    """Return the head as builtins; as_copy: see ClusterState.frozen()."""
-    return {
+def encode_head(state: StateTables, topics: LongList, *, as_copy: bool) -> LongValue:
+    """Return the head; topics: frozen.  as_copy: see ClusterState.frozen()."""
+    table: dict[str, object] = {
         "format": LEVELS[state.metadata_version].snapshot_format,
         "position": state.position,
         "log_time": state.log_time_ms,
@@ -40,7 +41,7 @@ def encode_head(state: StateTables, *, as_copy: bool) -> dict[str, object]:
         **({"first_epoch": epoch} if (epoch := state.partitions.first_epoch) else {}),
         "gateways": state.gateways.encode(),
         "claims": state.claims.encode(),
-        "topics": state.topics.encode(),
+        "topics": topics,
         **({"links": state.links.encode()} if state.links else {}),
         **({"switches": state.switches.encode()} if state.switches else {}),
         **({"link_groups": state.link_groups.encode()} if state.link_groups else {}),
@@ -53,6 +54,7 @@ def encode_head(state: StateTables, *, as_copy: bool) -> dict[str, object]:
         "static_settings": state.static_settings.encode(),
         **({"next_staged": order} if (order := state.transactions.next_order) else {}),
     }
+    return LongValue.of_map(table)
 
 
 def decode_head(state: StateTables, table: Mapping[str, Any]) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from ..events.cluster import TopicCreated, TopicDeleted
 from .broken import expect
+from .long_values import LongList, sorted_slices
 
 
 @dataclass(slots=True)
@@ -34,6 +36,38 @@ def collision_key(name: str) -> str:
     return name.replace(".", "_")
 
 
+class FrozenTopics:
+    """The topics of one moment; a topic that changes is kept as it was."""
+
+    def __init__(self, topics: dict[bytes, Topic]) -> None:
+        self._topics = topics
+        self._kept: dict[bytes, list[object]] = {}
+
+    def keep(self, topic: Topic) -> None:
+        """Take a topic as it is: it is about to change."""
+        if topic.topic_id in self._topics and topic.topic_id not in self._kept:
+            self._kept[topic.topic_id] = _row(topic)
+
+    def rows(self) -> LongList:
+        """Return all rows."""
+        return LongList(len(self._topics), sorted_slices(self._topics, self._row))
+
+    def _row(self, topic_id: bytes, topic: Topic) -> list[object]:
+        kept = self._kept.pop(topic_id, None)
+        return kept if kept is not None else _row(topic)
+
+
+def _row(topic: Topic) -> list[object]:
+    return [
+        topic.topic_id,
+        topic.name,
+        list(topic.partition_numbers),
+        topic.replication_factor,
+        dict(sorted(topic.configs.items())),
+        *((topic.link,) if topic.link else ()),
+    ]
+
+
 class TopicTable:
     """All topics."""
 
@@ -42,6 +76,7 @@ class TopicTable:
         self.by_name: dict[str, Topic] = {}
         self.by_collision_key: dict[str, Topic] = {}
         self.version = 0
+        self._frozen: list[FrozenTopics] = []
 
     def fold_created(
         self, event: TopicCreated, partition_numbers: list[int], link: str = ""
@@ -72,27 +107,27 @@ class TopicTable:
 
     def fold_grown(self, topic_id: bytes, new_numbers: list[int]) -> None:
         """Append partitions."""
-        topic = self.get(topic_id)
+        topic = self._changing(topic_id)
         topic.partition_numbers.extend(new_numbers)
         self._changed(topic)
 
     def fold_configs(self, name: str, configs: dict[str, str]) -> None:
         """Replace the configs of a topic."""
         expect(name in self.by_name, f"configs of unknown topic {name}")
-        topic = self.by_name[name]
+        topic = self._changing(self.by_name[name].topic_id)
         topic.configs = dict(configs)
         self._changed(topic)
 
     def fold_unlinked(self, topic_id: bytes) -> Topic:
         """The topic is this cluster's own from here on; return it."""
-        topic = self.get(topic_id)
+        topic = self._changing(topic_id)
         topic.link = ""
         self._changed(topic)
         return topic
 
     def fold_relinked(self, topic_id: bytes, link: str) -> Topic:
         """The topic is its source's from here on; return it."""
-        topic = self.get(topic_id)
+        topic = self._changing(topic_id)
         expect(not topic.link, f"{topic.name} is mirrored")
         topic.link = link
         self._changed(topic)
@@ -111,6 +146,12 @@ class TopicTable:
         expect(topic_id in self.by_id, f"unknown topic id {topic_id.hex()}")
         return self.by_id[topic_id]
 
+    def _changing(self, topic_id: bytes) -> Topic:
+        topic = self.get(topic_id)
+        for each in self._frozen:
+            each.keep(topic)
+        return topic
+
     def _changed(self, topic: Topic) -> None:
         self.version += 1
         topic.version += 1
@@ -120,19 +161,15 @@ class TopicTable:
         self.by_name[topic.name] = topic
         self.by_collision_key[collision_key(topic.name)] = topic
 
-    def encode(self) -> object:
-        """Return the whole table as builtins."""
-        return [
-            [
-                topic.topic_id,
-                topic.name,
-                topic.partition_numbers,
-                topic.replication_factor,
-                dict(sorted(topic.configs.items())),
-                *((topic.link,) if topic.link else ()),
-            ]
-            for _, topic in sorted(self.by_id.items())
-        ]
+    @contextmanager
+    def frozen(self) -> Generator[LongList]:
+        """Return the present rows, to be encoded while topics change."""
+        frozen = FrozenTopics(self.by_id.copy())
+        self._frozen.append(frozen)
+        try:
+            yield frozen.rows()
+        finally:
+            self._frozen.remove(frozen)
 
     def decode(self, rows: Iterable[Any]) -> None:
         """Fill an empty table from encode()'s answer."""

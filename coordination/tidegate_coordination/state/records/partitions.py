@@ -10,6 +10,7 @@ from ...events.cluster import RUN_SEGMENT, ProducerBatch, Run
 from ...events.links import STEP_ABORTED, STEP_BEGAN, MirrorStep
 from ..broken import StateBroken, expect
 from ..frozen import FrozenRows
+from ..long_values import SLICE_ROWS, LongList, LongValue, sorted_slices
 from .aborted import Aborted
 from .cleanings import Cleaning, Cleanings, cleaned_to, with_cleaning
 from .epochs import NO_EPOCHS, Epochs, EpochStart, end_of, epoch_at, latest, with_epoch
@@ -274,14 +275,15 @@ class Partition:
                 if state.last_write_ms >= before_ms or producer_id in opened
             }
 
-    def encode(self, *, is_wide: bool) -> object:
+    def encode(self, *, is_wide: bool) -> list[object] | LongValue:
         """Return all of it as builtins.
 
         Only snapshots from format 6 on can have epochs, and from format 7 on transactions.
         is_wide: see Runs.encode().
         """
         has_transactions = self.open is not None or bool(self.aborted)
-        return [
+        is_long = len(self.producers) > SLICE_ROWS
+        fields: list[object] = [
             self.number,
             self.topic_id,
             self.index,
@@ -289,11 +291,19 @@ class Partition:
             self.next_offset,
             self.size_bytes,
             self.runs.encode(is_wide=is_wide) if self.runs is not _NO_RUNS else None,
-            [_producer_row(*each) for each in sorted(self.producers.items())],
+            self._long_producers() if is_long else self._producer_rows(),
             self.cleanings,
             *((self.epochs,) if self.epochs or has_transactions else ()),
             *(self._encode_transactions() if has_transactions else ()),
         ]
+        return LongValue.of_row(fields) if is_long else fields
+
+    def _producer_rows(self) -> list[object]:
+        return [_producer_row(*each) for each in sorted(self.producers.items())]
+
+    def _long_producers(self) -> LongList:
+        producers = self.producers.copy()
+        return LongList(len(producers), sorted_slices(producers, _producer_row))
 
     def _encode_transactions(self) -> tuple[object, object]:
         aborted = self.aborted.encode() if self.aborted else None
