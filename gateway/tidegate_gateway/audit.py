@@ -14,3 +14,27 @@ class Audit(Protocol):
     def note(self, event: str, **facts: object) -> None:
         """Take note of one; facts: values of JSON."""
         ...
+
+    async def written(self) -> None:
+        """Wait until all that was noted is on the disk, or cannot be written now."""
+        ...
+
+
+class NotedByCall:
+    """Takes note of the events of one request, whose answer waits until they are on the disk."""
+
+    __slots__ = ("_audit", "_has_noted")
+
+    def __init__(self, audit: Audit) -> None:
+        self._audit = audit
+        self._has_noted = False
+
+    def note(self, event: str, **facts: object) -> None:
+        """See Audit."""
+        self._has_noted = True
+        self._audit.note(event, **facts)
+
+    async def written(self) -> None:
+        """See Audit; returns at once if the request noted nothing."""
+        if self._has_noted:
+            await self._audit.written()

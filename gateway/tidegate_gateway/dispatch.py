@@ -20,7 +20,7 @@ from tidegate_protocol.apis import APIS, ApiFacts, ApiKey
 from tidegate_protocol.errors import RemoteProtocolError
 from tidegate_protocol.headers import RequestHeader, decode_request_header, response_header
 
-from .audit import Audit
+from .audit import Audit, NotedByCall
 from .counting.slow_requests import SlowRequests, milliseconds
 from .gateway_counters import GatewayCounters
 from .network.arenas import Arena
@@ -214,6 +214,7 @@ class Dispatcher:
         slot = connection.open_slot()
         note_refused = partial(self._refused.note, connection.peer)
         throttle = self._throttling.of(connection, header)
+        audit = NotedByCall(self._audit) if self._audit is not None else None
         call = Call(
             header.api_version,
             header.client_id or "",
@@ -221,7 +222,7 @@ class Dispatcher:
             note_refused,
             connection.is_gone,
             throttle.cost if throttle is not None else None,
-            self._audit,
+            audit,
         )
         if header.api_key in STEPS and connection.is_gone():
             raise CloseConnection()
@@ -232,6 +233,8 @@ class Dispatcher:
             if throttle is not None:
                 throttle.apply(response)
             note_acts(handler.api_key, call, request, response)
+            if audit is not None:
+                await audit.written()
             errors = self._counter.errors
             if work is None:
                 errors.note(header.api_key, response)

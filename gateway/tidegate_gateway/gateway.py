@@ -161,6 +161,7 @@ class Gateway:
         self.large_requests = LargeRequests()
         self.is_stopping = False
         self._environment = environment
+        self.audit = environment.audit
         self._zone_maps = zone_maps
         self.books = books
         self._proxied = proxied_listeners(settings)
@@ -239,8 +240,8 @@ class Gateway:
         yield "back the metadata log up", self.backup.run
         yield "write what this gateway cost", self.cost_files.run
         yield "seal SCRAM credentials", Resealer(self.coordinator, self.sealing).run
-        if self._environment.audit is not None:
-            yield "write the audit log", self._environment.audit.run
+        if self.audit is not None:
+            yield "write the audit log", self.audit.run
 
     def _build_readers(self) -> None:
         """Make the parts that read objects, and those that bound the memory of reads."""

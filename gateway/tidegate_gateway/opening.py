@@ -40,7 +40,6 @@ from tidegate_storage.stores.files.real_disk import RealDisk, RealDiskSteps
 from tidegate_storage.stores.files.steps import Disk
 from tidegate_storage.stores.load import open_store
 
-from .blocking import Blocking, InThread
 from .builder import GatewayBuilder
 from .environment import Environment, Identity
 from .fetch.segment_disk import MAX_OPEN_FILES
@@ -57,6 +56,7 @@ from .peers.peer_listener import open_to_anyone, peer_address, peer_endpoint, re
 from .peers.peers import HttpPeers
 from .quotas.sharing.scope import refuse_scope_without_peers
 from .security.audit_log import AuditLog, open_audit_log
+from .security.audit_thread import AuditThread
 from .security.sasl.gates import check_sasl
 from .security.sealing import sealing_of
 from .settings.broker_settings import BrokerSettings
@@ -121,7 +121,7 @@ async def opened(
         folder = hold_data_folder(data) if data is not None else None
         if folder is not None:
             stack.callback(folder.close)
-        audit = await _opened_audit_log(settings, InThread(1), stack)
+        audit = await _opened_audit_log(settings, stack)
         store = open_store(settings.secret("object.store").reveal())
         stack.push_async_callback(store.aclose)
         log = await _opened_log(settings.secret("metadata.log"), signals)
@@ -181,15 +181,13 @@ async def serve_peers(gateway: Gateway, listener: Listener) -> None:
     await accept_forever(listener, serve, slots)
 
 
-async def _opened_audit_log(
-    settings: BrokerSettings, blocking: Blocking, stack: AsyncExitStack
-) -> AuditLog | None:
+async def _opened_audit_log(settings: BrokerSettings, stack: AsyncExitStack) -> AuditLog | None:
     """Open the audit log, which ends with what the gateway did last; None without one."""
     path = settings.text("audit.log.file")
     if not path:
         return None
-    now_ms = partial(_now_ms, time.time)
-    audit = await blocking.run(partial(open_audit_log, path, blocking, now_ms))
+    now_ms, thread = partial(_now_ms, time.time), AuditThread()
+    audit = await thread.run(partial(open_audit_log, path, thread, now_ms))
     stack.callback(audit.close)
     audit.note("started", node_id=settings.int("node.id"), version=version("tidegate"))
     await audit.flush()

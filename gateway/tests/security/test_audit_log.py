@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
+import trio
+from structlog.testing import capture_logs
 from trio.testing import MockClock
 
 from tidegate_gateway.blocking import Inline
 from tidegate_gateway.cli.audit.verify import run_audit_verify
 from tidegate_gateway.security import audit_log
 from tidegate_gateway.security.audit_chain import Chain, verify
-from tidegate_gateway.security.audit_log import AuditLog, open_audit_log
+from tidegate_gateway.security.audit_log import (
+    AGAIN_SECONDS,
+    EVERY_SECONDS,
+    WRITE_SECONDS,
+    AuditLog,
+    open_audit_log,
+)
 from tidegate_runtime.settings_texts import SettingsError
+
+Result = TypeVar("Result")
 
 
 def now_ms() -> int:
@@ -152,6 +164,129 @@ async def test_what_a_full_disk_does_not_take_is_kept_and_counted(
     assert verify(lines).broken == ()
     assert len(lines) == 20 - log.lost + 2
     assert f'"event":"events lost","count":{log.lost}'.encode() in lines[-2]
+
+
+class Disk:
+    """What an audit log writes to; it may be full, and it may be silent."""
+
+    def __init__(self) -> None:
+        self.written = bytearray()
+        self.is_full = False
+        self.answers = trio.Event()
+        self.answers.set()
+        self.log = AuditLog(Chain(), self._write, self, now_ms)
+
+    def _write(self, data: bytes) -> None:
+        if self.is_full:
+            raise OSError(28, "No space left on device")
+        self.written += data
+
+    async def run(self, function: Callable[[], Result]) -> Result:
+        """Like a thread that is left to itself when its caller is cancelled."""
+        results: list[Result] = []
+
+        async def work() -> None:
+            await self.answers.wait()
+            results.append(function())
+            done.set()
+
+        done = trio.Event()
+        trio.lowlevel.spawn_system_task(work)
+        await done.wait()
+        return results[0]
+
+
+async def waited(log: AuditLog) -> float:
+    """Note an event, and return how long its answer waits."""
+    began = trio.current_time()
+    log.note("topics deleted")
+    await log.written()
+    return trio.current_time() - began
+
+
+async def test_an_answer_waits_for_its_line_and_no_moment_longer(
+    autojump_clock: MockClock, nursery: trio.Nursery
+) -> None:
+    disk = Disk()
+    nursery.start_soon(disk.log.run)
+    await trio.sleep(1)
+    assert await waited(disk.log) == 0
+    assert bytes(disk.written).count(b"topics deleted") == 1
+    disk.log.note("logged in")
+    await trio.sleep(2 * EVERY_SECONDS)
+    assert b"logged in" in disk.written
+    assert disk.log.unwritten_answers == 0
+
+
+async def test_answers_that_wait_at_once_share_a_write(
+    autojump_clock: MockClock, nursery: trio.Nursery
+) -> None:
+    disk, times = Disk(), list[float]()
+    disk.answers = trio.Event()
+    nursery.start_soon(disk.log.run)
+
+    async def answer() -> None:
+        times.append(await waited(disk.log))
+
+    async with trio.open_nursery() as answers:
+        for _ in range(100):
+            answers.start_soon(answer)
+        await trio.sleep(1)
+        assert not times
+        assert not disk.written
+        disk.answers.set()
+    assert times == [1.0] * 100
+    assert verify(bytes(disk.written).splitlines()).broken == ()
+
+
+async def test_no_answer_waits_for_a_full_disk(
+    autojump_clock: MockClock, nursery: trio.Nursery
+) -> None:
+    disk = Disk()
+    disk.is_full = True
+    nursery.start_soon(disk.log.run)
+    with capture_logs() as lines:
+        assert [await waited(disk.log) for _ in range(3)] == [0, 0, 0]
+        assert disk.log.unwritten_answers == 3
+        await trio.sleep(60)
+        disk.is_full = False
+        await trio.sleep(AGAIN_SECONDS)
+    assert bytes(disk.written).count(b"topics deleted") == 3
+    assert await waited(disk.log) == 0
+    assert disk.log.unwritten_answers == 3
+    events = [each["event"] for each in lines]
+    assert events == ["the audit log cannot be written", "the audit log is written again"]
+
+
+async def test_a_disk_that_does_not_answer_costs_one_wait_and_breaks_no_chain(
+    autojump_clock: MockClock, nursery: trio.Nursery
+) -> None:
+    disk = Disk()
+    disk.answers = trio.Event()
+    nursery.start_soon(disk.log.run)
+    assert await waited(disk.log) == WRITE_SECONDS
+    assert await waited(disk.log) == 0
+    await trio.sleep(600)
+    disk.answers.set()
+    await trio.sleep(2 * AGAIN_SECONDS)
+    assert await waited(disk.log) == 0
+    lines = bytes(disk.written).splitlines()
+    assert (len(lines), verify(lines).broken) == (3, ())
+    assert disk.log.unwritten_answers == 2
+
+
+async def test_the_end_does_not_wait_for_a_disk_that_does_not_answer(
+    autojump_clock: MockClock,
+) -> None:
+    disk = Disk()
+    disk.answers = trio.Event()
+    disk.log.note("topics deleted")
+    began = trio.current_time()
+    await disk.log.end()
+    assert trio.current_time() - began == WRITE_SECONDS
+    disk.answers.set()
+    await trio.sleep(1)
+    assert len(bytes(disk.written).splitlines()) == 1
 
 
 async def test_the_last_lines_tell_what_was_lost(monkeypatch: pytest.MonkeyPatch) -> None:

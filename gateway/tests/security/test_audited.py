@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 import pytest
@@ -38,6 +40,8 @@ SETTINGS = {
     "authorizer.class.name": STANDARD,
     "super.users": "User:alice",
 }
+
+Result = TypeVar("Result")
 
 
 def now_ms() -> int:
@@ -130,6 +134,39 @@ async def test_a_change_whose_outcome_no_client_hears_is_noted(
     found = [entry[each] for each in ("event", "api", "principal", "client_id")]
     assert found == ["perhaps done", "CreateTopics", "User:ANONYMOUS", "test"]
     assert entry["peer"].startswith("client:")
+
+
+class Held(Inline):
+    """Runs nothing before it may."""
+
+    def __init__(self) -> None:
+        self.may_run = trio.Event()
+
+    async def run(self, function: Callable[[], Result]) -> Result:
+        await self.may_run.wait()
+        return await super().run(function)
+
+
+async def test_a_change_is_answered_once_its_line_is_on_the_disk(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    """Else a gateway that is killed then had acknowledged it, and no line would tell of it."""
+    path, held = tmp_path / "audit.log", Held()
+    audit = open_audit_log(str(path), held, now_ms)
+    async with wire_world({}, audit=audit) as world:
+        client, other = world.connect(), world.connect()
+        request = ct.CreateTopicsRequest([ct.CreatableTopic("t", 1, 1)], 1000)
+        await client.send(request_frame("CreateTopics", 7, request))
+        with trio.move_on_after(1) as waited:
+            await client.receive()
+        assert waited.cancelled_caught
+        assert "t" in world.gateway.coordinator.state.topics.by_name
+        assert b"topics created" not in path.read_bytes()
+        answer = await other.produce("t", 0, records_batch(b"v"))  # waits for no line
+        assert answer.error_code == 0
+        held.may_run.set()
+        await client.receive()
+        assert b"topics created" in path.read_bytes()
 
 
 async def test_all_names_of_a_change_are_noted(tmp_path: Path, autojump_clock: MockClock) -> None:

@@ -26,6 +26,7 @@ from ..gateway_counters import GatewayCounters
 from ..network.connection import Connection
 from ..produce.wal_counters import WalCounters
 from ..security.sasl.gates import SaslGates
+from .audit_metrics import audit_metrics
 from .client_metrics import client_metrics
 from .cluster_metrics import cluster_metrics, is_controller
 from .families import counter, gauge
@@ -92,6 +93,7 @@ def gateway_metrics(gateway: Gateway) -> Iterator[Family | Break]:
     yield from oauth_metrics(gateway.provider_keys)
     yield from client_metrics(gateway)
     yield from output_metrics()
+    yield from audit_metrics(gateway.audit)
     if is_controller(gateway):
         yield from facts_of_cluster(gateway)
 

@@ -1,8 +1,9 @@
 """The audit log of a gateway: logins, denials, and what clients changed, in a file with a chain.
 
-Lines are written a moment after the event, so the last ones are lost if the gateway is killed.  If
-the disk does not take them, the gateway goes on: it keeps MAX_BYTES of them, and writes how many it
-had to drop.  Any tool may rename the file at any time; the next lines go to a new one
+The answer of a request that changed something waits until its line is on the disk.  Logins and
+denials are written a moment later, so the last ones are lost if the gateway is killed.  If the disk
+does not take lines, the gateway goes on: no answer waits, it keeps MAX_BYTES of them, and writes
+how many it had to drop.  Any tool may rename the file at any time; the next lines go to a new one
 (audit_file.py).
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Final, cast
 
@@ -28,14 +30,19 @@ _log = structlog.get_logger("tidegate.audit")
 MAX_BYTES: Final = 4 << 20
 EVERY_SECONDS: Final = 0.2
 AGAIN_SECONDS: Final = 5.0
+WRITE_SECONDS: Final = 5.0
+"""A write that takes longer has failed for now: no answer waits for it."""
+WAIT_SECONDS: Final = 2 * WRITE_SECONDS
+"""For the write under way, and the next one."""
 MAX_TEXT: Final = 500
 
 
 class AuditLog:
     """See the module's head.
 
-    write: appends bytes to the file and syncs it; blocks.  close: gives the file up.  lost: events
-    that were dropped.
+    write: appends bytes to the file and syncs it; blocks.  blocking: may leave a write to itself
+    when it is cancelled.  close: gives the file up.  lost: events that were dropped.
+    unwritten_answers: those that were given although their events were not on the disk.
     """
 
     def __init__(
@@ -47,7 +54,8 @@ class AuditLog:
         close: Callable[[], None] = lambda: None,
     ) -> None:
         self.lost = 0
-        self.close = close
+        self.unwritten_answers = 0
+        self._close = close
         self._chain = chain
         self._write = write
         self._blocking = blocking
@@ -55,6 +63,10 @@ class AuditLog:
         self._unwritten = bytearray()
         self._untold = 0
         self._has_failed = False
+        self._noted_bytes = self._written_bytes = 0
+        self._under_way: _Write | None = None
+        self._is_awaited = trio.Event()
+        self._turn = trio.Event()  # set after the next write
 
     def note(self, event: str, **facts: object) -> None:
         """See audit.py."""
@@ -71,12 +83,31 @@ class AuditLog:
         time = datetime.fromtimestamp(self._now_ms() / 1000, UTC)
         text = time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
         bounded = {name: _bounded(value) for name, value in facts.items()}
-        self._unwritten += self._chain.line({"time": text, "event": event, **bounded})
+        line = self._chain.line({"time": text, "event": event, **bounded})
+        self._unwritten += line
+        self._noted_bytes += len(line)
+
+    def close(self) -> None:
+        """Give the file up, unless a thread still writes to it."""
+        if self._under_way is None:
+            self._close()
+
+    async def written(self) -> None:
+        """See audit.py."""
+        end = self._noted_bytes
+        with trio.move_on_after(WAIT_SECONDS):
+            while self._written_bytes < end and not self._has_failed:
+                self._is_awaited.set()
+                await self._turn.wait()
+        if self._written_bytes < end:
+            self.unwritten_answers += 1
 
     async def run(self) -> None:
-        """Write forever."""
+        """Write forever: at once what an answer waits for, and the rest a moment later."""
         while True:
-            await trio.sleep(EVERY_SECONDS if not self._has_failed else AGAIN_SECONDS)
+            with trio.move_on_after(AGAIN_SECONDS if self._has_failed else EVERY_SECONDS):
+                await self._is_awaited.wait()
+            self._is_awaited = trio.Event()
             await self.flush()
 
     async def end(self) -> None:
@@ -86,19 +117,55 @@ class AuditLog:
         await self.flush()
 
     async def flush(self) -> None:
-        """Write what is not written yet; keep it if that fails."""
-        data = bytes(self._unwritten)
-        if not data:
-            return
-        try:
-            await self._blocking.run(lambda: self._write(data))
-        except OSError as error:
-            if not self._has_failed:
-                _log.error("the audit log cannot be written", error=str(error))
-            self._has_failed = True
-            return
+        """Write what is not written yet; keep it if that fails.  One caller at a time."""
+        if self._under_way is None and self._unwritten:
+            await self._begin(_Write(bytes(self._unwritten)))
+        if self._under_way is not None:
+            self._note_outcome(self._under_way)
+        turn, self._turn = self._turn, trio.Event()
+        turn.set()
+
+    async def _begin(self, write: _Write) -> None:
+        # Not cancelled within: lines that are written a second time break the chain.
+        self._under_way = write
+        with trio.CancelScope(shield=True, deadline=trio.current_time() + WRITE_SECONDS):
+            await self._blocking.run(partial(write.do, self._write))
+
+    def _note_outcome(self, write: _Write) -> None:
+        if not write.is_done:
+            return self._note_failure(f"the disk does not answer within {WRITE_SECONDS:g} s")
+        self._under_way = None
+        if write.error:
+            return self._note_failure(write.error)
+        del self._unwritten[: len(write.data)]
+        self._written_bytes += len(write.data)
+        if self._has_failed:
+            _log.info("the audit log is written again", events_lost=self._untold)
         self._has_failed = False
-        del self._unwritten[: len(data)]
+
+    def _note_failure(self, error: str) -> None:
+        if not self._has_failed:
+            _log.error("the audit log cannot be written", error=error)
+        self._has_failed = True
+
+
+class _Write:
+    """One write, which may outlast the wait for it.  error: "" once the data is on the disk."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.is_done = False
+        self.error = "it failed"
+
+    def do(self, write: Callable[[bytes], None]) -> None:
+        """Write; blocks."""
+        try:
+            write(self.data)
+            self.error = ""
+        except OSError as error:
+            self.error = str(error)
+        finally:
+            self.is_done = True
 
 
 def _bounded(value: object) -> object:
