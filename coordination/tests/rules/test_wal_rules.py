@@ -22,6 +22,7 @@ from tidegate_coordination.events.entries import decode_entry, encode_entry, enc
 from tidegate_coordination.events.metadata_versions import FIRST, NEWEST
 from tidegate_coordination.rules.proposal import View
 from tidegate_coordination.rules.records.wal import (
+    ROOM_FOR_MADE_UP_IDS,
     AbandonWal,
     BatchFacts,
     BatchOutcome,
@@ -300,6 +301,34 @@ def test_producers_expire() -> None:
     world.apply(ProducersExpired(world.clock_ms))
     assert list(world.state.partitions[0].producers) == [2]
     assert offsets(world.commit(batch(9, producer=1))) == [2]
+    world.check_replay()
+
+
+def test_ids_that_were_not_given_leave_a_bounded_number_of_states() -> None:
+    world, made_up = World(), 1 << 50
+    many = [batch(0, producer=made_up + each, at=10 * each) for each in range(700)]
+    others = [batch(0, producer=made_up + 700 + each, at=10 * each) for each in range(700)]
+    codes = [offsets(each) for each in world.commit_together([many, others])]
+    assert codes == [list(range(700)), list(range(700, 1400))], "all are written"
+    producers = world.state.partitions[0].producers
+    assert len(producers) == ROOM_FOR_MADE_UP_IDS
+    # Another one is written, and its repeat, too; of one that is noted the repeat is recognised.
+    late, noted = made_up + 5_000, made_up + 1
+    assert offsets(world.commit(batch(0, producer=late), batch(0, producer=late, at=10))) == [
+        1400,
+        1401,
+    ]
+    assert offsets(world.commit(batch(0, producer=noted))) == [1]
+    assert offsets(world.commit(batch(1, producer=noted))) == [1402]
+    # Ids that the cluster gave are noted, however many producers there are.
+    assert offsets(world.commit(batch(0, producer=7))) == [1403]
+    assert offsets(world.commit(batch(0, producer=7))) == [1403]
+    assert len(producers) == ROOM_FOR_MADE_UP_IDS + 1
+    # So are others, once the states have expired.
+    world.clock_ms += 1_000
+    world.apply(ProducersExpired(world.state.log_time_ms + 1))
+    assert offsets(world.commit(batch(0, producer=late))) == [1404]
+    assert offsets(world.commit(batch(0, producer=late))) == [1404]
     world.check_replay()
 
 

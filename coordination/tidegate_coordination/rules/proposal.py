@@ -49,6 +49,7 @@ class View:
     ClusterState.log_time_after.  writer: incarnation whose proposal it is, 0 before registration.
     appender: the incarnation that appends the entry, if it is another.  acknowledged: by author of
       forwarded proposals, the number up to which the author repeats none, as of the entry so far.
+    new_producers: how many producers the entry so far adds, by partition.
     overlay: that of `transactions`, which a copy of the view shares; None for a new one.
     """
 
@@ -61,6 +62,7 @@ class View:
     producers: dict[tuple[int, int], ProducerState] = field(
         default_factory=dict[tuple[int, int], ProducerState]
     )
+    new_producers: dict[int, int] = field(default_factory=dict[int, int])
     wal_ids: set[tuple[int, int]] = field(default_factory=set[tuple[int, int]])
     appender: int = 0
     acknowledged: dict[int, int] = field(default_factory=dict[int, int])

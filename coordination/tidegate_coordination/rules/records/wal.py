@@ -6,6 +6,11 @@ bytes in the object and nothing else; it never fails its neighbours.
 
 Idempotence is Kafka's (KIP-98, KIP-360): epoch, sequence and the last five batches per producer and
 partition.  A gap is out of order at once: a WAL id commits once, so nothing waits in the log.
+
+A client can make producer ids up, as in Kafka, and each would leave a state for a day.  So a
+partition with many producers notes no further one whose id the cluster has not given: its batches
+are written, and their repeats are not recognised.  No client library writes with such an id, except
+after a switch from another cluster; its producers are noted while they are mirrored.
 """
 
 from __future__ import annotations
@@ -38,6 +43,8 @@ from .mirrored_batches import TRANSACTIONAL, MirroredBatch, MirrorJudge, last_ba
 from .transactional_batches import MAY_ADD, Misfit, TransactionJudge
 
 NO_PRODUCER_ID = -1
+ROOM_FOR_MADE_UP_IDS: Final = 1_000
+"""Producers of a partition up to which one with a made-up id is noted."""
 
 
 class BatchFacts(NamedTuple):
@@ -186,6 +193,7 @@ class _Judge:
         self._append_time_ms = _append_time(view)
         self._next_offsets: dict[int, int] = {}
         self._producers: dict[tuple[int, int], ProducerState] = {}
+        self._new_producers: dict[int, int] = {}
         self._runs: list[_OpenRun] = []
         # The partition whose batches are being judged; _partition is None for one that no client
         # may write to, and so is _mirrored, unless a mirror may.
@@ -389,7 +397,21 @@ class _Judge:
         base_offset = self._next_offset
         if batch.flags:
             self.transactions.accept(batch.producer_id, key[0], base_offset)
-        self._note_producer(batch, key, base_offset, append_time_ms)
+        if self._producer(key) is not None or self._has_room(key):
+            self._note_producer(batch, key, base_offset, append_time_ms)
+
+    def _has_room(self, key: tuple[int, int]) -> bool:
+        """Return whether a new producer of a partition is noted: not if its id is made up, and the
+        partition has many producers.  See the module's head.
+        """
+        number, producer_id = key
+        state = self._view.state
+        new = self._new_producers.get(number, self._view.new_producers.get(number, 0))
+        is_full = len(state.partitions[number].producers) + new >= ROOM_FOR_MADE_UP_IDS
+        if is_full and not state.producer_ids.was_given(producer_id):
+            return False
+        self._new_producers[number] = new + 1
+        return True
 
     def _note_producer(
         self, batch: BatchFacts, key: tuple[int, int], base_offset: int, append_time_ms: int
@@ -429,6 +451,7 @@ class _Judge:
         self._leave_partition()
         self._view.next_offsets.update(self._next_offsets)
         self._view.producers.update(self._producers)
+        self._view.new_producers.update(self._new_producers)
         self._view.wal_ids.add(name)
 
     def _producer(self, key: tuple[int, int]) -> ProducerState | None:
