@@ -112,6 +112,7 @@ OVERVIEW: Final = (
             "live": most("kafka_controller_kafkacontroller_activebrokercount"),
             "draining": summed("tidegate_draining"),
             "cut off": summed("tidegate_cut_off"),
+            "cut off from the store": summed("tidegate_store_cut_off"),
             "controllers": summed("kafka_controller_kafkacontroller_activecontrollercount"),
         },
         "Controllers: gateways that show the facts of the cluster; it must be 1.",

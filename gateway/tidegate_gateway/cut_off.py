@@ -1,4 +1,7 @@
-"""While this gateway is cut off from the metadata log, others serve.  It logs begin and end."""
+"""While this gateway is cut off from the metadata log, others serve.  It logs begin and end.
+
+store_way/store_watch.py does the same for the object store.
+"""
 
 from __future__ import annotations
 
@@ -14,18 +17,22 @@ LOOK_SECONDS: Final = 1.0
 _log = structlog.get_logger("tidegate.gateway")
 
 
-def to_avoid(coordinator: Coordinator, unheard: frozenset[int]) -> frozenset[int]:
+def to_avoid(
+    coordinator: Coordinator, unheard: frozenset[int], without_store: frozenset[int]
+) -> frozenset[int]:
     """Return the incarnations that clients are not sent to; includes its own while it is cut off.
 
     unheard: the incarnations that do not answer this gateway.  If these are all others, this
-    gateway may be cut off from them, too.  It then avoids only itself: the others may still reach
-    the log.
+    gateway may be cut off from them, too.  It then avoids only those that cannot serve: the others
+    may still reach the log and the store.
+    without_store: those that are cut off from the object store; see store_way/marks.py.
     """
-    if not coordinator.is_stale:
-        return unheard
     me = coordinator.incarnation
-    others = {each.incarnation for each in coordinator.state.gateways.serving()} - {me}
-    return frozenset({me}) if others <= unheard else unheard | {me}
+    unable = without_store | {me} if coordinator.is_stale else without_store
+    if not unable:
+        return unheard
+    others = {each.incarnation for each in coordinator.state.gateways.serving()} - unable
+    return unable if others <= unheard else unheard | unable
 
 
 async def tell_of_cuts(coordinator: Coordinator) -> None:

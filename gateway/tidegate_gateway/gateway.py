@@ -94,6 +94,9 @@ from .security.tokens.logins import TokenLogins
 from .security.tokens.secrets import TokenSecrets
 from .settings.broker_settings import BrokerSettings
 from .settings.listener_settings import tls_listeners
+from .store_way.store_proof import StoreProof
+from .store_way.store_watch import StoreWatch
+from .store_way.store_way import StoreWay
 from .telemetry.telemetry import Telemetry
 from .topics.internal_topics import INTERNAL_TOPICS
 from .transactions.producer_ids import ProducerIds, hold_seconds
@@ -215,6 +218,7 @@ class Gateway:
         yield "time produce requests out", self.produce_deadlines.run
         yield "watch connections", self._watch_connections
         yield "tell of cuts", partial(tell_of_cuts, self.coordinator)
+        yield "watch the way to the object store", self.store_watch.run
         yield "read ahead", self.read_ahead.run
         if self._environment.used_seconds is not None:
             yield "watch the event loop", self.loop_watch.run
@@ -246,6 +250,7 @@ class Gateway:
     def _build_readers(self) -> None:
         """Make the parts that read objects, and those that bound the memory of reads."""
         settings, store = self.settings, self._environment.store
+        self.store_way = StoreWay()
         self.cache: RangeCache[object] = RangeCache(settings.int("fetch.cache.bytes"))
         self.reply_memory = reply_memory(self.cache.max_bytes)
         lender = ObjectLender(store, self.cache)
@@ -259,6 +264,7 @@ class Gateway:
             disk=self.disk_cache,
             max_open_files=self._environment.max_open_files,
             zone=self.zone_reads,
+            way=self.store_way,
         )
         self.read_ahead = ReadAhead(
             self.reader,
@@ -285,6 +291,20 @@ class Gateway:
             on_batches=self.books.ledger.wrote_batches,
             after_answers=self.flusher.flush,
             upkeep=self.upkeep,
+            way=self.store_way,
+        )
+        self.store_watch = StoreWatch(
+            self.coordinator,
+            self.store_way,
+            StoreProof(
+                self._environment.store,
+                self.coordinator,
+                self.writer.next_identity,
+                self._wal_key,
+            ),
+            self.writer.give_up,
+            self._environment.store,
+            self.upkeep,
         )
 
     def _build_keepers(self) -> None:
@@ -400,7 +420,7 @@ class Gateway:
     @property
     def absent(self) -> frozenset[int]:
         """The incarnations that no client is sent to; this gateway's own while it is cut off."""
-        return to_avoid(self.coordinator, self._unheard)
+        return to_avoid(self.coordinator, self._unheard, self.store_watch.avoided)
 
     @property
     def _unheard(self) -> frozenset[int]:

@@ -36,6 +36,7 @@ from tidegate_protocol.messages import offset_commit as oc
 from tidegate_protocol.messages import sync_group as sg
 from tidegate_runtime.secret import Secret
 from tidegate_storage.stores.memory_store import MemoryObjectStore
+from tidegate_storage.stores.object_store import ObjectStore
 
 LISTENER = "PLAINTEXT"
 
@@ -113,10 +114,11 @@ class Cluster:
         key: str = "",
         zone: str = "az1",
         log: MetadataLog | None = None,
+        store: ObjectStore | None = None,
     ) -> Running:
         """Start a gateway, or the next life of it; returns when it serves.
 
-        log: its own way to the log.
+        log, store: its own way to them.
         """
         builder = GatewayBuilder(
             Identity(
@@ -130,7 +132,7 @@ class Cluster:
             ),
             BrokerSettings({**self.settings, "node.id": str(node_id)}),
             Environment(
-                store=self.store,
+                store=store or self.store,
                 log=log or self.log,
                 rng=Random(node_id),
                 wall_clock=clock,

@@ -1,8 +1,8 @@
 """The pages of the admin listener.
 
 /livez, /healthz  the process runs
-/readyz           clients may connect: started, not cut off, and not draining while others
-                  serve; otherwise 503
+/readyz           clients may connect: started, not cut off from log or store, and not draining
+                  while others serve; otherwise 503
 /metrics          Prometheus text
 /metrics/cluster  Prometheus text: partitions and groups, the same at all gateways
 /version          JSON
@@ -91,6 +91,9 @@ class AdminPages:
             return Answer(503, f"{state_of(gateway)}\n")
         if gateway.is_cut_off:
             return Answer(503, "cut off from the metadata log; other gateways serve\n")
+        if gateway.store_way.is_cut_off:
+            why = gateway.store_way.why
+            return Answer(503, f"cut off from the object store; other gateways serve: {why}\n")
         if gateway.is_draining:
             return Answer(200, "ready: it is to drain, and no other gateway takes new work\n")
         return Answer(200, "ready\n")

@@ -59,7 +59,10 @@ def gateway_metrics(gateway: Gateway) -> Iterator[Family | Break]:
     now = trio.current_time()
     yield _info(gateway.identity)
     yield from _standing(
-        is_ready=True, is_draining=gateway.is_draining, is_cut_off=gateway.is_cut_off
+        is_ready=True,
+        is_draining=gateway.is_draining,
+        is_cut_off=gateway.is_cut_off,
+        is_store_cut_off=gateway.store_way.is_cut_off,
     )
     yield from request_metrics(gateway.counters)
     yield slow_metric(gateway.slow_requests)
@@ -107,7 +110,9 @@ def facts_of_cluster(gateway: Gateway) -> Iterator[Family | Break]:
 def starting_metrics(identity: Identity) -> Iterator[Metric]:
     """Yield the values of a gateway that has not started: it has served nothing."""
     yield _info(identity)
-    yield from _standing(is_ready=False, is_draining=False, is_cut_off=False)
+    yield from _standing(
+        is_ready=False, is_draining=False, is_cut_off=False, is_store_cut_off=False
+    )
     yield from request_metrics(GatewayCounters())
     yield _connections(identity, ())
     yield from output_metrics()
@@ -119,10 +124,17 @@ def _info(me: Identity) -> Metric:
     return info
 
 
-def _standing(*, is_ready: bool, is_draining: bool, is_cut_off: bool) -> Iterator[Metric]:
+def _standing(
+    *, is_ready: bool, is_draining: bool, is_cut_off: bool, is_store_cut_off: bool
+) -> Iterator[Metric]:
     yield gauge("tidegate_ready", "1 once clients are served", is_ready)
     yield gauge("tidegate_draining", "1 while the gateway stops or drains", is_draining)
     yield gauge("tidegate_cut_off", "1 while cut off from the metadata log", is_cut_off)
+    yield gauge(
+        "tidegate_store_cut_off",
+        "1 while cut off from the object store, which others reach",
+        is_store_cut_off,
+    )
 
 
 def _connections(me: Identity, connections: Collection[Connection]) -> Metric:

@@ -34,6 +34,7 @@ from tidegate_storage.stores.object_store import (
 )
 
 from ..cost.ledger import read_of, weights_of
+from ..store_way.store_way import StoreWay
 from .cached_object import CachedObject
 from .fetch_plan import DEFAULT_SETTINGS, FetchSettings, Miss, ReadProblem, Run, RunKey
 from .object_asks import ObjectAsk
@@ -62,6 +63,7 @@ class LogReader:
       cache: of CachedObject by WalName, and by PartKey of PreparedRun, FileRun and SegmentIndex.
       disk: None for no disk cache.
       zone: the other gateways of the zone; None to read from the store only.
+      way: notes that reads of the store failed.
 
     failed_reads, and the counters of reads and verifier, are for metrics.
     unreadable: counts the records that a fetch could not get.
@@ -78,7 +80,9 @@ class LogReader:
         disk: DiskCache | None = None,
         max_open_files: int = MAX_OPEN_FILES,
         zone: ZoneReads | None = None,
+        way: StoreWay | None = None,
     ) -> None:
+        self.way: Final = way or StoreWay()
         self._coordinator = coordinator
         self._cache = cache
         self._settings = settings
@@ -162,13 +166,14 @@ class LogReader:
         """Load runs into memory, several at a time; each result is a run or a problem."""
         groups = deque(groups_of(misses, self._is_on_disk))
         loaded: Loaded = {}
-        with trio.move_on_after(self._settings.read_deadline_seconds):
+        with trio.move_on_after(self._settings.read_deadline_seconds) as reading:
             if len(groups) == 1:
                 await self._work(groups, loaded)
             else:
                 async with trio.open_nursery() as nursery:
                     for _ in range(min(len(groups), self._settings.concurrent_reads)):
                         nursery.start_soon(self._work, groups, loaded)
+        self.way.read_failed |= reading.cancelled_caught
         for miss in misses:
             for row in miss.rows:
                 loaded.setdefault((row.object_number, row.position), ReadProblem.UNAVAILABLE)
@@ -195,6 +200,7 @@ class LogReader:
             except (StoreUnavailable, StoreMisconfigured, UnknownVersion) as error:
                 # An operator can fix credentials, or upgrade an old gateway, while fetches retry.
                 self.failed_reads += 1
+                self.way.read_failed |= not isinstance(error, UnknownVersion)
                 _log.warning("stored records could not be read", error=str(error))
                 _fill(group, loaded, ReadProblem.UNAVAILABLE)
 

@@ -35,6 +35,7 @@ from .wal_counters import WalCounters
 _log = structlog.get_logger("tidegate.wal")
 
 _ABANDONED = BatchOutcome(Refusal.ABANDONED, -1, -1, -1)
+_CUT_OFF = BatchOutcome(Refusal.CUT_OFF, -1, -1, -1)
 
 
 class BatchToken(Protocol):
@@ -150,11 +151,14 @@ class WalCommits:
         placed = _mirrored(wal, mirrored) if mirrored else {}
         return CommitWal(_name(wal), len(wal.body), facts, stamped, placed)
 
-    def abandon(self, wal: SealedWal) -> None:
-        """Propose that an object is never committed, and refuse its batches."""
+    def abandon(self, wal: SealedWal, *, is_cut_off: bool = False) -> None:
+        """Propose that an object is never committed, and refuse its batches.
+
+        is_cut_off: other gateways reach the store, so producers should turn to them.
+        """
 
         def deliver(abandoned: bool) -> None:
-            self.refuse(wal)
+            self.settle(wal, [_CUT_OFF if is_cut_off else _ABANDONED] * len(wal.batches))
 
         def fail(failure: Failure) -> None:
             deliver(abandoned=False)

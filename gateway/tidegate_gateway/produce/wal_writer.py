@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import structlog
 import trio
@@ -42,6 +42,7 @@ from ..cost.ledger import LINKS, paid_by, weights_of
 from ..network.arenas import Arena
 from ..network.inflow import Inflow
 from ..network.transport import Buffer
+from ..store_way.store_way import StoreWay
 from ..upkeep.upkeep import Upkeep
 from .produce_times import ObjectTimes
 from .put_budget import PutBudget
@@ -53,7 +54,8 @@ _log = structlog.get_logger("tidegate.wal")
 
 PUT_ATTEMPTS = 3
 FIRST_RETRY_SECONDS = 0.1
-LAST_RETRY_SECONDS = 3.0
+# Shorter than PROVEN_SECONDS of store_way/marks.py.
+LAST_RETRY_SECONDS = 0.8
 # The most bytes that one batch takes in a log entry: its run and its producer state (see events/).
 EVENT_BYTES_PER_BATCH = 120
 # An object of this size costs no token of the budget, a smaller one up to one (decision 5).
@@ -90,7 +92,7 @@ class _Sealed:
     """A sealed object that is being stored or committed.
 
     mirrored: of its mirrored batches.  sealing_at, sealed_at, stored_at: seconds on Trio's clock.
-    clients: bytes by client id, as wrote() got them.
+    clients: bytes by client id, as wrote() got them.  putting: ends the PUT.
     """
 
     wal: SealedWal
@@ -101,6 +103,7 @@ class _Sealed:
     stored_at: float = 0.0
     stored: bool = False
     given_up: bool = False
+    putting: trio.CancelScope = field(default_factory=trio.CancelScope)
 
     @property
     def times(self) -> ObjectTimes:
@@ -119,6 +122,7 @@ class WalWriter:
       on_batches: called with the number of batches of an object that is stored.
       after_answers: called once after the answers of a commit were filled in.
       upkeep: counts unexpected errors.
+      way: notes how its PUTs end.
     """
 
     def __init__(
@@ -135,8 +139,10 @@ class WalWriter:
         after_answers: Callable[[], None],
         on_batches: Callable[[int], None] = lambda _: None,
         upkeep: Upkeep | None = None,
+        way: StoreWay | None = None,
     ) -> None:
         self._upkeep = upkeep or Upkeep()
+        self.way = way or StoreWay()
         self._store = store
         self._coordinator = coordinator
         self._settings = settings
@@ -278,8 +284,11 @@ class WalWriter:
 
         Connected clients may continue; drain() does not wait for their later batches.
         """
-        end = self._counter + bool(self._open.size_bytes)
-        while self._counter < end or any(counter < end for counter in self._unsettled):
+        waiting = self._open if self._open.size_bytes else None
+        while self._open is waiting:
+            await self._room.wait()
+        end = self._counter
+        while any(counter < end for counter in self._unsettled):
             await self._room.wait()
 
     async def _wait_until_sealable(self) -> None:
@@ -318,10 +327,15 @@ class WalWriter:
             self._open.size_bytes, trio.current_time(), is_alone=not self._unsettled
         )
 
-    def _seal(self) -> _Sealed:
+    def next_identity(self) -> WalIdentity:
+        """Take the next WAL id."""
         identity = WalIdentity(self._node_id, self._coordinator.incarnation, self._counter)
-        self._unsettled.add(self._counter)
         self._counter += 1
+        return identity
+
+    def _seal(self) -> _Sealed:
+        identity = self.next_identity()
+        self._unsettled.add(identity.counter)
         times, began = self.counters.times, trio.current_time()
         self._pace.sealed(self._open.size_bytes, began)
         sealed = self._open.seal(identity)
@@ -344,14 +358,29 @@ class WalWriter:
 
     # -- storing ----------------------------------------------------------------------------------
 
+    def give_up(self) -> None:
+        """Abandon all objects that are not committed, in their order; what comes later, too, as
+        long as this gateway is cut off from the store.
+        """
+        for sealed in self._in_flight:
+            self._give_up(sealed)
+            sealed.putting.cancel()
+        self._commit_in_order()
+
+    def _give_up(self, sealed: _Sealed) -> None:
+        if not sealed.given_up:
+            sealed.given_up = True
+            self.counters.abandoned += 1
+            _log.error("gave up storing a WAL object", key=self._key_of(sealed.wal.identity))
+
     async def _upload(self, sealed: _Sealed) -> None:
         began = trio.current_time()
         try:
             topics = weights_of((each.topic_id, each.size_bytes) for each in sealed.wal.slices)
-            with (
-                paid_by(topics, sealed.clients),
-                trio.move_on_after(self._settings.put_timeout_seconds),
-            ):
+            if self.way.is_cut_off:
+                sealed.putting.cancel()
+            sealed.putting.deadline = began + self._settings.put_timeout_seconds
+            with paid_by(topics, sealed.clients), sealed.putting:
                 await self._put(sealed)
                 sealed.stored = True
                 self._on_batches(len(sealed.wal.batches))
@@ -363,13 +392,12 @@ class WalWriter:
         except ObjectExists as error:
             # The id is never proposed.  If it were abandoned, the other gateway's object would be
             # deleted.
-            self._in_flight.remove(sealed)
-            self._commits.refuse(sealed.wal)
+            if sealed in self._in_flight:
+                self._in_flight.remove(sealed)
+                self._commits.refuse(sealed.wal)
             raise KeyTaken(_WHY_TAKEN + self._key_of(sealed.wal.identity)) from error
         if not sealed.stored:
-            sealed.given_up = True
-            self.counters.abandoned += 1
-            _log.error("gave up storing a WAL object", key=self._key_of(sealed.wal.identity))
+            self._give_up(sealed)
         self._uploading -= 1
         self._work.set()
         self._commit_in_order()
@@ -378,20 +406,23 @@ class WalWriter:
         key = self._key_of(sealed.wal.identity)
         delay = FIRST_RETRY_SECONDS
         while True:
+            began = trio.current_time()
             try:
                 # A PUT that hangs is repeated; the store distinguishes an equal object from another
                 # one.
-                began = trio.current_time()
                 with trio.move_on_after(self._settings.put_timeout_seconds / PUT_ATTEMPTS):
                     await put_idempotent(self._store, key, sealed.wal.body)
                     self.counters.times.puts.add(trio.current_time() - began)
+                    self.way.puts.succeeded()
                     return
                 self.counters.put_retries += 1
+                self.way.puts.failed(began, "no answer")
                 _log.warning("object store does not answer", key=key)
                 continue
             except (StoreUnavailable, StoreMisconfigured) as error:
                 # A person may renew expired credentials while the PUT is repeated.
                 self.counters.put_retries += 1
+                self.way.puts.failed(began, str(error))
                 _log.warning("object store did not take a WAL object", key=key, error=str(error))
             except ObjectExists:
                 raise
@@ -406,10 +437,10 @@ class WalWriter:
     def _commit_in_order(self) -> None:
         while self._in_flight and (self._in_flight[0].stored or self._in_flight[0].given_up):
             sealed = self._in_flight.popleft()
-            if sealed.stored:
+            if not sealed.given_up:
                 self._commits.commit(sealed.wal, sealed.mirrored, sealed.times)
             else:
-                self._commits.abandon(sealed.wal)
+                self._commits.abandon(sealed.wal, is_cut_off=self.way.is_cut_off)
 
     def _end(self, wal: SealedWal) -> None:
         """The clients of an object got their answers, or time out later."""

@@ -76,6 +76,7 @@ class Refusal(Enum):
     OUT_OF_ORDER_SEQUENCE = "the sequence number does not follow the last one"
     DUPLICATE_SEQUENCE = "it was written long ago; where is not known any more"
     ABANDONED = "the object was given up before it was committed"
+    CUT_OFF = "the object was given up: the gateway does not reach the object store"
     OFFSETS_RUN_OUT = "the offsets of its records would be above the highest there is"
     UNKNOWN_TRANSACTIONAL_ID = "no transactional id has the producer id"
     NOT_IN_TRANSACTION = "the partition was not added to a transaction"

@@ -115,6 +115,11 @@ class ObjectTable:
         counters = self._counters.get(incarnation)
         return counters.next if counters else 0
 
+    def is_newest_abandoned(self, incarnation: int) -> bool:
+        """Return whether the highest settled WAL id of an incarnation is abandoned."""
+        counters = self._counters.get(incarnation)
+        return counters is not None and counters.next - 1 in counters.abandoned
+
     @property
     def segment_count(self) -> int:
         """Return how many of the objects are segments."""

@@ -9,6 +9,7 @@ once and without records, as in Kafka; see read_steering.py.  A draining gateway
 NOT_LEADER_OR_FOLLOWER, so that consumers look for the leader again; one that does not learns where
 to go.  A gateway that is cut off from the metadata log answers it after the wait, for partitions of
 which it knows no more records; with an authorizer at once for all, since its rights may be stale.
+One that is cut off from the object store answers it for records that it cannot read.
 
 Differs from Kafka: an answer never ends in a cut batch; an OFFSET_OUT_OF_RANGE names high watermark
 and log start; a fetch with a replica id is refused and changes nothing (CVE-2018-1288), since
@@ -213,6 +214,8 @@ class Fetch:
             if is_enough or now >= deadline:
                 if self.coordinator.is_cut_off:
                     look.disown_ends()
+                if self.reader.way.is_cut_off:
+                    look.disown_unread()
                 return look
             look.let_go()
             self.counters.fetches.waiting += 1

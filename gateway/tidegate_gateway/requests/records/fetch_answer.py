@@ -261,6 +261,13 @@ class Look:
                 self.answers[at] = _failed(index, code, partition)
                 self._sends_away = True
 
+    def disown_unread(self) -> None:
+        """Send a consumer of records that cannot be read here to other gateways."""
+        for answer in self.answers:
+            if answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR:
+                answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+                self._sends_away = True
+
     @property
     def sends_away(self) -> bool:
         """Return whether the client should turn to other gateways."""

@@ -227,6 +227,9 @@ class Produce:
         if self.coordinator.is_stale:
             peer.was_sent_away = peer.was_refused = True
             return ErrorCode.NOT_LEADER_OR_FOLLOWER, "this gateway does not reach its metadata log"
+        if self.writer.way.is_cut_off:
+            peer.was_sent_away = peer.was_refused = True
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER, "this gateway does not reach its object store"
         if peer.was_sent_away:
             raise CloseConnection()
         return None

@@ -41,6 +41,8 @@ _REFUSAL_CODES = {
     Refusal.MIRRORED: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     # The batch was not written and will not be: the client may send it again.
     Refusal.ABANDONED: ErrorCode.NOT_ENOUGH_REPLICAS,
+    # Nor was this one; the client looks for another leader first.
+    Refusal.CUT_OFF: ErrorCode.NOT_LEADER_OR_FOLLOWER,
     # Its client has given it up, or this gateway had not yet read that the transaction began.
     Refusal.LATE_IN_TRANSACTION: ErrorCode.NOT_ENOUGH_REPLICAS,
 }
@@ -152,6 +154,10 @@ class Pending:
             self._deadlines.remove(self)
             self._answer()
 
+    def note_refusal(self, refusal: Refusal | None) -> None:
+        """Note why a batch was refused; see sent_away()."""
+        sent_away(self.connection.peer, refusal)
+
     def abort(self) -> None:
         """Close the connection of the request."""
         self.forget()
@@ -203,6 +209,7 @@ class Token:
         """See wal_commits.BatchToken."""
         if not self.pending.settled(self):
             return
+        self.pending.note_refusal(outcome.refusal)
         settle_answer(self.answer, outcome, self.pending.version)
         self.pending.answer_if_done()
 
@@ -219,6 +226,14 @@ class Token:
     def turned_back(self, topic_id: bytes, records: bytes) -> None:
         """See wal_commits.BatchToken."""
         self.pending.owner.turn_back(TurnedBatch(self, topic_id, records))
+
+
+def sent_away(peer: Peer, refusal: Refusal | None) -> None:
+    """Note at a connection that its producer was sent to another gateway, if it was: batches that
+    it sent meanwhile must not be taken.
+    """
+    if refusal is Refusal.CUT_OFF:
+        peer.was_sent_away = peer.was_refused = True
 
 
 def settle_answer(

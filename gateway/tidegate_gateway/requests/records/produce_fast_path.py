@@ -50,7 +50,7 @@ from ...produce.record_checks import WALKED_BYTES_A_ROW, Accepted
 from ...produce.refusals import BatchRefused
 from ...transactions.arrivals import began_at, is_known
 from .produce import Produce, may_write, may_write_with
-from .produce_answers import UNANSWERABLE, Pending, Token, add_topics, settle_answer
+from .produce_answers import UNANSWERABLE, Pending, Token, add_topics, sent_away, settle_answer
 from .produce_rules import (
     ANSWERED_ACKS,
     accepted_header,
@@ -134,6 +134,7 @@ class _Lone:
         refusal, base_offset, append_time_ms, log_start = outcome
         self._path.deadlines.remove(self)
         if refusal is not None:
+            sent_away(self._connection.peer, refusal)
             self._answer_late(slot, outcome)
             return
         self._slot = None
@@ -278,6 +279,7 @@ class _Request:
         self._waiting -= 1
         if outcome.refusal is not None:
             self._has_failed = True
+            sent_away(self._connection.peer, outcome.refusal)
         if not self._waiting and self._slot is not None:
             self._path.deadlines.remove(self)
             self._answer(self._slot)
@@ -355,6 +357,7 @@ class PlainProducePath:
         self.flusher = produce.flusher
         self.deadlines = produce.deadlines
         self.times = produce.writer.counters.times
+        self._way = produce.writer.way
         self.note_answer = produce.note_answer
         self.slow = produce.slow
         self.note_slow = produce.note_slow
@@ -391,6 +394,8 @@ class PlainProducePath:
         me = self._live_gateways.get(coordinator.incarnation)
         peer = connection.peer
         if me is None or me.draining or coordinator.is_stale or peer.was_refused:
+            return False
+        if self._way.is_cut_off:
             return False
         position = peer.plain_prefix_end
         key = self._key(peer, bytes(frame[_HEAD.size : position]))

@@ -1,0 +1,261 @@
+"""A gateway that alone does not reach the object store sends its clients to other gateways."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import pytest
+import trio
+from structlog.testing import capture_logs
+from trio.testing import MockClock
+
+from tests.worlds.app_world import pages_of
+from tests.worlds.refusing_store import RefusingStore
+from tests.worlds.several_gateways import Clock, Cluster, Running, cluster
+from tests.worlds.wire_client import Closed, WireClient, records_batch
+from tidegate_protocol.error_codes import ErrorCode as E
+from tidegate_protocol.messages import fetch as fe
+from tidegate_protocol.messages import metadata as md
+
+
+@dataclass(slots=True)
+class Pair:
+    """Two gateways, each with its own way to the store."""
+
+    world: Cluster
+    one: Running
+    two: Running
+    ways: list[RefusingStore]
+
+    async def until(self, holds: Callable[[], bool], seconds: float = 10.0) -> float:
+        """Wait until it holds; return how long that took."""
+        began = trio.current_time()
+        with trio.fail_after(seconds):
+            while not holds():  # noqa: ASYNC110 - time makes it true
+                await trio.sleep(0.05)
+        return trio.current_time() - began
+
+
+@asynccontextmanager
+async def pair() -> AsyncIterator[Pair]:
+    async with cluster() as world:
+        ways = [RefusingStore(world.store) for _ in range(2)]
+        started = [
+            await world.start(at, Clock(), store=way) for at, way in enumerate(ways, start=1)
+        ]
+        await started[0].world.create_topic("t", 4)
+        await trio.sleep(1)
+        yield Pair(world, started[0], started[1], ways)
+
+
+def batch(number: int) -> bytes:
+    value = b"%d" % number
+    return records_batch(value, producer_id=7, producer_epoch=0, base_sequence=number)
+
+
+async def leaders(client: WireClient) -> set[int]:
+    request = md.MetadataRequest([md.MetadataRequestTopic(name="t")])
+    answer = await client.call("Metadata", 9, request)
+    assert {each.node_id for each in answer.brokers} == {1, 2}
+    return {each.leader_id for each in answer.topics[0].partitions}
+
+
+async def ready(running: Running) -> tuple[int, str]:
+    answer = await pages_of(running.gateway).answer("GET", "/readyz")
+    return answer.status, str(answer.body)
+
+
+async def fetch(client: WireClient, offset: int) -> tuple[int, bool]:
+    partition = fe.FetchPartition(0, fetch_offset=offset, partition_max_bytes=1 << 20)
+    request = fe.FetchRequest(
+        max_wait_ms=100,
+        min_bytes=1,
+        max_bytes=1 << 20,
+        session_epoch=-1,
+        topics=[fe.FetchTopic("t", partitions=[partition])],
+    )
+    answer: fe.FetchResponse = await client.call("Fetch", 12, request)
+    [found] = answer.responses[0].partitions
+    return found.error_code, bool(found.records)
+
+
+async def cut(found: Pair, *kinds: str) -> WireClient:
+    """Refuse the first gateway's calls; return a client of it, once it is cut off."""
+    found.ways[0].refused |= set(kinds or ("put", "get", "list"))
+    client = found.one.world.connect()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(client.produce, "t", 0, batch(0))
+        await found.until(lambda: found.one.gateway.store_way.is_cut_off)
+    return client
+
+
+@pytest.mark.parametrize("is_busy", [False, True])
+async def test_a_producer_that_waits_is_sent_to_the_other_gateway_within_5_seconds(
+    autojump_clock: MockClock, is_busy: bool
+) -> None:
+    async with pair() as found, trio.open_nursery() as nursery:
+
+        async def be_busy() -> None:
+            client = found.two.world.connect()
+            while is_busy:
+                await client.produce("t", 1, records_batch(b"x"))
+                await trio.sleep(0.2)
+
+        nursery.start_soon(be_busy)
+        await trio.sleep(1)
+        found.ways[0].refused.add("put")
+        client, began = found.one.world.connect(), trio.current_time()
+        answer = await client.produce("t", 0, batch(0))
+        assert answer.error_code == E.NOT_LEADER_OR_FOLLOWER
+        assert trio.current_time() - began < 5
+        assert await leaders(client) == await leaders(found.two.world.connect()) == {2}
+        assert await ready(found.one) == (
+            503,
+            "cut off from the object store; other gateways serve: put is refused\n",
+        )
+        assert (await ready(found.two))[0] == 200
+        again = await found.two.world.connect().produce("t", 0, batch(0))
+        assert (again.error_code, again.base_offset) == (E.NONE, 0)
+        nursery.cancel_scope.cancel()
+
+
+async def test_batches_in_flight_are_refused_and_written_once(
+    autojump_clock: MockClock,
+) -> None:
+    async with pair() as found, trio.open_nursery() as nursery:
+        client = found.one.world.connect()
+        assert (await client.produce("t", 0, batch(0))).error_code == E.NONE
+        found.ways[0].refused.add("put")
+        codes: list[tuple[int, int]] = []
+
+        async def send(number: int) -> None:
+            answer = await found.one.world.connect().produce("t", 0, batch(number))
+            codes.append((number, answer.error_code))
+
+        for number in range(1, 6):
+            nursery.start_soon(send, number)
+            await trio.sleep(0.3)
+        await found.until(lambda: len(codes) == 5)
+        assert sorted(codes) == [(number, E.NOT_LEADER_OR_FOLLOWER) for number in range(1, 6)]
+        found.ways[0].refused.clear()  # what was refused stays refused
+        other = found.two.world.connect()
+        for number in range(1, 6):
+            assert (await other.produce("t", 0, batch(number))).error_code == E.NONE
+        values = await other.fetch_values("t", 0, 0)
+        assert values == [b"%d" % number for number in range(6)]
+
+
+async def test_it_serves_again_once_a_small_put_succeeds(autojump_clock: MockClock) -> None:
+    async with pair() as found:
+        with capture_logs() as logged:
+            client = await cut(found, "put")
+            await trio.sleep(80)
+            assert await leaders(client) == {2}
+            # To wait costs no entry of the log.
+            assert found.two.gateway.coordinator.state.objects.next_counter(1) <= 3
+            found.ways[0].refused.clear()
+            took = await found.until(lambda: not found.one.gateway.store_way.is_cut_off)
+            assert took < 1.5
+            await trio.sleep(1)
+        texts = [each["event"] for each in logged if "cut off from the object" in each["event"]]
+        assert len(texts) == 2
+        assert (await ready(found.one))[0] == 200
+        for each in (found.one, found.two):
+            assert await leaders(each.world.connect()) == {1, 2}
+        with pytest.raises(Closed):  # a batch that was under way must not overtake refused ones
+            await client.produce("t", 0, batch(1))
+        answer = await found.one.world.connect().produce("t", 0, batch(0))
+        assert answer.error_code == E.NONE
+
+
+async def test_if_no_gateway_reaches_the_store_all_stay_leaders(autojump_clock: MockClock) -> None:
+    async with pair() as found, trio.open_nursery() as nursery:
+        codes: list[int] = []
+
+        async def send(running: Running, number: int) -> None:
+            answer = await running.world.connect().produce("t", number, records_batch(b"a"))
+            codes.append(answer.error_code)
+
+        for way in found.ways:
+            way.refused.add("put")
+        for at, each in enumerate((found.one, found.two)):
+            nursery.start_soon(send, each, at)
+        for _ in range(200):
+            await trio.sleep(0.1)
+            for each in (found.one, found.two):
+                assert not each.gateway.store_way.is_cut_off
+                assert (await ready(each))[0] == 200
+        for way in found.ways:
+            way.refused.clear()
+        await trio.sleep(3)
+        assert codes == [E.NONE, E.NONE]
+        assert not found.one.gateway.store_way.is_cut_off
+        assert not found.two.gateway.store_way.is_cut_off
+        for each in (found.one, found.two):
+            assert await leaders(each.world.connect()) == {1, 2}
+
+
+async def test_a_lone_gateway_waits_for_the_store(autojump_clock: MockClock) -> None:
+    async with cluster() as world, trio.open_nursery() as nursery:
+        way = RefusingStore(world.store)
+        one = await world.start(1, Clock(), store=way)
+        await one.world.create_topic("t", 1)
+        way.refused.add("put")
+        codes: list[int] = []
+
+        async def send() -> None:
+            answer = await one.world.connect().produce("t", 0, records_batch(b"a"))
+            codes.append(answer.error_code)
+
+        nursery.start_soon(send)
+        await trio.sleep(20)
+        assert (await ready(one))[0] == 200
+        way.refused.clear()
+        await trio.sleep(1)
+        assert codes == [E.NONE]
+
+
+async def test_readers_are_sent_away_if_reads_fail(autojump_clock: MockClock) -> None:
+    async with pair() as found:
+        other, client = found.two.world.connect(), found.one.world.connect()
+        assert (await other.produce("t", 0, records_batch(b"a"))).error_code == E.NONE
+        found.ways[0].refused.add("get")
+        assert await fetch(client, 0) == (E.KAFKA_STORAGE_ERROR, False)
+        await found.until(lambda: found.one.gateway.store_way.is_cut_off)
+        assert await fetch(client, 0) == (E.NOT_LEADER_OR_FOLLOWER, False)
+        assert await leaders(client) == await leaders(other) == {2}
+        assert await fetch(other, 0) == (E.NONE, True)
+        answer = await client.produce("t", 0, records_batch(b"b"))
+        assert answer.error_code == E.NOT_LEADER_OR_FOLLOWER
+        found.ways[0].refused.clear()
+        await found.until(lambda: not found.one.gateway.store_way.is_cut_off)
+        assert await fetch(client, 0) == (E.NONE, True)
+
+
+async def test_one_object_that_cannot_be_read_cuts_no_gateway_off(
+    autojump_clock: MockClock,
+) -> None:
+    async with pair() as found:
+        other, client = found.two.world.connect(), found.one.world.connect()
+        assert (await other.produce("t", 0, records_batch(b"a"))).error_code == E.NONE
+        found.ways[0].refused.add("get_range")
+        for _ in range(50):
+            assert await fetch(client, 0) == (E.KAFKA_STORAGE_ERROR, False)
+            await trio.sleep(0.2)
+            assert not found.one.gateway.store_way.is_cut_off
+        assert await leaders(client) == {1, 2}
+
+
+async def test_a_new_gateway_learns_which_one_does_not_reach_the_store(
+    autojump_clock: MockClock,
+) -> None:
+    async with pair() as found:
+        await cut(found)
+        found.two.stop()
+        third = await found.world.start(3, Clock())
+        await trio.sleep(5)
+        request = md.MetadataRequest([md.MetadataRequestTopic(name="t")])
+        answer = await third.world.connect().call("Metadata", 9, request)
+        assert 1 not in {each.leader_id for each in answer.topics[0].partitions}

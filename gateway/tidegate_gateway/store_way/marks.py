@@ -1,0 +1,112 @@
+"""Which gateways the others should serve for, since they alone do not reach the store.  Pure.
+
+The metadata log tells it, so that all gateways know the same.  A gateway is marked while its newest
+settled WAL id is an abandoned one.  A gateway whose way to the store is broken abandons an id that
+it never used, and so marks itself; its next commit removes the mark.
+
+A mark alone proves nothing, since the store may be away for all.  Clients avoid a marked gateway
+only once others were seen to commit after the mark, and still PROVEN_SECONDS later.  A gateway that
+commits nothing proves its way with an empty object (store_proof.py) while one is marked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from tidegate_coordination.state.cluster import ClusterState
+
+PROVEN_SECONDS: Final = 1.0
+"""Longer than a gateway waits between two PUTs, so that all are back before one is avoided."""
+PROOF_PAUSE_SECONDS: Final = 0.5
+
+
+class Sign(NamedTuple):
+    """What the state says of a gateway that takes new work.
+
+    settled: the first WAL counter above its settled ones.  is_marked: see the module's head.
+    """
+
+    incarnation: int
+    settled: int
+    is_marked: bool
+
+
+def signs_of(state: ClusterState) -> list[Sign]:
+    """Return the signs of all gateways that take new work."""
+    objects = state.objects
+    return [
+        Sign(
+            each.incarnation,
+            objects.next_counter(each.incarnation),
+            objects.is_newest_abandoned(each.incarnation),
+        )
+        for each in state.gateways.serving()
+    ]
+
+
+@dataclass(slots=True)
+class _Mark:
+    """A marked gateway; proven_since: when another was first seen to commit after the mark."""
+
+    proven_since: float | None = None
+    is_avoided: bool = False
+
+    def prove(self, now: float) -> None:
+        """Note that another gateway committed after the mark."""
+        if self.proven_since is None:
+            self.proven_since = now
+        elif now - self.proven_since >= PROVEN_SECONDS:
+            self.is_avoided = True
+
+
+class Marks:
+    """See the module's head.  Times are seconds on Trio's clock.
+
+    avoided: the incarnations that clients should not be sent to.
+    """
+
+    def __init__(self) -> None:
+        self.avoided: frozenset[int] = frozenset()
+        self._settled: dict[int, int] = {}
+        self._committed_at: dict[int, float] = {}
+        self._marks: dict[int, _Mark] = {}
+
+    def look(self, signs: Sequence[Sign], now: float) -> None:
+        """Take what the state says now; call it several times a second."""
+        marked = {each.incarnation for each in signs if each.is_marked}
+        self._marks = {each: self._marks.get(each) or _Mark() for each in marked}
+        if self._note_commits(signs, now):
+            for mark in self._marks.values():
+                mark.prove(now)
+        has_others = len(marked) < len(signs)
+        avoided = (each for each, mark in self._marks.items() if mark.is_avoided and has_others)
+        self.avoided = frozenset(avoided)
+
+    def _note_commits(self, signs: Sequence[Sign], now: float) -> bool:
+        """Return whether a gateway that is not marked has committed since the last look."""
+        before, self._settled = self._settled, {each.incarnation: each.settled for each in signs}
+        committed = {
+            each.incarnation
+            for each in signs
+            if not each.is_marked and before.get(each.incarnation, each.settled) != each.settled
+        }
+        kept = {each: at for each, at in self._committed_at.items() if each in self._settled}
+        self._committed_at = kept | dict.fromkeys(committed, now)
+        return bool(committed)
+
+    def is_marked(self, incarnation: int) -> bool:
+        """Return whether a gateway is marked."""
+        return incarnation in self._marks
+
+    def has_well_others(self, me: int) -> bool:
+        """Return whether another gateway takes new work and is not marked."""
+        return any(each != me and each not in self._marks for each in self._settled)
+
+    def wants_proof(self, me: int, now: float) -> bool:
+        """Return whether a gateway that is not marked should prove that it reaches the store."""
+        if me in self._marks or me not in self._settled:
+            return False
+        is_late = now - self._committed_at.get(me, -PROOF_PAUSE_SECONDS) >= PROOF_PAUSE_SECONDS
+        return is_late and any(not mark.is_avoided for mark in self._marks.values())

@@ -1,0 +1,64 @@
+"""What this gateway's own calls to the object store tell of its way there.  Pure.
+
+The WAL writer and the reader note here how their calls end.  A way is broken once calls have failed
+for BROKEN_SECONDS and none succeeded.  A call that hangs counts when its attempt is over, from its
+begin on.  A failed read proves little: one object may be cut short.  So it only asks for a trial
+read of an object that every prefix has (store_watch.py), and that read counts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+BROKEN_SECONDS: Final = 1.0
+
+
+@dataclass(slots=True)
+class Way:
+    """One kind of calls.
+
+    failing_since: when the first call began that failed since the last success, on Trio's clock;
+      None if the last call succeeded.  why: the last failure.
+    """
+
+    failing_since: float | None = None
+    why: str = ""
+
+    def failed(self, began: float, why: str) -> None:
+        """Note a call that failed."""
+        if self.failing_since is None:
+            self.failing_since = began
+        self.why = why
+
+    def succeeded(self) -> None:
+        """Note a call that succeeded."""
+        self.failing_since = None
+
+    def is_broken(self, now: float) -> bool:
+        """Return whether calls fail for so long that it is no passing trouble."""
+        return self.failing_since is not None and now - self.failing_since >= BROKEN_SECONDS
+
+
+@dataclass(slots=True)
+class StoreWay:
+    """The way of this gateway to the object store.
+
+    read_failed: a read failed, and no trial read was made since.
+    is_cut_off: other gateways reach the store, this one does not, and clients should turn to them;
+      set by store_watch.py alone.
+    """
+
+    puts: Way = field(default_factory=Way)
+    gets: Way = field(default_factory=Way)
+    read_failed: bool = False
+    is_cut_off: bool = False
+
+    def is_broken(self, now: float) -> bool:
+        """Return whether calls of one kind fail all the time."""
+        return self.puts.is_broken(now) or self.gets.is_broken(now)
+
+    @property
+    def why(self) -> str:
+        """Return the last failure."""
+        return self.puts.why if self.puts.failing_since is not None else self.gets.why
