@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from tidegate_coordination.configs.topic_settings import TopicSettings
 from tidegate_protocol.batch_walk import recompressed, walk_batch, with_header
-from tidegate_protocol.batches import CODEC_MASK, TRANSACTIONAL
+from tidegate_protocol.batches import CODEC_MASK, HEADER_BYTES, TRANSACTIONAL
 from tidegate_protocol.compression import Codec
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.errors import InvalidBatch
@@ -51,16 +51,12 @@ WALKED_BYTES_A_ROW: Final = (64 << 10) if IS_COMPILED else 1024
 """Bytes that are walked while a handler makes a row of an answer (turns.py)."""
 LOOP_COMPRESSED_BYTES: Final = 16 << 10
 LOOP_DECOMPRESSED_BYTES: Final = (512 << 10) if IS_COMPILED else (64 << 10)
+AS_SENT: Final = "producer"
+"""compression.type: batches keep their codec."""
+Accepted: TypeAlias = tuple[Buffer, BatchHeader, int]
+"""A batch as it is to be stored, its header, and how many bytes were walked in the event loop."""
 # What a client may say with attributes; the rest is the broker's.
 _CLIENTS: Final = CODEC_MASK | TRANSACTIONAL
-
-
-class Accepted(NamedTuple):
-    """A batch as it is to be stored.  walked_bytes: its cost in the event loop."""
-
-    batch: Buffer
-    header: BatchHeader
-    walked_bytes: int = 0
 
 
 class _Looked(NamedTuple):
@@ -91,24 +87,35 @@ class RecordChecks:
         Raises:
           BatchRefused: records are not walked, and the header's time stamp breaks a rule.
         """
-        codec = header.codec
-        if settings.compression_type in CODECS and CODECS[settings.compression_type] != codec:
+        codec = header.attributes & CODEC_MASK
+        if settings.compression_type != AS_SENT and CODECS[settings.compression_type] != codec:
             return None
-        if not self._is_walked(settings):
+        if not (self.always or self._is_walked(settings)):
             _check_header_time(settings, header, now_ms)
-            return Accepted(*_stored(settings, batch, header, header.max_timestamp))
-        if len(batch) > (LOOP_COMPRESSED_BYTES if codec else LOOP_BYTES):
+            return (*_stored(settings, batch, header, header.max_timestamp), 0)
+        if codec or len(batch) > LOOP_BYTES:
+            return self._accept_costly(settings, batch, header, now_ms)
+        # As walk_batch() does it, without calls: this is once per batch.
+        walk = RecordWalk(header.record_count, header.base_timestamp)
+        try:
+            walk.feed(batch[HEADER_BYTES:])
+            walk.finish()
+        except InvalidBatch:
             return None
-        if header.record_count > MAX_RECORDS:
+        return _accepted(settings, batch, header, walk, now_ms)
+
+    def _accept_costly(
+        self, settings: TopicSettings, batch: memoryview, header: BatchHeader, now_ms: int
+    ) -> Accepted | None:
+        """See accept_nowait; of a batch that is compressed, or large."""
+        if len(batch) > LOOP_COMPRESSED_BYTES or header.record_count > MAX_RECORDS:
             return None
         room = min(LOOP_DECOMPRESSED_BYTES, self._room(settings, len(batch)))
         try:
             walk = walk_batch(batch, header, max_bytes=room)
         except InvalidBatch:
             return None
-        if not _is_clean(settings, header, walk, now_ms):
-            return None
-        return Accepted(*_stored(settings, batch, header, walk.max_timestamp), walk.size_bytes)
+        return _accepted(settings, batch, header, walk, now_ms)
 
     async def accept(
         self, settings: TopicSettings, batch: memoryview, header: BatchHeader, client: Client
@@ -133,12 +140,14 @@ class RecordChecks:
         except PoolBusy as busy:
             raise BatchRefused(ErrorCode.NOT_ENOUGH_REPLICAS, str(busy)) from None
         if looked.batch is not None:
-            return Accepted(looked.batch, looked.header)
+            return looked.batch, looked.header, 0
         # Only here: a thread may outlive the request, and with it the bytes of the batch.
-        return Accepted(*_stored(settings, batch, header, looked.header.max_timestamp))
+        return (*_stored(settings, batch, header, looked.header.max_timestamp), 0)
 
-    def _is_walked(self, settings: TopicSettings) -> bool:
-        return self.always or settings.is_compacted or settings.timestamp_before_max_ms != NO_LIMIT
+    @staticmethod
+    def _is_walked(settings: TopicSettings) -> bool:
+        """Return whether the topic's settings need a walk."""
+        return settings.is_compacted or settings.timestamp_before_max_ms != NO_LIMIT
 
     def _room(self, settings: TopicSettings, size_bytes: int) -> int:
         """Return how large a compressed batch may become."""
@@ -209,6 +218,16 @@ def _is_clean(settings: TopicSettings, header: BatchHeader, walk: RecordWalk, no
         walk.max_timestamp <= now_ms + settings.timestamp_after_max_ms
         and walk.oldest >= now_ms - settings.timestamp_before_max_ms
     )
+
+
+def _accepted(
+    settings: TopicSettings, batch: memoryview, header: BatchHeader, walk: RecordWalk, now_ms: int
+) -> Accepted | None:
+    if not _is_clean(settings, header, walk, now_ms):
+        return None
+    if header.attributes & ~_CLIENTS or walk.max_timestamp != header.max_timestamp:
+        return (*_stored(settings, batch, header, walk.max_timestamp), walk.size_bytes)
+    return batch, header, walk.size_bytes
 
 
 def _true_header(settings: TopicSettings, header: BatchHeader, max_timestamp: int) -> BatchHeader:

@@ -495,8 +495,9 @@ class Produce:
         )
         assert records is not None
         accepted = await self.checks.accept(settings, records, batch_header, received.client)
-        await received.turns.count(ROWS_A_BATCH + accepted.walked_bytes // WALKED_BYTES_A_ROW)
-        if len(accepted.batch) > settings.max_message_bytes:  # compressed less well than before
+        batch, _, walked_bytes = accepted
+        await received.turns.count(ROWS_A_BATCH + walked_bytes // WALKED_BYTES_A_ROW)
+        if len(batch) > settings.max_message_bytes:  # compressed less well than before
             raise BatchRefused(ErrorCode.MESSAGE_TOO_LARGE, "")
         return accepted
 
