@@ -19,6 +19,7 @@ from tidegate_coordination.coordinator.coordinator import CoordinatorUnavailable
 from tidegate_protocol.apis import APIS, ApiFacts, ApiKey
 from tidegate_protocol.errors import RemoteProtocolError
 from tidegate_protocol.headers import RequestHeader, decode_request_header, response_header
+from tidegate_runtime.line_rates import STRANGERS_LINES
 
 from .audit import Audit, NotedByCall
 from .counting.slow_requests import SlowRequests, milliseconds
@@ -37,7 +38,7 @@ from .security.needs import check_rows
 from .topics.client_acts import note_acts, note_unknown
 from .unserved import Refusal, is_unserved, unserved_api, unserved_version
 
-_log = structlog.get_logger("tidegate.dispatch")
+_log = structlog.get_logger("tidegate.dispatch", STRANGERS_LINES)
 
 KEY_BYTES: Final = 2
 # In wire format, and computed once: dispatch compares each frame with it.

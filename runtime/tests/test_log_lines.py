@@ -6,6 +6,7 @@ import io
 import json
 import sys
 from base64 import b64encode
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
@@ -14,6 +15,8 @@ import msgspec
 import pytest
 import structlog
 
+from tidegate_runtime import log_lines
+from tidegate_runtime.line_rates import UNLIMITED, LineRates
 from tidegate_runtime.log_levels import ROOT
 from tidegate_runtime.log_lines import PROCESS_LEVELS, configure_logs
 from tidegate_runtime.secret import Secret
@@ -133,6 +136,28 @@ def test_a_logger_has_its_own_level_or_the_roots(capsys: pytest.CaptureFixture[s
     PROCESS_LEVELS.unset("one")
     events = [json.loads(line)["event"] for line in lines_of(capsys)]
     assert events == ["one shown", "two shown", "three shown", "four shown"]
+
+
+def test_many_lines_of_a_kind_are_left_out_and_told(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 0.0
+    monkeypatch.setattr(log_lines, "PROCESS_RATES", LineRates())
+    monkeypatch.setattr(log_lines, "monotonic", lambda: now)
+    configure_logs("debug", as_json=True)
+    log, own = structlog.get_logger("one", 10), structlog.get_logger("own", UNLIMITED)
+    for _ in range(50):
+        log.warning("poked")
+        log.debug("looked at")
+        own.warning("bounded elsewhere")
+    now = 60.0
+    log.warning("poked")
+    lines = [json.loads(line) for line in lines_of(capsys)]
+    counts = Counter(each["event"] for each in lines)
+    assert counts == {"poked": 11, "looked at": 50, "bounded elsewhere": 50}
+    assert [each["left_out"] for each in lines if "left_out" in each] == [40]
+    assert lines[-1]["left_out"] == 40
+    assert log_lines.PROCESS_RATES.left_out == 40
 
 
 def test_a_line_is_one_write(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ import pytest
 import structlog
 
 from tidegate_runtime import output
+from tidegate_runtime.line_rates import UNLIMITED
 from tidegate_runtime.log_lines import configure_logs
 from tidegate_runtime.output import DROPPED_TEXT, ProcessOutput
 
@@ -48,7 +49,7 @@ def test_nothing_waits_for_a_pipe_that_no_process_reads(monkeypatch: pytest.Monk
     with stderr_to(io.FileIO(writing, "w"), monkeypatch):
         with found.queued():
             configure_logs("info", as_json=True, always={"process": 2})
-            log = structlog.get_logger("tidegate.test")
+            log = structlog.get_logger("tidegate.test", UNLIMITED)
             for number in range(3000):
                 log.info("line", number=number)
             assert found.dropped()["stderr"] > 1000

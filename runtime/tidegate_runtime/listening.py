@@ -26,7 +26,9 @@ import trio
 
 from tidegate_runtime.addresses import ListenerAddress, url_host, with_port
 
-_log = structlog.get_logger("tidegate.server")
+from .line_rates import STRANGERS_LINES
+
+_log = structlog.get_logger("tidegate.server", STRANGERS_LINES)
 
 BACKLOG: Final = 1024
 # One listener must not delay the others, however many clients connect at once.

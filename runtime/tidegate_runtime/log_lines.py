@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterable, Mapping, MutableMapping
 from datetime import UTC, datetime
 from enum import Enum
+from time import monotonic
 from types import MappingProxyType
 from typing import Any, Final, cast
 
@@ -21,6 +22,7 @@ import structlog
 from structlog.typing import Processor
 
 from .last_lines import LastLines
+from .line_rates import LINES, UNLIMITED, LineRates
 from .log_levels import ROOT, LogLevels
 from .output import DROPPED_TEXT, QueuedText
 from .secret import HIDDEN
@@ -31,6 +33,8 @@ PROCESS_LEVELS: Final = LogLevels()
 """Those of this process's log lines."""
 PROCESS_LINES: Final = LastLines()
 """This process's newest log lines."""
+PROCESS_RATES: Final = LineRates()
+"""Those of this process's log lines."""
 NOTHING: Final[Mapping[str, object]] = MappingProxyType({})
 _NAMES: Final = {
     "debug": "DEBUG",
@@ -64,6 +68,7 @@ def configure_logs(
     PROCESS_LEVELS.set(ROOT, _NAMES[level])
     processors: list[Processor] = [
         _drop_below_level,
+        _drop_above_rate,
         lambda _logger, _method, event: {**event, **always},
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
@@ -88,11 +93,15 @@ def _dropped_line(count: int, always: Mapping[str, object]) -> bytes:
 
 
 class _NamedLogger(structlog.WriteLogger):
-    """Writes lines to stderr, each at once; keeps the name that it was asked for by."""
+    """Writes lines to stderr, each at once; keeps what get_logger() was called with.
 
-    def __init__(self, name: str = "") -> None:
+    lines_a_minute: of each kind; see line_rates.py.
+    """
+
+    def __init__(self, name: str = "", lines_a_minute: float = LINES) -> None:
         super().__init__(sys.stderr)
         self.name = name
+        self.lines_a_minute = lines_a_minute
 
 
 def _drop_below_level(
@@ -100,6 +109,21 @@ def _drop_below_level(
 ) -> MutableMapping[str, Any]:
     if not PROCESS_LEVELS.shows(logger.name, _NUMBERS[method.upper()]):
         raise structlog.DropEvent
+    return event
+
+
+def _drop_above_rate(
+    logger: _NamedLogger, method: str, event: MutableMapping[str, Any]
+) -> MutableMapping[str, Any]:
+    """Leave lines out where too many of a kind come; lines for debugging were asked for."""
+    most = logger.lines_a_minute
+    if most == UNLIMITED or method == "debug":
+        return event
+    left_out = PROCESS_RATES.take(logger.name, str(event["event"]), most, monotonic())
+    if left_out is None:
+        raise structlog.DropEvent
+    if left_out:
+        event["left_out"] = left_out
     return event
 
 

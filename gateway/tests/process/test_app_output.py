@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -12,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.worlds.app_world import PATIENCE_SECONDS, deadline, serving_with
+from tests.worlds.app_world import PATIENCE_SECONDS, deadline, serving, serving_with
 from tests.worlds.greetings import consume, produce
+from tidegate_runtime.line_rates import STRANGERS_LINES
 
 DEV = ("dev", "--port", "0", "--admin-port", "0", "--memory", "--json")
 STRANGERS = 60
@@ -51,10 +53,10 @@ def a_full_disk() -> Iterator[int]:
         os.close(writing)
 
 
-def strangers(servers: str) -> None:
+def strangers(servers: str, count: int = STRANGERS) -> None:
     """Connect and send what is no request; the gateway logs why it closes the connection."""
     host, port = servers.split(":")
-    for _ in range(STRANGERS):
+    for _ in range(count):
         with socket.create_connection((host, int(port)), PATIENCE_SECONDS) as client:
             client.sendall(b"\xff" * 64)
             assert client.recv(1) == b""
@@ -92,3 +94,15 @@ def test_the_lines_of_a_pipe_that_is_read_late_are_all_there(tmp_path: Path) -> 
         assert process.popen.wait(PATIENCE_SECONDS) == 0
     assert events.count("closed a connection") == STRANGERS
     assert events[-1] == "stopped"
+
+
+def test_the_lines_of_many_strangers_are_bounded_and_counted(tmp_path: Path) -> None:
+    with serving(*DEV[:-1], cwd=tmp_path) as process:
+        strangers(process.servers, 3 * STRANGERS_LINES)
+        _, metrics = process.get("/metrics")
+        _, errors = process.stop()
+    left_out = re.search(r"^tidegate_log_left_out_lines_total (\d+)", metrics, re.MULTILINE)
+    assert left_out is not None
+    written = errors.count('"closed a connection"')
+    assert STRANGERS_LINES <= written == 3 * STRANGERS_LINES - int(left_out[1])
+    assert int(left_out[1])

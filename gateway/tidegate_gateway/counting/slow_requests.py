@@ -14,10 +14,11 @@ from typing import Final
 import structlog
 
 from tidegate_protocol.apis import APIS
+from tidegate_runtime.line_rates import UNLIMITED, LineRate
 
 from ..network.call import ANONYMOUS, Peer
 
-_log = structlog.get_logger("tidegate.slow_requests")
+_log = structlog.get_logger("tidegate.slow_requests", UNLIMITED)  # note() bounds them
 
 MAX_LINES: Final = 5
 """Per second, for all clients."""
@@ -42,9 +43,7 @@ class SlowRequests:
     def __init__(self, after_seconds: float = inf) -> None:
         self.after_seconds = after_seconds
         self.counts: Counter[int] = Counter()
-        self._second_began = -inf
-        self._lines = 0
-        self._left_out = 0
+        self._rate = LineRate(MAX_LINES, seconds=1.0)
 
     def note(
         self, api_key: int, peer: Peer, seconds: float, stages: Mapping[str, int], now: float
@@ -57,16 +56,15 @@ class SlowRequests:
           now: seconds of a monotonic clock.
         """
         self.counts[api_key] += 1
-        if not self._may_say(now):
-            self._left_out += 1
+        left_out = self._rate.take(now)
+        if left_out is None:
             return
         fields: dict[str, object] = {}
         if peer.principal != ANONYMOUS:
             fields["principal"] = peer.principal[:MAX_NAME_CHARACTERS]
         fields |= stages
-        if self._left_out:
-            fields["left_out"] = self._left_out
-            self._left_out = 0
+        if left_out:
+            fields["left_out"] = left_out
         _log.warning(
             "a request was slow",
             api=APIS[api_key].name,
@@ -76,12 +74,6 @@ class SlowRequests:
             total_ms=milliseconds(seconds),
             **fields,
         )
-
-    def _may_say(self, now: float) -> bool:
-        if now - self._second_began >= 1.0:
-            self._second_began, self._lines = now, 0
-        self._lines += 1
-        return self._lines <= MAX_LINES
 
 
 def milliseconds(seconds: float) -> int:

@@ -21,6 +21,7 @@ from tidegate_coordination.object_names.keys import object_key
 from tidegate_coordination.state.records.objects import ObjectName, WalName
 from tidegate_coordination.state.records.partitions import Partition
 from tidegate_coordination.state.records.runs import RunRow
+from tidegate_runtime.line_rates import STRANGERS_LINES
 from tidegate_storage.disk.cache import DiskCache
 from tidegate_storage.disk.cache_files import Place
 from tidegate_storage.objects.corrupt import UnknownVersion
@@ -48,7 +49,7 @@ from .segment_rows import chunk_rows, comes_whole, is_chunk, is_segment
 from .unreadable import UnreadableRuns
 from .zone_reads import ZoneReads
 
-_log = structlog.get_logger("tidegate.fetch")
+_log = structlog.get_logger("tidegate.fetch", STRANGERS_LINES)
 
 _TAIL_RUNS = 2
 

@@ -11,6 +11,7 @@ import structlog
 from tidegate_coordination.events.cluster import RUN_LOG_APPEND_TIME
 from tidegate_coordination.state.records.partitions import Partition
 from tidegate_coordination.state.records.runs import RunRow
+from tidegate_runtime.line_rates import STRANGERS_LINES
 from tidegate_storage.objects.corrupt import CorruptObject, UnknownVersion
 from tidegate_storage.objects.segment_format import SegmentIndex
 
@@ -20,7 +21,7 @@ from .prepared_runs import CorruptRun, PreparedRun, prepare_run
 from .read_groups import end_of
 from .segment_rows import published_index
 
-_log = structlog.get_logger("tidegate.fetch")
+_log = structlog.get_logger("tidegate.fetch", STRANGERS_LINES)
 
 
 class RunVerifier:

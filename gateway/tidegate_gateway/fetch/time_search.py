@@ -14,6 +14,7 @@ from tidegate_coordination.state.records.partitions import Partition
 from tidegate_coordination.state.records.runs import RunRow
 from tidegate_protocol.errors import InvalidBatch
 from tidegate_protocol.records import BatchHeader, decode_records, read_header
+from tidegate_runtime.line_rates import STRANGERS_LINES
 
 from ..work.fair_pool import ClientPool
 from .log_reader import LogReader
@@ -26,7 +27,7 @@ interrupted.
 """
 _ROWS_AT_ONCE = 1000
 
-_log = structlog.get_logger("tidegate.time_search")
+_log = structlog.get_logger("tidegate.time_search", STRANGERS_LINES)
 
 
 async def find_first(

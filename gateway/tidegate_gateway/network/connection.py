@@ -25,6 +25,7 @@ import trio
 
 from tidegate_protocol.errors import RemoteProtocolError
 from tidegate_protocol.frames import split_frames
+from tidegate_runtime.line_rates import STRANGERS_LINES
 
 from .arenas import Arena, ArenaPool
 from .call import Peer
@@ -34,7 +35,7 @@ from .replies import ReplyLine, ReplySlot
 from .reply_memory import ReplyMemory
 from .transport import Buffer, Transport, TransportBroken
 
-_log = structlog.get_logger("tidegate.connection")
+_log = structlog.get_logger("tidegate.connection", STRANGERS_LINES)
 
 SEND_TIMEOUT_SECONDS = 30.0
 # While the client leaves more than this unread, its next request waits.

@@ -7,10 +7,12 @@ from typing import Final
 import structlog
 import trio
 
+from tidegate_runtime.line_rates import STRANGERS_LINES
+
 from .proxy_header import BadProxyHeader, ProxyHeader, read_proxy_header
 from .transport import Transport, TransportBroken
 
-_log = structlog.get_logger("tidegate.proxied")
+_log = structlog.get_logger("tidegate.proxied", STRANGERS_LINES)
 
 HEADER_SECONDS: Final = 5.0
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import inf
 from typing import Final
 
 import structlog
+
+from tidegate_runtime.line_rates import LineRate
 
 from ..network.call import Peer
 from ..unserved import Refusal
@@ -43,8 +44,7 @@ class RefusedFeatures:
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
         self._said: dict[tuple[str, str], _Said] = {}
-        self._lines_since = -inf
-        self._lines = 0
+        self._rate = LineRate(MAX_LINES)
 
     def note(self, peer: Peer, refusal: Refusal) -> None:
         """Log or count that a client was refused a feature."""
@@ -55,7 +55,8 @@ class RefusedFeatures:
             said.untold += 1
             return
         self._keep(key, now)
-        if self._may_say(now):
+        left_out = self._rate.take(now)
+        if left_out is not None:
             _log.warning(
                 "a client asks for a feature that is not served",
                 client_id=key[0],
@@ -63,6 +64,7 @@ class RefusedFeatures:
                 what=refusal.what,
                 advice=refusal.advice,
                 times=1 + (said.untold if said is not None else 0),
+                **({"left_out": left_out} if left_out else {}),
             )
 
     def _keep(self, key: tuple[str, str], now: float) -> None:
@@ -70,9 +72,3 @@ class RefusedFeatures:
         while len(self._said) >= MAX_KEPT:
             del self._said[next(iter(self._said))]
         self._said[key] = _Said(now)
-
-    def _may_say(self, now: float) -> bool:
-        if now - self._lines_since >= SAY_AGAIN_SECONDS:
-            self._lines_since, self._lines = now, 0
-        self._lines += 1
-        return self._lines <= MAX_LINES

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from math import inf
 from typing import Final, TypeAlias
 
 import structlog
@@ -16,12 +15,13 @@ import structlog
 from tidegate_coordination.security.acls import Operation, ResourceType
 from tidegate_coordination.security.authorizer import Authorizer
 from tidegate_coordination.state.acls import AclTable
+from tidegate_runtime.line_rates import UNLIMITED, LineRate
 
 from ..audit import Audit
 from ..network.call import Peer, Rights
 from .hosts import host_of
 
-_log = structlog.get_logger("tidegate.authorizer")
+_log = structlog.get_logger("tidegate.authorizer", UNLIMITED)  # note_denied() bounds them
 
 MAX_KEPT: Final = 2_000
 """Decisions of one client; a request that names more costs their look-ups anew."""
@@ -31,7 +31,6 @@ MAX_CLIENTS: Final = 10_000
 MAX_LINES: Final = 1_000
 MAX_NAME: Final = 300
 """Characters of a name in a log line; names of topics have 249 at most."""
-WINDOW_SECONDS: Final = 60.0
 
 _OPERATION_BITS: Final = 5
 _Question: TypeAlias = tuple[Operation, ResourceType, str]
@@ -56,8 +55,7 @@ class Authority:
         audit: Audit | None = None,
     ) -> None:
         self._now = now
-        self._since = -inf
-        self._lines = self._untold = 0
+        self._rate = LineRate(MAX_LINES)
         self._audit = audit
         self.acls = acls
         self.authorizer = authorizer
@@ -84,14 +82,9 @@ class Authority:
     def note_denied(self, rights: ClientRights, question: _Question) -> None:
         """Count and log a denial."""
         self.denials += 1
-        now = self._now()
-        if now - self._since >= WINDOW_SECONDS:
-            self._since, self._lines = now, 0
-        if self._lines >= MAX_LINES:
-            self._untold += 1
+        untold = self._rate.take(self._now())
+        if untold is None:
             return
-        self._lines += 1
-        untold, self._untold = self._untold, 0
         operation, kind, name = question
         facts: dict[str, object] = {
             "principal": rights.principal,

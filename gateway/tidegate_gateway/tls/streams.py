@@ -10,12 +10,13 @@ import structlog
 import trio
 
 from tidegate_runtime.http.client import Connect
+from tidegate_runtime.line_rates import STRANGERS_LINES
 from tidegate_runtime.tls.contexts import tls_reason
 
 from .server_context import is_allowed_suite
 from .tls_listener import TlsListener
 
-_log = structlog.get_logger("tidegate.tls")
+_log = structlog.get_logger("tidegate.tls", STRANGERS_LINES)
 
 HANDSHAKE_SECONDS: Final = 10.0
 Dial = Callable[[str, int], Connect]

@@ -11,6 +11,7 @@ import structlog
 import trio
 
 from tidegate_coordination.forwarding.leaders import PEER_LISTENER
+from tidegate_runtime.line_rates import STRANGERS_LINES
 from tidegate_runtime.said_again import SaidAgain
 from tidegate_runtime.settings_texts import SettingsError
 from tidegate_runtime.tls.bad_store import BadStore
@@ -36,7 +37,7 @@ from .tls_settings import (
     tls_settings,
 )
 
-_log = structlog.get_logger("tidegate.tls")
+_log = structlog.get_logger("tidegate.tls", STRANGERS_LINES)
 
 HANDSHAKE_SECONDS: Final = 10.0
 LOOK_SECONDS: Final = 10.0

@@ -15,7 +15,9 @@ import trio
 
 from tidegate_runtime.http.values import Headers, HttpAnswer, HttpRequest
 
-_log = structlog.get_logger("tidegate.http")
+from ..line_rates import STRANGERS_LINES
+
+_log = structlog.get_logger("tidegate.http", STRANGERS_LINES)
 
 Handle = Callable[[HttpRequest], Awaitable[HttpAnswer]]
 TakesBody = Callable[[HttpRequest], bool]

@@ -24,9 +24,10 @@ from tidegate_coordination.logs.http import wire as wire
 from tidegate_coordination.logs.http.service_calls import Call, Query, json_answer, number, said
 from tidegate_coordination.logs.http.service_snapshots import SnapshotDesk
 from tidegate_runtime.http.values import BINARY, HttpAnswer, HttpRequest
+from tidegate_runtime.line_rates import STRANGERS_LINES
 from tidegate_runtime.secret import Secret
 
-_log = structlog.get_logger("tidegate.log_service")
+_log = structlog.get_logger("tidegate.log_service", STRANGERS_LINES)
 
 _CALL_SECONDS: Final = 110.0  # the longest: saving a large snapshot
 _APPEND_STATUS: Final = {

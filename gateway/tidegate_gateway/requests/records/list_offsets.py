@@ -36,6 +36,7 @@ from tidegate_protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from tidegate_runtime.line_rates import STRANGERS_LINES
 from tidegate_storage.objects.corrupt import UnknownVersion
 from tidegate_storage.stores.object_store import NoSuchObject, StoreMisconfigured, StoreUnavailable
 
@@ -73,7 +74,7 @@ _EPOCHS_FROM: Final = 4
 _NO_EPOCH: Final = -1
 _NEVER: Final = 1 << 15
 
-_log = structlog.get_logger("tidegate.list_offsets")
+_log = structlog.get_logger("tidegate.list_offsets", STRANGERS_LINES)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,24 +7,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from math import inf
 from typing import Final
 
 import structlog
 
+from tidegate_runtime.line_rates import UNLIMITED, LineRate
+
 from ...audit import Audit
 from ...network.call import Peer
 
-_log = structlog.get_logger("tidegate.security")
+_log = structlog.get_logger("tidegate.security", UNLIMITED)  # note_failure() bounds them
 
 MAX_LINES: Final = 100
-WINDOW_SECONDS: Final = 60.0
 
 
 class Authentications:
     """succeeded, failed, expired: by listener; expired sessions closed a connection.
 
-    At most MAX_LINES warnings come in WINDOW_SECONDS; the next ones tell how many did not.
+    At most MAX_LINES warnings come in a minute; the next ones tell how many did not.
 
     Args:
       now: seconds of a monotonic clock.
@@ -37,8 +37,7 @@ class Authentications:
         self.failed: Counter[str] = Counter()
         self.expired: Counter[str] = Counter()
         self._now = now
-        self._since = -inf
-        self._lines = self._untold = 0
+        self._rate = LineRate(MAX_LINES)
 
     def note_success(self, peer: Peer, mechanism: str, token_id: str | None = None) -> None:
         """Count one; token_id: of the delegation token that it was by, if any."""
@@ -60,14 +59,9 @@ class Authentications:
         token that is known here, if the client named one.
         """
         self.failed[peer.listener] += 1
-        now = self._now()
-        if now - self._since >= WINDOW_SECONDS:
-            self._since, self._lines = now, 0
-        if self._lines >= MAX_LINES:
-            self._untold += 1
+        untold = self._rate.take(self._now())
+        if untold is None:
             return
-        self._lines += 1
-        untold, self._untold = self._untold, 0
         more = {"untold_before": untold} if untold else {}
         facts: dict[str, object] = {
             "peer": f"{peer.host}:{peer.port}",
