@@ -19,6 +19,7 @@ import pytest
 
 from tests.worlds.app_world import PATIENCE_SECONDS, Process, deadline
 from tests.worlds.greetings import consume, produce
+from tidegate_protocol.record_walk import IS_COMPILED
 
 ROOT = Path(__file__).parents[3]
 BUILD = "import sys; from hatchling.build import build_wheel; print(build_wheel(sys.argv[1]))"
@@ -130,6 +131,13 @@ def test_it_brings_pages_and_files_for_operators(installed: Installed) -> None:
     pages = {each.relative_to(shared) for each in shared.rglob("*.md")}
     assert {Path("README.md"), Path("CHANGELOG.md"), Path("deploy/README.md")} <= pages
     assert (shared / "constraints.txt").exists()
+
+
+def test_its_walk_over_records_is_compiled_where_this_trees_is(installed: Installed) -> None:
+    here = run(sys.executable, "-m", "tidegate_gateway", "version", cwd=ROOT)
+    there = run(installed.tidegate, "version", cwd=installed.python.parent)
+    assert there.stdout == here.stdout
+    assert ("record walk: compiled" in there.stdout) is IS_COMPILED
 
 
 def test_a_gateway_serves_clients(installed: Installed, tmp_path: Path) -> None:
