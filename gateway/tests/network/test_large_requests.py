@@ -343,9 +343,9 @@ async def test_group_members_do_not_wait_for_large_requests(
 async def test_a_produce_request_of_too_many_batches_closes_its_connection() -> None:
     """Any honest one has a batch of each partition at most."""
     async with wire_world() as world:
-        await world.create_topic("t", 2)
+        await world.create_topic("t", 5_000)
         batch = records_batch(b"a")
-        many = [("t", number % 2, batch) for number in range(5_000)]
+        many = [("t", number, batch) for number in range(5_000)]
         client = world.connect()
         answer = await client.call("Produce", 9, produce_request(many))
         answered = [each for topic in answer.responses for each in topic.partition_responses]
@@ -353,4 +353,4 @@ async def test_a_produce_request_of_too_many_batches_closes_its_connection() -> 
         with pytest.raises(Closed):
             await client.call("Produce", 9, produce_request(many * 2))
         values = await world.connect().fetch_values("t", 0, 0)
-        assert values == [b"a"] * 2_500
+        assert values == [b"a"]

@@ -127,14 +127,14 @@ async def test_impossible_record_counts_are_refused_and_cost_no_other_request(
     """Without decompressing, a count of records is taken as it is said."""
     claims = build_batch([Record(0, NOW_MS, None, b""), Record(2**31 - 2, NOW_MS, None, b"")])
     async with slow_world(SlowStore()) as world:
-        await world.create_topic("plain", 2)
+        await world.create_topic("plain", 4)
         offender = world.connect()
         lie = with_count(bytearray(claims), 2**31 - 1)
         answer = await offender.call(
-            "Produce", 9, produce_request([("plain", 0, lie) for _ in range(3)])
+            "Produce", 9, produce_request([("plain", index, lie) for index in range(3)])
         )
         assert len(answer.responses) == 3
-        assert (await world.connect().produce("plain", 1, records_batch(b"x"))).error_code == 0
+        assert (await world.connect().produce("plain", 3, records_batch(b"x"))).error_code == 0
 
 
 def with_count(batch: bytearray, count: int) -> bytes:

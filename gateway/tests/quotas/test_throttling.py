@@ -10,11 +10,10 @@ from outcome import capture
 from trio.testing import MockClock
 
 from tests.worlds.quota_world import connect_as, fetch_request, produce_frame, set_quota
-from tests.worlds.wire_client import NOW_MS, WireClient, produce_request, records_batch, wire_world
+from tests.worlds.wire_client import WireClient, produce_request, records_batch, wire_world
 from tidegate_gateway.admin.quota_metrics import quota_metrics
 from tidegate_gateway.work.fair_pool import OnEnd
 from tidegate_gateway.work.pools import inline_pools
-from tidegate_protocol.records import Record, build_batch
 
 BATCH = records_batch(bytes(10_000))
 SIZE = len(produce_frame(BATCH, client_id="slow")) - 4
@@ -263,11 +262,10 @@ def for_two_seconds(work: Callable[[], Any], on_end: OnEnd) -> None:
 
 
 async def test_request_time_counts_the_time_of_threads(autojump_clock: MockClock) -> None:
-    keyed = build_batch([Record(0, NOW_MS, b"key", b"value")])
     async with wire_world(pools=inline_pools(for_two_seconds)) as world:
-        await world.create_topic("compacted", 1, cleanup_policy="compact")
+        await world.create_topic("packed", 1, compression_type="gzip")
         await set_quota(world.connect(), {"client-id": "slow"}, request_percentage=10)
-        request = produce_request([("compacted", 0, keyed)])
+        request = produce_request([("packed", 0, BATCH)])
         answer = await connect_as(world, "slow").call("Produce", 9, request)
         assert answer.responses[0].partition_responses[0].error_code == 0
         assert answer.throttle_time_ms == 1_000

@@ -4,6 +4,7 @@ Stage one checks each batch (produce_rules.py) and appends it to the open WAL ob
 of the request; stage two (produce_answers.py) fills the reply slot once all of its batches are
 settled.  One bad batch fails its partition only.
 
+Of a partition that a request names several times the last batch counts, as in Kafka.
 Differs from Kafka: acks=1 waits for the commit like acks=all.  While a thread looks at the records
 of a batch, its connection reads no further, so its batches keep their order.  Batches to mirrored
 topics may be forwarded to their source (produce_forwarding.py).  A repeat older than its producer's
@@ -65,6 +66,7 @@ from .produce_rules import (
     NO_TRANSACTIONAL_ID,
     accepted_header,
     allows_transactions,
+    drop_repeated_partitions,
     find_topic,
     partition_numbers,
     request_error,
@@ -156,6 +158,7 @@ class Produce:
             request = await read_batches(work)
         else:
             request = messages.decode_request(body, header.api_version)
+        drop_repeated_partitions(request)
         turns = Turns()
         slot = None if request.acks == NO_ANSWER else connection.open_slot()
         pending = Pending(

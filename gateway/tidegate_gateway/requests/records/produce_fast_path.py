@@ -320,6 +320,13 @@ class _Request:
         return answers
 
 
+def _names_twice(batches: list[_Batch]) -> bool:
+    """Return whether a partition has several batches."""
+    if len(batches) == 1:
+        return False
+    return len({(topic.topic_id, index) for topic, index, *_ in batches}) < len(batches)
+
+
 def _response(
     topics: list[tuple[TopicKey, list[Part]]], outcomes: list[BatchOutcome | None], version: int
 ) -> ProduceResponse:
@@ -496,7 +503,8 @@ class PlainProducePath:
                 found.append((topic, index, stored, header, flags))
         # One transactional id has one producer id, and a request only one of its epochs.
         epochs = {header.producer_epoch for *_, header, flags in found if flags}
-        return found if len(found) <= MAX_PARTS and len(epochs) <= 1 else None
+        is_plain = len(found) <= MAX_PARTS and len(epochs) <= 1
+        return found if is_plain and not _names_twice(found) else None
 
     def _accepted(
         self, batch: memoryview, settings: TopicSettings, version: int, *, may_be: bool

@@ -17,7 +17,7 @@ from tidegate_coordination.state.topics import Topic, TopicTable
 from tidegate_protocol.batches import HEADER_BYTES, LOG_APPEND_TIME, TRANSACTIONAL, read_header
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.errors import InvalidBatch, InvalidReason
-from tidegate_protocol.messages.produce import ProduceRequest
+from tidegate_protocol.messages.produce import PartitionProduceData, ProduceRequest
 from tidegate_protocol.plain_produce import TOPIC_IDS_FROM, TopicKey
 from tidegate_protocol.records import BatchHeader, check_batch
 
@@ -50,6 +50,20 @@ def request_error(acks: int) -> tuple[ErrorCode, str] | None:
     if acks not in VALID_ACKS:
         return ErrorCode.INVALID_REQUIRED_ACKS, f"acks is {acks}; use -1, 0 or 1"
     return None
+
+
+def drop_repeated_partitions(request: ProduceRequest) -> None:
+    """Drop all batches of a partition but the last one."""
+    named: set[tuple[str, bytes, int]] = set()
+    for topic in reversed(request.topic_data):
+        kept: list[PartitionProduceData] = []
+        for data in reversed(topic.partition_data):
+            before = len(named)
+            named.add((topic.name, topic.topic_id, data.index))
+            if len(named) > before:
+                kept.append(data)
+        topic.partition_data = kept[::-1]
+    request.topic_data = [each for each in request.topic_data if each.partition_data]
 
 
 def allows_transactions(state: ClusterState) -> bool:
