@@ -14,6 +14,11 @@ make_venv() {
              "Set PYTHON to a newer one." >&2
         exit 1
     }
+    # Another one may install at this moment; and what it installed may serve us.
+    lock_venv
+    for extra in "$1" dev; do
+        if [ "$(cat "$venv/stamp-$extra" 2>/dev/null)" = "$want" ]; then unlock_venv; return 0; fi
+    done
     echo "installing Tidegate into .venv (once) ..." >&2
     rm -f "$venv"/stamp-*
     # One that was left half made is none, or has no pip.
@@ -27,4 +32,27 @@ make_venv() {
             install --quiet --disable-pip-version-check --editable ".${1:+[$1]}"
     )
     printf '%s' "$want" > "$venv/stamp-$1"
+    unlock_venv
+}
+
+# One shell at a time: a link whose target is its process id.  That of a dead one is taken away.
+lock_venv() {
+    lock="$root/.venv.lock"
+    told=
+    until ln -s "$$" "$lock" 2>/dev/null; do
+        holder=$(readlink "$lock") || continue
+        if ! kill -0 "$holder" 2>/dev/null; then
+            [ "$(readlink "$lock")" != "$holder" ] || rm -f "$lock"
+            continue
+        fi
+        [ "$told" ] || echo "waiting for process $holder, which installs into .venv ($lock) ..." >&2
+        told=1
+        sleep 1
+    done
+    trap unlock_venv EXIT
+}
+
+unlock_venv() {
+    rm -f "$lock"
+    trap - EXIT
 }
