@@ -18,7 +18,8 @@ from confluent_kafka import Consumer, Producer
 
 from tests.worlds.app_world import PATIENCE_SECONDS, deadline
 
-README = (Path(__file__).parents[3] / "README.md").read_text()
+ROOT = Path(__file__).parents[3]
+README = (ROOT / "README.md").read_text()
 BLOCKS = re.findall(r"^```console\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
 
 
@@ -65,6 +66,16 @@ def test_the_first_command_prints_what_is_shown(tmp_path: Path) -> None:
             .replace(admin, "http://127.0.0.1:9644")
         )
         assert as_usual == shown
+
+
+def test_two_commands_do_all_the_set_up() -> None:
+    start = README.partition("## Quick start")[2].partition("```")[0]
+    named = re.findall(r"`(\./[a-z]+)[^`]*`", start)
+    assert named == ["./tidegate", "./check"]
+    for name in named:
+        script = ROOT / name
+        assert os.access(script, os.X_OK)
+        assert "make_venv" in script.read_text()
 
 
 def test_the_second_command_prints_what_is_shown(tmp_path: Path) -> None:
