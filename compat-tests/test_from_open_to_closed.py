@@ -242,6 +242,23 @@ def test_the_page_leads_from_open_to_closed(place: Place) -> None:
     load.close()
     load.judge()
     check_closed(place, open_to_all)
+    check_doctor(place)
+
+
+def check_doctor(place: Place) -> None:
+    """Check that the page leaves nothing that `tidegate doctor` finds."""
+    for each in place.gateways:
+        folder = each.running.folder
+        words = ["doctor", "--data", str(folder), "--properties"]
+        done = subprocess.run(
+            [sys.executable, "-m", "tidegate_gateway", *words, str(folder / "server.properties")],
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=STEP_SECONDS,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "can be read by gateways alone" in done.stdout
 
 
 def write_properties(place: Place) -> None:
