@@ -172,7 +172,9 @@ def test_no_sums_and_no_cluster_are_said(tmp_path: Path) -> None:
         await store.aclose()
 
     trio.run(claim)
-    assert ran("cost", "--data", str(tmp_path)).stdout.startswith("No gateway wrote")
+    shown = ran("cost", "--data", str(tmp_path)).stdout
+    assert shown.startswith("No gateway wrote")
+    assert "/v1/cost" in shown
 
 
 @pytest.mark.parametrize(

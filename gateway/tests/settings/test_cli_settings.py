@@ -142,3 +142,21 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     ):
         with pytest.raises(BadSource, match=reason):
             gathered(properties_file=path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "is_hinted"),
+    [
+        ("server.properties", "listeners=PLAINTEXT://:9092\n", True),
+        ("server.conf", "num.partitions=3\nlisteners=PLAINTEXT://:9092\n", True),
+        ("broken.toml", "[wal\n", False),
+    ],
+)
+def test_a_server_properties_that_is_given_as_toml_is_told_its_option(
+    tmp_path: Path, name: str, content: str, is_hinted: bool
+) -> None:
+    file = tmp_path / name
+    file.write_text(content)
+    with pytest.raises(BadSource, match="is not TOML") as refused:
+        gathered(toml_file=file)
+    assert ("with --properties" in str(refused.value)) is is_hinted

@@ -9,6 +9,7 @@ from tests.worlds.tls_world import authority
 from tidegate_coordination.events.security import ScramCredentialSealed, ScramCredentialSet
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.scram import ScramCredential
+from tidegate_gateway.cli.doctor import COLUMNS, _line
 from tidegate_gateway.security.authorizer_settings import STANDARD
 from tidegate_gateway.security.sealing import Sealing
 from tidegate_gateway.settings.broker_settings import BrokerSettings
@@ -19,6 +20,7 @@ from tidegate_gateway.tools.doctor_security import (
     scram_findings,
     security_findings,
 )
+from tidegate_gateway.tools.findings import Checked
 from tidegate_runtime.secret import Secret
 
 SASL = {"listeners": "SASL_PLAINTEXT://127.0.0.1:9092"}
@@ -149,3 +151,11 @@ def test_credentials_that_need_a_former_key_are_named() -> None:
     assert rest == ""
     [advice, _] = of_scram(ALICE, "", KEY, old=KEY)
     assert "set their passwords again, or set metadata.secret.key" in advice
+
+
+def test_no_line_of_a_finding_is_wider_than_a_page() -> None:
+    advice = "all users of this machine see it in `ps`; give it in a file of --config " * 3
+    lines = _line(Checked("security", "no secret is on the command line", False, advice))
+    assert max(map(len, lines.splitlines())) <= COLUMNS
+    assert " ".join(lines.split()).endswith(advice.strip())
+    assert "\n" not in _line(Checked("security", "all is well", True))

@@ -86,7 +86,8 @@ def text_of(report: Report, by: str) -> str:
     if not report["intervals"]:
         return (
             "No gateway wrote what it cost in that time: each does at its end, and every\n"
-            "cost.interval.ms."
+            "cost.interval.ms (an hour). Until then /v1/cost at the admin.listener of a\n"
+            "gateway shows what that asked of the store in the interval that has not ended."
         )
     lines = [*_head(report), "", *_causes(report), "", *_rows(report, by)]
     for each in report["advice"]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 import trio
 
@@ -17,6 +19,9 @@ from .options import DEV_DATA, SERVE_DATA
 from .serve import serve_settings
 from .table import mark
 from .telling import was_told
+
+COLUMNS: Final = 100
+_INDENT: Final = 24
 
 
 def run_doctor(
@@ -60,8 +65,15 @@ def run_doctor(
 
 
 def _line(checked: Checked) -> str:
-    advice = f"\n{'':24}{checked.advice}" if checked.advice else ""
-    return f"{mark(checked.ok)}  {checked.area:<14}  {checked.what}{advice}"
+    """Return the lines of a finding; a word may be wider than COLUMNS."""
+    head = f"{mark(checked.ok)}  {checked.area:<14}  "
+    rows = [*_wrapped(checked.what), *_wrapped(checked.advice)]
+    return head + f"\n{'':{_INDENT}}".join(rows)
+
+
+def _wrapped(text: str) -> list[str]:
+    width = COLUMNS - _INDENT
+    return textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
 
 
 def _summary(findings: Sequence[Checked]) -> str:

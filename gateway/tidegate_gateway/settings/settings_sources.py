@@ -54,7 +54,7 @@ def gather(
     """
     texts = dict(defaults)
     if toml_file is not None:
-        texts |= _known(read_toml(_content(toml_file), str(toml_file)), str(toml_file))
+        texts |= _known(_toml(_content(toml_file), toml_file), str(toml_file))
     if properties_file is not None:
         content = _content(properties_file)
         texts |= _known(read_properties(content, str(properties_file)), str(properties_file))
@@ -92,6 +92,23 @@ def _content(path: Path) -> str:
         raise BadSource(f"{path} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise BadSource(f"{path} is not UTF-8 text") from error
+
+
+def _toml(content: str, file: Path) -> Texts:
+    try:
+        return read_toml(content, str(file))
+    except BadSource as error:
+        if file.suffix != ".properties" and not _are_properties(content, str(file)):
+            raise
+        raise BadSource(f"{error}. Give a server.properties with --properties.") from error
+
+
+def _are_properties(content: str, source: str) -> bool:
+    """Return whether a text that is no TOML reads as settings of a server.properties."""
+    try:
+        return bool(read_properties(content, source).keys() & BROKER_CONFIGS.keys())
+    except BadSource:
+        return False
 
 
 def _known(texts: Texts, source: str) -> Texts:
