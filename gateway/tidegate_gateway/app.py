@@ -30,16 +30,16 @@ from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.events.cluster import Endpoint
 from tidegate_runtime.addresses import ListenerAddress, url_host
 from tidegate_runtime.collector import calm_collector
-from tidegate_runtime.listening import ConnectionSlots, Listener, accept_forever
+from tidegate_runtime.doors.slots import Visitor
+from tidegate_runtime.listening import Listener, accept_forever
 from tidegate_runtime.service_manager import ServiceManager, of_this_process
 
 from .admin.admin_pages import AdminPages
-from .admin.admin_server import serve_admin
+from .admin.admin_server import admin_slots, serve_admin
 from .gateway import Gateway
-from .network.strangers import of_all
 from .network.transport import SocketTransport
 from .opening import Parts, max_open_files, opened, serve_peers
-from .part_settings import connection_overrides, max_connections
+from .part_settings import max_connections
 from .settings.broker_settings import BrokerSettings
 from .settings.inner_listeners import ADMIN_LISTENER, has_tls
 from .settings.listener_settings import controller_listeners
@@ -142,6 +142,7 @@ class Process:
         self._stop = trio.Event()
         self._exit_code = 0
         self._log_is_seen = False
+        self._admin_slots = admin_slots()
 
     async def run(self, signals: AsyncIterator[int]) -> int:
         """Start, serve, stop."""
@@ -229,11 +230,12 @@ class Process:
             self._log_is_seen = await see_compare_and_set(log, position)
 
     async def _serve_until_stopped(self, gateway: Gateway) -> None:
-        slots = self._connection_slots(gateway)
-        gateway.strangers.maximum = of_all(slots.maximum)
+        most = self._most_connections(gateway)
+        gateway.slots.maximum = max_connections(self._settings, most)
+        gateway.doors[ADMIN_LISTENER] = self._admin_slots
         async with trio.open_nursery() as nursery:
             for listener in self._parts.listeners:
-                nursery.start_soon(self._serve_listener, gateway, listener, slots)
+                nursery.start_soon(self._serve_listener, gateway, listener)
             if self._parts.peer is not None:
                 nursery.start_soon(serve_peers, gateway, self._parts.peer)
             self._announce(self._running(gateway))
@@ -245,31 +247,23 @@ class Process:
             await self._drain(gateway)
             nursery.cancel_scope.cancel()
 
-    def _connection_slots(self, gateway: Gateway) -> ConnectionSlots:
-        return ConnectionSlots(
-            max_connections(self._settings, self._most_connections(gateway)),
-            self._settings.int("max.connections.per.ip"),
-            connection_overrides(self._settings),
-        )
-
     def _most_connections(self, gateway: Gateway) -> int:
         # Files of the cache, and as many that are still being sent after it closed them.
         files = 2 * max_open_files() if gateway.disk_cache is not None else 0
         return max(_raised_descriptor_limit() - SPARE_DESCRIPTORS - files, 1)
 
-    async def _serve_listener(
-        self, gateway: Gateway, listener: Listener, slots: ConnectionSlots
-    ) -> None:
+    async def _serve_listener(self, gateway: Gateway, listener: Listener) -> None:
         name = listener.address.name
 
-        async def serve(accepted: socket.socket) -> None:
+        async def serve(accepted: socket.socket, visitor: Visitor) -> None:
             try:
                 transport = SocketTransport(accepted)
             except OSError:
                 return  # the client has already disconnected
-            await gateway.serve(transport, name)
+            await gateway.serve(transport, name, visitor)
 
-        await accept_forever(listener, serve, slots, gateway.connection_rates.pause)
+        pause, is_open = gateway.connection_rates.pause, gateway.is_open(name)
+        await accept_forever(listener, serve, gateway.slots, pause, is_open=is_open)
 
     async def _serve_admin(self, listener: Listener) -> None:
         builder = self._builder
@@ -277,7 +271,7 @@ class Process:
             builder.identity, lambda: builder.gateway, version("tidegate"), self._settings
         )
         tls, token = self._parts.tls.inner(ADMIN_LISTENER), self._settings.secret("admin.token")
-        await serve_admin(listener, pages, tls, token)
+        await serve_admin(listener, pages, tls, token, self._admin_slots)
 
     def _stop_listening(self) -> None:
         for listener in self._parts.listeners:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
+from typing import Final
 
 import structlog
 import trio
@@ -18,6 +19,7 @@ from tidegate_coordination.rules.cluster_settings import ClusterSettings
 from tidegate_coordination.state.records.objects import WalName
 from tidegate_coordination.state.scram import ScramCredential
 from tidegate_coordination.state.switches import Fence
+from tidegate_runtime.doors.slots import ConnectionSlots, Visitor
 from tidegate_storage.disk.cache import DiskCache
 from tidegate_storage.objects.wal import WalIdentity
 from tidegate_storage.range_cache import RangeCache
@@ -54,10 +56,10 @@ from .network.large_requests import LargeRequests
 from .network.proxied import source_of
 from .network.receiver import PATIENCE_STEP_SECONDS, QUIET_SECONDS
 from .network.reply_memory import reply_memory
-from .network.strangers import Strangers, of_all
 from .network.transport import Transport
 from .part_settings import (
     connection_limits,
+    connection_overrides,
     cost_settings,
     group_settings,
     housekeeper_settings,
@@ -122,6 +124,9 @@ _log = structlog.get_logger("tidegate.gateway")
 LAST_COPY_SECONDS = 5.0
 LAST_COST_SECONDS = 5.0
 
+# The door of all listeners for Kafka's clients.
+CLIENTS: Final = "CLIENTS"
+
 
 class Gateway:
     """A gateway that has joined the cluster.  Its parts are public for the admin pages: read only.
@@ -159,7 +164,12 @@ class Gateway:
         self.slow_requests = SlowRequests(seconds_of(settings.int("slow.request.log.ms")))
         self.loop_watch = LoopWatch(environment.used_seconds)
         self.connections: set[Connection] = set()
-        self.strangers = Strangers(of_all(settings.int("max.connections")))
+        self.slots = ConnectionSlots(
+            settings.int("max.connections"),
+            settings.int("max.connections.per.ip"),
+            connection_overrides(settings),
+        )
+        self.doors = {CLIENTS: self.slots}
         self.upkeep = Upkeep()
         self.large_requests = LargeRequests()
         self.is_stopping = False
@@ -621,8 +631,24 @@ class Gateway:
     def _wal_key(self, identity: WalIdentity) -> str:
         return object_key(self.coordinator.state, WalName(identity.incarnation, identity.counter))
 
-    async def serve(self, transport: Transport, listener: str) -> None:
-        """Serve one connection until it closes."""
+    def is_open(self, listener: str) -> bool:
+        """Return whether no client of a listener has to show who it is."""
+        return not any(listener in each for each in (self.tls, self.gates.listeners, self._proxied))
+
+    async def let_in(self, transport: Transport, listener: str) -> None:
+        """Serve one connection that comes by no socket; see serve()."""
+        host, is_known = transport.peer[0], self.is_open(listener)
+        visitor = self.slots.enter(host, transport.close, is_known=is_known)
+        if visitor is None:
+            transport.close()
+            return
+        try:
+            await self.serve(transport, listener, visitor)
+        finally:
+            visitor.leave()
+
+    async def serve(self, transport: Transport, listener: str, visitor: Visitor) -> None:
+        """Serve one connection until it closes; the caller lets the visitor leave."""
         source = transport.peer
         if listener in self._proxied:
             named = await source_of(transport)
@@ -630,21 +656,18 @@ class Gateway:
                 transport.close()
                 return
             source = named
+            visitor.comes_from(source[0])
         if await self.connection_rates.holds(source[0]):
             transport.close()
             return
-        leave = self.strangers.add(transport)
-        try:
-            await self._serve(transport, listener, source, leave)
-        finally:
-            leave()
+        await self._serve(transport, listener, source, visitor)
 
     async def _serve(
         self,
         transport: Transport,
         listener: str,
         source: tuple[str, int],
-        on_known: Callable[[], None],
+        visitor: Visitor,
     ) -> None:
         principal = ANONYMOUS
         if listener in self.tls:
@@ -655,7 +678,7 @@ class Gateway:
             transport, principal = secured
         origin = self.zones.origin_of(listener, source[0])
         peer = Peer(*source, listener, origin=origin, principal=principal)
-        handler, limits, ready_seconds = self.gates.of(listener, on_known)
+        handler, limits, ready_seconds = self.gates.of(listener, visitor.known)
         connection = Connection(
             transport,
             peer,

@@ -25,8 +25,8 @@ from tidegate_coordination.log.load import OpenLog, open_log
 from tidegate_coordination.log.metadata_log import MetadataLog
 from tidegate_coordination.logs.movable import MovableLog
 from tidegate_runtime.addresses import ListenerAddress, host_port
+from tidegate_runtime.doors.slots import HTTP_STRANGERS, ConnectionSlots, Visitor
 from tidegate_runtime.listening import (
-    ConnectionSlots,
     Listener,
     accept_forever,
     bind_listener,
@@ -67,7 +67,7 @@ from .settings.listener_settings import (
     refuse_open_listeners,
 )
 from .startup import open_patiently
-from .tls.streams import dialled_by_tls, secured
+from .tls.streams import dialled_by_tls, has_certificate, secured
 from .tls.tls_listeners import TlsListeners, open_tls_listeners
 from .work.pools import thread_pools
 
@@ -169,15 +169,17 @@ def _check(settings: BrokerSettings, addresses: Sequence[ListenerAddress]) -> No
 
 async def serve_peers(gateway: Gateway, listener: Listener) -> None:
     """Answer other gateways, forever."""
-    tls = gateway.tls.inner(PEER_LISTENER)
+    tls, service = gateway.tls.inner(PEER_LISTENER), gateway.peer_service
 
-    async def serve(accepted: socket.socket) -> None:
+    async def serve(accepted: socket.socket, visitor: Visitor) -> None:
         stream = stream_of(accepted)
-        found = await secured(stream, tls) if tls is not None else stream
-        if found is not None:
-            await gateway.peer_service.serve(found)
+        if tls is None:
+            await service.serve(stream, visitor)
+        elif (found := await secured(stream, tls)) is not None:
+            await service.serve(found, visitor, has_certificate=has_certificate(found))
 
-    slots = ConnectionSlots(MAX_PEER_CONNECTIONS, MAX_PEER_CONNECTIONS)
+    slots = ConnectionSlots(MAX_PEER_CONNECTIONS, beside=HTTP_STRANGERS)
+    gateway.doors[PEER_LISTENER] = slots
     await accept_forever(listener, serve, slots)
 
 

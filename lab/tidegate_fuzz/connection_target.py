@@ -278,7 +278,7 @@ class World:
         """Open a connection."""
         self._clients += 1
         ours, theirs = memory_transport_pair(("client", 1024 + self._clients % 60_000))
-        self._nursery.start_soon(self.gateway.serve, theirs, "PLAINTEXT")
+        self._nursery.start_soon(self.gateway.let_in, theirs, "PLAINTEXT")
         return ours
 
     async def offend(self, data: bytes) -> None:

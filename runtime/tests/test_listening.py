@@ -6,6 +6,7 @@ import resource
 import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 import trio
@@ -14,9 +15,9 @@ from structlog.testing import capture_logs
 from trio.testing import wait_all_tasks_blocked
 
 from tidegate_runtime.addresses import ListenerAddress
+from tidegate_runtime.doors.slots import ConnectionSlots, Visitor
 from tidegate_runtime.listening import (
     CannotListen,
-    ConnectionSlots,
     Listener,
     PortInUse,
     Serve,
@@ -41,12 +42,13 @@ async def accepting(
     listener: Listener, serve: Serve, slots: ConnectionSlots | None = None
 ) -> AsyncIterator[None]:
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(accept_forever, listener, serve, slots or ConnectionSlots(100, 100))
+        accept = partial(accept_forever, is_open=True)
+        nursery.start_soon(accept, listener, serve, slots or ConnectionSlots(100, 100))
         yield
         nursery.cancel_scope.cancel()
 
 
-async def greet(accepted: socket.socket) -> None:
+async def greet(accepted: socket.socket, visitor: Visitor) -> None:
     """Send hello, and stay until the client disconnects."""
     stream = trio.SocketStream(trio.socket.from_stdlib_socket(accepted))
     await stream.send_all(b"hello")
@@ -75,11 +77,11 @@ async def test_connections_are_served_at_the_same_time(listener: Listener) -> No
 async def test_a_bug_in_one_connection_costs_only_that_one(listener: Listener) -> None:
     calls: list[int] = []
 
-    async def serve(accepted: socket.socket) -> None:
+    async def serve(accepted: socket.socket, visitor: Visitor) -> None:
         calls.append(1)
         if len(calls) == 1:
             raise RuntimeError("a bug")
-        await greet(accepted)
+        await greet(accepted, visitor)
 
     slots = ConnectionSlots(1, 1)
     async with accepting(listener, serve, slots):

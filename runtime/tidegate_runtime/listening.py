@@ -6,25 +6,25 @@ client turns to another gateway, but a connected client without an answer waits 
 
 The loop survives the errors of a listening socket: a peer that has already gone (ECONNABORTED and
 the network errors that Linux passes on through accept), and a process or machine without free file
-descriptors or memory, where it pauses.  At max.connections it stops accepting, and clients wait in
-the kernel's backlog, as they do at Kafka's.  So they do while connections come faster than the
-caller's `pause` admits.
+descriptors or memory, where it pauses.  While its door is full (doors/slots.py) it stops accepting,
+and clients wait in the kernel's backlog, as they do at Kafka's.  So they do while connections come
+faster than the caller's `pause` admits.
 """
 
 from __future__ import annotations
 
 import errno
 import socket
-from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Final
+from functools import partial
+from typing import Final, NamedTuple
 
 import structlog
 import trio
 
 from tidegate_runtime.addresses import ListenerAddress, url_host, with_port
+from tidegate_runtime.doors.slots import ConnectionSlots, Visitor
 
 from .line_rates import STRANGERS_LINES
 
@@ -37,12 +37,10 @@ OUT_OF_RESOURCES_SECONDS: Final = 0.1
 _OUT_OF_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _NOT_OURS = frozenset({errno.EBADF, errno.EINVAL, errno.ENOTSOCK, errno.EOPNOTSUPP, errno.EFAULT})
 
-_MAPPED: Final = "::ffff:"
-
 Pause = Callable[[], float]
 """Called once for each accepted connection; returns after how many seconds the next is accepted."""
-Serve = Callable[[socket.socket], Awaitable[None]]
-"""Serves an accepted socket, and closes it in any case."""
+Serve = Callable[[socket.socket, Visitor], Awaitable[None]]
+"""Serves an accepted socket, and closes it in any case.  The door may close it at any time."""
 
 
 class CannotListen(Exception):
@@ -76,63 +74,15 @@ class Listener:
     def close(self) -> None:
         """Stop listening; the kernel refuses later connections."""
         for each in self.sockets:
-            if each.fileno() >= 0:
-                # Else Trio's waiter would wait on a reused descriptor.
-                if trio.lowlevel.in_trio_run():
-                    trio.lowlevel.notify_closing(each)
-                each.close()
+            _close(each)
 
 
-class ConnectionSlots:
-    """Bounds on connections: of all listeners together, and of one address.
-
-    overrides: the bounds of some addresses, in their usual form.
-    """
-
-    def __init__(
-        self,
-        maximum: int,
-        maximum_per_address: int,
-        overrides: Mapping[str, int] = MappingProxyType({}),
-    ) -> None:
-        self.maximum = maximum
-        self._maximum_per_address = maximum_per_address
-        self._overrides = overrides
-        self._used: Counter[str] = Counter()
-        self._freed = trio.Event()
-        self.used = 0
-
-    @property
-    def is_full(self) -> bool:
-        """Return whether no connection may be accepted now."""
-        return self.used >= self.maximum
-
-    async def wait_free(self) -> None:
-        """Wait until take() may be called."""
-        if self.is_full:
-            _log.warning("no more connections are accepted for now", max_connections=self.maximum)
-        while self.is_full:
-            await self._freed.wait()
-
-    def take(self, host: str) -> bool:
-        """Take a slot for a connection from host; return False if that address has too many."""
-        maximum = self._maximum_per_address
-        if self._overrides:
-            maximum = self._overrides.get(_plain(host), maximum)
-        if self._used[host] >= maximum:
-            return False
-        self._used[host] += 1
-        self.used += 1
-        return True
-
-    def give_back(self, host: str) -> None:
-        """The connection is closed."""
-        self._used[host] -= 1
-        if not self._used[host]:
-            del self._used[host]
-        self.used -= 1
-        self._freed.set()
-        self._freed = trio.Event()
+def _close(opened: socket.socket) -> None:
+    if opened.fileno() >= 0:
+        # Else Trio's waiter would wait on a reused descriptor.
+        if trio.lowlevel.in_trio_run():
+            trio.lowlevel.notify_closing(opened)
+        opened.close()
 
 
 def open_listener(address: ListenerAddress) -> Listener:
@@ -228,41 +178,49 @@ def _no_pause() -> float:
     return 0.0
 
 
-def _plain(host: str) -> str:
-    """Return an IPv4 address as such if it is mapped into IPv6, as dual-stack sockets show it."""
-    return host.removeprefix(_MAPPED) if "." in host else host
-
-
 def stream_of(accepted: socket.socket) -> trio.SocketStream:
     """Return the stream of an accepted connection."""
     return trio.SocketStream(trio.socket.from_stdlib_socket(accepted))
 
 
+class _Door(NamedTuple):
+    slots: ConnectionSlots
+    is_open: bool
+
+
 async def accept_forever(
-    listener: Listener, serve: Serve, slots: ConnectionSlots, pause: Pause = _no_pause
+    listener: Listener,
+    serve: Serve,
+    slots: ConnectionSlots,
+    pause: Pause = _no_pause,
+    *,
+    is_open: bool = False,
 ) -> None:
     """Serve connections, each in a task, until cancelled.
+
+    is_open: no client has to show who it is, so that each takes a slot at once.
 
     Connections live in a nursery of this call, so cancelling it ends them too; `Listener.close`
     ends only the accepting.
     """
+    door = _Door(slots, is_open)
     async with trio.open_nursery() as nursery:
         for each in listener.sockets:
-            nursery.start_soon(_accept_from, each, serve, slots, pause, nursery)
+            nursery.start_soon(_accept_from, each, door, serve, pause, nursery)
 
 
 async def _accept_from(
     listening: socket.socket,
+    door: _Door,
     serve: Serve,
-    slots: ConnectionSlots,
     pause: Pause,
     nursery: trio.Nursery,
 ) -> None:
     while listening.fileno() >= 0:
         try:
-            await slots.wait_free()
+            await door.slots.wait_free()
             await trio.lowlevel.wait_readable(listening)
-            if seconds := _accept_some(listening, serve, slots, pause, nursery):
+            if seconds := _accept_some(listening, door, serve, pause, nursery):
                 await trio.sleep(seconds)
         except trio.ClosedResourceError:
             return
@@ -272,8 +230,8 @@ async def _accept_from(
 
 def _accept_some(
     listening: socket.socket,
+    door: _Door,
     serve: Serve,
-    slots: ConnectionSlots,
     pause: Pause,
     nursery: trio.Nursery,
 ) -> float:
@@ -283,15 +241,16 @@ def _accept_some(
       OSError: of accept().
     """
     for _ in range(ACCEPTS_A_TURN):
-        if slots.is_full:
+        if door.slots.is_full:
             return 0.0
         try:
             accepted, name = listening.accept()
         except BlockingIOError:
             return 0.0
         host = str(name[0])
-        if slots.take(host):
-            nursery.start_soon(_serve_one, accepted, host, serve, slots)
+        visitor = door.slots.enter(host, partial(_close, accepted), is_known=door.is_open)
+        if visitor is not None:
+            nursery.start_soon(_serve_one, accepted, visitor, serve)
         else:
             _log.warning("refused a connection: max.connections.per.ip is reached", peer=host)
             accepted.close()
@@ -300,17 +259,16 @@ def _accept_some(
     return 0.0
 
 
-async def _serve_one(
-    accepted: socket.socket, host: str, serve: Serve, slots: ConnectionSlots
-) -> None:
+async def _serve_one(accepted: socket.socket, visitor: Visitor, serve: Serve) -> None:
     try:
-        await serve(accepted)
+        if accepted.fileno() >= 0:  # else others came before its turn
+            await serve(accepted, visitor)
     except Exception:
         # A bug costs only its client's connection.
-        _log.exception("a connection ended with an error", peer=host)
+        _log.exception("a connection ended with an error", peer=visitor.source)
     finally:
         accepted.close()
-        slots.give_back(host)
+        visitor.leave()
 
 
 async def _after_error(listening: socket.socket, error: OSError) -> None:

@@ -3,10 +3,10 @@
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import partial
 
 import trio
 
+from tests.worlds.doors import alone
 from tidegate_coordination.log.metadata_log import MetadataLog
 from tidegate_coordination.logs.http.service import LogService
 from tidegate_coordination.logs.http.wire import MAX_PART_BYTES
@@ -17,10 +17,10 @@ from tidegate_runtime.secret import Secret
 @asynccontextmanager
 async def tcp_server(handle: Handle, *, tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
     """Serve until the block ends; yields host:port."""
-    plain = partial(serve_http, handle=handle, max_body_bytes=MAX_PART_BYTES)
 
     async def serve(stream: trio.SocketStream) -> None:
-        await plain(stream if tls is None else trio.SSLStream(stream, tls, server_side=True))
+        secured = stream if tls is None else trio.SSLStream(stream, tls, server_side=True)
+        await serve_http(secured, handle, alone(), max_body_bytes=MAX_PART_BYTES)
 
     listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
     async with trio.open_nursery() as nursery:

@@ -12,8 +12,8 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from tests.worlds.sasl_client import LISTENER, handshake, log_in, sasl_settings
 from tests.worlds.tls_world import TlsClientTransport, authority, client_context, opened
 from tests.worlds.wire_client import Closed, WireClient, WireWorld, wire_world
-from tidegate_gateway.network.strangers import of_all
 from tidegate_protocol.messages import metadata as me
+from tidegate_runtime.doors.slots import ConnectionSlots
 
 METADATA = me.MetadataRequest([])
 MAX_CONNECTIONS = 32  # an eighth of them: 4
@@ -40,17 +40,40 @@ async def test_the_oldest_of_too_many_strangers_is_closed(autojump_clock: MockCl
         known = world.connect(listener=LISTENER)
         await log_in(known)
         strangers: list[WireClient] = []
-        for _ in range(4):
-            strangers.append(world.connect(listener=LISTENER))
+        for each in range(4):
+            strangers.append(world.connect(f"host{each}", LISTENER))
             await handshake(strangers[-1])
-        assert len(world.gateway.strangers) == 4
+        assert world.gateway.slots.strangers == 4
         one_more = world.connect(listener=LISTENER)
         assert await is_closed(strangers[0])
         assert [await is_closed(each) for each in strangers[1:]] == [False] * 3
         await log_in(one_more)
         assert (await known.call("Metadata", 12, METADATA)).brokers
         assert (await one_more.call("Metadata", 12, METADATA)).brokers
-        assert (len(world.gateway.strangers), world.gateway.strangers.closed) == (3, 1)
+        assert (world.gateway.slots.strangers, world.gateway.slots.closed) == (3, 1)
+
+
+async def test_strangers_of_one_address_have_half_of_their_room(autojump_clock: MockClock) -> None:
+    async with world_of_strangers() as world:
+        other = world.connect("another", LISTENER)
+        await wait_all_tasks_blocked()
+        strangers: list[WireClient] = []
+        for _ in range(4):
+            strangers.append(world.connect(listener=LISTENER))
+            await handshake(strangers[-1])
+        assert [await is_closed(each) for each in strangers] == [True, True, False, False]
+        await log_in(other)
+        assert (world.gateway.slots.strangers, world.gateway.slots.closed) == (2, 2)
+
+
+async def test_a_crowd_of_one_address_closes_no_other_client(autojump_clock: MockClock) -> None:
+    async with world_of_strangers() as world:
+        slow = world.connect("another", LISTENER)
+        await wait_all_tasks_blocked()
+        for each in range(100):
+            await handshake(world.connect(f"host{each % 2}", LISTENER))
+        await log_in(slow)
+        assert (await slow.call("Metadata", 12, METADATA)).brokers
 
 
 async def test_those_that_log_in_leave_the_strangers_room(autojump_clock: MockClock) -> None:
@@ -59,7 +82,7 @@ async def test_those_that_log_in_leave_the_strangers_room(autojump_clock: MockCl
             await log_in(world.connect(listener=LISTENER))
         await wait_all_tasks_blocked()
         assert len(world.gateway.connections) == 12
-        assert (len(world.gateway.strangers), world.gateway.strangers.closed) == (0, 0)
+        assert (world.gateway.slots.strangers, world.gateway.slots.closed) == (0, 0)
 
 
 async def test_listeners_without_login_have_no_strangers(autojump_clock: MockClock) -> None:
@@ -67,7 +90,7 @@ async def test_listeners_without_login_have_no_strangers(autojump_clock: MockClo
         clients = [world.connect(listener="PLAINTEXT") for _ in range(12)]
         await wait_all_tasks_blocked()
         assert [(await each.call("Metadata", 12, METADATA)).error_code for each in clients]
-        assert (len(world.gateway.strangers), world.gateway.strangers.closed) == (0, 0)
+        assert (world.gateway.slots.strangers, world.gateway.slots.closed) == (0, 0)
 
 
 async def test_strangers_that_go_by_themselves_are_forgotten(autojump_clock: MockClock) -> None:
@@ -77,24 +100,24 @@ async def test_strangers_that_go_by_themselves_are_forgotten(autojump_clock: Moc
             await handshake(client)
             client.transport.close()
             await wait_all_tasks_blocked()
-        assert (len(world.gateway.strangers), world.gateway.strangers.closed) == (0, 0)
+        assert (world.gateway.slots.strangers, world.gateway.slots.closed) == (0, 0)
 
 
 async def test_a_handshake_that_does_not_end_is_a_strangers(autojump_clock: MockClock) -> None:
     settings = {"max.connections": str(MAX_CONNECTIONS)}
     async with wire_world(settings, tls=opened()) as world:
         strangers: list[WireClient] = []
-        for _ in range(5):
-            strangers.append(world.connect(listener="SSL"))
+        for each in range(5):
+            strangers.append(world.connect(f"host{each}", "SSL"))
             await wait_all_tasks_blocked()
-        assert (len(world.gateway.strangers), world.gateway.strangers.closed) == (4, 1)
+        assert (world.gateway.slots.strangers, world.gateway.slots.closed) == (4, 1)
         assert await is_closed(strangers[0])
         good = TlsClientTransport(world.open(listener="SSL"), client_context(authority().root))
         await good.handshake()
         await wait_all_tasks_blocked()
-        assert (len(world.gateway.strangers), world.gateway.strangers.closed) == (3, 2)
+        assert (world.gateway.slots.strangers, world.gateway.slots.closed) == (3, 2)
 
 
 @pytest.mark.parametrize(("most", "share"), [(10_000, 1250), (32, 4), (9, 1), (1, 1)])
 def test_strangers_have_an_eighth_of_all_connections(most: int, share: int) -> None:
-    assert of_all(most) == share
+    assert ConnectionSlots(most).most_strangers == share

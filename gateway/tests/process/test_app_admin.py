@@ -12,6 +12,7 @@ import pytest
 import trio
 
 from tests.worlds.app_world import pages_of, started_gateway, starting_pages
+from tests.worlds.doors import alone
 from tests.worlds.metrics_page import families
 from tests.worlds.wire_client import records_batch, wire_world
 from tidegate_coordination.rules.topics import CreateTopics, NewTopic
@@ -34,7 +35,7 @@ async def client_of(pages: AdminPages) -> AsyncIterator[trio.SocketStream]:
     ours.setblocking(False)
     theirs.setblocking(False)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(serve_pages, stream_of(theirs), pages)
+        nursery.start_soon(serve_pages, stream_of(theirs), pages, alone())
         stream = trio.SocketStream(trio.socket.from_stdlib_socket(ours))
         async with stream:
             with trio.fail_after(60):

@@ -13,7 +13,7 @@ from tidegate_gateway.part_settings import connection_overrides
 from tidegate_gateway.quotas.connection_rates import ConnectionRates
 from tidegate_gateway.quotas.rates import Windows
 from tidegate_gateway.settings.broker_settings import BrokerSettings
-from tidegate_runtime.listening import ConnectionSlots
+from tidegate_runtime.doors.slots import ConnectionSlots
 from tidegate_runtime.settings_texts import SettingsError
 
 
@@ -62,9 +62,13 @@ def test_bounds_of_some_addresses() -> None:
     overrides = connection_overrides(settings)
     assert overrides == {"10.0.0.1": 1, "::1": 2, "::2": 3}
     slots = ConnectionSlots(100, 0, overrides)
-    assert [slots.take("::ffff:10.0.0.1") for _ in range(2)] == [True, False]
-    assert [slots.take("::1") for _ in range(3)] == [True, True, False]
-    assert not slots.take("10.0.0.9")
+
+    def enters(host: str) -> bool:
+        return slots.enter(host, lambda: None) is not None
+
+    assert [enters("::ffff:10.0.0.1") for _ in range(2)] == [True, False]
+    assert [enters("::1") for _ in range(3)] == [True, True, False]
+    assert not enters("10.0.0.9")
     assert not connection_overrides(BrokerSettings({"node.id": "1"}))
     for wrong in ("10.0.0.1", "host:1", "10.0.0.1:x"):
         with pytest.raises(SettingsError):

@@ -192,7 +192,7 @@ class WireWorld:
         """Return the client's end of a new connection, by default to the first listener."""
         ours, theirs = memory_transport_pair((host, next(self._ports)), pipe_bytes=pipe_bytes)
         listener = listener or self.gateway.identity.endpoints[0].listener
-        self._nursery.start_soon(self.gateway.serve, theirs, listener)
+        self._nursery.start_soon(self.gateway.let_in, theirs, listener)
         return ours
 
     async def create_topic(self, name: str, partitions: int, **configs: str) -> bytes:

@@ -7,14 +7,9 @@ no client gets as far as a request without a certificate.
 
 from __future__ import annotations
 
-from typing import Final
-
-from tidegate_runtime.http.pages import Answer
+from tidegate_runtime.http.pages import HEALTH, Answer, path_of
 from tidegate_runtime.http.values import HttpRequest
 from tidegate_runtime.secret import Secret
-
-OPEN_PAGES: Final = frozenset({"/livez", "/healthz", "/readyz"})
-"""For load balancers, which carry no secrets."""
 
 
 def refusal_of(request: HttpRequest, token: Secret, *, has_certificate: bool) -> Answer | None:
@@ -23,8 +18,7 @@ def refusal_of(request: HttpRequest, token: Secret, *, has_certificate: bool) ->
     Args:
       token: admin.token; an empty one for none.
     """
-    path = request.target.partition("?")[0]
-    if not token or has_certificate or path in OPEN_PAGES:
+    if not token or has_certificate or path_of(request) in HEALTH:
         return None
     scheme, _, given = (request.header("authorization") or "").partition(" ")
     # Headers come as Latin-1, whatever their bytes mean.

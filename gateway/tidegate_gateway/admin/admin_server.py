@@ -8,8 +8,9 @@ from typing import Final
 
 import trio
 
+from tidegate_runtime.doors.slots import HTTP_STRANGERS, ConnectionSlots, Visitor
 from tidegate_runtime.http.pages import Pages, serve_pages
-from tidegate_runtime.listening import ConnectionSlots, Listener, accept_forever, stream_of
+from tidegate_runtime.listening import Listener, accept_forever, stream_of
 from tidegate_runtime.secret import Secret
 
 from ..tls.streams import has_certificate, secured
@@ -19,8 +20,17 @@ from .admin_access import refusal_of
 MAX_ADMIN_CONNECTIONS: Final = 64
 
 
+def admin_slots() -> ConnectionSlots:
+    """Return the bounds of an admin listener."""
+    return ConnectionSlots(MAX_ADMIN_CONNECTIONS, beside=HTTP_STRANGERS)
+
+
 async def serve_admin(
-    listener: Listener, pages: Pages, tls: TlsListener | None, token: Secret
+    listener: Listener,
+    pages: Pages,
+    tls: TlsListener | None,
+    token: Secret,
+    slots: ConnectionSlots,
 ) -> None:
     """Serve the pages until cancelled.
 
@@ -28,14 +38,13 @@ async def serve_admin(
       tls: None without TLS.  token: admin.token; an empty one for none.
     """
 
-    async def serve(accepted: socket.socket) -> None:
+    async def serve(accepted: socket.socket, visitor: Visitor) -> None:
         stream = stream_of(accepted)
         found = await secured(stream, tls) if tls is not None else stream
         if found is None:
             return
         is_known = isinstance(found, trio.SSLStream) and has_certificate(found)
         refusal = partial(refusal_of, token=token, has_certificate=is_known)
-        await serve_pages(found, pages, refusal)
+        await serve_pages(found, pages, visitor, refusal, asks_proof=bool(token) or is_known)
 
-    slots = ConnectionSlots(MAX_ADMIN_CONNECTIONS, MAX_ADMIN_CONNECTIONS)
     await accept_forever(listener, serve, slots)

@@ -29,6 +29,7 @@ from ..security.sasl.gates import SaslGates
 from .audit_metrics import audit_metrics
 from .client_metrics import client_metrics
 from .cluster_metrics import cluster_metrics, is_controller
+from .door_metrics import door_metrics
 from .families import counter, gauge
 from .group_metrics import group_metrics
 from .link_metrics import link_metrics
@@ -72,16 +73,7 @@ def gateway_metrics(gateway: Gateway) -> Iterator[Family | Break]:
     yield _connections(gateway.identity, gateway.connections)
     yield _software(gateway.connections)
     yield from _authentications(gateway.gates)
-    yield gauge(
-        "tidegate_strangers",
-        "Connections whose clients are not authenticated yet",
-        len(gateway.strangers),
-    )
-    yield counter(
-        "tidegate_strangers_closed",
-        "Connections that were closed unauthenticated, since others came",
-        gateway.strangers.closed,
-    )
+    yield from door_metrics(gateway.doors)
     yield _upkeep(gateway)
     yield from _writer(gateway)
     yield from _reader(gateway)

@@ -25,8 +25,9 @@ from tidegate_coordination.forwarding.service import OtherCluster, ProposalServi
 from tidegate_coordination.forwarding.shown_log import ShownLog
 from tidegate_coordination.log.metadata_log import MetadataLog
 from tidegate_coordination.logs.http.service import LogService
+from tidegate_runtime.doors.slots import Visitor
 from tidegate_runtime.http.server import serve_http
-from tidegate_runtime.http.values import BINARY, HttpAnswer, HttpRequest
+from tidegate_runtime.http.values import BINARY, HttpAnswer, HttpRequest, Standing
 from tidegate_runtime.secret import Secret
 
 from ..fetch.object_asks import OBJECTS_PATH
@@ -60,13 +61,26 @@ class PeerService:
         shown = ShownLog(log, coordinator)
         self._log = LogService(shown, token=token or None, read_only=True)
 
-    async def serve(self, stream: trio.abc.Stream) -> None:
-        """Answer the requests of one connection, and close it."""
+    async def serve(
+        self, stream: trio.abc.Stream, visitor: Visitor, *, has_certificate: bool = False
+    ) -> None:
+        """Answer the requests of one connection, and close it.
+
+        has_certificate: the client showed a trusted one.
+        """
+        asks_proof = has_certificate or bool(self._token)
+
+        def standing_of(head: HttpRequest) -> Standing:
+            if self._refusal(head) is not None:
+                return Standing.STRANGER
+            return Standing.KNOWN if asks_proof else Standing.GUEST
+
         await serve_http(
             stream,
             self.handle,
+            visitor,
             max_body_bytes=MAX_QUESTION_BYTES,
-            takes_body=lambda head: self._refusal(head) is None,
+            standing_of=standing_of,
         )
 
     async def handle(self, request: HttpRequest) -> HttpAnswer:

@@ -37,6 +37,8 @@ async def secured(stream: trio.SocketStream, tls: TlsListener) -> Secured | None
     except trio.BrokenResourceError as error:
         cause = error.__cause__
         reason = tls_reason(cause) if isinstance(cause, ssl.SSLError) else ""  # else it has left
+    except trio.ClosedResourceError:
+        reason = ""  # other strangers came
     except BaseException:
         await trio.aclose_forcefully(stream)
         raise

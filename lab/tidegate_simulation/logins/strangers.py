@@ -25,7 +25,7 @@ _SLACK_SECONDS: Final = 3.0
 
 
 class Strangers:
-    """Opens connections in crowds."""
+    """Opens connections in crowds, of one address or of many."""
 
     def __init__(self, workload: Workload, name: str) -> None:
         self.client = Client(workload.world, name)
@@ -42,9 +42,12 @@ class Strangers:
 
     def _come(self, node_id: int) -> list[tuple[float, MemoryTransport]]:
         crowd: list[tuple[float, MemoryTransport]] = []
-        for _ in range(self.client.rng.randint(1, 3 * STRANGERS)):
+        count = self.client.rng.randint(1, 3 * STRANGERS)
+        addresses = self.client.rng.choice((1, count, count))
+        for each in range(count):
+            name = f"{self.client.name}-{each % addresses}"
             try:
-                transport = self.client.world.nodes[node_id].connect(self.client.name, LISTENER)
+                transport = self.client.world.nodes[node_id].connect(name, LISTENER)
                 transport.send_nowait([memoryview(self.client.rng.choice(_WORDS))])
             except (NotReachable, TransportBroken):
                 continue

@@ -71,7 +71,7 @@ class _RestoredMachine:
         self.zone = zone
         self.gateway: Gateway | None = gateway
         self.answers = AnswerTally()
-        self._serve = gateway.serve
+        self._serve = gateway.let_in
         self._nursery = nursery
 
     def connect(self, process: str, listener: str = LISTENER) -> MemoryTransport:

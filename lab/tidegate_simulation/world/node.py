@@ -110,7 +110,7 @@ class Node(Host):
         link = Link((process, 1), self._rng, self._world.plan.latency_seconds)
         self.links[link] = None
         self._world.nursery.start_soon(self._carry, link)
-        life.nursery.start_soon(life.gateway.serve, link.server, listener)
+        life.nursery.start_soon(life.gateway.let_in, link.server, listener)
         return link.client
 
     @property

@@ -8,9 +8,10 @@ import structlog
 import trio
 from trio.testing import MockClock, memory_stream_pair
 
+from tests.worlds.doors import alone
 from tests.worlds.http_world import memory_server
 from tidegate_runtime.http.server import Handle, serve_http
-from tidegate_runtime.http.values import HttpAnswer, HttpRequest
+from tidegate_runtime.http.values import HttpAnswer, HttpRequest, Standing
 
 
 async def echo(request: HttpRequest) -> HttpAnswer:
@@ -117,7 +118,7 @@ async def test_the_http_server_drops_a_client_that_disconnects(
     assert statuses(await answers(sent)) in ([], [400])
 
 
-@pytest.mark.parametrize(("sent", "seconds"), [(b"", 75), (b"GET / HT", 30)])
+@pytest.mark.parametrize(("sent", "seconds"), [(b"", 75), (b"GET / HT", 10)])
 async def test_the_server_closes_a_silent_client(
     sent: bytes, seconds: float, autojump_clock: MockClock
 ) -> None:
@@ -147,7 +148,7 @@ async def test_an_answer_that_the_client_does_not_read_ends_the_connection(
 
     theirs.send_stream.send_all_hook = stuck
     await ours.send_all(request("GET /"))
-    await serve_http(theirs, echo, max_body_bytes=10)
+    await serve_http(theirs, echo, alone(), max_body_bytes=10)
     assert trio.current_time() == pytest.approx(30, abs=0.1)
 
 
@@ -182,17 +183,17 @@ async def test_the_body_of_a_stranger_is_not_read(
 ) -> None:
     """The answer arrives without the body; then the connection ends."""
 
-    def is_known(head: HttpRequest) -> bool:
-        return head.header("X-One") == "secret"
+    def standing_of(head: HttpRequest) -> Standing:
+        return Standing.KNOWN if head.header("X-One") == "secret" else Standing.STRANGER
 
     async def guarded(request: HttpRequest) -> HttpAnswer:
         await trio.lowlevel.checkpoint()
-        return HttpAnswer(200 if is_known(request) else 401, request.body)
+        return HttpAnswer(401 if standing_of(request) is Standing.STRANGER else 200, request.body)
 
     async with trio.open_nursery() as nursery:
         ours, theirs = memory_stream_pair()
-        serve = partial(serve_http, max_body_bytes=1000, takes_body=is_known)
-        nursery.start_soon(serve, theirs, guarded)
+        serve = partial(serve_http, max_body_bytes=1000, standing_of=standing_of)
+        nursery.start_soon(serve, theirs, guarded, alone())
         await ours.send_all(request("GET /", "X-One: no"))
         await ours.send_all(request("PUT /", "X-One: secret", "Content-Length: 1", body="x"))
         await ours.send_all(request("PUT /", "X-One: no", framing, body=body))
@@ -220,5 +221,7 @@ async def test_the_rest_of_a_refused_request_is_read_before_the_connection_ends(
     theirs.send_stream.send_all_hook = sends
     theirs.receive_stream.receive_some_hook = receives
     await ours.send_all(request("PUT /", "Content-Length: 900"))
-    await serve_http(theirs, echo, max_body_bytes=1000, takes_body=lambda _: False)
+    await serve_http(
+        theirs, echo, alone(), max_body_bytes=1000, standing_of=lambda _: Standing.STRANGER
+    )
     assert calls == ["receive", "send", "receive"]

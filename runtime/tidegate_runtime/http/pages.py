@@ -9,11 +9,15 @@ from typing import Final, Protocol
 import msgspec
 import trio
 
+from tidegate_runtime.doors.slots import Visitor
+
 from .server import serve_http
-from .values import JSON, TEXT, HttpAnswer, HttpRequest
+from .values import JSON, TEXT, HttpAnswer, HttpRequest, Standing
 
 MAX_BODY_BYTES: Final = 16 * 1024
 REQUEST_SECONDS: Final = 10.0
+HEALTH: Final = frozenset({"/livez", "/healthz", "/readyz"})
+"""For load balancers, which carry no secrets.  A stranger is answered, and needs no slot for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,11 @@ async def answer_from(
     return await page()
 
 
+def path_of(request: HttpRequest) -> str:
+    """Return a request's path, without its query."""
+    return request.target.partition("?")[0]
+
+
 def json_answer(value: object) -> Answer:
     """Return a value as JSON."""
     return Answer(200, msgspec.json.encode(value) + b"\n", JSON)
@@ -56,9 +65,24 @@ Refusal = Callable[[HttpRequest], Answer | None]
 
 
 async def serve_pages(
-    stream: trio.abc.Stream, pages: Pages, refusal: Refusal = lambda _: None
+    stream: trio.abc.Stream,
+    pages: Pages,
+    visitor: Visitor,
+    refusal: Refusal = lambda _: None,
+    *,
+    asks_proof: bool = False,
 ) -> None:
-    """Answer the requests of one connection, and close it."""
+    """Answer the requests of one connection, and close it.
+
+    asks_proof: a request without a refusal has shown who its client is.
+    """
+
+    def standing_of(request: HttpRequest) -> Standing:
+        if refusal(request) is not None:
+            return Standing.STRANGER
+        if path_of(request) in HEALTH:
+            return Standing.ANYONE
+        return Standing.KNOWN if asks_proof else Standing.GUEST
 
     async def handle(request: HttpRequest) -> HttpAnswer:
         answer = refusal(request) or await pages.answer(request.method, request.target)
@@ -68,7 +92,9 @@ async def serve_pages(
     await serve_http(
         stream,
         handle,
+        visitor,
         max_body_bytes=MAX_BODY_BYTES,
+        standing_of=standing_of,
         idle_seconds=REQUEST_SECONDS,
         request_seconds=REQUEST_SECONDS,
     )

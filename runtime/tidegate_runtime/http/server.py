@@ -3,6 +3,9 @@
 h11 parses the bytes; this file moves them.  Every request has a bound, and every wait a deadline
 except the handler's own: an answer may be slow on purpose (a long poll).  A client that breaks the
 protocol gets an error, if it can still read it, and is disconnected.
+
+A connection is a stranger at its door (doors/slots.py) until a request says who its client is.  A
+client that no one asks for a proof is a stranger between its requests, too: a silent one leaves.
 """
 
 from collections.abc import Awaitable, Callable
@@ -13,14 +16,16 @@ import h11
 import structlog
 import trio
 
-from tidegate_runtime.http.values import Headers, HttpAnswer, HttpRequest
+from tidegate_runtime.doors.slots import STRANGER_SECONDS, Visitor
+from tidegate_runtime.http.values import Headers, HttpAnswer, HttpRequest, Standing
 
 from ..line_rates import STRANGERS_LINES
 
 _log = structlog.get_logger("tidegate.http", STRANGERS_LINES)
 
 Handle = Callable[[HttpRequest], Awaitable[HttpAnswer]]
-TakesBody = Callable[[HttpRequest], bool]
+StandingOf = Callable[[HttpRequest], Standing]
+"""Says by a request's head what is known of its client."""
 
 MAX_HEAD_BYTES: Final = 16 * 1024
 _RECEIVE_BYTES: Final = 16 * 1024  # h11 bounds only a head that arrives in parts
@@ -28,21 +33,25 @@ _ANSWER_SECONDS: Final = 30.0
 _LINGER_SECONDS: Final = 1.0
 _LINGER_RECEIVES: Final = 16
 _TOO_LARGE: Final = 413
+_WITH_SLOT: Final = frozenset({Standing.GUEST, Standing.KNOWN})
+_NO_SLOT: Final = "all connections of this listener are in use: try again in a second\n"
 _WITHOUT_BODY: Final = (204, 304)
 _CLOSE: Final = ("Connection", "close")
 _GONE: Final = (trio.BrokenResourceError, trio.ClosedResourceError, OSError)
 
 
-def _always(_: HttpRequest) -> bool:
-    return True
+def guest(_: HttpRequest) -> Standing:
+    """See StandingOf: no client is asked for a proof."""
+    return Standing.GUEST
 
 
 async def serve_http(
     stream: trio.abc.Stream,
     handle: Handle,
+    visitor: Visitor,
     *,
     max_body_bytes: int,
-    takes_body: TakesBody = _always,
+    standing_of: StandingOf = guest,
     idle_seconds: float = 75.0,
     request_seconds: float = 30.0,
 ) -> None:
@@ -53,16 +62,17 @@ async def serve_http(
           answered with 500.
         max_body_bytes: a larger body is answered with 413, before it is read if its length is
           declared.
-        takes_body: decides by a request's head whether its body is read.  If not, as for an unknown
-          client, `handle` gets the request without a body, to refuse it, and the connection ends.
-        idle_seconds: the longest wait for the first byte of a request.
-        request_seconds: the longest wait for the rest of it.
+        visitor: of the connection; the caller lets it leave.
+        standing_of: if a request is a stranger's, its body is not read: `handle` gets the request
+          without it, to refuse it, and the connection ends.
+        idle_seconds: the longest wait for the first byte of a request; of a stranger at most
+          STRANGER_SECONDS.
+        request_seconds: the longest wait for the rest of it; as long for a stranger's head.
     """
-    connection = _Connection(stream, max_body_bytes, takes_body)
+    connection = _Connection(stream, visitor, max_body_bytes, standing_of)
     try:
         while await connection.begins(idle_seconds):
-            with trio.fail_after(request_seconds):
-                request = await connection.request()
+            request = await connection.request(request_seconds)
             if request is None or not await connection.answer(request, handle):
                 return
     except h11.RemoteProtocolError as error:
@@ -78,39 +88,65 @@ async def serve_http(
 class _Connection:
     """One connection. Its methods raise `_GONE`, h11.RemoteProtocolError and trio.TooSlowError."""
 
-    def __init__(self, stream: trio.abc.Stream, max_body_bytes: int, takes_body: TakesBody) -> None:
+    def __init__(
+        self,
+        stream: trio.abc.Stream,
+        visitor: Visitor,
+        max_body_bytes: int,
+        standing_of: StandingOf,
+    ) -> None:
         self._stream = stream
+        self._visitor = visitor
         self._max_body_bytes = max_body_bytes
-        self._takes_body = takes_body
+        self._standing_of = standing_of
+        self._standing = Standing.STRANGER
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD_BYTES)
 
     async def begins(self, idle_seconds: float) -> bool:
         """Return whether a request begins; False if the client closes or is silent for too long."""
         if self._http.trailing_data[0]:
             return True
-        with trio.move_on_after(idle_seconds):
+        with trio.move_on_after(self._at_most(idle_seconds)):
             data = bytes(await self._stream.receive_some(_RECEIVE_BYTES))
             self._http.receive_data(data)
             return bool(data)
         return False
 
-    async def request(self) -> HttpRequest | None:
-        """Return the request that began, with its body if takes_body accepts it; None at the
-        end.
-        """
-        head: h11.Request | None = None
+    def _at_most(self, seconds: float) -> float:
+        """Return how long to wait for the client."""
+        return seconds if self._standing in _WITH_SLOT else min(seconds, STRANGER_SECONDS)
+
+    async def request(self, seconds: float) -> HttpRequest | None:
+        """Return the request that began, with its body if it is no stranger's; None at the end."""
+        begun = trio.current_time()
+        with trio.fail_after(self._at_most(seconds)):
+            head = await self._head()
+        if head is None:
+            return None
+        with trio.fail_at(begun + seconds):
+            return await self._with_body(head)
+
+    async def _head(self) -> h11.Request | None:
+        head = await self._next_event()
+        if not isinstance(head, h11.Request):
+            return None
+        self._check_size(_content_length(head))
+        self._standing = self._standing_of(_request(head, b""))
+        if self._standing is Standing.KNOWN:
+            self._visitor.known()  # before its body arrives; without a slot answer() refuses it
+        return head
+
+    async def _with_body(self, head: h11.Request) -> HttpRequest | None:
+        if _has_body(head) and self._standing is Standing.STRANGER:
+            return _request(head, b"")
+        await self._go_on()
         body = bytearray()
         while True:
             match await self._next_event():
-                case h11.Request() as head:
-                    self._check_size(_content_length(head))
-                    if _has_body(head) and not self._takes_body(_request(head, b"")):
-                        return _request(head, b"")
-                    await self._go_on()
                 case h11.Data(data=data):
                     body += data
                     self._check_size(len(body))
-                case h11.EndOfMessage() if head is not None:
+                case h11.EndOfMessage():
                     return _request(head, bytes(body))
                 case _:
                     return None
@@ -132,7 +168,7 @@ class _Connection:
 
     async def answer(self, request: HttpRequest, handle: Handle) -> bool:
         """Answer; return whether another request may follow."""
-        answer = await _handled(request, handle)
+        answer = await self._answer_of(request, handle)
         is_last = self._http.their_state is h11.SEND_BODY  # its body was not read
         if is_last:
             answer = replace(answer, headers=(*answer.headers, _CLOSE))
@@ -140,12 +176,19 @@ class _Connection:
             await self._send(answer, is_head=request.method == "HEAD")
         finally:
             answer.on_sent()
+        if self._standing is Standing.GUEST:
+            self._visitor.strange()
         if is_last:
             await self._linger()
         if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
             return False
         self._http.start_next_cycle()
         return True
+
+    async def _answer_of(self, request: HttpRequest, handle: Handle) -> HttpAnswer:
+        if self._standing not in _WITH_SLOT or self._visitor.known():
+            return await _handled(request, handle)
+        return HttpAnswer(503, _NO_SLOT.encode(), headers=(("Retry-After", "1"), _CLOSE))
 
     async def _send(self, answer: HttpAnswer, *, is_head: bool = False) -> None:
         has_body = not is_head and answer.status not in _WITHOUT_BODY

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from typing import Final
 
 TEXT: Final = "text/plain; charset=utf-8"
@@ -12,6 +13,21 @@ Headers = tuple[tuple[str, str], ...]
 """Pairs of name and value; names that were received are in lower case.  The characters of a value
 are bytes, as in Latin-1, whatever these mean.
 """
+
+
+class Standing(Enum):
+    """What a request says of its client.
+
+    STRANGER: nothing, so that it is refused.  It has no slot, and its body is not read.
+    ANYONE: nothing, and it is answered all the same, without a slot: health.
+    GUEST: no proof is asked for here.  It has a slot while it is answered.
+    KNOWN: who it is.  Its connection keeps a slot.
+    """
+
+    STRANGER = auto()
+    ANYONE = auto()
+    GUEST = auto()
+    KNOWN = auto()
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from tidegate_coordination.log.metadata_log import (
 from tidegate_coordination.logs.http import wire as wire
 from tidegate_coordination.logs.http.service_calls import Call, Query, json_answer, number, said
 from tidegate_coordination.logs.http.service_snapshots import SnapshotDesk
-from tidegate_runtime.http.values import BINARY, HttpAnswer, HttpRequest
+from tidegate_runtime.http.values import BINARY, HttpAnswer, HttpRequest, Standing
 from tidegate_runtime.line_rates import STRANGERS_LINES
 from tidegate_runtime.secret import Secret
 
@@ -83,9 +83,11 @@ class LogService:
         """Method and path below /v1/ of every call; * stands for a part that a client chooses."""
         return list(self._calls)
 
-    def takes_body(self, head: HttpRequest) -> bool:
-        """Return whether to read a request's body: not if its token is wrong."""
-        return self._token is None or _bears(head, self._token)
+    def standing_of(self, head: HttpRequest) -> Standing:
+        """Return what a request says of its client: with a token it is known, or refused."""
+        if self._token is None:
+            return Standing.GUEST
+        return Standing.KNOWN if _bears(head, self._token) else Standing.STRANGER
 
     async def handle(self, request: HttpRequest) -> HttpAnswer:
         """Answer a request; if the log fails, with a status that says how to proceed."""
@@ -93,7 +95,7 @@ class LogService:
         return _signed(await self._handled(request), request)
 
     async def _handled(self, request: HttpRequest) -> HttpAnswer:
-        if not self.takes_body(request):
+        if self.standing_of(request) is Standing.STRANGER:
             return said(401, "this log asks for a token: send Authorization: Bearer TOKEN")
         refusal = _unreadable(request) or self._forbidden(request)
         if refusal is not None:

@@ -17,14 +17,9 @@ from tidegate_coordination.log.load import open_log
 from tidegate_coordination.logs.http.service import LogService
 from tidegate_coordination.logs.http.url import read_token
 from tidegate_runtime.addresses import ListenerAddress, host_port, url_host
+from tidegate_runtime.doors.slots import HTTP_STRANGERS, ConnectionSlots, Visitor
 from tidegate_runtime.http.server import serve_http
-from tidegate_runtime.listening import (
-    ConnectionSlots,
-    Listener,
-    accept_forever,
-    bind_listener,
-    stream_of,
-)
+from tidegate_runtime.listening import Listener, accept_forever, bind_listener, stream_of
 from tidegate_runtime.log_lines import configure_logs
 from tidegate_runtime.output import PROCESS_OUTPUT
 from tidegate_runtime.secret import Secret
@@ -113,7 +108,7 @@ def _opened_tls(options: LogServeOptions) -> TlsListener | None:
 
 
 async def _accept(listener: Listener, service: LogService, tls: TlsListener | None) -> None:
-    async def serve(accepted: socket.socket) -> None:
+    async def serve(accepted: socket.socket, visitor: Visitor) -> None:
         stream = stream_of(accepted)
         found = await secured(stream, tls) if tls is not None else stream
         if found is None:
@@ -121,11 +116,13 @@ async def _accept(listener: Listener, service: LogService, tls: TlsListener | No
         await serve_http(
             found,
             service.handle,
+            visitor,
             max_body_bytes=service.max_body_bytes,
-            takes_body=service.takes_body,
+            standing_of=service.standing_of,
         )
 
-    await accept_forever(listener, serve, ConnectionSlots(MAX_CONNECTIONS, MAX_CONNECTIONS))
+    slots = ConnectionSlots(MAX_CONNECTIONS, beside=HTTP_STRANGERS)
+    await accept_forever(listener, serve, slots)
 
 
 def _announce(listener: Listener, options: LogServeOptions, *, as_json: bool) -> None:

@@ -25,7 +25,7 @@ from tidegate_runtime.secret import Secret
 from tidegate_runtime.service_manager import of_this_process
 from tidegate_runtime.settings_texts import BadSource
 
-from ...admin.admin_server import serve_admin
+from ...admin.admin_server import admin_slots, serve_admin
 from ...admin.tls_metrics import tls_metrics
 from ...blocking import InThread
 from ...refusals_to_start import sentence_of
@@ -102,7 +102,7 @@ async def _run(settings: BrokerSettings, count: int, words: Sequence[str], *, as
                 keep_running = Upkeep().keep_running
                 nursery.start_soon(keep_running, "look for new certificates", tls.run)
             tls_of_admin, own = tls.inner(ADMIN_LISTENER), settings.secret("admin.token")
-            nursery.start_soon(serve_admin, admin, found, tls_of_admin, own)
+            nursery.start_soon(serve_admin, admin, found, tls_of_admin, own, admin_slots())
 
     def announce() -> None:
         said, url = [each.said for each in gateways], _url(admin, tls)

@@ -46,7 +46,7 @@ class SaslGate:
         limits: ConnectionLimits,
         tally: Authentications,
         count: Callable[[int], None],
-        on_known: Callable[[], None],
+        on_known: Callable[[], object],
     ) -> None:
         self._offer = offer
         self._dispatcher = dispatcher

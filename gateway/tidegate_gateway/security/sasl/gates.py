@@ -61,7 +61,7 @@ class SaslGates:
         """The names of the SASL listeners."""
         return self._offers.keys()
 
-    def of(self, listener: str, on_known: Callable[[], None] = lambda: None) -> Entrance:
+    def of(self, listener: str, on_known: Callable[[], object] = lambda: None) -> Entrance:
         """Return the entrance of a new connection.
 
         on_known: called when its client is known; here and now where no login is needed.

@@ -1,0 +1,1 @@
+"""Which connections a listener keeps: clients that are known, and strangers."""
