@@ -41,9 +41,13 @@ def read_to_end(number: int, into: bytearray) -> None:
         into += data
 
 
-def test_nothing_waits_for_a_pipe_that_no_process_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_blocking", [True, False])
+def test_nothing_waits_for_a_pipe_that_no_process_reads(
+    is_blocking: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(output, "MAX_BYTES", 50_000)
     reading, writing = os.pipe()
+    os.set_blocking(writing, is_blocking)
     found, received = ProcessOutput(), bytearray()
     reader = Thread(target=read_to_end, args=(reading, received))
     with stderr_to(io.FileIO(writing, "w"), monkeypatch):

@@ -15,6 +15,20 @@ from tidegate_gateway.security.audit_chain import verify
 TOPICS = [f"t{number}" for number in range(5)]
 
 
+def test_a_full_disk_keeps_no_change_from_its_answer(tmp_path: Path) -> None:
+    dev = ("dev", "--port", "0", "--admin-port", "0", "--memory")
+    with serving(*dev, "--set", "audit.log.file=/dev/full", cwd=tmp_path) as process:
+        admin = AdminClient({"bootstrap.servers": process.servers})
+        for each in admin.create_topics([NewTopic(name, 1, 1) for name in TOPICS]).values():
+            each.result(PATIENCE_SECONDS)
+        assert process.get("/livez") == (200, "ok\n")
+        _, metrics = process.get("/metrics")
+        assert "tidegate_audit_unwritten_answers_total 1.0\n" in metrics
+        code, errors = process.stop()
+    assert code == 0
+    assert errors.count("the audit log cannot be written") == 1
+
+
 def test_kill_9_loses_no_line_of_an_acknowledged_change(tmp_path: Path) -> None:
     dev = ("dev", "--port", "0", "--admin-port", "0", "--memory")
     with serving(*dev, "--set", "audit.log.file=audit.log", cwd=tmp_path) as process:

@@ -6,14 +6,16 @@ import fcntl
 import json
 import os
 import re
+import signal
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
+import trustme
 
-from tests.worlds.app_world import PATIENCE_SECONDS, deadline, serving, serving_with
+from tests.worlds.app_world import PATIENCE_SECONDS, deadline, serving, serving_with, tidegate
 from tests.worlds.greetings import consume, produce
 from tidegate_runtime.line_rates import STRANGERS_LINES
 
@@ -106,3 +108,40 @@ def test_the_lines_of_many_strangers_are_bounded_and_counted(tmp_path: Path) -> 
     written = errors.count('"closed a connection"')
     assert STRANGERS_LINES <= written == 3 * STRANGERS_LINES - int(left_out[1])
     assert int(left_out[1])
+
+
+@pytest.mark.parametrize("trouble", [a_full_pipe, a_closed_pipe])
+def test_a_log_is_served_on_whatever_becomes_of_its_log_lines(
+    trouble: Callable[[], AbstractContextManager[int]], tmp_path: Path
+) -> None:
+    authority = trustme.CA()
+    server = authority.issue_cert("127.0.0.1")
+    (tmp_path / "server.pem").write_bytes(server.private_key_and_cert_chain_pem.bytes())
+    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    command = ("log", "serve", "memory:", "--listen", "127.0.0.1:0", "--keystore", "server.pem")
+    with (
+        trouble() as stderr,
+        serving_with(stderr, *command, "--json", cwd=tmp_path) as process,
+    ):
+        url = process.said["url"]
+        strangers(url.removeprefix("https://"))  # none is in TLS
+        done = tidegate("log", "verify", f"{url}?ca-file=ca.pem", cwd=tmp_path)
+        assert done.returncode == 0
+        process.popen.terminate()
+        assert process.popen.wait(PATIENCE_SECONDS) == 0
+
+
+def test_a_supervisor_whose_log_pipe_is_closed_starts_gateways_again(tmp_path: Path) -> None:
+    settings = ("listeners=PLAINTEXT://127.0.0.1:0", "admin.listener=127.0.0.1:0")
+    options = [word for each in settings for word in ("--set", each)]
+    serve = ("serve", "--processes", "2", "--data", "data", "--json", *options)
+    with a_closed_pipe() as stderr, serving_with(stderr, *serve, cwd=tmp_path) as process:
+        os.kill(process.said["processes"][1], signal.SIGKILL)
+        with deadline(process.popen):
+            while 'restarts_total{process="2"} 1' not in (metrics := process.get("/metrics")[1]):
+                pass
+        assert (
+            'tidegate_output_dropped_lines_total{process="supervisor",output="stderr"} 0' in metrics
+        )
+        process.popen.terminate()
+        assert process.popen.wait(PATIENCE_SECONDS) == 0
