@@ -147,6 +147,21 @@ def test_run_waits_for_a_gateway_merges_and_leaves_at_a_signal(tmp_path: Path) -
             assert consume(process.servers, 50) == [str(number) for number in range(50)]
 
 
+def test_run_merges_on_when_the_reader_of_its_log_has_ended(tmp_path: Path) -> None:
+    with running(*EAGER, cwd=tmp_path) as popen:
+        _ = wait_for(popen, "waiting; then trying again")
+        assert popen.stderr is not None
+        popen.stderr.close()
+        with serving(*DEV, cwd=tmp_path) as process:
+            produce(process.servers, 0, 50)
+            driver_at_work(tmp_path)
+            with deadline(popen):
+                while said("status", cwd=tmp_path)["segments"] == 0:
+                    assert popen.poll() is None
+            popen.send_signal(signal.SIGTERM)
+            assert popen.wait(PATIENCE_SECONDS) == 0
+
+
 def test_run_registers_again_when_it_was_fenced(tmp_path: Path) -> None:
     with (
         serving(*DEV, "--set", "lease.ms=3000", cwd=tmp_path) as process,
