@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+import trio
+
 from tests.worlds.fetch_world import NOW_MS, World, batch, fetch_world
+from tidegate_coordination.state.records.open_spans import OpenSpans
+from tidegate_coordination.state.records.producers import KeptBatch
+from tidegate_coordination.state.records.producers import ProducerState as State
 from tidegate_gateway.network.call import Call, Peer
-from tidegate_gateway.requests.records.describe_producers import DescribeProducersHandler
+from tidegate_gateway.network.turns import ROWS_AT_ONCE
+from tidegate_gateway.requests.records.describe_producers import (
+    MAX_OF_PARTITION,
+    MAX_PRODUCERS,
+    DescribeProducersHandler,
+)
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import describe_producers as wire
 from tidegate_protocol.messages.describe_producers import (
@@ -79,3 +89,47 @@ async def test_a_partition_asked_for_many_times_is_answered_once() -> None:
         await world.create("a")
         rows = await ask(world, ("a", [0] * 1000), ("a", [0]))
     assert len(rows) == 1
+
+
+def fill(world: World, index: int, count: int) -> None:
+    partition = world.partition("a", index)
+    for producer_id in range(count):
+        partition.producers[producer_id] = State(0, (KeptBatch(0, 0, producer_id, -1),), NOW_MS)
+
+
+async def test_an_answer_about_many_producers_is_bounded() -> None:
+    async with fetch_world() as [world]:
+        await world.create("a", 13)
+        for index in range(13):
+            fill(world, index, MAX_OF_PARTITION + 50)
+        world.partition("a", 12).open = OpenSpans([(3, 5)])
+        [(_, one)] = await ask(world, ("a", [12]))
+        assert len(one.active_producers) == MAX_OF_PARTITION
+        assert one.active_producers[0] == ProducerState(3, 0, 0, NOW_MS, -1, 5)
+        rows = await ask(world, ("a", list(range(13))))
+        fits = MAX_PRODUCERS // MAX_OF_PARTITION
+        codes = [ErrorCode.NONE] * fits + [ErrorCode.INVALID_REQUEST] * (13 - fits)
+        assert [row.error_code for _, row in rows] == codes
+        assert "ask for fewer partitions" in rows[-1][1].error_message
+
+
+async def test_producers_are_listed_in_turns_and_may_be_forgotten_meanwhile() -> None:
+    async with fetch_world() as [world]:
+        await world.create("a")
+        fill(world, 0, 10 * ROWS_AT_ONCE)
+        turns = 0
+
+        async def forget() -> None:
+            nonlocal turns
+            while True:
+                await trio.lowlevel.checkpoint()
+                turns += 1
+                if turns == 6:
+                    world.partition("a", 0).expire_producers(NOW_MS + 1)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(forget)
+            [(_, row)] = await ask(world, ("a", [0]))
+            nursery.cancel_scope.cancel()
+    assert turns > 8
+    assert 0 < len(row.active_producers) < 10 * ROWS_AT_ONCE

@@ -19,7 +19,6 @@ from tidegate_gateway.environment import Environment, Identity
 from tidegate_gateway.gateway import Gateway
 from tidegate_gateway.network.memory_transport import MemoryTransport
 from tidegate_gateway.settings.broker_settings import BrokerSettings
-from tidegate_gateway.work.pools import inline_pools
 from tidegate_runtime.http.values import HttpAnswer, HttpRequest
 from tidegate_storage.disk.cache_files import Place
 from tidegate_storage.disk.memory_disk import MemoryDisk
@@ -36,6 +35,7 @@ from .lending import SimulatedLenders
 from .network import Link
 from .peers import SimulatedPeers
 from .sharing import SimulatedSharers
+from .threads import SimulatedThreads
 from .world import NotReachable, World
 
 LISTENER = "PLAINTEXT"
@@ -262,6 +262,7 @@ class Node(Host):
         life = f"{self.name}, {world.lives}"
         sharers = SimulatedSharers(world, self, world.rng(f"sharers of {life}"))
         peers = SimulatedPeers(world, self, lenders, sharers, world.rng(f"peers of {life}"))
+        threads = SimulatedThreads(world.nursery, world.rng(f"threads of {life}"))
         static = world.plan.static.of(self.node_id)
         is_probed = world.plan.zones.is_probed or shares_quotas
         environment = Environment(
@@ -269,7 +270,7 @@ class Node(Host):
             log=log,
             rng=self._rng,
             wall_clock=self._wall_clock,
-            pools=inline_pools(),
+            pools=threads.pools(),
             peers=peers if has_peers else None,
             dial=SimulatedDial(world, self) if is_probed else None,
             cache_disk=MemoryDisk(self.disk) if world.plan.disks.max_bytes else None,

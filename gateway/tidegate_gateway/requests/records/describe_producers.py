@@ -2,12 +2,15 @@
 
 Differs from Kafka: any gateway answers for any partition; last_timestamp is the log's time of the
 producer's last write, not the time stamp of its records; a partition that is asked for twice is
-answered once; the epoch of a coordinator is 0, of one transaction at least, else -1.
+answered once; the epoch of a coordinator is 0, of one transaction at least, else -1.  Of a
+partition with more producers than MAX_OF_PARTITION those with an open transaction are shown, and
+as many others as fit; beyond MAX_PRODUCERS in an answer further partitions get INVALID_REQUEST.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain, islice
 from types import ModuleType
 from typing import ClassVar, Final
 
@@ -28,6 +31,10 @@ from tidegate_protocol.messages.describe_producers import (
 from ...network.call import Call
 from ...network.turns import Turns
 
+MAX_OF_PARTITION: Final = 10_000
+MAX_PRODUCERS: Final = 100_000
+"""Of one answer: 3.6 MB on the wire, and some 25 MiB before."""
+_TOO_MANY: Final = f"the answer has more than {MAX_PRODUCERS} producers: ask for fewer partitions"
 _NO_SEQUENCE: Final = -1
 _NO_COORDINATOR: Final = -1
 _NOT_OPEN: Final = -1
@@ -46,41 +53,64 @@ class DescribeProducersHandler:
     ) -> DescribeProducersResponse:
         """Answer partition by partition."""
         await self.coordinator.catch_up()
-        turns = Turns()
+        turns, left = Turns(), MAX_PRODUCERS
         answer = DescribeProducersResponse()
         for name, indexes in _asked(request).items():
             rows: list[PartitionResponse] = []
-            for index in indexes:
-                row = self._partition(name, index)
-                rows.append(row)
-                await turns.count(1 + len(row.active_producers))
             answer.topics.append(TopicResponse(name, rows))
+            for index in indexes:
+                row = await self._partition(name, index, left, turns)
+                rows.append(row)
+                left -= len(row.active_producers)
+                await turns.count()
         return answer
 
-    def _partition(self, name: str, index: int) -> PartitionResponse:
+    async def _partition(self, name: str, index: int, left: int, turns: Turns) -> PartitionResponse:
         if illegal_topic_name(name) is not None:
             return _refused(index, ErrorCode.INVALID_TOPIC_EXCEPTION)
         state = self.coordinator.state
         topic = state.topics.by_name.get(name)
         if topic is None or not 0 <= index < len(topic.partition_numbers):
             return _refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        producers = self._producers(state.partitions[topic.partition_numbers[index]])
-        return PartitionResponse(index, ErrorCode.NONE, None, producers)
-
-    def _producers(self, partition: Partition) -> list[ProducerState]:
-        names = self.coordinator.state.transactions
+        partition = state.partitions[topic.partition_numbers[index]]
         opened = partition.open.as_dict() if partition.open else {}
-        return [
-            ProducerState(
-                producer_id,
-                each.epoch,
-                each.batches[-1].last_sequence if each.batches else _NO_SEQUENCE,
-                each.last_write_ms,
-                _NO_COORDINATOR if names.name_of(producer_id) is None else 0,
-                opened.get(producer_id, _NOT_OPEN),
-            )
-            for producer_id, each in partition.producers.items()
-        ]
+        shown = _shown(partition, opened)
+        if len(shown) > left:
+            return PartitionResponse(index, ErrorCode.INVALID_REQUEST, _TOO_MANY)
+        rows: list[ProducerState] = []
+        for producer_id in shown:
+            row = self._row(partition, producer_id, opened)
+            if row is not None:
+                rows.append(row)
+            await turns.count()
+        return PartitionResponse(index, ErrorCode.NONE, None, rows)
+
+    def _row(
+        self, partition: Partition, producer_id: int, opened: dict[int, int]
+    ) -> ProducerState | None:
+        """Return the row of a producer; None if the partition has forgotten it meanwhile."""
+        found = partition.producers.get(producer_id)
+        if found is None:
+            return None
+        return ProducerState(
+            producer_id,
+            found.epoch,
+            found.batches[-1].last_sequence if found.batches else _NO_SEQUENCE,
+            found.last_write_ms,
+            _NO_COORDINATOR
+            if self.coordinator.state.transactions.name_of(producer_id) is None
+            else 0,
+            opened.get(producer_id, _NOT_OPEN),
+        )
+
+
+def _shown(partition: Partition, opened: dict[int, int]) -> list[int]:
+    """Return the producers that are shown, without a look at each of a million."""
+    producers = partition.producers
+    if len(producers) <= MAX_OF_PARTITION:
+        return list(producers)
+    newest = islice(reversed(producers), MAX_OF_PARTITION)
+    return list(islice(dict.fromkeys(chain(opened, newest)), MAX_OF_PARTITION))
 
 
 def _asked(request: DescribeProducersRequest) -> dict[str, dict[int, None]]:

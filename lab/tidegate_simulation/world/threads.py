@@ -1,0 +1,58 @@
+"""Work in threads has a cost: in the simulated world it takes time that the seed draws.
+
+Most jobs take some milliseconds, as one large batch does, and a few take seconds, as on a machine
+without free processors.  A thread of a gateway that ended may still end its job; no part of another
+life sees that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any, Final, TypeVar
+
+import trio
+from outcome import capture
+
+from tidegate_gateway.work.fair_pool import FairPool, OnEnd
+from tidegate_gateway.work.pools import RECORD_THREADS, TELEMETRY_THREADS, Pools
+
+Result = TypeVar("Result")
+
+_USUAL_SECONDS: Final = 0.005
+_LONG_SECONDS: Final = 2.0
+_LONG_SHARE: Final = 0.02
+
+
+class SimulatedThreads:
+    """The threads of one life of a gateway.
+
+    Args:
+      nursery: of the world.
+    """
+
+    def __init__(self, nursery: trio.Nursery, rng: Random) -> None:
+        self._nursery = nursery
+        self._rng = rng
+
+    def start(self, work: Callable[[], Any], on_end: OnEnd) -> None:
+        """See fair_pool.Start."""
+        self._nursery.start_soon(self._do, work, on_end, self._draw_seconds())
+
+    async def _do(self, work: Callable[[], Any], on_end: OnEnd, seconds: float) -> None:
+        await trio.sleep(seconds)
+        on_end(capture(work), seconds)
+
+    async def run(self, function: Callable[[], Result]) -> Result:
+        """See blocking.Blocking."""
+        await trio.sleep(self._draw_seconds())
+        return function()
+
+    def pools(self) -> Pools:
+        """Return the pools of this gateway."""
+        records = FairPool(self.start, RECORD_THREADS)
+        return Pools(records, FairPool(self.start, TELEMETRY_THREADS), self, self)
+
+    def _draw_seconds(self) -> float:
+        is_long = self._rng.random() < _LONG_SHARE
+        return self._rng.random() * (_LONG_SECONDS if is_long else _USUAL_SECONDS)
