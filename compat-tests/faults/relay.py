@@ -28,6 +28,15 @@ from faults.ends import EndFinder
 PIECE_BYTES = 64 << 10
 DELAY_SECONDS = 0.3
 UNANSWERED_SECONDS = (0.02, 1.0)
+_SKEWED = (
+    b"<?xml version='1.0'?><Error><Code>RequestTimeTooSkewed</Code><Message>The difference between"
+    b" the request time and the server's time is too large.</Message></Error>"
+)
+_DENIED = (
+    b"HTTP/1.1 403 Forbidden\r\nContent-Type: application/xml\r\nConnection: close\r\n"
+    b"Content-Length: %d\r\n\r\n%s" % (len(_SKEWED), _SKEWED)
+)
+DENIED_SECONDS = 5.0
 _RESET = struct.pack("ii", 1, 0)  # SO_LINGER: closing sends RST
 
 
@@ -40,6 +49,7 @@ class Mode(StrEnum):
     LOSE = "lose"  # nothing comes through; `pass` resets what was open
     DEAF = "deaf"  # requests arrive, replies do not; `pass` resets what was open
     DELAY = "delay"  # everything is late
+    DENY = "deny"  # resets open connections; requests of HTTP are answered as to a wrong clock
     LATE_ENDS = "late-ends"  # as `hold`, for EndTxn and what follows it on its connection
     UNANSWERED_ENDS = "unanswered-ends"  # EndTxn arrives, its reply does not; a reset follows
 
@@ -47,7 +57,8 @@ class Mode(StrEnum):
 _HOLDS_REQUESTS = frozenset({Mode.HOLD, Mode.LOSE})
 _HOLDS_ENDS = _HOLDS_REQUESTS | {Mode.LATE_ENDS}
 _HOLDS_REPLIES = frozenset({Mode.HOLD, Mode.LOSE, Mode.DEAF})
-_RESETS_AT_END = frozenset({Mode.LOSE, Mode.DEAF})
+_RESETS_AT_ONCE = frozenset({Mode.REFUSE, Mode.DENY})
+_RESETS_AT_END = frozenset({Mode.LOSE, Mode.DEAF, Mode.DENY})
 
 
 @dataclass(slots=True, eq=False)
@@ -65,7 +76,7 @@ class Link:
 
     async def turn(self, mode: Mode, nursery: trio.Nursery) -> None:
         """Make it so; returns when new connections see it."""
-        if mode is Mode.REFUSE or (mode is Mode.PASS and self.mode in _RESETS_AT_END):
+        if mode in _RESETS_AT_ONCE or (mode is Mode.PASS and self.mode in _RESETS_AT_END):
             for scope in self._open:
                 scope.cancel()
         self.mode = mode
@@ -101,6 +112,9 @@ class Link:
                     _reset(client)
 
     async def _forward(self, client: trio.SocketStream, scope: trio.CancelScope) -> None:
+        if self.mode is Mode.DENY:
+            await _deny(client)
+            return
         try:
             server = await trio.open_tcp_stream("127.0.0.1", self.to_port)
         except OSError:
@@ -158,6 +172,17 @@ class Link:
             await trio.sleep(DELAY_SECONDS)
         while self.mode in held_in:
             await self._changed.wait()
+
+
+async def _deny(client: trio.SocketStream) -> None:
+    """Answer the first request, and read the rest of it, so that the answer is not reset."""
+    with suppress(trio.BrokenResourceError), trio.move_on_after(DENIED_SECONDS):
+        await client.receive_some(PIECE_BYTES)
+        await client.send_all(_DENIED)
+        await client.send_eof()
+        while await client.receive_some(PIECE_BYTES):
+            pass
+    await trio.aclose_forcefully(client)
 
 
 async def _cancel_after(unanswered: trio.Event, scope: trio.CancelScope) -> None:

@@ -14,7 +14,7 @@ import random
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from functools import partial
@@ -68,10 +68,14 @@ class FaultRun:
     def run(self) -> list[Happened]:
         """Let faults happen, and wait until all is well after each."""
         end = time.monotonic() + self._options.minutes * 60
-        self._watch.wait_until_moving(now_ms())
         faults = draw(self._options.seed, len(self._world.gateways), self._options.kinds)
         in_time = takewhile(lambda _: time.monotonic() < end, faults)
-        for fault in islice(in_time, self._options.most_faults):
+        return self.suffer(islice(in_time, self._options.most_faults))
+
+    def suffer(self, faults: Iterable[Fault]) -> list[Happened]:
+        """Let these faults happen, and wait until all is well after each."""
+        self._watch.wait_until_moving(now_ms())
+        for fault in faults:
             self._watch.wait(self._random.uniform(*self._options.calm_seconds))
             self._one(fault)
         self._watch.wait(CALM_SECONDS[0])

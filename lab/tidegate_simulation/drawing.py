@@ -19,6 +19,7 @@ from .plans.losses import draw_losses
 from .plans.move_plan import draw_moves
 from .plans.pipeline_plan import draw_pipelines
 from .plans.quota_plan import draw_quotas
+from .plans.refused_plan import draw_refusals
 from .plans.rights_plan import draw_rights
 from .plans.sealing_plan import REPLACED
 from .plans.settings_plan import draw_static
@@ -66,6 +67,7 @@ def draw_run(seed: int, rng: Random, asked_zones: int) -> tuple[dict[str, str], 
     )
     drawn = {DRAIN_KIND: has_drains, AWAY_KIND: has_away}
     events = [kind for kind, is_drawn in drawn.items() if is_drawn]
+    refusals = draw_refusals(seed, is_calm=not plan.kinds)
     static = draw_static(seed, zones.last_gateway, may_draw=not versions.is_rolling)
     # Restored logs, and those of older releases, begin at 0.
     may_begin_high = not (versions.is_rolling or draws_restore(seed))
@@ -100,4 +102,4 @@ def draw_run(seed: int, rng: Random, asked_zones: int) -> tuple[dict[str, str], 
     settings |= logins.settings | quotas.settings
     if logins.sealing.is_on:
         plan = replace(plan, kinds=(*plan.kinds, REPLACED))
-    return settings, replace(plan, logins=logins, quotas=quotas)
+    return settings, replace(plan, logins=logins, quotas=quotas).with_events(*refusals)

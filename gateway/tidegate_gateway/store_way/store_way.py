@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-BROKEN_SECONDS: Final = 1.0
+BROKEN_SECONDS: Final = 0.75
 
 
 @dataclass(slots=True)

@@ -32,6 +32,7 @@ from ..world.pipelines import Pipeline
 from ..world.world import World
 from .agenda import Agenda
 from .partitions import Partitions
+from .refusals import Refusals
 
 _STOP_SHARE = 0.2
 _NO_FAULTS = (LogFaults(), StoreFaults())
@@ -89,6 +90,7 @@ class Nemesis:
             f"{DISK}full": partial(self._trouble_disk, "full"),
             f"{DISK}broken": partial(self._trouble_disk, "broken"),
             **Partitions(world, nodes).events,
+            **Refusals(world, nodes).events,
         }
 
     async def run(self, is_over: Callable[[], bool], seconds: float) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from random import Random
+from typing import Any
 
 from tidegate_coordination.log_contract.faulty import LogFaults
 
@@ -278,7 +279,7 @@ def _rate(kind: str, rng: Random) -> float:
     return min(rate, 0.02) if kind in _RARE else rate
 
 
-def _rates(prefix: str, kinds: tuple[str, ...], rates: dict[str, float]) -> dict[str, float]:
+def _rates(prefix: str, kinds: tuple[str, ...], rates: dict[str, float]) -> dict[str, Any]:
     return {each.removeprefix(prefix): rates[each] for each in kinds if each.startswith(prefix)}
 
 

@@ -21,6 +21,8 @@ class StoreFaults:
     slow            a call takes up to slow_seconds more, before or after its effect
     hung            a call takes half a minute and is then answered with StoreUnavailable, not done
     outage          any call is answered with StoreUnavailable, not done
+
+    refused: the kinds of calls that are refused, of put, get, list and delete.
     """
 
     lost_put: float = 0.0
@@ -37,3 +39,4 @@ class StoreFaults:
     outage: float = 0.0
     slow_seconds: float = 5.0
     late_seconds: float = 20.0
+    refused: frozenset[str] = frozenset()

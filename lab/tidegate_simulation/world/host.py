@@ -86,6 +86,7 @@ class Host(ABC):
         self.is_early = False
         self._log_outages: Counter[str] = Counter()
         self._store_outages = 0
+        self._refused: Counter[str] = Counter()
         self._log_deafness = 0
         self._store_deafness = 0
         self._comes_back_fast = False
@@ -125,6 +126,11 @@ class Host(ABC):
     def is_log_hung(self) -> bool:
         """Whether a call of the metadata log hangs, also since before the faults ended."""
         return any(each.log.hanging for each in self._logs)
+
+    @property
+    def store(self) -> FaultyStore | None:
+        """The way of this life to the object store."""
+        return self._store
 
     @property
     def has_begun(self) -> bool:
@@ -186,6 +192,17 @@ class Host(ABC):
             self._apply_faults()
 
     @contextmanager
+    def refused_by_store(self, calls: frozenset[str]) -> Generator[None]:
+        """Have the object store refuse these kinds of this machine's calls."""
+        self._refused.update(calls)
+        self._apply_faults()
+        try:
+            yield
+        finally:
+            self._refused.subtract(calls)
+            self._apply_faults()
+
+    @contextmanager
     def deaf_to_log(self) -> Generator[None]:
         """Lose all answers of the log to this machine."""
         self._log_deafness += 1
@@ -216,7 +233,8 @@ class Host(ABC):
             self._deaf_store.is_deaf = self._store_deafness > 0
         if self._store is not None:
             outage = float(self._store_outages > 0)
-            self._store.faults = replace(self._store_faults, outage=outage)
+            refused = frozenset(call for call, count in self._refused.items() if count > 0)
+            self._store.faults = replace(self._store_faults, outage=outage, refused=refused)
 
     # -- its lives --------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from math import inf
 from random import Random
 from typing import Protocol, TypeAlias
 
@@ -46,6 +47,8 @@ class FaultyStore:
     """faults may be changed at any time.
 
     late: the nursery of puts that continue after their caller timed out.
+    puts_refused_since: when the first put after the last success was refused; None if none was.
+    put_refused_at: when the last one was.
     """
 
     requests_cost_money = False
@@ -65,10 +68,12 @@ class FaultyStore:
         self._late = late
         self._throttled_until = 0.0
         self._damaged: set[str] = set()
+        self.puts_refused_since: float | None = None
+        self.put_refused_at = -inf
 
     async def put(self, key: str, body: Buffer) -> None:
         """See ObjectStore."""
-        after_seconds = await self._begin()
+        after_seconds = await self._begin("put")
         if self._strikes("lost_put"):
             raise self._fault("lost_put")
         if self._strikes("late_put"):
@@ -78,6 +83,7 @@ class FaultyStore:
         if self._strikes("ambiguous_put"):
             raise self._fault("ambiguous_put")
         await trio.sleep(after_seconds)
+        self.puts_refused_since = None
 
     async def _put_late(self, key: str, body: bytes) -> None:
         await trio.sleep(self._rng.random() * self.faults.late_seconds)
@@ -100,7 +106,7 @@ class FaultyStore:
 
     async def delete_many(self, keys: Sequence[str]) -> None:
         """See ObjectStore."""
-        after_seconds = await self._begin()
+        after_seconds = await self._begin("delete")
         if self._strikes("delete_error"):
             await self._store.delete_many(keys[: self._rng.randint(0, len(keys))])
             raise self._fault("delete_error")
@@ -111,7 +117,7 @@ class FaultyStore:
         self, prefix: str, *, start_after: str = "", limit: int = 1000
     ) -> list[ObjectInfo]:
         """See ObjectStore."""
-        after_seconds = await self._begin()
+        after_seconds = await self._begin("list")
         if self._strikes("read_error"):
             raise self._fault("read_error")
         infos = await self._store.list(prefix, start_after=start_after, limit=limit)
@@ -125,7 +131,7 @@ class FaultyStore:
     # -- reads ------------------------------------------------------------------------------------
 
     async def _read(self, key: str, read: Read) -> bytes:
-        after_seconds = await self._begin()
+        after_seconds = await self._begin("get")
         if self._strikes("read_error"):
             raise self._fault("read_error")
         body = await read()
@@ -159,14 +165,14 @@ class FaultyStore:
 
     # -- all calls --------------------------------------------------------------------------------
 
-    async def _begin(self) -> float:
+    async def _begin(self, call: str) -> float:
         """Wait before a call; return the seconds to wait after it.
 
         Raises:
           StoreUnavailable: the call has no effect.
         """
         await trio.lowlevel.checkpoint()
-        self._refuse()
+        self._refuse(call)
         if self._strikes("hung"):
             await trio.sleep(_HUNG_SECONDS)
             raise self._fault("hung")
@@ -178,7 +184,13 @@ class FaultyStore:
         await trio.sleep(seconds if before else 0.0)
         return 0.0 if before else seconds
 
-    def _refuse(self) -> None:
+    def _refuse(self, call: str) -> None:
+        if call in self.faults.refused:
+            if call == "put":
+                self.put_refused_at = trio.current_time()
+                if self.puts_refused_since is None:
+                    self.puts_refused_since = self.put_refused_at
+            raise self._fault("refused")
         if self.faults.outage and self._strikes("outage"):
             raise self._fault("outage")
         now = trio.current_time()

@@ -1,0 +1,51 @@
+"""Gateways that the object store refuses while others write, drawn apart from all other faults.
+
+refused.all    any call of one gateway, as with expired keys or a wrong clock
+refused.put    calls of one kind of one gateway
+refused.get
+refused.list
+refused.zone   any call of the gateways of a zone
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from random import Random
+from typing import Final
+
+from .zone_plan import PREFIX as PARTITION
+
+PREFIX: Final = "refused."
+ZONE: Final = f"{PREFIX}zone"
+_ALL: Final = frozenset({"put", "get", "list", "delete"})
+CALLS: Final[Mapping[str, frozenset[str]]] = {
+    f"{PREFIX}all": _ALL,
+    f"{PREFIX}put": frozenset({"put"}),
+    f"{PREFIX}get": frozenset({"get"}),
+    f"{PREFIX}list": frozenset({"list"}),
+    ZONE: _ALL,
+}
+MIN_SECONDS: Final = 2.0
+MAX_SECONDS: Final = 40.0
+# Where no other fault is drawn, gateways are judged.
+_CALM_SHARE: Final = 0.5
+_SHARE: Final = 0.1
+_KINDS: Final = 2
+# Faults with which a gateway may learn too late that it is marked, or that others are well.
+_LATE: Final = frozenset(
+    {"isolate", "log_outage", "store_outage", "stall", "crash_all", "restart_storm", "skew"}
+)
+
+
+def draw_refusals(seed: int, *, is_calm: bool) -> tuple[str, ...]:
+    """Return the kinds of a seed; most have none."""
+    rng = Random(f"{seed}/refusals")
+    if rng.random() >= (_CALM_SHARE if is_calm else _SHARE):
+        return ()
+    return tuple(sorted(rng.sample(list(CALLS), _KINDS)))
+
+
+def is_judged(kinds: Collection[str]) -> bool:
+    """Return whether no other fault of the run explains a gateway that does not notice."""
+    prefixes = ("log.", "store.", PARTITION)
+    return _LATE.isdisjoint(kinds) and not any(each.startswith(prefixes) for each in kinds)

@@ -1,0 +1,137 @@
+"""Judges the answers of a gateway that the object store refuses, and once it is no longer refused.
+
+If its PUTs were refused for long, and other gateways committed all the time, it must send producers
+to them.  A moment after the store takes its PUTs again, it must serve.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import trio
+
+from tidegate_protocol.error_codes import ErrorCode
+from tidegate_protocol.messages import produce
+
+from ..clients.client import ClientConnection, Disconnected
+from ..plans.refused_plan import is_judged
+from ..world.node import Node
+from ..world.world import NotReachable, World
+
+# A mark, the proofs of others, and a moment until they name others: about 4 s.
+_MUST_KNOW_SECONDS: Final = 8.0
+_LOOK_SECONDS: Final = 0.5
+_STILL_TRIES_SECONDS: Final = 2.0
+_RETURN_SECONDS: Final = 10.0
+_ANSWER_SECONDS: Final = 5.0
+_NAME: Final = "refusal"
+
+
+class Refused:
+    """A gateway that is about to be refused."""
+
+    def __init__(self, world: World, nodes: Sequence[Node], node: Node) -> None:
+        self._world = world
+        self._nodes = nodes
+        self._node = node
+        self._gateway = node.gateway
+        self._commits: list[float] = []
+        self._settled: dict[int, int] = {}
+        self._is_judged = is_judged(world.plan.kinds)
+
+    async def look_for_others(self) -> None:
+        """Note when other gateways commit; forever."""
+        while True:
+            self._look()
+            await trio.sleep(_LOOK_SECONDS)
+
+    def _look(self) -> None:
+        """Note commits as the gateway itself can read them."""
+        if self._gateway is None:
+            return
+        state, me = self._gateway.coordinator.state, self._gateway.coordinator.incarnation
+        before = self._settled
+        well = (
+            each.incarnation
+            for each in state.gateways.serving()
+            if each.incarnation != me and not state.objects.is_newest_abandoned(each.incarnation)
+        )
+        self._settled = {each: state.objects.next_counter(each) for each in well}
+        if any(before.get(each, count) != count for each, count in self._settled.items()):
+            self._commits.append(trio.current_time())
+
+    async def judge(self) -> None:
+        """Ask it whether it refuses producers, if it must."""
+        if self._must_know():
+            code = await self._asked()
+            if code is not None and self._must_know():
+                self._world.strikes.count("refusal.judged")
+                if code != ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                    self._complain("served though the store refuses it", code)
+
+    async def judge_return(self) -> None:
+        """Ask it whether it serves again; call it when it is refused no more."""
+        if not self._is_same:
+            return
+        await trio.sleep(_RETURN_SECONDS)
+        if self._is_same and self._is_free():
+            code = await self._asked()
+            if code is not None and self._is_same and self._is_free():
+                self._world.strikes.count("refusal.returned")
+                if code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                    self._complain("refuses though the store is back", code)
+
+    @property
+    def _is_same(self) -> bool:
+        gateway = self._gateway
+        return self._is_judged and gateway is not None and self._node.gateway is gateway
+
+    def _must_know(self) -> bool:
+        store, gateway, now = self._node.store, self._gateway, trio.current_time()
+        if not self._is_same or store is None or gateway is None or gateway.is_draining:
+            return False
+        since = store.puts_refused_since
+        if since is None or now - since < _MUST_KNOW_SECONDS:
+            return False
+        if now - store.put_refused_at > _STILL_TRIES_SECONDS:
+            return False
+        late = [each for each in self._commits if each >= since + _MUST_KNOW_SECONDS / 2]
+        return bool(late) and late[-1] - self._commits[0] > _MUST_KNOW_SECONDS / 2
+
+    def _is_free(self) -> bool:
+        """Return whether no fault of the store strikes the gateway, and it does not drain."""
+        store, gateway = self._node.store, self._gateway
+        is_free = store is not None and not store.faults.refused and not store.faults.outage
+        return is_free and gateway is not None and not gateway.is_draining
+
+    async def _asked(self) -> int | None:
+        """Return how it answers a producer; None if it does not answer."""
+        assert self._gateway is not None
+        topic = next(iter(self._gateway.coordinator.state.topics.by_id.values()), None)
+        if topic is None or topic.link:
+            return None
+        # Without records, the request is refused in any case.
+        data = produce.TopicProduceData(
+            topic_id=topic.topic_id, partition_data=[produce.PartitionProduceData(0)]
+        )
+        request = produce.ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[data])
+        with trio.move_on_after(_ANSWER_SECONDS):
+            try:
+                connection = ClientConnection(self._node.connect(_NAME), _NAME)
+            except NotReachable:
+                return None
+            self._world.nursery.start_soon(connection.run)
+            try:
+                reply = await connection.send("Produce", produce, 13, request)
+                written: produce.ProduceResponse = await reply.wait(_ANSWER_SECONDS)
+            except Disconnected:
+                return None
+            finally:
+                connection.close()
+            return written.responses[0].partition_responses[0].error_code
+        return None
+
+    def _complain(self, kind: str, code: int) -> None:
+        text = f"node {self._node.node_id} answers Produce with {ErrorCode(code).name}"
+        self._world.complain(kind, text)
