@@ -33,6 +33,7 @@ def wal_settings(settings: BrokerSettings) -> WalSettings:
         put_timeout_seconds=settings.int("wal.put.timeout.ms") / 1000,
         # Sealed objects are copies, in addition to the requests that the setting bounds.
         max_in_flight_bytes=settings.int("buffered.bytes.max") // 2,
+        walks_records=settings.text("record.validation") == "full",
     )
 
 

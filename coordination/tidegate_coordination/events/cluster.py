@@ -256,6 +256,10 @@ record_count is the number of offsets from the run before it to its own end.
 """
 RUN_HEADED = 32
 """The check of a run of RUN_FINAL covers these offsets and epochs, too; from SWITCHES on."""
+RUN_WALKED = 64
+"""max_timestamp is that of the records, which were walked; from WALKED_TIMES on.  Else it is only
+what a client's header said.
+"""
 
 
 class SegmentsOfPartition(msgspec.Struct, array_like=True, frozen=True, gc=False):

@@ -63,6 +63,7 @@ LEVELS: Final = {
         "SCRAM credentials can be sealed with metadata.secret.key; delegation tokens",
     ),
     9: Level(2, 12, "group offsets can be read from __consumer_offsets"),
+    10: Level(2, 12, "runs say whether their time stamps are those of their records"),
 }
 FIRST: Final = 1
 NEWEST: Final = max(LEVELS)
@@ -115,6 +116,8 @@ DELEGATION_TOKENS: Final = 8
 """From here on the cluster keeps delegation tokens."""
 OFFSETS_TOPIC_FILLED: Final = 9
 """From here on `__consumer_offsets` has the records of groups; see decision 38."""
+WALKED_TIMES: Final = 10
+"""From here on runs may have the flag RUN_WALKED; see decision 42."""
 DUPLICATES_TOLD: Final = 2
 """From here on an old repeat is answered as one; see decision 17."""
 SETTINGS_TOLD: Final = 3

@@ -55,7 +55,7 @@ def plan_retention(
 def _retained_from(state: ClusterState, partition: Partition, settings: TopicSettings) -> int:
     """Return the first offset that must stay.
 
-    Records without timestamps age from their commit.  Log time may stay ahead for ever if one clock
+    See newest_at_ms() for the age of a run.  Log time may stay ahead for ever if one clock
     once was ahead: the time of most clocks keeps retention from deleting too early.
     """
     now_ms = state.gateways.earlier_of_median_and(state.log_time_ms)
@@ -63,10 +63,7 @@ def _retained_from(state: ClusterState, partition: Partition, settings: TopicSet
     size_bytes = partition.size_bytes
     for index in range(len(partition.runs)):
         run = partition.runs[index]
-        timestamp = run.max_timestamp
-        if timestamp < 0:
-            timestamp = state.committed_at_ms(run)
-        too_old = 0 <= settings.retention_ms < now_ms - timestamp
+        too_old = 0 <= settings.retention_ms < now_ms - state.newest_at_ms(run)
         too_much = 0 <= settings.retention_bytes <= size_bytes - run.length
         if not (too_old or too_much) or run.next_offset > partition.last_stable_offset:
             break

@@ -71,8 +71,10 @@ class RunFolds:
             # A merge does not make records younger; those without time stamps age from the
             # segment's time.
             committed_at_ms = max(map(self._state.committed_at_ms, parents))
+            are_walked = all(each.is_marker or each.flags & ev.RUN_WALKED for each in parents)
+            flags = ev.RUN_SEGMENT | (ev.RUN_WALKED if are_walked else 0)
             rows = [
-                self._segment_row(event.incarnation, partition, new, committed_at_ms)
+                self._segment_row(event.incarnation, partition, new, committed_at_ms, flags)
                 for new in each.segments
             ]
             partition.fold_segments(each.base_offset, each.next_offset, rows)
@@ -100,7 +102,12 @@ class RunFolds:
                     self._objects.supersede(row.object_number, self._state.log_time_ms)
 
     def _segment_row(
-        self, incarnation: int, partition: Partition, new: ev.Segment, committed_at_ms: int
+        self,
+        incarnation: int,
+        partition: Partition,
+        new: ev.Segment,
+        committed_at_ms: int,
+        flags: int,
     ) -> RunRow:
         name = SegmentName(
             incarnation, new.attempt, partition.topic_id, partition.index, new.base_offset
@@ -113,5 +120,5 @@ class RunFolds:
             new.length,
             new.max_timestamp,
             new.check,
-            ev.RUN_SEGMENT,
+            flags,
         )

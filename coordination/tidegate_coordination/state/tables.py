@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from ..events.cluster import RUN_LOG_APPEND_TIME, RUN_WALKED
 from ..events.metadata_versions import FIRST, NEWEST
 from .acls import AclTable
 from .claims import ClaimTable
@@ -86,6 +87,18 @@ class StateTables:
         if row.is_marker:
             return row.max_timestamp
         return self.objects.committed_at_ms(row.object_number)
+
+    def newest_at_ms(self, row: RunRow) -> int:
+        """Return the time from which a run ages: that of its newest record.
+
+        A header that was never compared with its records may say any time, so such a run ages from
+        its commit, or from the header's time if that is later.  A run without time stamps ages from
+        its commit.
+        """
+        timestamp = row.max_timestamp
+        if row.flags & (RUN_WALKED | RUN_LOG_APPEND_TIME) and timestamp >= 0:
+            return timestamp
+        return max(timestamp, self.committed_at_ms(row))
 
     def timeline_of(self, incarnation: int) -> int:
         """Return the timeline whose folder holds the incarnation's objects."""

@@ -17,7 +17,7 @@ from tests.worlds.several_gateways import Clock, Running, cluster
 from tests.worlds.wire_client import WireClient, WireWorld, records_batch, wire_world
 from tidegate_coordination.configs.effective import BrokerLayers
 from tidegate_coordination.configs.topic_settings import compile_topic_settings
-from tidegate_coordination.events.cluster import Run
+from tidegate_coordination.events.cluster import RUN_WALKED, Run
 from tidegate_coordination.log_contract.faulty import FaultyLog, LogFaults
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.records.partitions import Partition
@@ -210,7 +210,7 @@ def partition_of(*timestamps: int | Marker) -> Partition:
             partition.runs.append_marker(at, packed_marker(each))
             partition.next_offset = at + 1
         else:
-            partition.fold_run(Run(0, 0, 1_000, at, 10, each, 0, 0), 1)
+            partition.fold_run(Run(0, 0, 1_000, at, 10, each, 0, RUN_WALKED), 1)
     return partition
 
 

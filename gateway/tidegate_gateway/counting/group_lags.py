@@ -176,9 +176,7 @@ def waits_of(
     unread = _first_unread(partition, offset)
     seconds = 0.0
     if unread is not None:
-        timestamp = unread.max_timestamp
-        written_ms = timestamp if timestamp >= 0 else state.committed_at_ms(unread)
-        seconds = max(now_ms - written_ms, 0) / 1000
+        seconds = max(now_ms - state.newest_at_ms(unread), 0) / 1000
     # One offset below may be the marker that followed the last record read.
     used = 1.0 if offset + 1 < partition.log_start else 0.0
     if unread is not None and settings.is_deleted_by_policy:

@@ -81,6 +81,7 @@ class WalCommits:
 
     Args:
       is_append_time, on_stored: see wal_writer.WalWriter.
+      walks_records: see wal_writer.WalSettings.
       on_end: called with each object once its batches are settled, or their outcome is unknown.
     """
 
@@ -93,6 +94,7 @@ class WalCommits:
         is_append_time: Callable[[Topic], bool],
         on_stored: Callable[[WalName, bytearray], None],
         on_end: Callable[[SealedWal], None],
+        walks_records: bool,
     ) -> None:
         self._coordinator = coordinator
         self._counters = counters
@@ -100,6 +102,7 @@ class WalCommits:
         self._is_append_time = is_append_time
         self._on_stored = on_stored
         self._on_end = on_end
+        self._walks_records = walks_records
 
     def commit(
         self,
@@ -149,7 +152,8 @@ class WalCommits:
         facts = [_facts(each) for each in wal.batches]
         stamped = append_time_topics(self._coordinator.state, facts, self._is_append_time)
         placed = _mirrored(wal, mirrored) if mirrored else {}
-        return CommitWal(_name(wal), len(wal.body), facts, stamped, placed)
+        is_walked = self._walks_records and not mirrored
+        return CommitWal(_name(wal), len(wal.body), facts, stamped, placed, is_walked)
 
     def abandon(self, wal: SealedWal, *, is_cut_off: bool = False) -> None:
         """Propose that an object is never committed, and refuse its batches.

@@ -77,6 +77,8 @@ class WalSettings:
     """Sizes in bytes, times in seconds.  put_budget_per_second 0: requests cost nothing.
 
     max_in_flight_bytes: of objects that are sealed and not yet answered; one is always admitted.
+    walks_records: the records of each batch of a client were walked, and its header says what the
+      walk found.
     """
 
     max_object_bytes: int = 8 << 20
@@ -85,6 +87,7 @@ class WalSettings:
     upload_slots: int = 8
     put_timeout_seconds: float = 30.0
     max_in_flight_bytes: int = 256 << 20
+    walks_records: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -179,6 +182,7 @@ class WalWriter:
             is_append_time=is_append_time,
             on_stored=on_stored,
             on_end=self._end,
+            walks_records=settings.walks_records,
         )
         inflow.on_end = lambda: self._work.set()
 

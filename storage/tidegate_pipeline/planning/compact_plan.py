@@ -59,7 +59,7 @@ def _cleanable(
     newest_ms = state.log_time_ms - topic.min_compaction_lag_ms
     for at in range(len(partition.runs)):
         row = partition.runs[at]
-        is_young = topic.min_compaction_lag_ms > 0 and row.max_timestamp > newest_ms
+        is_young = topic.min_compaction_lag_ms > 0 and state.newest_at_ms(row) > newest_ms
         if not row.flags & RUN_SEGMENT or is_young or row.next_offset > bound:
             return
         yield row
@@ -89,7 +89,7 @@ def _alone_below(state: ClusterState, topic: TopicSettings, rows: tuple[RunRow, 
     below = 0
     size_bytes = sum(row.length for row in rows)
     for row in rows:
-        age_ms = state.log_time_ms - row.max_timestamp
+        age_ms = state.log_time_ms - state.newest_at_ms(row)
         is_old = topic.retention_ms >= 0 and age_ms * 4 >= topic.retention_ms * 3
         is_much = topic.retention_bytes >= 0 and size_bytes * 4 >= topic.retention_bytes * 3
         if not is_old and not is_much:

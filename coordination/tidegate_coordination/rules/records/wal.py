@@ -26,12 +26,13 @@ from ...events.cluster import (
     RUN_FINAL,
     RUN_HEADED,
     RUN_LOG_APPEND_TIME,
+    RUN_WALKED,
     ProducerBatch,
     Run,
     WalAbandoned,
     WalCommitted,
 )
-from ...events.metadata_versions import DUPLICATES_TOLD, SWITCHES, WIDE_NUMBERS
+from ...events.metadata_versions import DUPLICATES_TOLD, SWITCHES, WALKED_TIMES, WIDE_NUMBERS
 from ...state.cluster import ClusterState
 from ...state.columns import MAX_INT64
 from ...state.records.objects import WalName, WalStatus
@@ -126,6 +127,7 @@ class CommitWal:
 
     batches: in object order.  append_time_topics: ids of those that have LogAppendTime.
     mirrored: those that a mirror brings, by position in the object.
+    is_walked: max_timestamp of all batches is that of their records.
     Answer: one BatchOutcome per batch.
     """
 
@@ -134,6 +136,7 @@ class CommitWal:
     batches: Sequence[BatchFacts]
     append_time_topics: frozenset[bytes] = frozenset()
     mirrored: Mapping[int, MirroredBatch] = field(default_factory=dict[int, MirroredBatch])
+    is_walked: bool = False
     reads: frozenset[str] = field(default=frozenset({TOPICS, GATEWAYS}), init=False)
     writes: frozenset[str] = field(default=frozenset({HEADS}), init=False)
 
@@ -142,7 +145,7 @@ class CommitWal:
         refused = self._refused_as_a_whole(view)
         if refused is not None:
             return Decided((), [refused] * len(self.batches))
-        judge = _Judge(view, self.append_time_topics, self.mirrored)
+        judge = _Judge(view, self.append_time_topics, self.mirrored, is_walked=self.is_walked)
         judge_one = judge.judge_mixed if self.mirrored else judge.judge
         outcomes = [judge_one(batch) for batch in self.batches]
         event = WalCommitted(
@@ -188,6 +191,8 @@ class _Judge:
         view: View,
         append_time_topics: frozenset[bytes],
         mirrored: Mapping[int, MirroredBatch],
+        *,
+        is_walked: bool,
     ) -> None:
         self._view = view
         self._append_time_topics = append_time_topics
@@ -208,8 +213,10 @@ class _Judge:
         self.producer_batches: list[ProducerBatch] = []
         self.transactions: Final = TransactionJudge(view)
         self.mirror: Final = MirrorJudge(mirrored)
-        is_headed = view.state.metadata_version >= SWITCHES
-        self._final: Final = RUN_FINAL | (RUN_HEADED if is_headed else 0)
+        level = view.state.metadata_version
+        self._walked: Final = RUN_WALKED if is_walked and level >= WALKED_TIMES else 0
+        is_headed = level >= SWITCHES
+        self._final: Final = RUN_FINAL | (RUN_HEADED if is_headed else 0) | self._walked
 
     def judge(self, batch: BatchFacts) -> BatchOutcome:
         """Return a batch's outcome.  It runs once for every produced batch, so it must be fast."""
@@ -235,7 +242,7 @@ class _Judge:
             timestamp = stamp_ms
         run = self._run
         if run is None or run.end != position:
-            flags = RUN_LOG_APPEND_TIME if stamp_ms >= 0 else 0
+            flags = self._walked | (RUN_LOG_APPEND_TIME if stamp_ms >= 0 else 0)
             run = self._run = _OpenRun(
                 partition, position, position, base_offset, 0, timestamp, [], flags
             )
