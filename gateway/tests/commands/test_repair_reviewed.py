@@ -15,7 +15,7 @@ from tidegate_coordination.object_names.standing import Standing, standing_of
 from tidegate_coordination.rules.housekeeping import ForgetObjects
 from tidegate_gateway.fetch.fetch_plan import ReadPass
 from tidegate_gateway.tools.readability import Problem
-from tidegate_gateway.tools.repair import Repair
+from tidegate_gateway.tools.repair import Demands, Repair
 from tidegate_storage.objects.ownership import claim_prefix
 
 
@@ -63,7 +63,14 @@ async def test_repair_does_not_skip_a_range_that_was_restored_before_its_confirm
         state = other.state
         await claim_prefix(other.store, state.cluster_id, timeline=state.timeline, created_by="x")
         other.coordinator.incarnation = 0
-        repair = Repair(other.coordinator, other.store, rng=Random(1), software_version="0")
+        repair = Repair(
+            other.coordinator,
+            other.store,
+            fresh=lambda: other.store,
+            demands=Demands(),
+            rng=Random(1),
+            software_version="0",
+        )
         keys = [key_of(world, rows(world)[at]) for at in (2, 4)]
         bodies = [await world.store.get(key) for key in keys]
         await world.store.delete_many(keys)

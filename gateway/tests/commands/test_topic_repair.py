@@ -16,6 +16,8 @@ DEV = ("dev", "--port", "0", "--admin-port", "0")
 LOG = "sqlite:tidegate-data/metadata.db"
 OBJECTS = Path("tidegate-data/objects")
 TOPIC = "orders"
+# The proof of a loss takes minutes by default.
+BRIEFLY = ("--proof-seconds", "1")
 
 
 def produced(process: Process, flushes: int, first: int = 0) -> None:
@@ -54,7 +56,7 @@ def damage(path: Path, position: int) -> None:
 
 
 def repaired(folder: Path, *options: str) -> tuple[int, dict[str, Any]]:
-    done = tidegate("topic", "repair", TOPIC, "--json", *options, cwd=folder)
+    done = tidegate("topic", "repair", TOPIC, "--json", *options, *BRIEFLY, cwd=folder)
     assert done.stderr == ""
     return done.returncode, json.loads(done.stdout)
 
@@ -94,10 +96,11 @@ def test_lost_records_are_shown_and_skipped_while_a_gateway_serves(tmp_path: Pat
             for each in found["unreadable"]
         ] == [(10, 20, missing, "missing"), (30, 40, flipped, "corrupt")]
 
-        asked = tidegate("topic", "repair", TOPIC, "--skip", cwd=tmp_path)
+        asked = tidegate("topic", "repair", TOPIC, "--skip", *BRIEFLY, cwd=tmp_path)
         assert asked.returncode == 1
         assert "partition 0, offsets 10 to 19: 10 records are lost" in asked.stdout
         assert asked.stdout.endswith("Nothing was skipped.\n")
+        assert "Proving the loss: look 4 of 4" in asked.stderr
         assert "give --yes" in asked.stderr
 
         code, found = repaired(tmp_path, "--skip", "--yes")
@@ -130,12 +133,13 @@ def test_repair_does_not_skip_objects_that_lie_below_another_prefix(tmp_path: Pa
         told = tidegate("topic", "repair", TOPIC, *wrong, cwd=tmp_path)
         assert told.returncode == 1
         assert "this looks like the wrong prefix or bucket" in told.stdout
-        assert "--skip" not in told.stdout
+        assert "--skip " not in told.stdout
         told = tidegate("topic", "repair", TOPIC, *wrong, "--skip", "--yes", cwd=tmp_path)
         assert told.returncode == 1
         assert told.stdout.endswith(
             " objects that hold them none are in the object store: this looks like the wrong prefix"
-            " or bucket. Give the --object-store that the gateways have. Nothing was skipped.\n"
+            " or bucket. Give the --object-store that the gateways have. If these objects are"
+            " really lost, --even-if-many skips them. Nothing was skipped.\n"
         )
         code, found = repaired(tmp_path, *wrong, "--skip", "--yes")
         assert (code, found["skipped_records"], found["looks_like_the_wrong_store"]) == (1, 0, True)

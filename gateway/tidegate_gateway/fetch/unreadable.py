@@ -1,7 +1,7 @@
 """Counts and logs records that consumers asked for and could not get.
 
-A consumer retries again and again, so there is one log line per partition and minute, with the
-command that helps.
+A consumer retries again and again, so there is one log line per partition and minute.  It names the
+store first: more often the store is ill than an object lost.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ class UnreadableRuns:
             self._forget_old(now)
             self._said_at[partition.number] = now
             _log.error(
-                f"records cannot be read; see `tidegate topic repair {topic.name}`",
+                "records cannot be read: look at the object store first;"
+                f" `tidegate topic repair {topic.name}` shows what it does not hold",
                 topic=topic.name,
                 partition=partition.index,
                 offsets=f"{row.base_offset} to {row.next_offset - 1}",

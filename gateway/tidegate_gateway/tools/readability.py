@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final
+from typing import Final, TypeAlias
 
 import trio
 
@@ -25,6 +25,7 @@ from tidegate_storage.stores.object_store import (
     ObjectStore,
     StoreMisconfigured,
     StoreUnavailable,
+    object_exists,
 )
 
 from ..fetch.log_reader import LogReader
@@ -45,12 +46,32 @@ MAX_UNKNOWN: Final = 16
 FEW_OBJECTS: Final = 10
 
 
+# How many of the readable runs a proof reads again, at least, if there are as many.
+SAMPLE: Final = 32
+
+Place: TypeAlias = tuple[int, RunRow]
+"""A partition's number, and a run of it."""
+
+
 class Problem(Enum):
     """The problem of a run."""
 
     MISSING = "missing"
     CORRUPT = "corrupt"
     UNKNOWN = "could not be determined"
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """One look at a run.
+
+    problem: of reading it.  is_listed, exists: whether LIST and HEAD know the object; None if
+    the store did not answer.
+    """
+
+    problem: Problem | None
+    is_listed: bool | None
+    exists: bool | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +97,8 @@ class Found:
     runs, bytes: checked.  is_complete: whether all runs were checked.
     bad: in the order of offsets; unknown_count: of bad.
     objects: numbers of the objects that hold the runs.
+    unsteady: runs that could not be read, and could be a moment later.
+    sample: some of the runs that can be read, each with its partition's number.
     """
 
     runs: int = 0
@@ -84,6 +107,20 @@ class Found:
     bad: list[BadRun] = field(default_factory=list[BadRun])
     unknown_count: int = 0
     objects: set[int] = field(default_factory=set[int])
+    unsteady: int = 0
+    sample: list[Place] = field(default_factory=list[Place])
+    _stride: int = 1
+    _seen: int = 0
+
+    def add_good(self, place: Place) -> None:
+        """Note a run that can be read: one of each so many goes into the sample."""
+        self._seen += 1
+        if self._seen % self._stride:
+            return
+        self.sample.append(place)
+        if len(self.sample) == 2 * SAMPLE:
+            del self.sample[::2]
+            self._stride *= 2
 
     def add(self, bad: Sequence[BadRun]) -> None:
         """Note runs that could not be read."""
@@ -145,9 +182,12 @@ class ReadabilityCheck:
                 if found.unknown_count >= MAX_UNKNOWN:
                     found.is_complete = False
                     return
-                found.add(await self._look_between(number, row.base_offset, row.next_offset))
+                bad = await self._look_between(number, row.base_offset, row.next_offset, found)
+                found.add(bad)
                 if not row.is_marker:
                     found.objects.add(row.object_number)
+                    if not bad:
+                        found.add_good((number, row))
                 found.runs += 1
                 found.bytes += row.length
                 if on_progress is not None:
@@ -187,13 +227,13 @@ class ReadabilityCheck:
         at = partition.runs.find(offset)
         return partition.runs[at] if at < len(partition.runs) else None
 
-    async def _look_between(self, number: int, offset: int, end: int) -> list[BadRun]:
+    async def _look_between(self, number: int, offset: int, end: int, found: Found) -> list[BadRun]:
         """Check the runs that hold these offsets now: merges may change them meanwhile."""
         bad: list[BadRun] = []
         changes = 0
         while (row := self._row_from(number, offset)) is not None and row.base_offset < end:
             partition = self._coordinator.state.partitions[number]
-            problem, reason = await self._look_twice(partition, row)
+            problem, reason = await self._look_twice(partition, row, found)
             if problem is not None and not self._is_live(number, row) and changes < MAX_CHANGES:
                 changes += 1
                 continue
@@ -210,7 +250,9 @@ class ReadabilityCheck:
     def _is_live(self, number: int, row: RunRow) -> bool:
         return self._row_from(number, row.base_offset) == row
 
-    async def _look_twice(self, partition: Partition, row: RunRow) -> tuple[Problem | None, str]:
+    async def _look_twice(
+        self, partition: Partition, row: RunRow, found: Found
+    ) -> tuple[Problem | None, str]:
         """Return the run's problem, None for none, and the reason.
 
         A problem is checked a second time with the log read to its end, unless the run is no longer
@@ -227,7 +269,35 @@ class ReadabilityCheck:
         await trio.sleep(SECOND_LOOK_SECONDS)
         second = await self._look_patiently(partition, row)
         await self._coordinator.catch_up()
+        found.unsteady += second[0] is None
         return second
+
+    async def see(self, place: Place) -> Sight | None:
+        """Look at a run once; None if it is no longer live."""
+        number, row = place
+        partition = self._coordinator.state.partitions.get(number)
+        if partition is None or row.is_marker or not self._is_live(number, row):
+            return None
+        problem, _ = await self._look_patiently(partition, row)
+        key = self._key(row)
+        if not key or not self._is_live(number, row):
+            return None
+        return Sight(problem, await self._is_listed(key), await self._exists(key))
+
+    async def _is_listed(self, key: str) -> bool | None:
+        try:
+            await stored_object(self._store, key)
+        except NoSuchObject:
+            return False
+        except (StoreUnavailable, StoreMisconfigured):
+            return None
+        return True
+
+    async def _exists(self, key: str) -> bool | None:
+        try:
+            return await object_exists(self._store, key)
+        except (StoreUnavailable, StoreMisconfigured):
+            return None
 
     async def _look_patiently(
         self, partition: Partition, row: RunRow

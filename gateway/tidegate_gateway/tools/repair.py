@@ -1,7 +1,8 @@
 """Finds runs that cannot be read, and skips them: the work of `tidegate topic repair`.
 
-Only runs that were shown to the operator are skipped.  If runs are merged or expire between the
-check and the operator's consent, their partitions are checked again.
+Only runs that were shown to the operator are skipped, and only after a proof (proof.py).  If runs
+are merged or expire between the check and the operator's consent, their partitions are checked
+again, and new runs need a proof of their own.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ from tidegate_storage.range_cache import RangeCache
 from tidegate_storage.stores.object_store import ObjectStore
 
 from ..fetch.log_reader import LogReader
+from .looks import Looks, OnLook
+from .proof import DEFAULT_PROOF_SECONDS, Refusal, refusal
 from .readability import WORKERS, BadRun, Found, ReadabilityCheck, proposed, stretches
+from .witness import Answers, Witness
 
 # Of one proposal.
 MAX_STRETCHES: Final = 200
@@ -37,12 +41,28 @@ class Skipped:
     """The result of skipping.
 
     done: the runs skipped.  found: of the last check, None if none was necessary.  left: runs that
-    still cannot be read.
+    still cannot be read.  refusal: why these were not skipped, if a proof failed.
     """
 
     done: list[BadRun] = field(default_factory=list[BadRun])
     found: Found | None = None
     left: list[BadRun] = field(default_factory=list[BadRun])
+    refusal: Refusal | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Demands:
+    """What a proof has to show.
+
+    seconds: from the first look to the last.  even_if_many: skip however much is lost.
+    """
+
+    seconds: float = DEFAULT_PROOF_SECONDS
+    even_if_many: bool = False
+
+
+def _ignore(number: int, pause: float) -> None:
+    """The look is not shown."""
 
 
 class Repair:
@@ -51,12 +71,25 @@ class Repair:
     Args:
       coordinator: its state must hold the log so far; the caller runs its run().
       store: the cluster's, as check_owner() has confirmed.
+      fresh: opens the same store over new connections.
+      demands: see Demands.
     """
 
     def __init__(
-        self, coordinator: Coordinator, store: ObjectStore, *, rng: Random, software_version: str
+        self,
+        coordinator: Coordinator,
+        store: ObjectStore,
+        *,
+        fresh: Callable[[], ObjectStore],
+        demands: Demands,
+        rng: Random,
+        software_version: str,
     ) -> None:
         self._coordinator = coordinator
+        self._demands = demands
+        answers = Answers()
+        self._looks = Looks(coordinator, fresh, answers)
+        store = Witness(store, answers)
         self._store = store
         self._rng = rng
         self._software_version = software_version
@@ -70,10 +103,21 @@ class Repair:
         """See ReadabilityCheck."""
         return await self._check.look(partitions, on_progress)
 
+    async def prove(
+        self, wanted: Sequence[BadRun], found: Found, on_look: OnLook = _ignore
+    ) -> Refusal | None:
+        """Look again at runs that a check found; return why they may not be skipped.
+
+        Raises:
+          CoordinatorUnavailable, TimelineOver, StoreUnavailable: nothing is proven.
+        """
+        evidence = await self._looks.gather(wanted, found, self._demands.seconds, on_look)
+        return refusal(evidence, even_if_many=self._demands.even_if_many)
+
     async def skip(
         self, wanted: Sequence[BadRun], partitions: Sequence[int], on_look: Callable[[Found], None]
     ) -> Skipped:
-        """Skip the runs that a check of these partitions found.
+        """Skip the runs that a check of these partitions found, and that prove() has proven.
 
         on_look: called with the result if the partitions are checked again.
 
@@ -92,7 +136,9 @@ class Repair:
                 on_look(skipped.found)
                 skipped.left = skipped.found.unreadable
                 wanted = _within(skipped.left, confirmed)
-                if not wanted:
+                if wanted:
+                    skipped.refusal = await self.prove(wanted, skipped.found)
+                if not wanted or skipped.refusal is not None:
                     break
         return skipped
 

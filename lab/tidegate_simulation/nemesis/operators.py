@@ -1,4 +1,4 @@
-"""Operators who repair topics: each lists all topics, waits a while, and skips the losses shown.
+"""Operators who repair topics: each lists all topics, proves what is lost, and skips that.
 
 An operator begins as soon as something is lost and knows nothing of the other operators.  Its
 machine fails as all machines do; see host.py.
@@ -11,7 +11,7 @@ import trio
 from tidegate_coordination.coordinator.coordinator import Coordinator, ProposalFailed
 from tidegate_coordination.coordinator.loading import check_cluster, load_state
 from tidegate_gateway.tools.readability import Found
-from tidegate_gateway.tools.repair import Repair
+from tidegate_gateway.tools.repair import Demands, Repair
 from tidegate_storage.stores.object_store import StoreUnavailable
 
 from ..world.host import Host
@@ -21,6 +21,8 @@ PREFIX = "operator."
 LOAD_SECONDS = 120.0
 _LOOK_SECONDS = 0.5
 _THOUGHT_SECONDS = 15.0
+# A run has few objects, so that each loss is a large part of them.
+_DEMANDS = Demands(seconds=6.0, even_if_many=True)
 
 
 class Operator(Host):
@@ -46,7 +48,14 @@ class Operator(Host):
         coordinator = Coordinator(log, state, rng=self._rng, wall_clock=self._wall_clock)
         nursery.start_soon(coordinator.run)
         self._watch(coordinator)
-        repair = Repair(coordinator, store, rng=self._rng, software_version="0")
+        repair = Repair(
+            coordinator,
+            store,
+            fresh=lambda: store,
+            demands=_DEMANDS,
+            rng=self._rng,
+            software_version="0",
+        )
         try:
             await self._repair(repair, [each.number for each in state.partitions.values()])
         except* (StoreUnavailable, ProposalFailed):
@@ -55,6 +64,9 @@ class Operator(Host):
     async def _repair(self, repair: Repair, numbers: list[int]) -> None:
         found = await repair.look(numbers)
         if not found.unreadable:
+            return
+        if await repair.prove(found.unreadable, found) is not None:
+            self._count("could not prove the loss")  # and runs the command again
             return
         await trio.sleep(self._rng.random() * _THOUGHT_SECONDS)
         skipped = await repair.skip(found.unreadable, numbers, self._look_again)

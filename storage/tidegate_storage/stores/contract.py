@@ -19,6 +19,7 @@ from .object_store import (
     ObjectExists,
     ObjectStore,
     StoreUnavailable,
+    object_exists,
     put_idempotent,
 )
 
@@ -101,6 +102,8 @@ async def says_what_is_missing(store: ObjectStore, folder: str) -> None:
     for key in ("none", "none/at/all", "a"):
         await _raises(NoSuchObject, store.get(folder + key))
         await _raises(NoSuchObject, store.get_range(folder + key, 0, 1))
+        assert not await object_exists(store, folder + key)
+    assert await object_exists(store, folder + "a/b")
 
 
 async def deletes(store: ObjectStore, folder: str) -> None:

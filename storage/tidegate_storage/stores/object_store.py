@@ -13,7 +13,7 @@ StoreUnavailable, and the request may still take effect.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
@@ -92,6 +92,19 @@ class ObjectStore(Protocol):
         ...
 
 
+@runtime_checkable
+class AnswersHead(Protocol):
+    """A store that also says whether it holds an object without reading it: HEAD."""
+
+    async def exists(self, key: str) -> bool:
+        """Return whether an object has this key.
+
+        Raises:
+          StoreUnavailable: try again later.
+        """
+        ...
+
+
 class ObjectExists(Exception):
     """The key is taken: by another writer, or by the caller's earlier put whose reply was lost."""
 
@@ -123,6 +136,21 @@ async def put_idempotent(store: ObjectStore, key: str, body: Buffer) -> None:
         # A difference may be damage in transit: only if two reads differ is it another object.
         if not (await _holds(store, key, body) or await _holds(store, key, body)):
             raise
+
+
+async def object_exists(store: ObjectStore, key: str) -> bool:
+    """Return whether an object has this key: by HEAD, or by a GET of its first byte.
+
+    Raises:
+      StoreUnavailable: try again later.
+    """
+    if isinstance(store, AnswersHead):
+        return await store.exists(key)
+    try:
+        await store.get_range(key, 0, 1)
+    except NoSuchObject:
+        return False
+    return True
 
 
 async def _holds(store: ObjectStore, key: str, body: Buffer) -> bool:

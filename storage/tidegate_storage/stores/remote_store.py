@@ -122,6 +122,16 @@ class RemoteObjectStore:
             raise StoreUnavailable(f"{key} ends before byte {start + length}")
         return part
 
+    async def exists(self, key: str) -> bool:
+        """See AnswersHead."""
+        check_key(key)
+        async with self._door(f"head {key}"):
+            try:
+                await self._read(lambda: obstore.head(self._reader, key), key=key)
+            except NoSuchObject:
+                return False
+        return True
+
     async def delete_many(self, keys: Sequence[str]) -> None:
         for key in keys:
             check_key(key)

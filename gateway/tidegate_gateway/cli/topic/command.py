@@ -29,15 +29,29 @@ def repair_topic(
     skip: Annotated[
         bool, typer.Option("--skip", help="Remove unreadable records from the topic, for good.")
     ] = False,
+    proof_seconds: Annotated[
+        float,
+        typer.Option(
+            min=1, metavar="N", help="With --skip: look again and again for so long, to be sure."
+        ),
+    ] = 180.0,
+    even_if_many: Annotated[
+        bool,
+        typer.Option("--even-if-many", help="With --skip: however many objects are lost."),
+    ] = False,
     yes: Yes = False,
     json: Json = False,
 ) -> None:
     """Read a topic, show which records cannot be read, and with --skip remove them from it.
+
+    With --skip the command first proves that the records are lost and that the store is well.
 
     Gateways may run meanwhile. The exit code is 1 if records cannot be read, 2 if the command
     cannot tell.
     """
     from .repair import TopicRepairOptions, run_topic_repair
 
-    options = TopicRepairOptions(topic, partition, data, object_store, log, skip, yes)
+    options = TopicRepairOptions(
+        topic, partition, data, object_store, log, skip, yes, proof_seconds, even_if_many
+    )
     raise typer.Exit(run_topic_repair(options, as_json=json))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from random import Random
@@ -19,8 +21,9 @@ from tidegate_runtime.log_lines import configure_logs
 from tidegate_runtime.settings_texts import BadSource
 from tidegate_storage.objects.ownership import check_owner, read_owner
 
+from ...tools.proof import LOOKS
 from ...tools.readability import Found
-from ...tools.repair import Repair
+from ...tools.repair import Demands, Repair
 from ..asking import agreed, check_json
 from ..bar import BytesBar
 from ..dev.pipeline import default_log, default_store
@@ -40,6 +43,8 @@ class TopicRepairOptions:
     log: str | None
     skip: bool
     yes: bool
+    proof_seconds: float
+    even_if_many: bool
 
 
 def run_topic_repair(options: TopicRepairOptions, *, as_json: bool) -> int:
@@ -71,7 +76,8 @@ async def _opened(options: TopicRepairOptions) -> AsyncGenerator[_Opened, None]:
     async with AsyncExitStack() as stack:
         log = await open_followed_log(options.log or default_log(options.data))
         stack.push_async_callback(log.aclose)
-        store = open_existing_store(options.object_store or default_store(options.data))
+        fresh = partial(open_existing_store, options.object_store or default_store(options.data))
+        store = fresh()
         stack.push_async_callback(store.aclose)
         rng = Random(os.urandom(32))
         coordinator = await coordinator_of(log, rng)
@@ -84,7 +90,14 @@ async def _opened(options: TopicRepairOptions) -> AsyncGenerator[_Opened, None]:
         await check_owner(store, state.cluster_id, timeline=state.timeline)
         nursery = await stack.enter_async_context(trio.open_nursery())
         nursery.start_soon(coordinator.run)
-        repair = Repair(coordinator, store, rng=rng, software_version=version("tidegate"))
+        repair = Repair(
+            coordinator,
+            store,
+            fresh=fresh,
+            demands=Demands(options.proof_seconds, options.even_if_many),
+            rng=rng,
+            software_version=version("tidegate"),
+        )
         yield _Opened(coordinator, repair)
         nursery.cancel_scope.cancel()
 
@@ -93,13 +106,28 @@ async def _repair(options: TopicRepairOptions, says: bool) -> Outcome:
     async with _opened(options) as opened:
         topic, numbers = _partitions(opened.coordinator, options)
         outcome = await _look(opened, topic, numbers, says)
-        if not options.skip or not outcome.left or outcome.found.looks_like_the_wrong_store:
+        if not options.skip or not outcome.left:
+            return outcome
+        if outcome.found.looks_like_the_wrong_store and not options.even_if_many:
             return outcome  # the summary says why
+        on_look = _say_look if says else _say_nothing
+        outcome.refusal = await opened.repair.prove(outcome.left, outcome.found, on_look)
+        if outcome.refusal is not None:
+            return outcome
         lost = sum(each.lost for each in outcome.left)
         if await agreed(f"Skip {lost} records for good?", yes=options.yes):
             await _skip(opened.repair, outcome, numbers, says)
         return outcome
     raise AssertionError
+
+
+def _say_look(number: int, pause: float) -> None:
+    waits = f"in {pause:.0f} s" if pause else "now"
+    print(f"Proving the loss: look {number} of {LOOKS}, {waits}", file=sys.stderr, flush=True)
+
+
+def _say_nothing(number: int, pause: float) -> None:
+    """As --json."""
 
 
 async def _look(opened: _Opened, topic: Topic, numbers: list[int], says: bool) -> Outcome:
@@ -133,3 +161,4 @@ async def _skip(repair: Repair, outcome: Outcome, numbers: list[int], says: bool
     skipped = await repair.skip(outcome.left, numbers, show)
     outcome.skipped, outcome.left = skipped.done, skipped.left
     outcome.found = skipped.found or outcome.found
+    outcome.refusal = skipped.refusal

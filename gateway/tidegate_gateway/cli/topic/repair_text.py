@@ -8,6 +8,7 @@ from typing import Final
 
 from tidegate_coordination.state.topics import Topic
 
+from ...tools.proof import Refusal
 from ...tools.readability import BadRun, Found, Problem
 
 UNREADABLE: Final = 1
@@ -17,19 +18,29 @@ SHOWN: Final = 200
 
 @dataclass(slots=True)
 class Outcome:
-    """found: by the last check.  skipped: in all rounds.  left: still not readable."""
+    """found: by the last check.  skipped: in all rounds.  left: still not readable.
+
+    refusal: why a proof failed.
+    """
 
     topic: Topic
     found: Found
     skipped: list[BadRun] = field(default_factory=list[BadRun])
     left: list[BadRun] = field(default_factory=list[BadRun])
+    refusal: Refusal | None = None
 
     @property
     def exit_code(self) -> int:
         """Return 0 if all records can be read or were skipped."""
-        if self.found.unknown or not self.found.is_complete:
+        if self.found.unknown or not self.found.is_complete or self.is_in_doubt:
             return NOT_TOLD
         return UNREADABLE if self.left else 0
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """Return whether the store's answers contradict each other."""
+        is_refused = self.refusal is not None and self.refusal.is_about_the_store
+        return is_refused or self.found.unsteady > 0
 
 
 def as_text(outcome: Outcome) -> str:
@@ -59,14 +70,22 @@ def summary(outcome: Outcome, *, skip: bool) -> str:
         lines.append(f"{lost} records were skipped; consumers continue after them")
     if outcome.found.unknown or not outcome.found.is_complete:
         lines.append("The object store did not answer for all records: try again later.")
-    if outcome.found.looks_like_the_wrong_store:
+    if outcome.found.unsteady:
+        lines.append(
+            f"{outcome.found.unsteady} ranges could be read only at a second try: the object store"
+            " is not well."
+        )
+    if outcome.refusal is not None:
+        lines.append(outcome.refusal.value)
+    if outcome.found.looks_like_the_wrong_store and not outcome.skipped:
         lines.append(_wrong_store(outcome, skip=skip))
-    elif outcome.left and skip:
+    elif (outcome.left or outcome.refusal) and skip:
         lines.append("Not all were skipped." if outcome.skipped else "Nothing was skipped.")
     elif outcome.left:
         lines.append(
-            "Nothing was changed. Put the objects back if there is a copy. --skip removes the"
-            " records from the topic, for good, so that consumers continue after them."
+            "Nothing was changed. Put the objects back if there is a copy. --skip looks again for"
+            " some minutes, and then removes the records from the topic, for good, so that"
+            " consumers continue after them."
         )
     return "\n".join(lines) or "All records can be read."
 
@@ -76,7 +95,8 @@ def _wrong_store(outcome: Outcome, *, skip: bool) -> str:
     return (
         f"Of the {len(found.objects)} objects that hold them {found.present or 'none'} are in the"
         " object store: this looks like the wrong prefix or bucket. Give the --object-store that"
-        f" the gateways have. {'Nothing was skipped.' if skip else 'Nothing was changed.'}"
+        " the gateways have. If these objects are really lost, --even-if-many skips them."
+        f" {'Nothing was skipped.' if skip else 'Nothing was changed.'}"
     )
 
 
@@ -92,6 +112,8 @@ def as_json_text(outcome: Outcome) -> str:
             "looked_at": {"runs": outcome.found.runs, "bytes": outcome.found.bytes},
             "is_complete": outcome.found.is_complete,
             "looks_like_the_wrong_store": outcome.found.looks_like_the_wrong_store,
+            "unsteady": outcome.found.unsteady,
+            "refusal": outcome.refusal.name.lower() if outcome.refusal is not None else None,
             "unreadable": [*skipped, *left],
             "undetermined": [_values(each) for each in outcome.found.unknown],
             "skipped_records": sum(each.lost for each in outcome.skipped),

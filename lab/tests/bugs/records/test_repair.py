@@ -15,6 +15,7 @@ from tidegate_coordination.rules.records import skips as skip_rules
 from tidegate_coordination.rules.records.skips import Skip, SkipRuns
 from tidegate_coordination.state.records.runs import Runs
 from tidegate_gateway.tools.readability import ReadabilityCheck
+from tidegate_gateway.tools.repair import Repair
 from tidegate_simulation.checks.checker import check
 from tidegate_simulation.checks.history import History
 from tidegate_simulation.invariants.tiling_checks import TilingWatch
@@ -156,14 +157,21 @@ def skips_whatever_was_seen(patch: pytest.MonkeyPatch) -> None:
 
 
 def asks_once(patch: pytest.MonkeyPatch) -> None:
-    """The repair reads once, and does not read again just before it skips the run."""
+    """The repair reads once, proves nothing, and does not read again before it skips the run."""
 
     async def believes(self: Any, bad: Any) -> bool:
         await trio.lowlevel.checkpoint()
         return True
 
-    patch.setattr(ReadabilityCheck, "_look_twice", ReadabilityCheck._look_patiently)
+    async def looks_once(self: Any, partition: Any, row: Any, found: Any) -> Any:
+        return await self._look_patiently(partition, row)
+
+    async def proves_nothing(*_: object) -> None:
+        await trio.lowlevel.checkpoint()
+
+    patch.setattr(ReadabilityCheck, "_look_twice", looks_once)
     patch.setattr(ReadabilityCheck, "is_unreadable", believes)
+    patch.setattr(Repair, "prove", proves_nothing)
 
 
 def forgets_where_runs_end(patch: pytest.MonkeyPatch) -> None:
