@@ -45,10 +45,10 @@ async def test_lag_of_members_and_of_partitions_that_nobody_reads(
         assert list(lines(shown)) == [
             ["group", "g", "is", "Stable,", "with", "1", "member"],
             [],
-            ["TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "CLIENT"],
-            ["new", "0", "-", "0", "-", "reader\\x1b[2J", "/client"],
-            ["orders", "0", "4", "10", "6", "-"],
-            ["orders", "1", "10", "10", "0", "-"],
+            ["TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "BEYOND", "CLIENT"],
+            ["new", "0", "-", "0", "-", "-", "reader\\x1b[2J", "/client"],
+            ["orders", "0", "4", "10", "6", "0", "-"],
+            ["orders", "1", "10", "10", "0", "0", "-"],
             [],
             ["total", "lag", "6"],
         ]
@@ -65,6 +65,21 @@ async def test_lag_of_members_and_of_partitions_that_nobody_reads(
         assert await describe(world.cluster, "g", as_json=True) == 0
         [member] = json.loads(capsys.readouterr().out)["members"]
         assert member["assigned"] == [{"topic": "new", "partitions": [0]}]
+
+
+async def test_a_commit_beyond_the_end_hides_no_lag(
+    autojump_clock: MockClock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with kafka_world() as world:
+        await with_offsets(world, 4, 5_000)
+        assert await lag(world.cluster, "g", as_json=False) == 0
+        shown = list(lines(capsys.readouterr().out))
+        assert ["orders", "1", "5000", "10", "0", "4990", "-"] in shown
+        assert ["total", "lag", "6"] in shown
+        assert shown[-1][:6] == ["4990", "offsets", "are", "committed", "beyond", "the"]
+        assert await lag(world.cluster, "g", as_json=True) == 0
+        facts = json.loads(capsys.readouterr().out)
+        assert (facts["total"], facts["total_beyond_end"]) == (6, 4990)
 
 
 async def test_groups_are_listed_and_deleted(

@@ -158,6 +158,7 @@ def test_groups_are_summed_over_their_topics() -> None:
         "kafka_topic_partitions": [Sample({"topic": "t"}, 3)],
         "kafka_consumergroup_members": [of(2, "g"), of(0, "h")],
         "kafka_consumergroup_lag_sum": [of(5, "g", topic="t"), of(7, "g", topic="u")],
+        "tidegate_group_beyond_end_offsets": [of(4, "g", topic="t"), of(0, "g", topic="u")],
         "tidegate_group_lag_seconds": [of(60, "g", topic="t"), of(90, "g", topic="u")],
         "tidegate_group_retention_used_ratio": [
             of(0.25, "g", topic="t"),
@@ -181,6 +182,7 @@ def test_groups_are_summed_over_their_topics() -> None:
             "state": "active",
             "members": 2,
             "lag": 12,
+            "beyond_end": 4,
             "lag_seconds": 90,
             "headroom": 0.5,
         },
@@ -189,6 +191,7 @@ def test_groups_are_summed_over_their_topics() -> None:
             "state": "empty",
             "members": 0,
             "lag": None,
+            "beyond_end": None,
             "lag_seconds": None,
             "headroom": None,
         },

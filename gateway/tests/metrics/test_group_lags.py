@@ -195,6 +195,16 @@ async def test_groups_beyond_the_cap_are_summed(autojump_clock: MockClock) -> No
         assert (other.seconds, other.lag, other.offset, other.group_id) == (seconds, 1, 5, "")
 
 
+async def test_an_offset_beyond_the_end_hides_no_other_lag(autojump_clock: MockClock) -> None:
+    async with wire_world() as world:
+        await topic_of_two(world)
+        await commit(world.connect(), "g", "t", 0, 5_000)
+        shown = figures(world.gateway, "lag", "lag_sum", "beyond_end_offsets", "lag_seconds")
+        assert (shown["lag g t 0"], shown["lag g t 1"], shown["lag_sum g t"]) == (3, 0, 3)
+        assert shown["beyond_end_offsets g t"] == 4_998
+        assert shown["lag_seconds g t"] >= 60
+
+
 def state_at(log_time_ms: int) -> ClusterState:
     state = ClusterState()
     state.log_time_ms = log_time_ms

@@ -37,6 +37,11 @@ _BY_TOPIC: Final = (
         "How near retention is to the first unread records; 1: it deletes them, or has",
         "retention_used",
     ),
+    (
+        "tidegate_group_beyond_end_offsets",
+        "How far committed offsets lie beyond the end, the sum of a topic's partitions",
+        "beyond",
+    ),
 )
 
 _Row = TypeVar("_Row", PartitionLag, TopicLag)

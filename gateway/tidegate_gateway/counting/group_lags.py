@@ -43,9 +43,9 @@ class PartitionLag(NamedTuple):
 
 
 class TopicLag(NamedTuple):
-    """A group's partitions of a topic: the sum of lag and offset, the maximum of the others.
+    """A group's partitions of a topic: sums of lag, offset, beyond; the maximum of the others.
 
-    seconds, retention_used: see the module's head.
+    seconds, retention_used: see the module's head.  beyond: how far offsets lie beyond the end.
     """
 
     seconds: float = 0.0
@@ -54,6 +54,7 @@ class TopicLag(NamedTuple):
     offset: int = 0
     group_id: str = ""
     topic: str = ""
+    beyond: int = 0
 
     def plus(self, other: TopicLag) -> TopicLag:
         """Return both as one, under this one's names."""
@@ -64,6 +65,7 @@ class TopicLag(NamedTuple):
             self.offset + other.offset,
             self.group_id,
             self.topic,
+            self.beyond + other.beyond,
         )
 
 
@@ -117,15 +119,16 @@ class GroupLags:
         """Add partitions, and return the whole of them.  Most have no lag, and cost little."""
         # The clock by which retention deletes.
         now_ms = state.gateways.earlier_of_median_and(state.log_time_ms)
-        lags = offsets = 0
+        lags = offsets = beyond = 0
         seconds = used = 0.0
         for index, committed in step:
             partition = state.partitions.get(topic.partition_numbers[index])
             if partition is None:  # the topic was deleted meanwhile
                 continue
             offset = committed.offset
-            # As at Kafka's tools, below 0 for an offset beyond the high watermark.
-            lag = partition.next_offset - offset
+            # An offset beyond the end must not hide the lag of another partition in a sum.
+            lag = max(partition.next_offset - offset, 0)
+            beyond += max(offset - partition.next_offset, 0)
             lags += lag
             offsets += offset
             if lag:
@@ -135,7 +138,7 @@ class GroupLags:
                 self._add_other(lag, offset)
             else:
                 self._add_partition(PartitionLag(lag, group_id, topic.name, index, offset))
-        return TopicLag(seconds, used, lags, offsets)
+        return TopicLag(seconds, used, lags, offsets, beyond=beyond)
 
     def _add_partition(self, row: PartitionLag) -> None:
         if len(self.partitions) < self.most:

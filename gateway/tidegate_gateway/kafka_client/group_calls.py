@@ -66,6 +66,13 @@ class LagRow(NamedTuple):
             return None
         return max(0, self.end - self.committed)
 
+    @property
+    def beyond(self) -> int | None:
+        """Return how far the committed offset lies beyond the end; None if that is not known."""
+        if self.committed is None or self.end is None:
+            return None
+        return max(0, self.committed - self.end)
+
 
 async def listed(cluster: ClassicCluster) -> list[ListedGroup]:
     """Return all groups of all brokers, by name.

@@ -148,6 +148,10 @@ def _total(rows: Iterable[LagRow]) -> int:
     return sum(each.lag or 0 for each in rows)
 
 
+def _beyond(rows: Iterable[LagRow]) -> int:
+    return sum(each.beyond or 0 for each in rows)
+
+
 def _lag_json(group: Group, rows: Sequence[LagRow]) -> str:
     partitions = [
         {
@@ -156,6 +160,7 @@ def _lag_json(group: Group, rows: Sequence[LagRow]) -> str:
             "committed": each.committed,
             "end": each.end,
             "lag": each.lag,
+            "beyond_end": each.beyond,
             "member_id": each.member.member_id if each.member else None,
             "client_id": each.member.client_id if each.member else None,
             "host": each.member.host if each.member else None,
@@ -168,6 +173,7 @@ def _lag_json(group: Group, rows: Sequence[LagRow]) -> str:
             "state": group.state,
             "members": len(group.members) if group.is_told else None,
             "total": _total(rows),
+            "total_beyond_end": _beyond(rows),
             "partitions": partitions,
         }
     )
@@ -180,7 +186,7 @@ def _lag_text(group: Group, rows: Sequence[LagRow]) -> str:
     head = f"group {printable(group.name)} is {printable(group.state)}{members}"
     if not rows:
         return f"{head}. It has no committed offset."
-    cells = [("TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "CLIENT")]
+    cells = [("TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "BEYOND", "CLIENT")]
     cells += [
         (
             printable(each.topic),
@@ -188,13 +194,20 @@ def _lag_text(group: Group, rows: Sequence[LagRow]) -> str:
             _number(each.committed),
             _number(each.end),
             _number(each.lag),
+            _number(each.beyond),
             f"{printable(each.member.client_id)} {printable(each.member.host)}"
             if each.member
             else "-",
         )
         for each in rows
     ]
-    return "\n".join([head, "", *aligned(cells), "", f"total lag {_total(rows)}"])
+    lines = [head, "", *aligned(cells), "", f"total lag {_total(rows)}"]
+    if beyond := _beyond(rows):
+        lines.append(
+            f"{beyond} offsets are committed beyond the end: the topic was made anew, or records"
+            " were lost. `tidegate group seek` sets them."
+        )
+    return "\n".join(lines)
 
 
 def _number(value: int | None) -> str:

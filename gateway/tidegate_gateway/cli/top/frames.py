@@ -42,6 +42,7 @@ OF_CLUSTER: Final = frozenset(
         "kafka_consumergroup_lag_sum",
         "tidegate_group_lag_seconds",
         "tidegate_group_retention_used_ratio",
+        "tidegate_group_beyond_end_offsets",
     }
 )
 

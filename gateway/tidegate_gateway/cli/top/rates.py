@@ -159,6 +159,7 @@ def _groups(cluster: Samples) -> list[Row]:
     lags = _by_label(cluster, "kafka_consumergroup_lag_sum", "consumergroup")
     seconds = _by_label(cluster, "tidegate_group_lag_seconds", "consumergroup")
     used = _by_label(cluster, "tidegate_group_retention_used_ratio", "consumergroup")
+    beyond = _by_label(cluster, "tidegate_group_beyond_end_offsets", "consumergroup")
     rows: list[Row] = []
     for name in {*members, *lags}:
         count = round(sum(members.get(name, [0])))
@@ -167,7 +168,9 @@ def _groups(cluster: Samples) -> list[Row]:
                 "name": name,
                 "state": "active" if count else "empty",
                 "members": count,
-                "lag": round(sum(lags[name])) if name in lags else None,
+                # A gateway of an older release shows lags below 0.
+                "lag": round(sum(max(each, 0) for each in lags[name])) if name in lags else None,
+                "beyond_end": round(sum(beyond[name])) if name in beyond else None,
                 "lag_seconds": max(seconds[name]) if name in seconds else None,
                 "headroom": max(1 - max(used[name]), 0.0) if name in used else None,
             }

@@ -91,7 +91,7 @@ def _topics(rows: Iterable[Row]) -> Iterable[list[str]]:
 
 
 def _groups(rows: Iterable[Row]) -> Iterable[list[str]]:
-    yield ["group", "state", "members", "lag", "lag s", "headroom"]
+    yield ["group", "state", "members", "lag", "lag s", "headroom", "beyond end"]
     for each in rows:
         yield [
             printable(each["name"]),
@@ -100,6 +100,7 @@ def _groups(rows: Iterable[Row]) -> Iterable[list[str]]:
             _number(each["lag"], ",d"),
             _number(each["lag_seconds"], ",.0f"),
             _number(each["headroom"], ".0%"),
+            _number(each["beyond_end"], ",d"),
         ]
 
 
