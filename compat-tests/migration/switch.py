@@ -7,8 +7,9 @@ of its own: clients begin, the topic is switched, clients go on; then every reco
 compared with what was acknowledged.  With --back the topic then goes back to Kafka, while clients
 write, and Kafka must have every record at the same offset.  With --hurt a gateway gets kill -9 or
 SIGSTOP while the topic is switched, or goes back.  Exit status 1 when something was lost, doubled,
-misplaced, out of order or stuck.
+misplaced, out of order or stuck, or, if nothing was hurt, when a gateway closed a connection.
 
+--times N: each topic goes to and fro N times in its round; with --back.
 --brokers 3: Kafka has three brokers, and topics three replicas.  --hurt-source: of most switches
 and returns a broker gets kill -9 or SIGSTOP, or the leaders move.  --kafka 3.9.1: another release.
 --plain: a producer that is not idempotent writes, too.  What it repeats or writes late counts as
@@ -57,6 +58,7 @@ HURT_TRIES: Final = 3
 """Tries of a step that are hurt; those after them are calm, so that runs end."""
 SOURCE_SHARE: Final = 0.75
 """How many of them get the source hurt with --hurt-source."""
+CLOSED: Final = "closed a connection"
 ONLY_EPOCH: Final = "leader_epoch differ"
 """Of batches that were written back after the source elected other leaders: a known limit."""
 SHOWN: Final = ("problem", "lag_records", "reverse_lag_records", "problems", "switching")
@@ -67,8 +69,8 @@ SETTINGS: Final = {"link.fetch.wait.ms": "200", "link.topics.interval.ms": "1000
 class Options:
     """The options.  rate: records a second of each family.  is_hurt: gateways are hurt, too.
 
-    goes_back: each topic is rolled back after its switch.  brokers, kafka: number and release of
-    the source's brokers.  is_source_hurt: they are hurt.
+    goes_back: each topic is rolled back after its switch.  times: how often each.  brokers, kafka:
+    number and release of the source's brokers.  is_source_hurt: they are hurt.
     """
 
     rounds: int
@@ -80,6 +82,7 @@ class Options:
     brokers: int = 1
     kafka: str = KAFKA_VERSION
     is_source_hurt: bool = False
+    times: int = 1
 
 
 class SwitchRun:
@@ -106,7 +109,13 @@ class SwitchRun:
         if not self.figures.hurts:
             repeats = self.figures.repeats
             self.figures.problems += [f"without a hurt: {each}" for each in repeats.examples]
+            self.figures.problems += self._closed()
         return self.figures
+
+    def _closed(self) -> list[str]:
+        """Return the lines of gateways that closed a connection of a client."""
+        logs = [each.log.read_text() for each in self._world.gateways.values()]
+        return [line for log in logs for line in log.splitlines() if CLOSED in line]
 
     def _link(self, *words: str, may_fail: bool = False) -> Any:
         return run_link(self._world.database, *words, may_fail=may_fail)
@@ -120,17 +129,24 @@ class SwitchRun:
         try:
             watch.wait_until_moving(now_ms())
             watch.wait(CALM_SECONDS)
-            begun_ms, ended_ms = self._switched(topic, watch)
-            ends = self._source.ends(topic)
-            watch.wait_until_moving(ended_ms)
-            watch.wait(CALM_SECONDS)
-            self._measure(topic, watch.ledgers, begun_ms, ended_ms)
-            if self._options.goes_back:
-                self._go_back(topic, watch)
+            ends: list[int] = []
+            for _ in range(self._options.times):
+                ends = self._to_and_fro(topic, watch)
             self._judge(topic, watch, ends)
         finally:
             for family in families:
                 family.kill()
+
+    def _to_and_fro(self, topic: str, watch: Watch) -> list[int]:
+        """Switch, and roll back if that is wanted; return where the source ended between."""
+        begun_ms, ended_ms = self._switched(topic, watch)
+        ends = self._source.ends(topic)
+        watch.wait_until_moving(ended_ms)
+        watch.wait(CALM_SECONDS)
+        self._measure(topic, watch.ledgers, begun_ms, ended_ms)
+        if self._options.goes_back:
+            self._go_back(topic, watch)
+        return ends
 
     def _await_copy(self, topic: str) -> None:
         deadline = time.monotonic() + PATIENCE_SECONDS
@@ -278,6 +294,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--rate", type=int, default=200, help="records a second of each family")
     parser.add_argument("--hurt", action="store_true", help="kill -9 and SIGSTOP of gateways")
     parser.add_argument("--back", action="store_true", help="roll each topic back, too")
+    parser.add_argument("--times", type=int, default=1, help="with --back: how often, each topic")
     parser.add_argument("--brokers", type=int, choices=(1, kafka_cluster.NODES), default=1)
     parser.add_argument("--kafka", default=KAFKA_VERSION, help="the source's release")
     parser.add_argument("--hurt-source", action="store_true", help="brokers are hurt, too")
@@ -304,6 +321,7 @@ def main() -> int:
         brokers=given.brokers,
         kafka=given.kafka,
         is_source_hurt=given.hurt_source,
+        times=given.times if given.back else 1,
     )
     with TemporaryDirectory(dir=WORK) as temporary:
         folder = given.folder or Path(temporary)
