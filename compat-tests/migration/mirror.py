@@ -133,7 +133,7 @@ class Mirror:
 
     def move(self, groups: Sequence[str]) -> Any:
         """Move groups to the gateway."""
-        return self.command("link", "move-groups", "source", *groups, may_fail=True)
+        return self.command("link", "move-groups", "source", *groups, "--yes", may_fail=True)
 
     def is_complete(self, link: str = "source") -> bool:
         """Return whether nothing is missing here."""

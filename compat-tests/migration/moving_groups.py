@@ -105,7 +105,7 @@ class MoveRun(SwitchRun):
         for _ in range(TRIES):
             hurts = self._hurts_soon(group)
             begun_ms = now_ms()
-            told = (self._link("move-groups", self.link, group, may_fail=True) or [{}])[0]
+            told = (self._link("move-groups", self.link, group, "--yes", may_fail=True) or [{}])[0]
             ended_ms = now_ms()
             self._settle(hurts)
             if told and not told["problem"]:

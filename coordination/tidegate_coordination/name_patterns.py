@@ -49,13 +49,19 @@ class NamePattern:
         return self._compiled is None or bool(self._compiled.fullmatch(name))
 
 
+def _text_of(error: Exception) -> str:
+    """Return the text of RE2's error, which may be bytes."""
+    text = error.args[0] if error.args else ""
+    return text.decode(errors="replace") if isinstance(text, bytes) else str(text)
+
+
 def _compiled(pattern: str) -> _Compiled:
     options = _RE2.Options()
     options.log_errors = False
     try:
         compiled: _Compiled = _RE2.compile(pattern, options)
     except _RE2.error as error:
-        raise BadPattern(str(error)) from error
+        raise BadPattern(_text_of(error)) from error
     if compiled.programsize > MAX_PROGRAM:
         raise BadPattern(f"{compiled.programsize} instructions; at most {MAX_PROGRAM}")
     return compiled

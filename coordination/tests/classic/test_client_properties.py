@@ -14,6 +14,7 @@ from tidegate_coordination.classic.properties import (
     Address,
     ClientProperties,
     read_client_properties,
+    without_effect,
 )
 from tidegate_coordination.classic.tls import with_texts
 from tidegate_coordination.classic.tls_properties import Pem, TlsProperties
@@ -268,3 +269,19 @@ def test_properties_for_another_machine_hold_what_the_token_endpoint_needs(tmp_p
     assert isinstance(found.sasl, BearerCredentials)
     assert found.sasl.tls.truststore == Pem(text=Secret("the certificates"))
     assert found.sasl.client_secret == Secret(SECRET)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("security.protocl=SSL", "security.protocl (did you mean security.protocol?)"),
+        ("acks=all\ngroup.id=g", "properties without effect: acks, group.id"),
+        ("\n".join(f"p{at:02}=1" for at in range(12)), "p09 and 2 more"),
+        ("client.id=x", ""),
+    ],
+)
+def test_properties_without_effect_are_told(text: str, told: str) -> None:
+    found = read_client_properties(f"bootstrap.servers=h:1\n{text}", "f")
+    said = without_effect(found.unknown)
+    assert said.endswith(told)
+    assert bool(said) is bool(told)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -17,7 +18,7 @@ from tidegate_runtime.settings_texts import BadSource
 from .cluster import ClassicCluster
 from .dialling import dial_of
 from .errors import ClassicError
-from .properties import ClientProperties, read_client_properties
+from .properties import ClientProperties, read_client_properties, without_effect
 from .retries import Backoff
 
 
@@ -40,6 +41,8 @@ def properties_of(bootstrap_servers: str, file: Path | None) -> ClientProperties
 
 
 CONNECT_SECONDS: Final = 15.0
+SAY_SECONDS: Final = 2.0
+_FILE: Final = "give the client properties of the source with --client-properties FILE"
 
 
 @asynccontextmanager
@@ -51,8 +54,29 @@ async def opened_source(
     Raises:
       BadSource: the properties are wrong, no broker answers, or the block met a ClassicError.
     """
-    async with connected(properties_of(bootstrap_servers, file)) as cluster:
-        yield cluster
+    properties = properties_of(bootstrap_servers, file)
+    told = without_effect(properties.unknown)
+    if told:
+        _say(f"{file}: {told}")
+    try:
+        async with connected(properties) as cluster:
+            yield cluster
+    except BadSource as error:
+        raise BadSource(with_advice(str(error), _FILE if file is None else "")) from None
+
+
+def with_advice(problem: str, advice: str) -> str:
+    """Return a problem of a connection with what to do if its properties may be the reason.
+
+    advice: "" where there is a file of client properties.
+    """
+    if not advice or "security.protocol" not in problem:
+        return problem
+    return f"{problem.removesuffix('.')}; {advice}."
+
+
+def _say(text: str) -> None:
+    print(f"tidegate: {text}", file=sys.stderr, flush=True)
 
 
 @asynccontextmanager
@@ -85,8 +109,24 @@ async def _connected(
     nursery: trio.Nursery, properties: ClientProperties, repeat_seconds: float
 ) -> ClassicCluster:
     dial = dial_of(properties)
+    servers = ",".join(map(str, properties.bootstrap_servers))
+
+    async def tell() -> None:
+        await trio.sleep(SAY_SECONDS)
+        _say(f"waiting for {servers}, for {repeat_seconds:.0f} s at most")
+
     backoff = Backoff(total_seconds=repeat_seconds)
     rng = Random(os.urandom(32))
     cluster = ClassicCluster(nursery, dial, properties, rng=rng, backoff=backoff)
-    await cluster.refresh([])
+    async with trio.open_nursery() as waiting:
+        waiting.start_soon(tell)
+        try:
+            await cluster.refresh([])
+        except ClassicError as error:
+            failure: ClassicError | None = error
+        else:
+            failure = None
+        waiting.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
     return cluster

@@ -8,8 +8,9 @@ one than the operator described.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Final
 
 from tidegate_runtime.addresses import host_port, url_host
@@ -66,6 +67,48 @@ class ClientProperties:
     request_timeout_seconds: float = 30.0
     connection_setup_timeout_seconds: float = 10.0
     unknown: tuple[str, ...] = ()
+
+
+_KNOWN: Final = (
+    "bootstrap.servers",
+    "client.id",
+    "connections.max.idle.ms",
+    "request.timeout.ms",
+    "sasl.jaas.config",
+    "sasl.mechanism",
+    "sasl.oauthbearer.client.credentials.client.id",
+    "sasl.oauthbearer.client.credentials.client.secret",
+    "sasl.oauthbearer.scope",
+    "sasl.oauthbearer.token.endpoint.url",
+    "security.protocol",
+    "socket.connection.setup.timeout.ms",
+    "ssl.endpoint.identification.algorithm",
+    "ssl.key.password",
+    "ssl.keystore.certificate.chain",
+    "ssl.keystore.key",
+    "ssl.keystore.location",
+    "ssl.keystore.password",
+    "ssl.keystore.type",
+    "ssl.truststore.certificates",
+    "ssl.truststore.location",
+    "ssl.truststore.password",
+    "ssl.truststore.type",
+)
+_SHOWN: Final = 10
+
+
+def without_effect(unknown: Sequence[str]) -> str:
+    """Return a line about properties that have no effect; "" for none."""
+    if not unknown:
+        return ""
+    shown = ", ".join(map(_with_advice, unknown[:_SHOWN]))
+    more = f" and {len(unknown) - _SHOWN} more" if len(unknown) > _SHOWN else ""
+    return f"properties without effect: {shown}{more}"
+
+
+def _with_advice(name: str) -> str:
+    near = get_close_matches(name, _KNOWN, 1, 0.85)
+    return f"{name} (did you mean {near[0]}?)" if near else name
 
 
 def read_client_properties(content: str, source: str) -> ClientProperties:

@@ -74,6 +74,9 @@ def _switched_of(
     found = unfinished_switches(state, link)
     unknown = sorted(set(names) - found.keys())
     if unknown:
+        topic = state.topics.by_name.get(unknown[0])
+        if topic is not None and topic.link == link:
+            return f"{unknown[0]} is at its source: this is a copy"
         return f"{unknown[0]} was not switched, or is finished already"
     if not found:
         return "no topic of the link was switched"

@@ -15,7 +15,8 @@ import trio
 from tidegate_coordination.classic.cluster import ClassicCluster
 from tidegate_coordination.classic.dialling import Dial
 from tidegate_coordination.classic.errors import AnotherCluster, ClassicError
-from tidegate_coordination.classic.properties import ClientProperties
+from tidegate_coordination.classic.opened_source import with_advice
+from tidegate_coordination.classic.properties import ClientProperties, without_effect
 from tidegate_coordination.classic.token_source import TokenSources
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.state.link_groups import GroupFence
@@ -40,6 +41,7 @@ from .topic_sync import TopicSync
 _log = structlog.get_logger("tidegate.links")
 
 AGAIN_SECONDS: Final = 5.0
+NO_FILE: Final = "the link has no file in link.client.properties here"
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +163,9 @@ class Links:
           Exception: the gateway must stop; see Upkeep.
         """
         first = _first(error)
-        running.problem = str(first) or type(first).__name__
+        has_file = running.link.name in self._settings.files
+        problem = str(first) or type(first).__name__
+        running.problem = with_advice(problem, "" if has_file else NO_FILE)
         if isinstance(first, ClassicError | OSError | UnicodeError):
             _log.warning("a link does not run", link=running.link.name, error=running.problem)
         else:
@@ -223,6 +227,9 @@ class Links:
         link = running.link
         file = PropertiesFile(link, path, self._blocking)
         properties = await file.read()
+        told = without_effect(properties.unknown)
+        if told:
+            _log.warning(told, link=link.name, file=str(path))
         dial = await self._blocking.run(partial(self._dial, properties))
         cluster = ClassicCluster(nursery, dial, properties, rng=self._rng, tokens=running.tokens)
         metadata = await cluster.refresh([])

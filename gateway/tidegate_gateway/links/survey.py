@@ -29,6 +29,7 @@ from tidegate_protocol.messages.fetch import (
 )
 
 from .acl_plan import MissingAcls
+from .source_fence import FENCED_LIMIT, set_limits
 from .source_security import NotShown, source_acls
 from .source_topics import wanted
 from .topic_sync import configs_of
@@ -36,6 +37,7 @@ from .topic_sync import configs_of
 _NO_SESSION: Final = -1
 _PROBE_BYTES: Final = 1024
 ACLS: Final = "ACLs of the topics are here"
+SWITCHABLE: Final = "topics can be fenced for a switch"
 NO_ACLS: Final = "the source has no authorizer, so it has no ACLs"
 """What findings() says of a source with an authorizer, and of one without."""
 
@@ -87,6 +89,7 @@ async def findings(source: ClassicCluster, link: Link, state: ClusterState) -> l
             problem="no topic matches: check the patterns, and the right to describe topics"
         )
     found += await _rights(source, topics)
+    found.append(Finding(SWITCHABLE, warning=await _unswitchable(source, topics)))
     found.append(await _acls(source, topics, state))
     obstacles = {each.name: obstacle_of(state, link, each) for each in topics}
     found += [Finding(f"topic {name}", text) for name, text in obstacles.items() if text]
@@ -116,6 +119,16 @@ async def _rights(source: ClassicCluster, topics: Sequence[Topic]) -> list[Findi
     problem = f"READ fails for {_some(refused)}" if refused else ""
     found.append(Finding("records of the topics can be read", problem))
     return found
+
+
+async def _unswitchable(source: ClassicCluster, topics: Sequence[Topic]) -> str:
+    """Return what a switch of the topics lacks; "" for nothing.  It only checks, as a dry run."""
+    names = [each.name for each in topics]
+    try:
+        await set_limits(source, dict.fromkeys(names, FENCED_LIMIT), is_trial=True)
+    except ClassicError as error:
+        return f"switches need ALTER_CONFIGS of the topics: {error}"
+    return ""
 
 
 async def _acls(source: ClassicCluster, topics: Sequence[Topic], state: ClusterState) -> Finding:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -15,16 +15,21 @@ from trio.testing import MockClock
 
 from tests.worlds.app_world import pages_of
 from tidegate_coordination.classic.cluster import ClassicCluster
-from tidegate_coordination.classic.opened_source import opened_source, properties_of
+from tidegate_coordination.classic.opened_source import opened_source, properties_of, with_advice
 from tidegate_coordination.classic.properties import read_client_properties
 from tidegate_coordination.classic.retries import Backoff
 from tidegate_coordination.rules.mirrors import LinkRefusal
 from tidegate_coordination.state.links import Link
 from tidegate_gateway.cli.link import text
-from tidegate_gateway.cli.link.verify import verified_json, verified_text
+from tidegate_gateway.cli.link.command import roll_back, switch_topics
+from tidegate_gateway.cli.link.switch import _named
+from tidegate_gateway.cli.link.verify import Verified, verified_json, verified_text
 from tidegate_gateway.links.beyond_switch import Beyond, beyond_switch
+from tidegate_gateway.links.comparison import Comparison
+from tidegate_gateway.links.links import NO_FILE
 from tidegate_gateway.links.source_features import transaction_version
-from tidegate_gateway.links.survey import candidates_of, findings
+from tidegate_gateway.links.survey import SWITCHABLE, candidates_of, findings
+from tidegate_gateway.links.switching import STALL_SECONDS
 from tidegate_gateway.links.unmirrored import refused_topics
 from tidegate_gateway.links.verifying import Sides
 from tidegate_runtime.settings_texts import BadSource
@@ -40,10 +45,13 @@ from tidegate_simulation.classic.profiles import (
 from tidegate_simulation.classic.rights import Denial
 
 from .test_mirrors import World, becomes, mirroring
-from .test_switches import switched
+from .test_switches import limit, switched
 
 SERVERS = "b1:9092,b2:9092"
 LINK = Link("src", "classic-cluster", SERVERS, ("t",))
+
+
+CLOSED = "b1:9092 closed the connection: check security.protocol"
 
 
 @asynccontextmanager
@@ -208,6 +216,60 @@ def test_what_verify_prints_of_topics_that_are_not_here() -> None:
     assert "PROBLEM: not mirrored: t: the name is taken here: by topic t" in shown
     [absent] = json.loads(verified_json([], {"t": "the name is taken"}))
     assert absent["difference"] == "not mirrored: the name is taken"
+
+
+def test_what_verify_prints_of_topics_that_the_source_compacts() -> None:
+    differs = Comparison(0, 9, difference="offset 3: the source has no batch there")
+    seen = [Verified("users", 0, differs), Verified("orders", 0, Comparison(0, 9))]
+    shown = verified_text(seen, {}, {"users", "orders"}, by_record=False)
+    assert "The source compacts users: records that it has removed since" in shown
+    assert "compacts" not in verified_text(seen, {}, {"orders"}, by_record=False)
+
+
+@pytest.mark.parametrize("command", [switch_topics, roll_back])
+def test_commands_say_the_time_after_which_gateways_give_up(command: Callable[..., None]) -> None:
+    text = " ".join(str(command.__doc__).split())
+    assert f"takes longer than {STALL_SECONDS:.0f} seconds" in text
+
+
+@pytest.mark.parametrize(
+    ("problem", "advice", "said"),
+    [
+        (CLOSED, NO_FILE, f"{CLOSED}; {NO_FILE}."),
+        (CLOSED, "", CLOSED),
+        ("b1 cannot be reached.", NO_FILE, "b1 cannot be reached."),
+    ],
+)
+def test_a_link_without_a_file_is_told_where_its_properties_go(
+    problem: str, advice: str, said: str
+) -> None:
+    assert with_advice(problem, advice) == said
+
+
+async def test_check_warns_before_a_switch_that_a_right_is_missing(
+    autojump_clock: MockClock,
+) -> None:
+    async with mirroring() as world:
+        world.source.rights.denied.add(Denial(rights.ALTER_CONFIGS, rights.TOPIC))
+        state = world.gateways[0].gateway.coordinator.state
+        async with client_of(world.servers) as source:
+            found = {each.what: each for each in await findings(source, LINK, state)}
+        assert "switches need ALTER_CONFIGS" in found[SWITCHABLE].warning
+        assert not found[SWITCHABLE].problem
+        assert limit(world) is None
+
+
+async def test_a_switch_of_a_switched_topic_says_so(autojump_clock: MockClock) -> None:
+    """As after a command that was killed while it waited."""
+    async with mirroring() as world:
+        world.write(1)
+        await world.link()
+        await world.copied()
+        await switched(world)
+        coordinator = world.gateways[0].gateway.coordinator
+        for name, text in (("t", "t was switched: it is this cluster's"), ("u", "not mirrored")):
+            with pytest.raises(BadSource, match=text):
+                _named(coordinator, "src", (name,))
 
 
 async def test_topics_that_gateways_refuse_are_known_with_their_reasons(

@@ -14,7 +14,12 @@ from tests.worlds.wire_client import records_batch
 from tidegate_coordination.rules.mirrors import SetLink
 from tidegate_coordination.rules.returns import EndReverse, FenceReturn, ReverseTopics
 from tidegate_coordination.state.switches import Switched
-from tidegate_gateway.cli.link.rollback import Rollback, RollbackOptions, rolled_back
+from tidegate_gateway.cli.link.rollback import (
+    Rollback,
+    RollbackOptions,
+    rollback_text,
+    rolled_back,
+)
 from tidegate_gateway.links.batch_sender import BatchSender, Line
 from tidegate_gateway.links.link_report import links_report
 from tidegate_gateway.links.partition_reverse import PartitionReverse
@@ -372,7 +377,10 @@ async def test_the_command_writes_back_and_returns(autojump_clock: MockClock) ->
         done = await rolled(world, options())
         assert (done.topics, done.reason, is_back(world)) == (["t"], "", True)
         assert at_source(world) == [(0, -1), (1, -1), (2, -1)]
-        assert "was not switched" in (await rolled(world, options())).reason
+        again = await rolled(world, options())
+        assert again.reason == "t is at its source: this is a copy"
+        assert rollback_text(again, options(), are_here=False).endswith("this is a copy.")
+        assert "stay this cluster's" in rollback_text(again, options(), are_here=True)
 
 
 async def test_the_command_says_why_a_topic_stays(autojump_clock: MockClock) -> None:

@@ -252,7 +252,7 @@ def switch_topics(
     """Make topics that a link mirrors this cluster's own, all of them or none.
 
     The gateways keep writers waiting, fence the topics at the source with max.message.bytes=0, and
-    let the copies reach its ends. If that takes longer than 5 seconds, all stays as it was. Offsets
+    let the copies reach its ends. If that takes longer than 4 seconds, all stays as it was. Offsets
     and the sequences of producers go on. The exit code is 1 if nothing was switched.
     """
     from ..existing_cluster import ClusterOptions
@@ -295,7 +295,7 @@ def roll_back(
     """Return topics that were switched to their source, with all that was written since.
 
     The gateways open the source, and write back to it, at the same offsets. Then they keep writers
-    waiting until the source has all, and forward to it from there on. If that takes longer than 5
+    waiting until the source has all, and forward to it from there on. If that takes longer than 4
     seconds, the topics stay. The exit code is 1 if nothing was returned.
     """
     from ..existing_cluster import ClusterOptions
@@ -311,17 +311,22 @@ def finish_switches(
     topics: Annotated[
         list[str] | None, typer.Argument(metavar="TOPIC...", help="Topics that were switched; all.")
     ] = None,
+    client_properties: Properties = None,
     yes: Yes = False,
     data: DataOfCluster = DEV_DATA,
     log: LogThatExists = None,
     json: Json = False,
 ) -> None:
-    """End the watch over the source of topics that were switched. Nothing changes there."""
+    """End the watch over the source of topics that were switched. Nothing changes there.
+
+    Records that were written there after the switch are named first: they will never be here.
+    """
     from ..existing_cluster import ClusterOptions
     from .switch import run_finish
 
     cluster = ClusterOptions(data, log)
-    raise typer.Exit(run_finish(cluster, name, tuple(topics or ()), yes=yes, as_json=json))
+    names = tuple(topics or ())
+    raise typer.Exit(run_finish(cluster, name, names, client_properties, yes=yes, as_json=json))
 
 
 @app.command("move-groups")
@@ -338,6 +343,7 @@ def move_groups(
         typer.Option(metavar="HOST:PORT", help="A gateway to commit at; not given: any."),
     ] = None,
     client_properties: Properties = None,
+    yes: Yes = False,
     data: DataOfCluster = DEV_DATA,
     log: LogThatExists = None,
     json: Json = False,
@@ -351,7 +357,7 @@ def move_groups(
     from ..existing_cluster import ClusterOptions
     from .groups import GroupOptions, run_move_groups
 
-    options = GroupOptions(name, tuple(groups or ()), gateway, replace, client_properties)
+    options = GroupOptions(name, tuple(groups or ()), gateway, replace, client_properties, yes)
     raise typer.Exit(run_move_groups(ClusterOptions(data, log), options, as_json=json))
 
 

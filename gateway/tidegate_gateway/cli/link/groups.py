@@ -22,8 +22,9 @@ from tidegate_runtime.settings_texts import BadSource
 
 from ...links.group_move import GroupMove, Moved, first_late, late_text, of_link
 from ...links.group_offsets import GroupOffset, commit, committed, states_of
+from ..asking import agreed, check_json
 from ..existing_cluster import NOT_DONE, ClusterOptions, opened_cluster, run_told
-from ..table import aligned, printable
+from ..table import aligned, counted, printable
 from .commands import known_link
 from .verify import any_gateway
 
@@ -41,17 +42,22 @@ class GroupOptions:
     gateway: str | None
     replaces: bool
     client_properties: Path | None
+    yes: bool = False
 
 
 def run_move_groups(cluster: ClusterOptions, options: GroupOptions, *, as_json: bool) -> int:
     """Move the groups, each on its own; return the exit code."""
 
     async def work() -> int:
+        check_json(as_json=as_json, asks=not options.yes)
         if not options.groups:
             raise BadSource("name the groups to move")
         async with opened_cluster(cluster) as coordinator:
             link = known_link(coordinator.state, options.name)
             gateway = options.gateway or any_gateway(coordinator.state)
+            question = f"Move {counted(len(set(options.groups)), 'group')} to this cluster?"
+            if not await agreed(question, yes=options.yes):
+                return NOT_DONE
             async with (
                 opened_source(link.bootstrap_servers, options.client_properties) as source,
                 opened_source(gateway, None) as here,

@@ -79,7 +79,12 @@ def run_rollback(cluster: ClusterOptions, options: RollbackOptions, *, as_json: 
             if not await agreed(_question(options), yes=options.yes):
                 return NOT_DONE
             done = await rolled_back(coordinator, options, is_quiet=as_json)
-        print(json.dumps(done._asdict()) if as_json else _after(done, options))
+            are_here = not any(
+                each is not None and each.link
+                for each in map(coordinator.state.topics.by_name.get, done.topics)
+            )
+        after = rollback_text(done, options, are_here=are_here)
+        print(json.dumps(done._asdict()) if as_json else after)
         return NOT_DONE if done.reason else 0
 
     return run_told(work)
@@ -214,11 +219,13 @@ def _why(coordinator: Coordinator, names: Sequence[str]) -> str:
     return "the return was given up; the gateways' logs say why"
 
 
-def _after(done: Rollback, options: RollbackOptions) -> str:
+def rollback_text(done: Rollback, options: RollbackOptions, *, are_here: bool) -> str:
+    """Return what came of it, for a person.  are_here: whether the topics are this cluster's."""
     if done.reason == UNENDED:
         return f"It is not known what came of it: {UNENDED}. See `tidegate link status`."
     if done.reason:
-        return f"Nothing was returned: {done.reason}. The topics stay this cluster's."
+        rest = " The topics stay this cluster's." if are_here else ""
+        return f"Nothing was returned: {done.reason}.{rest}"
     count = len(done.topics)
     some = "1 topic" if count == 1 else f"{count} topics"
     if options.only_reverse:

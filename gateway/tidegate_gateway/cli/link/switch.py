@@ -20,11 +20,12 @@ from tidegate_coordination.classic.errors import ClassicError
 from tidegate_coordination.classic.opened_source import opened_source
 from tidegate_coordination.classic.source_bounds import LATEST, source_offsets
 from tidegate_coordination.coordinator.coordinator import Coordinator
-from tidegate_coordination.rules.switches import FenceTopics, FinishSwitches
+from tidegate_coordination.rules.switches import FenceTopics, FinishSwitches, unfinished_switches
 from tidegate_coordination.state.links import Link
 from tidegate_coordination.state.topics import Topic
 from tidegate_runtime.settings_texts import BadSource
 
+from ...links.beyond_switch import beyond_switch
 from ...links.source_fence import FENCED_LIMIT, LIMIT, limits_of, set_limits
 from ...links.survey import missing_acls
 from ...links.unit_closure import Unit, closure_of
@@ -33,9 +34,11 @@ from ..asking import agreed, check_json
 from ..existing_cluster import NOT_DONE, ClusterOptions, opened_cluster, run_told
 from ..table import printable
 from .commands import known_link
+from .text import beyond_lines
 
 LOOK_SECONDS: Final = 0.05
 PATIENCE_SECONDS: Final = 60.0
+SAY_SECONDS: Final = 2.0
 SHOWN: Final = 10
 _SAVED_MODE: Final = 0o700
 
@@ -93,7 +96,7 @@ def run_switch(cluster: ClusterOptions, options: SwitchOptions, *, as_json: bool
             if isinstance(number, str):
                 print(f"tidegate: nothing was switched: {number}", file=sys.stderr)
                 return NOT_DONE
-            done = await _followed(coordinator, number, topics, begun)
+            done = await _followed(coordinator, number, topics, begun, is_quiet=as_json)
         print(json.dumps(done._asdict()) if as_json else _after(done))
         return NOT_DONE if done.reason else 0
 
@@ -143,7 +146,10 @@ async def _fenced(
 
 def _named(coordinator: Coordinator, link: str, names: Sequence[str]) -> list[Topic]:
     mirrored = {each.name: each for each in coordinator.state.links.topics_of(link)}
+    own = unfinished_switches(coordinator.state, link)
     for name in names:
+        if name in own:
+            raise BadSource(f"topic {printable(name)} was switched: it is this cluster's already")
         if name not in mirrored:
             raise BadSource(
                 f"topic {printable(name)} is not mirrored by link {link}; see `tidegate link status"
@@ -233,14 +239,23 @@ async def _rights(
 
 
 async def _followed(
-    coordinator: Coordinator, number: int, topics: Sequence[Topic], begun: float
+    coordinator: Coordinator,
+    number: int,
+    topics: Sequence[Topic],
+    begun: float,
+    *,
+    is_quiet: bool,
 ) -> Switching:
     """Wait until the fence has ended.  begun: trio's time."""
     names, reason = [each.name for each in topics], ""
     switches = coordinator.state.switches
+    said_at = trio.current_time()
     with trio.move_on_after(PATIENCE_SECONDS):
         while (fence := switches.fences.get(number)) is not None:
             reason = fence.lifted
+            if not is_quiet and trio.current_time() - said_at >= SAY_SECONDS:
+                said_at = trio.current_time()
+                print(_waiting(reason), file=sys.stderr, flush=True)
             await trio.sleep(LOOK_SECONDS)
             await coordinator.catch_up()
         is_switched = all(each.topic_id in switches.switched for each in topics)
@@ -248,6 +263,13 @@ async def _followed(
         return Switching(names, trio.current_time() - begun, "" if is_switched else lifted)
     late = f"{reason or 'the gateways do nothing'}; no gateway has ended the switch in time"
     return Switching(names, trio.current_time() - begun, late)
+
+
+def _waiting(lifted: str) -> str:
+    """Return what a command says while a fence stands.  lifted: why it was lifted; "" if not."""
+    if lifted:
+        return f"given up ({lifted}): waiting for the source, which must take writes again"
+    return "waiting for the gateways and the source"
 
 
 def _after(done: Switching) -> str:
@@ -261,14 +283,22 @@ def _after(done: Switching) -> str:
 
 
 def run_finish(
-    cluster: ClusterOptions, name: str, topics: tuple[str, ...], *, yes: bool, as_json: bool
+    cluster: ClusterOptions,
+    name: str,
+    topics: tuple[str, ...],
+    file: Path | None,
+    *,
+    yes: bool,
+    as_json: bool,
 ) -> int:
     """Forget the source of switched topics; return the exit code."""
 
     async def work() -> int:
         check_json(as_json=as_json, asks=not yes)
         async with opened_cluster(cluster) as coordinator:
-            known_link(coordinator.state, name)
+            link = known_link(coordinator.state, name)
+            for line in await _left_behind(coordinator, link, file, topics):
+                print(line, file=sys.stderr)
             if not await agreed("Watch the source of the switched topics no longer?", yes=yes):
                 return NOT_DONE
             answer = await coordinator.propose(FinishSwitches(name, topics))
@@ -279,6 +309,19 @@ def run_finish(
         return 0
 
     return run_told(work)
+
+
+async def _left_behind(
+    coordinator: Coordinator, link: Link, file: Path | None, topics: Sequence[str]
+) -> list[str]:
+    """Return what the source has that will never be here, for a person."""
+    names = topics or list(unfinished_switches(coordinator.state, link.name))
+    try:
+        async with opened_source(link.bootstrap_servers, file) as source:
+            await source.refresh(names)
+            return beyond_lines(await beyond_switch(source, coordinator.state, link.name, names))
+    except BadSource as error:
+        return [f"It is not known whether the source has records from after the switch: {error}"]
 
 
 def _finished(names: Sequence[str]) -> str:

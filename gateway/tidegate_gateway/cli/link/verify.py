@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -25,6 +25,7 @@ from .commands import known_link
 from .text import refused_lines
 
 _SHOWN: Final = 50
+CLEANUP_POLICY: Final = "cleanup.policy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,10 @@ def run_verify(cluster: ClusterOptions, options: VerifyOptions, *, as_json: bool
         if as_json:
             print(verified_json(seen, refused))
         else:
-            print(verified_text(seen, refused, by_record=options.by_record))
+            compacted = {
+                each.name for each in topics if "compact" in each.configs.get(CLEANUP_POLICY, "")
+            }
+            print(verified_text(seen, refused, compacted, by_record=options.by_record))
         is_equal = not any(each.comparison.difference for each in seen)
         return 0 if is_equal and not refused else NOT_DONE
 
@@ -115,10 +119,16 @@ async def _compare(
     return [Verified(*place, each) for place, each in zip(places, found, strict=True)]
 
 
-def verified_text(seen: Sequence[Verified], refused: Mapping[str, str], *, by_record: bool) -> str:
-    """Return what was compared, what differs, and what is not here.  refused: see refused_topics.
+def verified_text(
+    seen: Sequence[Verified],
+    refused: Mapping[str, str],
+    compacted: Collection[str] = (),
+    *,
+    by_record: bool,
+) -> str:
+    """Return what was compared, what differs, and what is not here.
 
-    Not every topic that the link matches is mirrored: switched ones are not compared.
+    refused: see refused_topics.  compacted: topics that the source compacts.
     """
     different = [each for each in seen if each.comparison.difference]
     items = sum(each.comparison.items for each in seen)
@@ -137,6 +147,13 @@ def verified_text(seen: Sequence[Verified], refused: Mapping[str, str], *, by_re
     lines += aligned(cells)
     if len(different) > _SHOWN:
         lines.append(f"  and {len(different) - _SHOWN} more")
+    cleaned = sorted({each.topic for each in different} & set(compacted))
+    if cleaned:
+        shown = ", ".join(map(printable, cleaned[:_SHOWN]))
+        lines.append(
+            f"The source compacts {shown}: records that it has removed since the copy differ, and"
+            " are no fault."
+        )
     return "\n".join(lines)
 
 
