@@ -28,7 +28,7 @@ import trio
 
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.events.cluster import Endpoint
-from tidegate_runtime.addresses import ListenerAddress, url_host
+from tidegate_runtime.addresses import ListenerAddress, machine_names, url_host
 from tidegate_runtime.collector import calm_collector
 from tidegate_runtime.doors.slots import Visitor
 from tidegate_runtime.listening import Listener, accept_forever
@@ -42,6 +42,7 @@ from .opening import Parts, max_open_files, opened, serve_peers
 from .part_settings import max_connections
 from .settings.broker_settings import BrokerSettings
 from .settings.inner_listeners import ADMIN_LISTENER, has_tls
+from .settings.known_hosts import known_hosts
 from .settings.listener_settings import controller_listeners
 from .startup import see_compare_and_set
 from .tls.tls_listeners import TlsListeners
@@ -271,7 +272,8 @@ class Process:
             builder.identity, lambda: builder.gateway, version("tidegate"), self._settings
         )
         tls, token = self._parts.tls.inner(ADMIN_LISTENER), self._settings.secret("admin.token")
-        await serve_admin(listener, pages, tls, token, self._admin_slots)
+        hosts = known_hosts(self._settings, *machine_names())
+        await serve_admin(listener, pages, tls, token, self._admin_slots, hosts)
 
     def _stop_listening(self) -> None:
         for listener in self._parts.listeners:

@@ -24,7 +24,7 @@ from tidegate_coordination.forwarding.leaders import PEER_LISTENER
 from tidegate_coordination.log.load import OpenLog, open_log
 from tidegate_coordination.log.metadata_log import MetadataLog
 from tidegate_coordination.logs.movable import MovableLog
-from tidegate_runtime.addresses import ListenerAddress, host_port
+from tidegate_runtime.addresses import ListenerAddress, host_port, machine_names
 from tidegate_runtime.doors.slots import HTTP_STRANGERS, ConnectionSlots, Visitor
 from tidegate_runtime.listening import (
     Listener,
@@ -61,6 +61,7 @@ from .security.sasl.gates import check_sasl
 from .security.sealing import sealing_of
 from .settings.broker_settings import BrokerSettings
 from .settings.inner_listeners import refuse_token_in_clear
+from .settings.known_hosts import known_hosts
 from .settings.listener_settings import (
     advertised_endpoints,
     listen_addresses,
@@ -170,13 +171,15 @@ def _check(settings: BrokerSettings, addresses: Sequence[ListenerAddress]) -> No
 async def serve_peers(gateway: Gateway, listener: Listener) -> None:
     """Answer other gateways, forever."""
     tls, service = gateway.tls.inner(PEER_LISTENER), gateway.peer_service
+    hosts = known_hosts(gateway.settings, *machine_names())
 
     async def serve(accepted: socket.socket, visitor: Visitor) -> None:
         stream = stream_of(accepted)
         if tls is None:
-            await service.serve(stream, visitor)
+            await service.serve(stream, visitor, hosts)
         elif (found := await secured(stream, tls)) is not None:
-            await service.serve(found, visitor, has_certificate=has_certificate(found))
+            is_known = has_certificate(found)
+            await service.serve(found, visitor, hosts, has_certificate=is_known)
 
     slots = ConnectionSlots(MAX_PEER_CONNECTIONS, beside=HTTP_STRANGERS)
     gateway.doors[PEER_LISTENER] = slots

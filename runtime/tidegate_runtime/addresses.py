@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import socket
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Final
 
 from .settings_texts import SettingsError
@@ -32,6 +34,12 @@ def host_port(name: str, text: str) -> tuple[str, int]:
     if found is None or int(found["port"]) > MAX_PORT:
         raise SettingsError(f"{name}={text} is not host:port, such as 127.0.0.1:9644")
     return found["host"].strip("[]"), int(found["port"])
+
+
+@cache
+def machine_names() -> tuple[str, ...]:
+    """Return the names of this machine.  May ask a name server."""
+    return (socket.gethostname(), socket.getfqdn())
 
 
 def url_host(host: str) -> str:

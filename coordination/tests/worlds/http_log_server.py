@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import trio
 
-from tests.worlds.doors import alone
+from tests.worlds.doors import NO_HOSTS, alone
 from tidegate_coordination.log.metadata_log import MetadataLog
 from tidegate_coordination.logs.http.service import LogService
 from tidegate_coordination.logs.http.wire import MAX_PART_BYTES
@@ -20,7 +20,7 @@ async def tcp_server(handle: Handle, *, tls: ssl.SSLContext | None = None) -> As
 
     async def serve(stream: trio.SocketStream) -> None:
         secured = stream if tls is None else trio.SSLStream(stream, tls, server_side=True)
-        await serve_http(secured, handle, alone(), max_body_bytes=MAX_PART_BYTES)
+        await serve_http(secured, handle, alone(), hosts=NO_HOSTS, max_body_bytes=MAX_PART_BYTES)
 
     listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
     async with trio.open_nursery() as nursery:

@@ -70,6 +70,10 @@ OWN_SETTINGS = (
          "  Only a gateway with a peer.listener can be that one."),
     _own("housekeeping.interval.ms", _LONG, 60_000, at_least(1000),
          "How often the gateway looks for expired records and for objects to delete."),
+    _own("http.allowed.hosts", _LIST, "", None,
+         "Names in a Host header that admin.listener and peer.listener answer without a token, in"
+         " addition to IP addresses, names of listeners, and names that no public DNS has; *: any"
+         " name, so that web pages may read the answers by DNS rebinding."),
     _own("instance.key", _STRING, None, None,
          "Distinguishes a restart of this gateway from another gateway with its node id; not set: a"
          " key in the data folder."),

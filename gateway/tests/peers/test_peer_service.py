@@ -9,7 +9,7 @@ import pytest
 import trio
 from trio.testing import MockClock, memory_stream_pair
 
-from tests.worlds.doors import alone
+from tests.worlds.doors import NO_HOSTS, alone
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.events.cluster import Endpoint
 from tidegate_coordination.forwarding.leaders import PEER_LISTENER
@@ -48,7 +48,7 @@ async def test_a_wrong_peer_token_is_refused_before_the_body(
     with trio.fail_after(600):
         async with trio.open_nursery() as nursery:
             ours, theirs = memory_stream_pair()
-            nursery.start_soon(service.serve, theirs, alone())
+            nursery.start_soon(service.serve, theirs, alone(), NO_HOSTS)
             await ours.send_all(head.encode())
             answer = b"".join([bytes(part) async for part in ours])
     # The gateway waits for the body of a peer.
@@ -69,7 +69,7 @@ async def test_a_peer_token_may_be_any_text_and_bytes_that_are_none(token: bytes
         def dial(host: str, port: int) -> Connect:
             async def connect() -> trio.abc.Stream:
                 ours, theirs = memory_stream_pair()
-                nursery.start_soon(services[host].serve, theirs, alone())
+                nursery.start_soon(services[host].serve, theirs, alone(), NO_HOSTS)
                 return ours
 
             return connect

@@ -7,12 +7,13 @@ import re
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 import trio
 
 from tests.worlds.app_world import pages_of, started_gateway, starting_pages
-from tests.worlds.doors import alone
+from tests.worlds.doors import NO_HOSTS, alone
 from tests.worlds.metrics_page import families
 from tests.worlds.wire_client import records_batch, wire_world
 from tidegate_coordination.rules.topics import CreateTopics, NewTopic
@@ -35,7 +36,8 @@ async def client_of(pages: AdminPages) -> AsyncIterator[trio.SocketStream]:
     ours.setblocking(False)
     theirs.setblocking(False)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(serve_pages, stream_of(theirs), pages, alone())
+        serve = partial(serve_pages, hosts=NO_HOSTS)
+        nursery.start_soon(serve, stream_of(theirs), pages, alone())
         stream = trio.SocketStream(trio.socket.from_stdlib_socket(ours))
         async with stream:
             with trio.fail_after(60):

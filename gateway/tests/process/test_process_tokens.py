@@ -9,7 +9,7 @@ import pytest
 import trio
 from trio.testing import memory_stream_pair
 
-from tests.worlds.doors import alone
+from tests.worlds.doors import NO_HOSTS, alone
 from tidegate_gateway.admin.admin_access import refusal_of
 from tidegate_gateway.cli.admin_reader import Access
 from tidegate_gateway.cli.processes.command import token_for
@@ -41,7 +41,8 @@ async def test_a_gateway_is_asked_with_any_token(text: str) -> None:
     async def connect() -> trio.abc.Stream:
         await trio.lowlevel.checkpoint()
         here, there = memory_stream_pair()
-        nursery.start_soon(serve_pages, there, Page(), alone(), refusal)
+        serve = partial(serve_pages, hosts=NO_HOSTS)
+        nursery.start_soon(serve, there, Page(), alone(), refusal)
         return here
 
     async with trio.open_nursery() as nursery:

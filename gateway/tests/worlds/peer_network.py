@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import trio
 from trio.testing import memory_stream_pair
 
-from tests.worlds.doors import alone
+from tests.worlds.doors import NO_HOSTS, alone
 from tidegate_coordination.forwarding.messages import MAX_QUESTION_BYTES
 from tidegate_gateway.peers.peer_service import PeerService
 from tidegate_runtime.http.client import Connect
@@ -58,4 +58,4 @@ class Network:
                 return replace(answer, body=answer.body[:-1])
             return answer
 
-        await serve_http(stream, handle, alone(), max_body_bytes=MAX_QUESTION_BYTES)
+        await serve_http(stream, handle, alone(), hosts=NO_HOSTS, max_body_bytes=MAX_QUESTION_BYTES)

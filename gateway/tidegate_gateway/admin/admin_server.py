@@ -9,6 +9,7 @@ from typing import Final
 import trio
 
 from tidegate_runtime.doors.slots import HTTP_STRANGERS, ConnectionSlots, Visitor
+from tidegate_runtime.http.hosts import KnownHosts
 from tidegate_runtime.http.pages import Pages, serve_pages
 from tidegate_runtime.listening import Listener, accept_forever, stream_of
 from tidegate_runtime.secret import Secret
@@ -31,11 +32,13 @@ async def serve_admin(
     tls: TlsListener | None,
     token: Secret,
     slots: ConnectionSlots,
+    hosts: KnownHosts,
 ) -> None:
     """Serve the pages until cancelled.
 
     Args:
       tls: None without TLS.  token: admin.token; an empty one for none.
+      hosts: by which a client without a token may know the listener.
     """
 
     async def serve(accepted: socket.socket, visitor: Visitor) -> None:
@@ -45,6 +48,7 @@ async def serve_admin(
             return
         is_known = isinstance(found, trio.SSLStream) and has_certificate(found)
         refusal = partial(refusal_of, token=token, has_certificate=is_known)
-        await serve_pages(found, pages, visitor, refusal, asks_proof=bool(token) or is_known)
+        asks_proof = bool(token) or is_known
+        await serve_pages(found, pages, visitor, refusal, hosts=hosts, asks_proof=asks_proof)
 
     await accept_forever(listener, serve, slots)

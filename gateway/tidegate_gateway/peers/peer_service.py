@@ -26,6 +26,7 @@ from tidegate_coordination.forwarding.shown_log import ShownLog
 from tidegate_coordination.log.metadata_log import MetadataLog
 from tidegate_coordination.logs.http.service import LogService
 from tidegate_runtime.doors.slots import Visitor
+from tidegate_runtime.http.hosts import KnownHosts
 from tidegate_runtime.http.server import serve_http
 from tidegate_runtime.http.values import BINARY, HttpAnswer, HttpRequest, Standing
 from tidegate_runtime.secret import Secret
@@ -62,11 +63,16 @@ class PeerService:
         self._log = LogService(shown, token=token or None, read_only=True)
 
     async def serve(
-        self, stream: trio.abc.Stream, visitor: Visitor, *, has_certificate: bool = False
+        self,
+        stream: trio.abc.Stream,
+        visitor: Visitor,
+        hosts: KnownHosts,
+        *,
+        has_certificate: bool = False,
     ) -> None:
         """Answer the requests of one connection, and close it.
 
-        has_certificate: the client showed a trusted one.
+        hosts: see serve_http().  has_certificate: the client showed a trusted one.
         """
         asks_proof = has_certificate or bool(self._token)
 
@@ -79,6 +85,7 @@ class PeerService:
             stream,
             self.handle,
             visitor,
+            hosts=hosts,
             max_body_bytes=MAX_QUESTION_BYTES,
             standing_of=standing_of,
         )

@@ -65,6 +65,16 @@ def listen_addresses(settings: BrokerSettings) -> tuple[ListenerAddress, ...]:
     return addresses
 
 
+def advertised_hosts(settings: BrokerSettings) -> list[str]:
+    """Return the hosts that listeners and advertised.listeners name; "" for all interfaces.
+
+    Raises:
+      SettingsError: names the wrong item.
+    """
+    names = ("listeners", "advertised.listeners")
+    return [each.host for name in names for each in _without_controllers(settings, name)]
+
+
 def security_protocol(settings: BrokerSettings, listener: str) -> str:
     """Return the protocol of a listener: one of PROTOCOLS.
 

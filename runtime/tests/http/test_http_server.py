@@ -8,7 +8,7 @@ import structlog
 import trio
 from trio.testing import MockClock, memory_stream_pair
 
-from tests.worlds.doors import alone
+from tests.worlds.doors import NO_HOSTS, alone
 from tests.worlds.http_world import memory_server
 from tidegate_runtime.http.server import Handle, serve_http
 from tidegate_runtime.http.values import HttpAnswer, HttpRequest, Standing
@@ -148,7 +148,7 @@ async def test_an_answer_that_the_client_does_not_read_ends_the_connection(
 
     theirs.send_stream.send_all_hook = stuck
     await ours.send_all(request("GET /"))
-    await serve_http(theirs, echo, alone(), max_body_bytes=10)
+    await serve_http(theirs, echo, alone(), hosts=NO_HOSTS, max_body_bytes=10)
     assert trio.current_time() == pytest.approx(30, abs=0.1)
 
 
@@ -192,7 +192,7 @@ async def test_the_body_of_a_stranger_is_not_read(
 
     async with trio.open_nursery() as nursery:
         ours, theirs = memory_stream_pair()
-        serve = partial(serve_http, max_body_bytes=1000, standing_of=standing_of)
+        serve = partial(serve_http, hosts=NO_HOSTS, max_body_bytes=1000, standing_of=standing_of)
         nursery.start_soon(serve, theirs, guarded, alone())
         await ours.send_all(request("GET /", "X-One: no"))
         await ours.send_all(request("PUT /", "X-One: secret", "Content-Length: 1", body="x"))
@@ -222,6 +222,11 @@ async def test_the_rest_of_a_refused_request_is_read_before_the_connection_ends(
     theirs.receive_stream.receive_some_hook = receives
     await ours.send_all(request("PUT /", "Content-Length: 900"))
     await serve_http(
-        theirs, echo, alone(), max_body_bytes=1000, standing_of=lambda _: Standing.STRANGER
+        theirs,
+        echo,
+        alone(),
+        hosts=NO_HOSTS,
+        max_body_bytes=1000,
+        standing_of=lambda _: Standing.STRANGER,
     )
     assert calls == ["receive", "send", "receive"]

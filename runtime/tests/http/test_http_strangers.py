@@ -16,6 +16,7 @@ from trio.testing import (
     wait_all_tasks_blocked,
 )
 
+from tests.worlds.doors import NO_HOSTS
 from tidegate_runtime.doors.slots import HTTP_STRANGERS, STRANGER_SECONDS, ConnectionSlots
 from tidegate_runtime.http.pages import HEALTH, Answer, path_of, serve_pages
 from tidegate_runtime.http.values import HttpRequest
@@ -63,9 +64,9 @@ class Door:
         assert visitor is not None
         try:
             if self.asks_token:
-                await serve_pages(stream, Page(), visitor, refusal, asks_proof=True)
+                await serve_pages(stream, Page(), visitor, refusal, hosts=NO_HOSTS, asks_proof=True)
             else:
-                await serve_pages(stream, Page(), visitor)
+                await serve_pages(stream, Page(), visitor, hosts=NO_HOSTS)
         finally:
             visitor.leave()
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tidegate_runtime.doors.slots import ConnectionSlots, Visitor
+from tidegate_runtime.http.hosts import KnownHosts
+
+NO_HOSTS = KnownHosts((), "use an IP address")
 
 
 def entered(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import trio
 from trio.testing import MemoryReceiveStream, MemorySendStream, memory_stream_pair
 
-from tests.worlds.doors import alone
+from tests.worlds.doors import NO_HOSTS, alone
 from tidegate_runtime.http.client import HttpClient
 from tidegate_runtime.http.server import Handle, serve_http
 
@@ -34,7 +34,9 @@ class MemoryServer:
         return ours
 
     async def _serve(self, stream: trio.abc.Stream) -> None:
-        await serve_http(stream, self.handle, alone(), max_body_bytes=self.max_body_bytes)
+        await serve_http(
+            stream, self.handle, alone(), hosts=NO_HOSTS, max_body_bytes=self.max_body_bytes
+        )
 
     def client(self, max_connections: int = 8) -> HttpClient:
         return HttpClient(self.connect, host="memory", max_connections=max_connections)

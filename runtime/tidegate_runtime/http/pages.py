@@ -11,6 +11,7 @@ import trio
 
 from tidegate_runtime.doors.slots import Visitor
 
+from .hosts import KnownHosts
 from .server import serve_http
 from .values import JSON, TEXT, HttpAnswer, HttpRequest, Standing
 
@@ -70,11 +71,12 @@ async def serve_pages(
     visitor: Visitor,
     refusal: Refusal = lambda _: None,
     *,
+    hosts: KnownHosts,
     asks_proof: bool = False,
 ) -> None:
     """Answer the requests of one connection, and close it.
 
-    asks_proof: a request without a refusal has shown who its client is.
+    hosts: see serve_http().  asks_proof: a request without a refusal has shown who its client is.
     """
 
     def standing_of(request: HttpRequest) -> Standing:
@@ -93,6 +95,7 @@ async def serve_pages(
         stream,
         handle,
         visitor,
+        hosts=hosts,
         max_body_bytes=MAX_BODY_BYTES,
         standing_of=standing_of,
         idle_seconds=REQUEST_SECONDS,

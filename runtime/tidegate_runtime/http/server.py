@@ -17,6 +17,7 @@ import structlog
 import trio
 
 from tidegate_runtime.doors.slots import STRANGER_SECONDS, Visitor
+from tidegate_runtime.http.hosts import KnownHosts
 from tidegate_runtime.http.values import Headers, HttpAnswer, HttpRequest, Standing
 
 from ..line_rates import STRANGERS_LINES
@@ -33,6 +34,7 @@ _ANSWER_SECONDS: Final = 30.0
 _LINGER_SECONDS: Final = 1.0
 _LINGER_RECEIVES: Final = 16
 _TOO_LARGE: Final = 413
+_MISDIRECTED: Final = 421
 _WITH_SLOT: Final = frozenset({Standing.GUEST, Standing.KNOWN})
 _NO_SLOT: Final = "all connections of this listener are in use: try again in a second\n"
 _WITHOUT_BODY: Final = (204, 304)
@@ -50,6 +52,7 @@ async def serve_http(
     handle: Handle,
     visitor: Visitor,
     *,
+    hosts: KnownHosts,
     max_body_bytes: int,
     standing_of: StandingOf = guest,
     idle_seconds: float = 75.0,
@@ -63,13 +66,14 @@ async def serve_http(
         max_body_bytes: a larger body is answered with 413, before it is read if its length is
           declared.
         visitor: of the connection; the caller lets it leave.
+        hosts: a guest's request gets 421 if its Host header names none of them.
         standing_of: if a request is a stranger's, its body is not read: `handle` gets the request
           without it, to refuse it, and the connection ends.
         idle_seconds: the longest wait for the first byte of a request; of a stranger at most
           STRANGER_SECONDS.
         request_seconds: the longest wait for the rest of it; as long for a stranger's head.
     """
-    connection = _Connection(stream, visitor, max_body_bytes, standing_of)
+    connection = _Connection(stream, visitor, hosts, max_body_bytes, standing_of)
     try:
         while await connection.begins(idle_seconds):
             request = await connection.request(request_seconds)
@@ -92,11 +96,14 @@ class _Connection:
         self,
         stream: trio.abc.Stream,
         visitor: Visitor,
+        hosts: KnownHosts,
         max_body_bytes: int,
         standing_of: StandingOf,
     ) -> None:
         self._stream = stream
         self._visitor = visitor
+        self._hosts = hosts
+        self._is_misdirected = False
         self._max_body_bytes = max_body_bytes
         self._standing_of = standing_of
         self._standing = Standing.STRANGER
@@ -131,7 +138,12 @@ class _Connection:
         if not isinstance(head, h11.Request):
             return None
         self._check_size(_content_length(head))
-        self._standing = self._standing_of(_request(head, b""))
+        request = _request(head, b"")
+        self._standing = self._standing_of(request)
+        is_guest = self._standing is Standing.GUEST
+        self._is_misdirected = is_guest and not self._hosts.admits(request.header("host"))
+        if self._is_misdirected:
+            self._standing = Standing.STRANGER
         if self._standing is Standing.KNOWN:
             self._visitor.known()  # before its body arrives; without a slot answer() refuses it
         return head
@@ -186,6 +198,8 @@ class _Connection:
         return True
 
     async def _answer_of(self, request: HttpRequest, handle: Handle) -> HttpAnswer:
+        if self._is_misdirected:
+            return HttpAnswer(_MISDIRECTED, self._hosts.refusal.encode())
         if self._standing not in _WITH_SLOT or self._visitor.known():
             return await _handled(request, handle)
         return HttpAnswer(503, _NO_SLOT.encode(), headers=(("Retry-After", "1"), _CLOSE))

@@ -20,8 +20,9 @@ import structlog
 import trio
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from tidegate_runtime.addresses import ListenerAddress, host_port
+from tidegate_runtime.addresses import ListenerAddress, host_port, machine_names
 from tidegate_runtime.doors.slots import HTTP_STRANGERS, ConnectionSlots, Visitor
+from tidegate_runtime.http.hosts import KnownHosts
 from tidegate_runtime.http.pages import Answer, answer_from, json_answer, serve_pages
 from tidegate_runtime.listening import accept_forever, open_listener, stream_of
 from tidegate_runtime.output_metrics import output_metrics
@@ -125,10 +126,12 @@ async def served(pages: PipelinePages, address: str) -> AsyncGenerator[None, Non
     listener = open_listener(ListenerAddress("ADMIN", *host_port("--admin", address)))
     try:
         _log.info("metrics are served", host=listener.address.host, port=listener.address.port)
+        names = (*machine_names(), listener.address.host)
+        hosts = KnownHosts(names, "use an IP address, or the name in --admin")
         slots = ConnectionSlots(MAX_CONNECTIONS, beside=HTTP_STRANGERS)
 
         async def serve(accepted: socket.socket, visitor: Visitor) -> None:
-            await serve_pages(stream_of(accepted), pages, visitor)
+            await serve_pages(stream_of(accepted), pages, visitor, hosts=hosts)
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(accept_forever, listener, serve, slots)

@@ -16,8 +16,9 @@ import trio
 from tidegate_coordination.log.load import open_log
 from tidegate_coordination.logs.http.service import LogService
 from tidegate_coordination.logs.http.url import read_token
-from tidegate_runtime.addresses import ListenerAddress, host_port, url_host
+from tidegate_runtime.addresses import ListenerAddress, host_port, machine_names, url_host
 from tidegate_runtime.doors.slots import HTTP_STRANGERS, ConnectionSlots, Visitor
+from tidegate_runtime.http.hosts import KnownHosts
 from tidegate_runtime.http.server import serve_http
 from tidegate_runtime.listening import Listener, accept_forever, bind_listener, stream_of
 from tidegate_runtime.log_lines import configure_logs
@@ -108,6 +109,11 @@ def _opened_tls(options: LogServeOptions) -> TlsListener | None:
 
 
 async def _accept(listener: Listener, service: LogService, tls: TlsListener | None) -> None:
+    names = (*machine_names(), listener.address.host)
+    hosts = KnownHosts(
+        names, "use an IP address or the name in --listen, or give --token-file FILE"
+    )
+
     async def serve(accepted: socket.socket, visitor: Visitor) -> None:
         stream = stream_of(accepted)
         found = await secured(stream, tls) if tls is not None else stream
@@ -117,6 +123,7 @@ async def _accept(listener: Listener, service: LogService, tls: TlsListener | No
             found,
             service.handle,
             visitor,
+            hosts=hosts,
             max_body_bytes=service.max_body_bytes,
             standing_of=service.standing_of,
         )

@@ -16,7 +16,7 @@ import trio
 from prometheus_client.metrics_core import Metric
 
 from tidegate_coordination.refusals import first_of
-from tidegate_runtime.addresses import ListenerAddress, host_port, url_host
+from tidegate_runtime.addresses import ListenerAddress, host_port, machine_names, url_host
 from tidegate_runtime.listening import Listener, bind_listener
 from tidegate_runtime.log_lines import LEVELS, configure_logs
 from tidegate_runtime.output import PROCESS_OUTPUT
@@ -35,6 +35,7 @@ from ...settings.inner_listeners import (
     has_tls,
     refuse_token_in_clear,
 )
+from ...settings.known_hosts import known_hosts
 from ...settings.settings_sources import PREFIX
 from ...tls.tls_listeners import TlsListeners, open_tls_listeners
 from ...upkeep.upkeep import Upkeep
@@ -102,7 +103,8 @@ async def _run(settings: BrokerSettings, count: int, words: Sequence[str], *, as
                 keep_running = Upkeep().keep_running
                 nursery.start_soon(keep_running, "look for new certificates", tls.run)
             tls_of_admin, own = tls.inner(ADMIN_LISTENER), settings.secret("admin.token")
-            nursery.start_soon(serve_admin, admin, found, tls_of_admin, own, admin_slots())
+            hosts = known_hosts(settings, *machine_names())
+            nursery.start_soon(serve_admin, admin, found, tls_of_admin, own, admin_slots(), hosts)
 
     def announce() -> None:
         said, url = [each.said for each in gateways], _url(admin, tls)
