@@ -140,7 +140,7 @@ class AuditLog:
         del self._unwritten[: len(write.data)]
         self._written_bytes += len(write.data)
         if self._has_failed:
-            _log.info("the audit log is written again", events_lost=self._untold)
+            _log.warning("the audit log is written again", events_lost=self._untold)
         self._has_failed = False
 
     def _note_failure(self, error: str) -> None:
