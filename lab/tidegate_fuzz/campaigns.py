@@ -69,7 +69,15 @@ TARGETS: Final = {
             "tidegate_gateway.produce.record_checks",
         ),
     ),
-    "records": Known("record_targets", "RecordsTarget", ("tidegate_protocol.records",)),
+    "records": Known(
+        "record_targets",
+        "RecordsTarget",
+        (
+            "tidegate_protocol.records",
+            "tidegate_protocol.batch_walk",
+            "tidegate_pipeline.tasks.record_spans",
+        ),
+    ),
     "compression": Known("record_targets", "CompressionTarget", ("tidegate_protocol.compression",)),
     "wal": Known(
         "object_targets",

@@ -11,11 +11,20 @@ from tidegate_coordination.configs.effective import BrokerLayers
 from tidegate_coordination.configs.topic_settings import TopicSettings, compile_topic_settings
 from tidegate_gateway.produce.record_checks import looked_at
 from tidegate_gateway.produce.refusals import BatchRefused
-from tidegate_protocol.batch_walk import with_header
-from tidegate_protocol.batches import CRC_POSITION, CRC_START, HEADER_BYTES, LENGTH_OVERHEAD
+from tidegate_pipeline.tasks.record_spans import Spans, record_spans
+from tidegate_protocol.batch_walk import walk_batch, with_header
+from tidegate_protocol.batches import (
+    CRC_POSITION,
+    CRC_START,
+    HEADER_BYTES,
+    LENGTH_OVERHEAD,
+    MAGIC,
+    BatchHeader,
+)
 from tidegate_protocol.compression import Codec, compress, decompress
 from tidegate_protocol.errors import InvalidBatch
 from tidegate_protocol.records import (
+    MAX_HEADERS,
     Record,
     build_batch,
     check_batch,
@@ -198,15 +207,55 @@ class RecordsTarget:
 
     def run(self, data: bytes) -> None:
         """See engine.Target."""
-        records = _decode(memoryview(data)) if len(data) >= HEADER_BYTES else None
-        if records is None:
+        if len(data) < HEADER_BYTES:
             return
         header = read_header(data)
+        records = _decode(memoryview(data))
+        _agree(memoryview(data), header, records)
+        if records is None:
+            return
         assert len(records) == header.record_count
         if header.is_log_append_time or header.base_offset + header.last_offset_delta >= 2**63:
             return
         again = rebuild_batch(header, records, codec=Codec.NONE)
         assert _decode(memoryview(again)) == records
+
+
+def _agree(batch: memoryview, header: BatchHeader, records: list[Record] | None) -> None:
+    """What the walk accepts, the decoder and compaction read alike; what it refuses, they refuse.
+
+    The decoder also looks at the offsets that the header has.  It takes deltas that do not rise.
+    """
+    if header.codec != Codec.NONE or header.size_bytes != len(batch) or header.magic != MAGIC:
+        return
+    payload = bytes(batch[HEADER_BYTES:])
+    spans = _spans(payload, header.record_count)
+    try:
+        found = walk_batch(batch, header, max_bytes=MAX_BYTES)
+    except InvalidBatch:
+        deltas = [each.offset for each in records or ()]
+        assert records is None or deltas != sorted(set(deltas)) or header.is_log_append_time
+        return
+    assert spans is not None
+    assert spans.offset_deltas == sorted(set(spans.offset_deltas))
+    if records is None:
+        assert spans.offset_deltas[-1] > header.last_offset_delta or len(batch) > MAX_HEADERS
+        return
+    base = header.base_offset
+    assert [base + each for each in spans.offset_deltas] == [each.offset for each in records]
+    assert spans.keys == [each.key for each in records]
+    assert spans.nulls == [each.value is None for each in records]
+    assert found.keyless == spans.keys.count(None)
+    if not header.is_log_append_time:
+        assert found.max_timestamp == max([-1, *(each.timestamp for each in records)])
+
+
+def _spans(payload: bytes, count: int) -> Spans | None:
+    """Return what compaction makes of records that nothing has looked at before."""
+    try:
+        return record_spans(payload, count)
+    except InvalidBatch:
+        return None
 
 
 class CompressionTarget:

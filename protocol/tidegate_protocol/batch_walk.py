@@ -17,6 +17,7 @@ from .batches import (
 )
 from .compression import Codec, compress, decompress, pieces
 from .errors import InvalidBatch, InvalidReason
+from .primitives import Buffer
 from .record_walk import RecordWalk
 
 
@@ -50,6 +51,23 @@ def walk_batch(
                 raise InvalidBatch(InvalidReason.INVALID_RECORD, "no request waits for the records")
     walk.finish()
     return walk
+
+
+def walked_records(batch: memoryview, header: BatchHeader, *, max_bytes: int) -> bytes:
+    """Return the records of a batch, decompressed, that a walk accepts.
+
+    A walk looks at each piece before the next one is decompressed.
+
+    Raises:
+      InvalidBatch: as walk_batch().
+    """
+    walk = RecordWalk(header.record_count, header.base_timestamp)
+    found: list[Buffer] = []
+    for piece in pieces(batch[HEADER_BYTES:], header.codec, max_bytes=max_bytes):
+        walk.feed(piece)
+        found.append(piece)
+    walk.finish()
+    return bytes(found[0]) if len(found) == 1 else b"".join(found)
 
 
 def recompressed(

@@ -14,8 +14,8 @@ a batch stay; record count, length, CRC and largest timestamp follow from the re
 which are copied byte for byte.  A batch that loses no record is not changed.  A batch that loses
 all is dropped, since the cluster state knows producers and end offsets.  Only the last batch of a
 round then stays without records, so that a consumer reaches the end (as in Kafka).  A batch whose
-records cannot be read stays as it is.  It may hold records that a later tombstone deletes, so those
-tombstones stay, too.
+records cannot be read, or that the walk of tidegate_protocol.record_walk refuses, stays as it is.
+It may hold records that a later tombstone deletes, so those tombstones stay, too.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import compress as select
-from itertools import islice, pairwise
-from operator import itemgetter, le, lt
+from itertools import pairwise
+from operator import itemgetter, le
 from struct import Struct
 
 from crc32c import crc32c
 
+from tidegate_protocol.batch_walk import walked_records
 from tidegate_protocol.batches import (
     CODEC_MASK,
     CONTROL,
@@ -43,7 +44,7 @@ from tidegate_protocol.batches import (
     BatchHeader,
     read_header,
 )
-from tidegate_protocol.compression import compress, decompress
+from tidegate_protocol.compression import compress
 from tidegate_protocol.errors import InvalidBatch
 from tidegate_storage.objects.segment_format import AbortedTransaction
 
@@ -270,20 +271,15 @@ def _read(batch: memoryview, header: BatchHeader) -> tuple[bytes, Spans] | None:
     """Return the records of a batch, decompressed; None if the batch must stay unchanged."""
     if header.attributes & CONTROL or header.record_count > MAX_RECORDS:
         return None
-    raw = batch[HEADER_BYTES:]
     try:
-        payload = bytes(decompress(raw, header.codec, max_bytes=MAX_DECOMPRESSED_BYTES))
+        payload = walked_records(batch, header, max_bytes=MAX_DECOMPRESSED_BYTES)
         spans = record_spans(payload, header.record_count)
     except InvalidBatch:
         return None
-    return (payload, spans) if _is_sound(spans, header) else None
-
-
-def _is_sound(spans: Spans, header: BatchHeader) -> bool:
-    """Check offsets: a record that claims a later record's offset would supersede that record."""
+    # The deltas rise.  A record that claims a later batch's offset would supersede that record.
     deltas = spans.offset_deltas
-    is_in_order = all(map(lt, deltas, islice(deltas, 1, None)))
-    return is_in_order and (not deltas or deltas[-1] <= header.last_offset_delta)
+    is_within = not deltas or deltas[-1] <= header.last_offset_delta
+    return (payload, spans) if is_within else None
 
 
 def _short(keys: list[bytes | None]) -> list[bytes | None]:
@@ -325,8 +321,6 @@ def _rebuilt(
 def _max_timestamp(header: BatchHeader, payload: bytes, starts: Iterable[int]) -> int:
     """Return the largest timestamp of the records that begin at starts.
 
-    If it does not fit a header, since a client sent wrong deltas, return the client's own maximum
-    of the batch.
+    It is -1 if no record has one above, as on Kafka.
     """
-    largest = header.base_timestamp + max(timestamp_delta(payload, start) for start in starts)
-    return largest if -1 <= largest < 1 << 63 else header.max_timestamp
+    return max(-1, *(header.base_timestamp + timestamp_delta(payload, start) for start in starts))

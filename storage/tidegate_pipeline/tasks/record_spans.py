@@ -2,7 +2,8 @@
 
 Compaction needs a record's key, whether it has a value, and its bytes to copy; decoding more would
 cost several times as much.  So this walks over the fields before the value, most of whose numbers
-take one byte:
+take one byte.  Compaction looks only at batches that the walk of tidegate_protocol.record_walk
+accepts; this trusts no size either:
 
     length | attributes 1 | timestamp delta | offset delta | key length | key | value length | ...
 """
@@ -74,6 +75,8 @@ def _walk(payload: bytes, count: int) -> Spans:
             size, at = _rest(payload, at, size)
         if size & 1:
             keys.append(None)
+        elif size >> 1 > end - at:  # before it is copied
+            raise _invalid("a key passes the end of its record")
         else:
             keys.append(payload[at : at + (size >> 1)])
             at += size >> 1
