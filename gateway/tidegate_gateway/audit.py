@@ -15,6 +15,10 @@ class Audit(Protocol):
         """Take note of one; facts: values of JSON."""
         ...
 
+
+class StoredAudit(Audit, Protocol):
+    """Takes note of events, and says when they are stored."""
+
     async def written(self) -> None:
         """Wait until all that was noted is on the disk, or cannot be written now."""
         ...
@@ -25,7 +29,7 @@ class NotedByCall:
 
     __slots__ = ("_audit", "_has_noted")
 
-    def __init__(self, audit: Audit) -> None:
+    def __init__(self, audit: StoredAudit) -> None:
         self._audit = audit
         self._has_noted = False
 
@@ -35,6 +39,6 @@ class NotedByCall:
         self._audit.note(event, **facts)
 
     async def written(self) -> None:
-        """See Audit; returns at once if the request noted nothing."""
+        """See StoredAudit; returns at once if the request noted nothing."""
         if self._has_noted:
             await self._audit.written()

@@ -21,7 +21,7 @@ from tidegate_protocol.errors import RemoteProtocolError
 from tidegate_protocol.headers import RequestHeader, decode_request_header, response_header
 from tidegate_runtime.line_rates import STRANGERS_LINES
 
-from .audit import Audit, NotedByCall
+from .audit import NotedByCall, StoredAudit
 from .counting.slow_requests import SlowRequests, milliseconds
 from .gateway_counters import GatewayCounters
 from .network.arenas import Arena
@@ -100,7 +100,7 @@ class Dispatcher:
         throttling: Throttling,
         large: LargeRequests | None = None,
         guards: Guards | None = None,
-        audit: Audit | None = None,
+        audit: StoredAudit | None = None,
         slow: SlowRequests | None = None,
     ) -> None:
         self._audit = audit
