@@ -1,0 +1,1 @@
+"""Batches with false headers, damaged records and odd streams: beside Apache Kafka."""
