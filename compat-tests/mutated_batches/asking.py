@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final
 
 from crc32c import crc32c
@@ -93,7 +93,9 @@ class Clock:
 
 def _produce(case: Case, batch: bytes | None) -> pr.ProduceRequest:
     data = pr.PartitionProduceData(case.partition, batch)
-    return pr.ProduceRequest(None, -1, 30_000, [pr.TopicProduceData(case.topic, partition_data=[data])])
+    return pr.ProduceRequest(
+        None, -1, 30_000, [pr.TopicProduceData(case.topic, partition_data=[data])]
+    )
 
 
 async def _stored(case: Case, caller: Caller, clock: Clock, sent: bytes) -> Facts:
@@ -134,7 +136,7 @@ def _field(name: str, value: int, clock: Clock) -> int | str:
 
 
 def _records(header: BatchHeader, batch: memoryview, clock: Clock, sent: bytes) -> Any:
-    if batch[HEADER_BYTES:] == sent[HEADER_BYTES:]:
+    if bytes(batch[HEADER_BYTES:]) == sent[HEADER_BYTES:]:
         return "same"
     rows: list[Any] = []
     try:
@@ -163,5 +165,3 @@ def _search(case: Case, timestamp: int) -> Request:
     asked = lo.ListOffsetsPartition(case.partition, -1, timestamp)
     body = lo.ListOffsetsRequest(-1, 0, [lo.ListOffsetsTopic(case.topic, [asked])])
     return Request("ListOffsets", 7, body)
-
-

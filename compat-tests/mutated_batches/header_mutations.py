@@ -1,4 +1,4 @@
-"""What is changed in a batch's header, and around it.  Pure."""
+"""Changes of a batch's header, and around it.  Pure."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ def _length(length: int) -> Mutation:
     """Give the batch a length that does not depend on its records."""
 
     def apply(draft: Draft) -> None:
-        draft.whole.append(lambda data: data[:8] + length.to_bytes(4, "big", signed=True) + data[12:])
+        draft.whole.append(
+            lambda data: data[:8] + length.to_bytes(4, "big", signed=True) + data[12:]
+        )
 
     return apply
 
@@ -118,7 +120,9 @@ HEADERS: Final[dict[str, Mutation]] = {
     "as it should be": lambda _: None,
     "batch length one more": _set(length=1),
     "batch length one less": _set(length=-1),
-    **{f"batch length {each}": _length(each) for each in (0, -1, 13, 14, 48, 49, _MAX_32, -(2**31))},
+    **{
+        f"batch length {each}": _length(each) for each in (0, -1, 13, 14, 48, 49, _MAX_32, -(2**31))
+    },
     **{f"base offset {each}": _set(base_offset=each) for each in (1, -1, 100, 2**62)},
     **{f"leader epoch {each}": _set(leader_epoch=each) for each in (0, 5, -2, _MAX_32)},
     **{f"magic {each}": _set(magic=each) for each in (0, 1, 3, 127, -1)},
@@ -167,7 +171,7 @@ HEADERS: Final[dict[str, Mutation]] = {
     "all of 2^31-1 counted": _set(last_offset_delta=_MAX_32 - 1, record_count=_MAX_32),
     "none counted": _set(last_offset_delta=-1, record_count=0),
     **{f"cut to {each} bytes": _cut_to(each) for each in (0, 1, 11, 12, 16, 17, 21, 60, 61, 62)},
-    "a byte behind the batch": _behind(b"\0"),
-    "12 bytes behind the batch": _behind(bytes(12)),
+    "a byte after the batch": _behind(b"\0"),
+    "12 bytes after the batch": _behind(bytes(12)),
     "the batch twice": _twice,
 }

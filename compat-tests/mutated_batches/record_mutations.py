@@ -1,4 +1,4 @@
-"""What is changed in records.  Pure."""
+"""Changes of records.  Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is changed in a codec's stream.  Pure."""
+"""Changes of a codec's stream.  Pure."""
 
 from __future__ import annotations
 

@@ -124,7 +124,22 @@ MALFORMED = {
     "a negative offset delta": record(0, -1, -1, -1, 0),
     "a number of 11 bytes": b"\x20\0" + b"\xff" * 10 + b"\1" + bytes(3),
     "a length that never ends": b"\xff" * 30,
+    # Numbers of 32 bits in 6 bytes, which Java's clients cannot read.
+    "a length of 6 bytes": b"\x8c" + b"\x80" * 4 + b"\0" + record(0, 0, -1, -1, 0)[1:],
+    "an offset delta of 6 bytes": b"\x16\0\0" + b"\x80" * 5 + b"\0\1\1\0",
+    "a key size of 6 bytes": b"\x16\0\0\0" + b"\x80" * 5 + b"\0\1\0",
+    "a value size of 6 bytes": b"\x16\0\0\0\1" + b"\x80" * 5 + b"\0\0",
+    "a header count of 6 bytes": b"\x16\0\0\0\1\1" + b"\x80" * 5 + b"\0",
+    "a header key size of 6 bytes": b"\x1a\0\0\0\1\1\2" + b"\x80" * 5 + b"\0\1",
+    "a header value size of 6 bytes": b"\x1a\0\0\0\1\1\2\0" + b"\x80" * 5 + b"\0",
 }
+
+
+@each_form
+@pytest.mark.parametrize("size", [0, 1])
+def test_numbers_may_be_longer_than_they_need(form: Any, size: int) -> None:
+    payload = b"\x1c\0" + b"\x80" * 4 + b"\0" + b"\x80" * 4 + b"\0\1\1\0"
+    assert walked(form, payload, 1, size) == Noted(False, (1, BASE_MS, 0, BASE_MS, 1, 2))
 
 
 @each_form

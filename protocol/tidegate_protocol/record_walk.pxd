@@ -21,6 +21,8 @@ cdef int _HEADER_KEY
 cdef int _HEADER_VALUE
 cdef int _RECORD_END
 cdef number _NULL
+cdef int _LAST_OF_32
+cdef int _LAST_OF_64
 
 
 @cython.final
@@ -55,8 +57,8 @@ cdef class RecordWalk:
     @cython.locals(left=number, size=number)
     cdef Py_ssize_t _whole_headers(self, Py_ssize_t at, Py_ssize_t end) except -1
     @cython.locals(value=number, byte=number, shift=int)
-    cdef inline Py_ssize_t _number(self, Py_ssize_t at) except -1
-    @cython.locals(step=Py_ssize_t, end=Py_ssize_t)
+    cdef inline Py_ssize_t _number(self, Py_ssize_t at, int last) except -1
+    @cython.locals(step=Py_ssize_t, end=Py_ssize_t, is_time=bint)
     cdef Py_ssize_t _fields(self, Py_ssize_t position, Py_ssize_t size) except -1
     cdef bint _ends_within(self, Py_ssize_t position, Py_ssize_t size) except -1
     cdef int _take(self, number size) except -1

@@ -49,6 +49,9 @@ _HEADER_VALUE = 7
 _RECORD_END = 8
 
 _NULL = 1  # -1, zigzag
+# Shifts of the last bytes of the longest varints.
+_LAST_OF_32 = 28
+_LAST_OF_64 = 63
 _NOTHING = b""
 
 
@@ -147,7 +150,7 @@ class RecordWalk:
                 length = length & 127 | data[at] << 7
                 at += 1
                 if length > 16383:
-                    at = self._number(position)
+                    at = self._number(position, _LAST_OF_32)
                     length = self._value
             if length & 1 or length > _MAX_UINT32:
                 raise _malformed(index, "has a negative length, or one of more than 32 bits")
@@ -162,7 +165,7 @@ class RecordWalk:
                 delta = delta & 127 | data[at] << 7
                 at += 1
                 if delta > 16383:
-                    at = self._number(at - 2)
+                    at = self._number(at - 2, _LAST_OF_64)
                     delta = self._value
             offset = data[at]
             at += 1
@@ -170,12 +173,12 @@ class RecordWalk:
                 offset = offset & 127 | data[at] << 7
                 at += 1
                 if offset > 16383:
-                    at = self._number(at - 2)
+                    at = self._number(at - 2, _LAST_OF_32)
                     offset = self._value
             key = data[at]
             at += 1
             if key > 127:
-                at = self._number(at - 1)
+                at = self._number(at - 1, _LAST_OF_32)
                 key = self._value
             if key == _NULL:
                 self.keyless += 1
@@ -189,7 +192,7 @@ class RecordWalk:
                 value = value & 127 | data[at] << 7
                 at += 1
                 if value > 16383:
-                    at = self._number(at - 2)
+                    at = self._number(at - 2, _LAST_OF_32)
                     value = self._value
             if value != _NULL:
                 if value & 1 or value > length:
@@ -222,7 +225,7 @@ class RecordWalk:
 
     def _whole_headers(self, at: int, end: int) -> int:
         """Walk over the headers of a record that ends at end; return the position after them."""
-        at = self._number(at)
+        at = self._number(at, _LAST_OF_32)
         left = self._value
         if left & 1 or left > _MAX_UINT32 or left >> 1 > max(end - at, 0):
             raise _malformed(self.walked, "has a wrong number of headers")
@@ -232,7 +235,7 @@ class RecordWalk:
             size = self._data[at]
             at += 1
             if size > 127:
-                at = self._number(at - 1)
+                at = self._number(at - 1, _LAST_OF_32)
                 size = self._value
             if size & 1 or size >> 1 > end - at:
                 raise _malformed(
@@ -242,7 +245,7 @@ class RecordWalk:
             size = self._data[at]
             at += 1
             if size > 127:
-                at = self._number(at - 1)
+                at = self._number(at - 1, _LAST_OF_32)
                 size = self._value
             if size != _NULL:
                 if size & 1 or size > _MAX_UINT32:
@@ -250,17 +253,18 @@ class RecordWalk:
                 at += size >> 1
         return at
 
-    def _number(self, at: int) -> int:
+    def _number(self, at: int, last: int) -> int:
         """Put the varint at a position into _value, without zigzag; return where it ends.
 
-        Lengths and offsets have 32 bits.  A larger one passes the end of its record, or is refused.
+        last: shift of its last byte.  Java's clients read lengths and offsets of at most 5 bytes.
+        A value of more than 32 bits passes the end of its record, or is refused.
         """
         value = shift = 0
         while True:
             byte = self._data[at]
             at += 1
-            if shift == 63 and byte > 1:
-                raise _malformed(self.walked, "has a number of more than 64 bits")
+            if shift == last and byte > (1 if last == _LAST_OF_64 else 127):
+                raise _malformed(self.walked, "has a number of too many bytes")
             value |= (byte & 127) << shift
             if byte < 128:
                 break
@@ -279,7 +283,8 @@ class RecordWalk:
                 self._skip -= step
                 position += step
             elif self._ends_within(position, size):
-                end = self._number(position)
+                is_time = self._field == _TIME
+                end = self._number(position, _LAST_OF_64 if is_time else _LAST_OF_32)
                 if self._field != _LENGTH:
                     self._take(end - position)
                 position = end
