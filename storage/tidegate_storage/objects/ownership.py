@@ -18,6 +18,7 @@ from ..stores.object_store import (
     StoreUnavailable,
 )
 from ..stores.probe import see_create_if_absent
+from ..stores.store_errors import web_page
 from .keys import OWNER_KEY, TIMELINE_FOLDER, parse_timeline_key, timeline_key
 
 
@@ -74,7 +75,7 @@ def _decoded(marker: bytes) -> Owner:
     try:
         return msgspec.json.decode(marker, type=Owner)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise StoreMisconfigured(
+        raise web_page(marker) or StoreMisconfigured(
             f"{OWNER_KEY} was not written by Tidegate ({error}): use an empty prefix"
         ) from error
 

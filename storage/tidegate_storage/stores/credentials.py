@@ -60,6 +60,10 @@ _ENOUGH: Final[Mapping[str, tuple[frozenset[str], ...]]] = {
 }
 """Variables that obstore reads, and that suffice together.  As of obstore 0.12."""
 
+_MORE: Final = frozenset({"AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"})
+_MANY_LINES: Final = frozenset({"GOOGLE_SERVICE_ACCOUNT_KEY"})
+"""JSON, in which they mean nothing."""
+
 _IN_URL: Final = frozenset({"skip_signature", "use_emulator", "service_account"})
 _ADVICE: Final = {
     "s3": "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
@@ -92,6 +96,20 @@ def has_credentials(scheme: str, config: Mapping[str, Any], environ: Mapping[str
     if any(str(config.get(name, "false")).lower() != "false" for name in _IN_URL):
         return True
     return scheme == "gs" and os.path.exists(os.path.expanduser(_GOOGLE_FILE))
+
+
+def refuse_white_space(scheme: str, environ: Mapping[str, str]) -> None:
+    """Check that no credential has white space around it, or a line break: no header takes it.
+
+    Raises:
+      StoreMisconfigured: names the variable.
+    """
+    for name in sorted({*_MORE, *(each for names in _ENOUGH[scheme] for each in names)}):
+        text = environ.get(name, "")
+        if name not in _MANY_LINES and (text != text.strip() or len(text.splitlines()) > 1):
+            raise StoreMisconfigured(
+                f"{name} has white space or a line break around or in its value: remove it"
+            )
 
 
 def no_credentials(scheme: str, url: str) -> StoreMisconfigured:

@@ -30,6 +30,7 @@ from .credentials import (
     has_profiles,
     no_credentials,
     profile_credentials,
+    refuse_white_space,
     taken_machine_role,
 )
 from .file_store import FileObjectStore
@@ -113,6 +114,7 @@ def _open_remote(
 ) -> ObjectStore:
     config = _config(url, parts)
     machine_role = taken_machine_role(config)
+    refuse_white_space(parts.scheme, environ)
     if parts.scheme == "s3":
         _add_s3_settings(config, environ)
     is_found = has_credentials(parts.scheme, config, environ)

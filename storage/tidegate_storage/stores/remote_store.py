@@ -11,18 +11,14 @@ BlobAlreadyExists for a taken key.)
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, TypeVar
 
 import obstore
 import trio
-from obstore.exceptions import (
-    AlreadyExistsError,
-    BaseError,
-    PermissionDeniedError,
-    UnauthenticatedError,
-)
+from obstore.exceptions import AlreadyExistsError, BaseError
 
 from .object_store import (
     DEFAULT_DEADLINE_SECONDS,
@@ -30,11 +26,11 @@ from .object_store import (
     NoSuchObject,
     ObjectExists,
     ObjectInfo,
-    StoreMisconfigured,
     StoreUnavailable,
     check_key,
     check_prefix,
 )
+from .store_errors import misconfigures, text_of, translated
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore as Client
@@ -42,30 +38,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 CONFLICT_PAUSE_SECONDS = 0.05
-MAX_MESSAGE_CHARACTERS = 600
-_WRONG_KEY = (
-    "the store does not know this key, or the secret is not its: check AWS_ACCESS_KEY_ID and"
-    " AWS_SECRET_ACCESS_KEY"
-)
-_ADVICE = {
-    "NoSuchBucket": "create the bucket, or correct its name in the URL",
-    "The specified bucket does not exist": "create the bucket, or correct its name in the URL",
-    "ContainerNotFound": "create the container, or correct its name in the URL",
-    "incorrectly configured region": "add ?region= with the bucket's region to the URL",
-    "AuthorizationHeaderMalformed": "add ?region= with the bucket's region to the URL",
-    "ExpiredToken": "give Tidegate fresh credentials",
-    "InvalidAccessKeyId": _WRONG_KEY,
-    "SignatureDoesNotMatch": _WRONG_KEY,
-}
-# Paths of the AWS metadata server, which obstore asks for the machine's role last.
-_ROLE_PATHS = ("/latest/api/token", "/latest/meta-data/iam/")
-_NOBODY_THERE = "error sending request"
-# obstore's text for an http:// URL if the settings do not allow plain HTTP.
-_NOT_ALLOWED = "builder error"
-_NO_CREDENTIALS = (
-    "no credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give this"
-    " machine a role"
-)
+# The module of what pyo3 raises if code in Rust panics.  It is no Exception, and is not exported.
+_PANIC = "pyo3_runtime"
 
 
 class RemoteObjectStore:
@@ -161,7 +135,7 @@ class RemoteObjectStore:
                 call, abandon_on_cancel=True, limiter=self._read_limiter
             )
         except FileNotFoundError as error:
-            if _advice(_text(error)):
+            if misconfigures(text_of(error)):
                 raise
             raise NoSuchObject(key) from None
 
@@ -174,7 +148,11 @@ class RemoteObjectStore:
         except trio.TooSlowError:
             raise StoreUnavailable(f"{what}: no answer in {self._deadline_seconds:g} s") from None
         except (BaseError, FileNotFoundError) as error:
-            raise _translated(what, error) from error
+            raise translated(what, error, os.environ) from error
+        except BaseException as error:
+            if type(error).__module__ != _PANIC:
+                raise
+            raise StoreUnavailable(f"{what}: the client of the store failed: {error}") from None
 
 
 def _create(client: Client, key: str, body: Buffer) -> bool:
@@ -182,7 +160,7 @@ def _create(client: Client, key: str, body: Buffer) -> bool:
     try:
         obstore.put(client, key, body, mode="create", use_multipart=False)
     except AlreadyExistsError as error:
-        text = _text(error)
+        text = text_of(error)
         if "409 Conflict" in text and "BlobAlreadyExists" not in text:
             return False
         raise ObjectExists(key) from None
@@ -211,35 +189,3 @@ def _list_page(client: Client, prefix: str, start_after: str, limit: int) -> lis
         ObjectInfo(meta["path"], meta["size"], meta["last_modified"].timestamp())
         for meta in next(iter(pages), ())
     ]
-
-
-def _translated(what: str, error: Exception) -> Exception:
-    text = _text(error)
-    if any(each in text for each in _ROLE_PATHS):
-        # The metadata server of a machine that has a role may fail for a moment: retry.
-        return StoreUnavailable(f"{_NO_CREDENTIALS} ({what}: {text})")
-    advice = _advice(text)
-    if not advice and isinstance(error, (PermissionDeniedError, UnauthenticatedError)):
-        advice = (
-            "give Tidegate credentials that may read, write, list and delete here, or correct the"
-            " bucket's name"
-        )
-    if not advice and _NOT_ALLOWED in text and "http://" in text:
-        advice = "add endpoint=http://HOST:PORT to the URL: plain HTTP needs it"
-    if advice:
-        return StoreMisconfigured(f"{advice} ({what}: {text})")
-    if _NOBODY_THERE in text:
-        text = (
-            "no server answers there; check the network, or correct the URL, also http or https in"
-            f" its endpoint ({text})"
-        )
-    return StoreUnavailable(f"{what}: {text}")
-
-
-def _advice(text: str) -> str:
-    return next((advice for sign, advice in _ADVICE.items() if sign in text), "")
-
-
-def _text(error: Exception) -> str:
-    """Return the store's message, without obstore's dump of its own state."""
-    return str(error).partition("\n\nDebug source")[0][:MAX_MESSAGE_CHARACTERS]
