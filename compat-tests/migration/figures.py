@@ -61,7 +61,7 @@ def text(figures: Figures, *, with_repeats: bool) -> str:
     repeats = figures.repeats
     return "\n".join(
         [
-            f"{figures.rounds} switches, {figures.lifted} lifted before, {figures.hurts} hurts",
+            f"{len(stalls)} switches, {figures.lifted} lifted before, {figures.hurts} hurts",
             f"writers waited p50 {half} ms, at most {max(stalls, default=0)} ms",
             *_of_rollbacks(figures),
             f"{figures.acknowledged} acknowledged, {figures.failed} failed,"

@@ -160,10 +160,13 @@ async def test_the_page_of_links(autojump_clock: MockClock) -> None:
         )
 
 
-async def test_errors_of_a_source_are_sentences(tmp_path: Path) -> None:
+async def test_errors_of_a_source_are_sentences(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(BadSource, match="cannot be reached"):
         async with opened_source("127.0.0.1:1", None):
             raise AssertionError
+    assert "waiting for 127.0.0.1:1, for 15 s at most" in capsys.readouterr().err
     secret = tmp_path / "client.properties"
     secret.write_text("sasl.mechanism=GSSAPI\nsecurity.protocol=SASL_SSL\nssl.key.password=hush")
     with pytest.raises(BadSource) as caught:
