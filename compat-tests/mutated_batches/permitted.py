@@ -21,7 +21,7 @@ _ATTRIBUTES: Final = 1
 _BASE_TIME: Final = 3
 _KEPT_BITS: Final = 0x1F
 _SUMS: Final = ("a time beyond", "time of 70", "a record at -2^63", "base time 9", "base time -9")
-_BEHIND: Final = ("a byte after the batch", "12 bytes behind", "batch length")
+_AFTER: Final = ("a byte after the batch", "12 bytes after", "batch length")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ PERMITTED: Final = (
         "bytes behind a batch",
         "Kafka ignores up to 11 of them, and calls more of them a corrupt batch, which clients send"
         " again; here the partition has malformed records.",
-        lambda each: _codes(each, (0, _CORRUPT), _REFUSED) and _has(each, *_BEHIND),
+        lambda each: _codes(each, (0, _CORRUPT), _REFUSED) and _has(each, *_AFTER),
     ),
     Permitted(
         "times beyond 64 bits",
