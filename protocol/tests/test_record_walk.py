@@ -101,6 +101,32 @@ def test_offsets_may_leave_gaps_which_shows(form: Any) -> None:
     assert walked(form, payload, 2).values[-1] == 2 * 6
 
 
+@each_form
+@pytest.mark.parametrize("size", [0, 1, 7])
+def test_a_walk_finds_the_first_and_the_largest_time_above_from_a_delta_on(
+    form: Any, size: int
+) -> None:
+    times = [(0, 5), (1, 30), (4, 20), (6, 30), (7, 40), (9, 40), (10, 1)]
+    payload = b"".join(record(time, delta, -1, -1, 0) for delta, time in times)
+
+    def found(above: int, least: int) -> tuple[int, ...]:
+        walk = form(len(times), 100, above, least)
+        step = size or len(payload)
+        for start in range(0, len(payload), step):
+            walk.feed(memoryview(payload)[start : start + step])
+        walk.finish()
+        first = walk.first_delta, walk.first_timestamp
+        return (*first, walk.max_delta, walk.max_timestamp)
+
+    assert found(-1, 0) == (0, 105, 7, 140)
+    assert found(105, 0) == (1, 130, 7, 140)
+    assert found(119, 2) == (4, 120, 7, 140)
+    assert found(120, 2) == (6, 130, 7, 140)
+    assert found(-1, 8) == (9, 140, 9, 140)
+    assert found(140, 0) == (-1, -1, -1, 140)
+    assert found(-1, 11) == (-1, -1, -1, -1)
+
+
 MALFORMED = {
     "a cut record": record(0, 0, -1, -1, 0)[:-1],
     "no byte": b"",

@@ -27,6 +27,8 @@ def walk_batch(
     *,
     max_bytes: int,
     should_stop: Callable[[], bool] | None = None,
+    above: int = -1,
+    least_delta: int = 0,
 ) -> RecordWalk:
     """Walk over all records of the batch that header is of.
 
@@ -35,12 +37,13 @@ def walk_batch(
     Args:
       max_bytes: of the records of a compressed batch.
       should_stop: asked between pieces of a compressed batch.
+      above, least_delta: see RecordWalk.
 
     Raises:
       InvalidBatch: the records are malformed or too large (INVALID_RECORD), or cannot be
           decompressed (CORRUPT).
     """
-    walk = RecordWalk(header.record_count, header.base_timestamp)
+    walk = RecordWalk(header.record_count, header.base_timestamp, above, least_delta)
     records = batch[HEADER_BYTES:]
     if header.codec == Codec.NONE:
         walk.feed(records)

@@ -33,6 +33,9 @@ cdef class RecordWalk:
     cdef readonly signed_number walked
     cdef readonly signed_number max_timestamp
     cdef readonly signed_number max_index
+    cdef readonly signed_number max_delta
+    cdef readonly signed_number first_timestamp
+    cdef readonly signed_number first_delta
     cdef readonly signed_number oldest
     cdef readonly signed_number keyless
     cdef readonly number next_offset
@@ -40,6 +43,8 @@ cdef class RecordWalk:
     cdef number _left
     cdef Py_ssize_t _skip
     cdef number _headers
+    cdef number _least_offset
+    cdef signed_number _time
     cdef bytes _carry
 
     cdef octets _data

@@ -61,25 +61,35 @@ class RecordWalk:
     Args:
       count: records that the header promises.
       base_timestamp: of the header, ms.
+      above: only time stamps above this one, in ms, may be the largest or the first.
+      least_delta: so may only records with this offset delta or a larger one.
 
     Attributes:
       size_bytes: of the data so far.
       walked: whole records so far.
-      max_timestamp: the largest time stamp in ms; -1 if no record has one above.
+      max_timestamp: the largest time stamp in ms; `above` if no record has one above.
       max_index: the first record that has it.
+      max_delta: its offset delta.
+      first_timestamp, first_delta: of the first record above; -1 if there is none.
       oldest: the smallest time stamp in ms of the records that have one; NEVER if none has.
       keyless: records without a key.
       next_offset: twice the least offset delta of the next record; the deltas must rise, so they
           are 0, 1, 2 and so on if it is twice the number of records.
     """
 
-    def __init__(self, count: int, base_timestamp: int) -> None:
+    def __init__(
+        self, count: int, base_timestamp: int, above: int = _NO_TIMESTAMP, least_delta: int = 0
+    ) -> None:
         self.count = count
         self.base_timestamp = base_timestamp
         self.size_bytes = 0
         self.walked = 0
-        self.max_timestamp = _NO_TIMESTAMP
+        self.max_timestamp = above
         self.max_index = -1
+        self.max_delta = -1
+        self.first_timestamp = -1
+        self.first_delta = -1
+        self._least_offset = 2 * least_delta  # zigzag
         self.oldest = NEVER
         self.keyless = 0
         self.next_offset = 0
@@ -89,6 +99,7 @@ class RecordWalk:
         self._left = 0
         self._skip = 0
         self._headers = 0
+        self._time = 0
         self._carry = b""
         self._data: Buffer = _NOTHING
         self._value = 0
@@ -207,9 +218,13 @@ class RecordWalk:
                 timestamp = self._far_time(delta)
             else:
                 timestamp = base + ((delta >> 1) ^ -(delta & 1))
-            if timestamp > newest:
+            if timestamp > newest and offset >= self._least_offset:
                 newest = timestamp
                 self.max_index = index
+                self.max_delta = offset >> 1
+                if self.first_delta < 0:
+                    self.first_delta = offset >> 1
+                    self.first_timestamp = timestamp
             if timestamp < oldest and timestamp != _NO_TIMESTAMP:
                 oldest = timestamp
             if offset & 1 or offset > _MAX_UINT32 or offset < next_offset:
@@ -383,9 +398,7 @@ class RecordWalk:
     def _note_time(self, delta: int) -> None:
         """Note a record's time stamp; delta: zigzag."""
         timestamp = self._far_time(delta)
-        if timestamp > self.max_timestamp:
-            self.max_timestamp = timestamp
-            self.max_index = self.walked
+        self._time = timestamp
         if timestamp < self.oldest and timestamp != _NO_TIMESTAMP:
             self.oldest = timestamp
 
@@ -402,10 +415,17 @@ class RecordWalk:
         return base + half
 
     def _note_offset(self, offset: int) -> None:
-        """Note a record's offset delta, zigzag."""
+        """Note a record's offset delta, zigzag, and its time stamp as the largest one."""
         if offset & 1 or offset > _MAX_UINT32 or offset < self.next_offset:
             raise _malformed(self.walked, "has an offset delta that does not rise")
         self.next_offset = offset + 2
+        if self._time > self.max_timestamp and offset >= self._least_offset:
+            self.max_timestamp = self._time
+            self.max_index = self.walked
+            self.max_delta = offset >> 1
+            if self.first_delta < 0:
+                self.first_delta = offset >> 1
+                self.first_timestamp = self._time
 
 
 def _malformed(index: int, text: str) -> InvalidBatch:

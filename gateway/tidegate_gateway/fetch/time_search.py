@@ -1,8 +1,9 @@
 """Finds records by time stamp, exact to the record.
 
 The state knows the largest time stamp of each run, a batch header that of its batch; only the one
-batch with the answer is decoded.  If a header promises a time stamp that no record has, the run is
-skipped.  Records below the log start are never found.
+batch with the answer is walked (tidegate_protocol.record_walk), in pieces if it is compressed.  If
+a header promises a time stamp that no record has, the run is skipped.  Records below the log start
+are never found.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ import trio
 
 from tidegate_coordination.state.records.partitions import Partition
 from tidegate_coordination.state.records.runs import RunRow
+from tidegate_protocol.batch_walk import walk_batch
+from tidegate_protocol.batches import BatchHeader, read_header
 from tidegate_protocol.errors import InvalidBatch
-from tidegate_protocol.records import BatchHeader, decode_records, read_header
 from tidegate_runtime.line_rates import STRANGERS_LINES
 
-from ..work.fair_pool import ClientPool
+from ..work.fair_pool import ClientPool, ShouldStop
 from .log_reader import LogReader
 from .offsets_records import Found
 
@@ -25,6 +27,7 @@ MAX_RECORDS = 2_000_000
 """The most records of one batch that is searched: some seconds of work, which cannot be
 interrupted.
 """
+_ANY_TIME = -(1 << 63)  # below any time stamp but one
 _ROWS_AT_ONCE = 1000
 
 _log = structlog.get_logger("tidegate.time_search", STRANGERS_LINES)
@@ -129,23 +132,39 @@ async def _search_batch(
     if (header.is_log_append_time and has_all) or header.record_count > MAX_RECORDS:
         return whole
     try:
-        return await pool.run(lambda _: _search_records(batch, timestamp, offset))
+        return await pool.run(
+            lambda should_stop: _search_records(batch, header, timestamp, offset, should_stop)
+        )
     except InvalidBatch as error:
         # The client wrote a header that does not fit its records; its consumers will notice, too.
         _log.warning("the records of a batch cannot be read", offset=offset, error=str(error))
         return whole
 
 
-def _search_records(batch: memoryview, timestamp: int | None, offset: int) -> Found | None:
-    best: Found | None = None
-    for record in decode_records(batch, max_decompressed_bytes=MAX_DECOMPRESSED_BYTES):
-        if record.offset < offset:
-            continue
-        if timestamp is not None and record.timestamp >= timestamp:
-            return Found(record.offset, record.timestamp)
-        if timestamp is None and (best is None or record.timestamp > best.timestamp):
-            best = Found(record.offset, record.timestamp)
-    return best
+def _search_records(
+    batch: memoryview,
+    header: BatchHeader,
+    timestamp: int | None,
+    offset: int,
+    should_stop: ShouldStop,
+) -> Found | None:
+    """See _search_batch; the header's time stamp is that of all records of LogAppendTime."""
+    above = -1 if timestamp is None else timestamp - 1
+    walk = walk_batch(
+        batch,
+        header,
+        max_bytes=MAX_DECOMPRESSED_BYTES,
+        should_stop=should_stop,
+        above=_ANY_TIME if header.is_log_append_time else above,
+        least_delta=max(offset - header.base_offset, 0),
+    )
+    if walk.first_delta < 0:
+        return None
+    if header.is_log_append_time:
+        return Found(header.base_offset + walk.first_delta, header.max_timestamp)
+    if timestamp is None:
+        return Found(header.base_offset + walk.max_delta, walk.max_timestamp)
+    return Found(header.base_offset + walk.first_delta, walk.first_timestamp)
 
 
 async def _first_stamped(partition: Partition, timestamp: int, offset: int) -> RunRow | None:
