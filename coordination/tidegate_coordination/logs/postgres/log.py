@@ -31,7 +31,9 @@ from tidegate_coordination.logs.postgres.history import History
 from tidegate_coordination.logs.postgres.lane import CALL_SECONDS, Lane
 from tidegate_coordination.logs.postgres.layout import make_tables
 from tidegate_coordination.logs.postgres.listener import Listener
+from tidegate_coordination.logs.postgres.own_sessions import see_own_sessions
 from tidegate_coordination.logs.postgres.refusals import state_of_refusal
+from tidegate_coordination.logs.postgres.session import Connection
 from tidegate_coordination.logs.postgres.url import Address
 
 CAPABILITIES: Final = LogCapabilities(
@@ -48,7 +50,9 @@ async def open_address(address: Address) -> "PostgresLog":
     """
     history = History()
     lane = Lane(address, history.check, is_patient=False)
+    second = Lane(address, history.check, is_patient=False)
     try:
+        await _see_own_sessions(address, lane, second)
         await lane.call("open its tables", lambda it: make_tables(it, address.schema))
     except LogUnavailable as outage:
         lane.close()
@@ -57,8 +61,17 @@ async def open_address(address: Address) -> "PostgresLog":
     except BaseException:
         lane.close()
         raise
+    finally:
+        second.close()
     lane.is_patient = True
     return PostgresLog(address, history, lane)
+
+
+async def _see_own_sessions(address: Address, first: Lane, second: Lane) -> None:
+    """Check that the connections of two lanes are not shared: see own_sessions.py."""
+    other: list[Connection] = []
+    await second.call("connect", other.append)
+    await first.call("check its sessions", lambda it: see_own_sessions(it, other[0], address))
 
 
 async def _raise_if_refused(address: Address, outage: LogUnavailable) -> None:
