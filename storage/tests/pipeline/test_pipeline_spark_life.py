@@ -185,6 +185,31 @@ exec sleep 600
     gc.collect()
 
 
+async def test_a_local_spark_inherits_nothing_of_another_spark(
+    resident: ResidentSpark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resident.close()
+    defaults = tmp_path / "conf"
+    defaults.mkdir()
+    (defaults / "spark-defaults.conf").write_text(
+        f"spark.eventLog.enabled true\nspark.eventLog.dir file:{tmp_path}/not-there\n"
+    )
+    theirs = {
+        "SPARK_CONF_DIR": str(defaults),
+        "SPARK_HOME": "/another/spark",
+        "SPARK_LOCAL_DIRS": "/another/disk",
+        "PYSPARK_PYTHON": "/another/python",
+        "PYSPARK_SUBMIT_ARGS": "--master spark://another:7077 pyspark-shell",
+    }
+    for name, value in theirs.items():
+        monkeypatch.setenv(name, value)
+    local = ResidentSpark(SparkSettings("local[1]"))
+    async with folder_with(tmp_path, "t") as folder, spark_runner(folder.url, local) as runner:
+        assert len(await results_of(runner, folder.tasks)) == len(folder.tasks)
+    await trio.to_thread.run_sync(local.close)
+    assert {name: os.environ.get(name) for name in theirs} == theirs
+
+
 async def test_a_first_start_that_fails_raises_no_spark(
     resident: ResidentSpark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

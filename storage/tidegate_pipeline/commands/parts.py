@@ -275,9 +275,13 @@ async def living_driver(
             await driver.register()
         nursery.start_soon(driver.keep_lease)
         nursery.start_soon(_write_costs_each_hour, shared, coordinator)
-        yield driver
-        with trio.move_on_after(LEAVE_SECONDS):
-            await driver.leave()
+        try:
+            yield driver
+        finally:
+            # After an error, too: another pipeline need not wait for the lease.  A second signal
+            # has cancelled the coordinator already, and so this block.
+            with trio.move_on_after(LEAVE_SECONDS):
+                await driver.leave()
         with trio.move_on_after(LEAVE_SECONDS):
             await _write_costs(shared, coordinator)
         nursery.cancel_scope.cancel()

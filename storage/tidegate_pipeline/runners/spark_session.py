@@ -1,6 +1,7 @@
 """One resident Spark session: its settings, its start in a folder of its own, its end.
 
-    local[N]     a JVM on this machine, on loopback and small: record bytes never pass through it
+    local[N]     a JVM on this machine, on loopback and small: record bytes never pass through it;
+                 of the environment's settings for Spark it inherits none
     any other    the cluster's own settings hold; Tidegate sets only those of its tasks
     spark-submit the existing session, as spark-submit set it up
 
@@ -43,6 +44,10 @@ MAX_SOCKET_FOLDER_CHARACTERS: Final = 60
 JVM_END_SECONDS: Final = 10.0
 # A task reads and writes some 128 MiB, or compacts one partition.
 SLOW_TASK: Final = "120s"
+
+# Settings for a cluster, or for another Spark on this machine, break the Spark of local[N]: other
+# Pythons and releases, event logs in folders that are not here.
+_OF_OTHER_SPARKS: Final = ("SPARK_", "PYSPARK_")
 
 _LOG4J: Final = """\
 rootLogger.level = {level}
@@ -249,22 +254,37 @@ def _started(settings: SparkSettings, folder: Path) -> SparkSession:
 @contextmanager
 def _environment(settings: SparkSettings, folder: Path) -> Generator[None, None, None]:
     """Set variables that Spark's start reads only from the environment; undo them afterwards."""
-    wanted = {
-        "JAVA_HOME": str(write_wrapper(find_java(os.environ), folder)),
-        "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable),
-    }
+    wanted = {"JAVA_HOME": str(write_wrapper(find_java(os.environ), folder))}
+    dropped: list[str] = []
     if settings.is_local:
-        wanted["SPARK_LOCAL_IP"] = "127.0.0.1"
-    before = {name: os.environ.get(name) for name in wanted}
+        dropped = [name for name in os.environ if name.startswith(_OF_OTHER_SPARKS)]
+        wanted |= _local_environment(folder)
+    else:
+        wanted["PYSPARK_PYTHON"] = os.environ.get("PYSPARK_PYTHON", sys.executable)
+    before = {name: os.environ.get(name) for name in {*wanted, *dropped}}
+    for name in dropped:
+        del os.environ[name]
     os.environ.update(wanted)
     try:
         yield
     finally:
         for name, text in before.items():
             if text is None:
-                del os.environ[name]
+                os.environ.pop(name, None)
             else:
                 os.environ[name] = text
+
+
+def _local_environment(folder: Path) -> dict[str, str]:
+    """Return what a Spark of this process alone needs, with an empty folder of defaults."""
+    conf = folder / "conf"
+    conf.mkdir(exist_ok=True)
+    return {
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "SPARK_CONF_DIR": str(conf),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
 
 
 def configs_of(settings: SparkSettings) -> dict[str, str]:
