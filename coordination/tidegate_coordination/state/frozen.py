@@ -95,6 +95,12 @@ def frozen_values(name: str, values: Iterable[Key]) -> FrozenRows[Key]:
     return FrozenRows(name, list(values), _itself, was_here=_never)
 
 
+def frozen_values_of(name: str, values: list[Any], kind: type[Key]) -> FrozenRows[Key]:
+    """Do the same for those values that are of a type; which are is found out piece by piece."""
+    chosen = (each for each in values if isinstance(each, kind))
+    return FrozenRows(name, chosen, _itself, was_here=_never)
+
+
 def _itself(value: object) -> object:
     return value
 

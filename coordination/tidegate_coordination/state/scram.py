@@ -8,6 +8,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator
 from enum import IntEnum
+from itertools import chain
+from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -18,7 +20,7 @@ from ..events.security import (
     ScramCredentialSet,
 )
 from .broken import expect
-from .frozen import FrozenRows, frozen_values
+from .frozen import FrozenRows, frozen_values_of
 
 
 class ScramMechanism(IntEnum):
@@ -70,6 +72,10 @@ def fingerprint(credential: KeptCredential) -> bytes:
     """Return 32 bytes by which a changed credential is recognised; they show no secret."""
     kind = type(credential).__name__.encode()
     return hashlib.sha256(kind + msgspec.msgpack.encode(credential)).digest()
+
+
+_PLACE: Final = attrgetter("user", "mechanism")
+_values = dict[int, KeptCredential].values
 
 
 class ScramTable:
@@ -144,13 +150,16 @@ class ScramTable:
 
     def frozen(self) -> FrozenRows[ScramCredential]:
         """Return the present rows that are plain, to be encoded later."""
-        plain = (each for each in self if isinstance(each, ScramCredential))
-        return frozen_values("scram", plain)
+        return frozen_values_of("scram", self._in_order(), ScramCredential)
 
     def frozen_sealed(self) -> FrozenRows[SealedCredential]:
         """Return the present rows that are sealed, to be encoded later."""
-        sealed = (each for each in self if isinstance(each, SealedCredential))
-        return frozen_values("scram_sealed", sealed)
+        return frozen_values_of("scram_sealed", self._in_order(), SealedCredential)
+
+    def _in_order(self) -> list[KeptCredential]:
+        """Return all credentials, by user and mechanism; fast, since each snapshot asks."""
+        tables = map(_values, self._by_user.values())
+        return sorted(chain.from_iterable(tables), key=_PLACE)
 
     def decode(self, rows: Iterable[Any]) -> None:
         """Add the rows of a piece of a snapshot."""

@@ -20,6 +20,8 @@ from tidegate_coordination.state.configs import ConfigTable
 ALL_METRICS: Final = "*"
 DEFAULT_INTERVAL_MS: Final = 300_000
 """Kafka's; a longer interval of a subscription has no effect."""
+MAX_SUBSCRIPTIONS: Final = 500
+"""Of a cluster, the first ones by name: each is matched with each client, and read in one step."""
 _KIND: Final = ResourceType.CLIENT_METRICS.value
 
 
@@ -77,7 +79,8 @@ class Subscriptions:
         return Choice(_id_of(names, interval_ms, instance_id), tuple(names), interval_ms)
 
     def _look(self) -> None:
-        texts = {name: self._configs.get(_KIND, name) for name in self._configs.names(_KIND)}
+        names = self._configs.names(_KIND)[:MAX_SUBSCRIPTIONS]
+        texts = {name: self._configs.get(_KIND, name) for name in names}
         if texts == self._texts:
             return
         before, self._texts = self._texts, texts

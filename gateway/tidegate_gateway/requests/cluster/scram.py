@@ -13,6 +13,7 @@ it fails in between, a part has changed, and it can be repeated.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import ModuleType
@@ -35,6 +36,7 @@ from tidegate_protocol.messages import alter_user_scram_credentials as alter
 from tidegate_protocol.messages import describe_user_scram_credentials as describe
 
 from ...network.call import Call
+from ...network.turns import Turns
 from ...security.sasl.exchange import ILLEGAL_USERS
 from ...security.sasl.scram import MIN_ITERATIONS
 from ...security.sasl.scram_keys import MAX_ITERATIONS, credential_of
@@ -181,13 +183,12 @@ class DescribeUserScramCredentials:
         await self.coordinator.catch_up()
         asked = [each.name for each in request.users or ()]
         names = asked or self.coordinator.state.scram.users
-        counts = dict.fromkeys(names, 0)
-        for name in names:
-            counts[name] += 1
-        return describe.DescribeUserScramCredentialsResponse(
-            error_message="",
-            results=[self._result(name, count) for name, count in counts.items()],
-        )
+        answer = describe.DescribeUserScramCredentialsResponse(error_message="")
+        turns = Turns()
+        for name, count in Counter(names).items():
+            answer.results.append(self._result(name, count))
+            await turns.count()
+        return answer
 
     def _result(self, user: str, count: int) -> describe.DescribeUserScramCredentialsResult:
         found = self.coordinator.state.scram.of_user(user)

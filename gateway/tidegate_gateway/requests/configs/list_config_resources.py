@@ -21,6 +21,7 @@ from tidegate_protocol.messages.list_config_resources import (
 )
 
 from ...network.call import Call
+from ...network.turns import Turns
 
 _ALL = tuple(each.value for each in ResourceType)
 
@@ -43,11 +44,12 @@ class ListConfigResourcesHandler:
             types = tuple(dict.fromkeys(request.resource_types)) or _ALL
         if not set(types) <= set(_ALL):
             return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
-        return ListConfigResourcesResponse(
-            config_resources=[
-                ConfigResource(name, kind) for kind in types for name in self._names(kind)
-            ]
-        )
+        turns, rows = Turns(), list[ConfigResource]()
+        for kind in types:
+            for name in self._names(kind):
+                rows.append(ConfigResource(name, kind))
+                await turns.count()
+        return ListConfigResourcesResponse(config_resources=rows)
 
     def _names(self, kind: int) -> list[str]:
         state = self.coordinator.state

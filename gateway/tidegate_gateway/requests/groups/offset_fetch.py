@@ -125,16 +125,22 @@ class OffsetFetch:
     ) -> list[OffsetFetchResponseTopics]:
         rows: list[OffsetFetchResponseTopics] = []
         for topic_id in list(self._offsets(group_id)):
-            # Other tasks may have run since the last turn.
-            of_topic = self._offsets(group_id).get(topic_id, {})
+            partitions = await self._all_partitions(group_id, topic_id, turns, pending)
             topic = self.coordinator.state.topics.by_id.get(topic_id)
-            if topic is not None and of_topic:
-                partitions = [
-                    pending.or_partition(group_id, topic_id, index, each)
-                    for index, each in sorted(of_topic.items())
-                ]
+            if topic is not None and partitions:
                 rows.append(_topic_row(topic.name, topic_id, partitions, by_id))
-            await turns.count(1 + len(of_topic))
+            await turns.count()
+        return rows
+
+    async def _all_partitions(
+        self, group_id: str, topic_id: bytes, turns: Turns, pending: _Pending
+    ) -> list[OffsetFetchResponsePartitions]:
+        """Return the offsets of a topic as of one moment."""
+        rows: list[OffsetFetchResponsePartitions] = []
+        of_topic = self._offsets(group_id).get(topic_id, {}).copy()
+        for index in sorted(of_topic):
+            rows.append(pending.or_partition(group_id, topic_id, index, of_topic[index]))
+            await turns.count()
         return rows
 
     def _offsets(self, group_id: str) -> Mapping[bytes, PartitionOffsets]:

@@ -44,11 +44,12 @@ class ElectLeadersHandler:
             return _unknown_type(request)
         await self.coordinator.catch_up()
         rows: list[ReplicaElectionResult] = []
+        turns = Turns()
         if request.topic_partitions is None:
-            names = self.coordinator.state.topics.by_name
-            rows = [ReplicaElectionResult(name) for name in names]
+            for name in list(self.coordinator.state.topics.by_name):
+                rows.append(ReplicaElectionResult(name))
+                await turns.count()
         else:
-            turns = Turns()
             for each in request.topic_partitions:
                 results: list[PartitionResult] = []
                 rows.append(ReplicaElectionResult(each.topic, results))
