@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from tidegate_protocol.apis import ApiKey
+from tidegate_protocol.compression import Codec
 from tidegate_protocol.messages import (
     alter_partition_reassignments,
     create_partitions,
@@ -21,6 +22,7 @@ from tidegate_protocol.messages import (
     describe_configs,
     describe_groups,
     describe_log_dirs,
+    describe_producers,
     describe_topic_partitions,
     elect_leaders,
     fetch,
@@ -52,6 +54,7 @@ FETCHED = 14_900
 BATCHES = 9_900
 TOO_MANY = 900_000
 BLOB = bytes(7 << 20)
+TIME_MS = 1_700_000_000_000
 
 
 class Dear(NamedTuple):
@@ -174,6 +177,48 @@ def _produce(count: int, partitions: int) -> bytes:
     data = [produce.PartitionProduceData(each % partitions, batch) for each in range(count)]
     topic = produce.TopicProduceData(name=WIDE, partition_data=data)
     return _of(produce, 9, produce.ProduceRequest(None, 1, 30_000, [topic]))
+
+
+def _produce_idempotent() -> bytes:
+    """Return batches of ever new producers, with ids that no gateway gave."""
+    record = Record(0, TIME_MS, b"", b"", ())
+    batches = (
+        build_batch([record], producer_id=(1 << 50) + each, producer_epoch=0, base_sequence=0)
+        for each in range(BATCHES)
+    )
+    data = [produce.PartitionProduceData(index, batch) for index, batch in enumerate(batches)]
+    topic = produce.TopicProduceData(name=WIDE, partition_data=data)
+    return _of(produce, 9, produce.ProduceRequest(None, 1, 30_000, [topic]))
+
+
+def _bomb(record: Record, codec: Codec, partitions: int) -> bytes:
+    batch = build_batch([record], codec=codec)
+    data = [produce.PartitionProduceData(each, batch) for each in range(partitions)]
+    topic = produce.TopicProduceData(name=WIDE, partition_data=data)
+    return _of(produce, 9, produce.ProduceRequest(None, 1, 30_000, [topic]))
+
+
+def _headers() -> Record:
+    return Record(0, TIME_MS, b"", b"", (("", None),) * 1_000_000)
+
+
+def _zeros(size: int) -> Record:
+    return Record(0, TIME_MS, b"", bytes(size), ())
+
+
+def _by_time() -> bytes:
+    partitions = [
+        list_offsets.ListOffsetsPartition(each, timestamp=TIME_MS)
+        for each in range(WIDE_PARTITIONS)
+    ]
+    topic = list_offsets.ListOffsetsTopic(WIDE, partitions)
+    return _of(list_offsets, 7, list_offsets.ListOffsetsRequest(topics=[topic]))
+
+
+def _producers() -> bytes:
+    topic = describe_producers.TopicRequest(WIDE, list(range(WIDE_PARTITIONS)))
+    request = describe_producers.DescribeProducersRequest([topic])
+    return _of(describe_producers, 0, request)
 
 
 def _leader_epochs() -> bytes:
@@ -323,6 +368,30 @@ DEAR = (
     Dear("Produce, tiny batches", ApiKey.PRODUCE, 9, lambda: _produce(BATCHES, WIDE_PARTITIONS)),
     Dear("Produce, one partition", ApiKey.PRODUCE, 9, lambda: _produce(BATCHES, 1)),
     Dear("Produce, 100,000 batches", ApiKey.PRODUCE, 9, lambda: _produce(100_000, 1)),
+    Dear("Produce, new producers", ApiKey.PRODUCE, 9, _produce_idempotent),
+    Dear(
+        "Produce, zstd, 1,000,000 headers",
+        ApiKey.PRODUCE,
+        9,
+        lambda: _bomb(_headers(), Codec.ZSTD, 1),
+    ),
+    Dear(
+        "Produce, zstd, 64 MiB", ApiKey.PRODUCE, 9, lambda: _bomb(_zeros(64 << 20), Codec.ZSTD, 1)
+    ),
+    Dear(
+        "Produce, gzip, 2 MiB x 500",
+        ApiKey.PRODUCE,
+        9,
+        lambda: _bomb(_zeros(2 << 20), Codec.GZIP, 500),
+    ),
+    Dear(
+        "Produce, lz4, 2 MiB x 500",
+        ApiKey.PRODUCE,
+        9,
+        lambda: _bomb(_zeros(2 << 20), Codec.LZ4, 500),
+    ),
+    Dear("ListOffsets by time", ApiKey.LIST_OFFSETS, 7, _by_time),
+    Dear("DescribeProducers", ApiKey.DESCRIBE_PRODUCERS, 0, _producers),
     Dear("OffsetForLeaderEpoch", ApiKey.OFFSET_FOR_LEADER_EPOCH, 4, _leader_epochs),
     Dear("DescribeLogDirs", ApiKey.DESCRIBE_LOG_DIRS, 4, _log_dirs),
     Dear("AlterPartitionReassignments", ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, _reassign),
