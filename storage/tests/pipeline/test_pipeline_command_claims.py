@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.pipeline.test_pipeline_command import DEV, LOCAL, produce, said
+from tests.pipeline.test_pipeline_command import DEV, JAVA_17, LOCAL, produce, said
 from tests.worlds.app_world import serving, tidegate
 from tidegate_pipeline.commands.options import why_no_spark
 
@@ -16,10 +16,13 @@ def test_once_that_fails_gives_its_claim_back(tmp_path: Path) -> None:
     with serving(*DEV, cwd=tmp_path) as process:
         produce(process.servers, 0, 20)
         assert process.stop()[0] == 0
-    failed = tidegate(
-        "pipeline", "once", "--master", "local[1]", cwd=tmp_path, JAVA_HOME="/nowhere"
-    )
+    java = tmp_path / "java" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text(JAVA_17)  # it looks well, and starts no JVM
+    java.chmod(0o755)
+    home = str(tmp_path / "java")
+    failed = tidegate("pipeline", "once", "--master", "local[1]", cwd=tmp_path, JAVA_HOME=home)
     assert failed.returncode != 0
-    assert "JAVA_HOME=/nowhere" in failed.stderr
+    assert "Spark does not start" in failed.stderr
     assert said("status", cwd=tmp_path)["drivers"] == []
     assert said("once", *LOCAL, cwd=tmp_path)["units"] == 1
