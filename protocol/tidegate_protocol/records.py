@@ -43,6 +43,7 @@ MAX_HEADERS = 100_000
 a batch of kilobytes could make gigabytes of them."""
 
 _TIMESTAMP_LIMIT = 2**63
+_INT32_BYTES = 5
 
 Headers = Sequence[tuple[str, bytes | None]]
 
@@ -82,7 +83,7 @@ def decode_records(batch: Buffer, *, max_decompressed_bytes: int) -> Iterator[Re
 def _records(payload: bytes, header: BatchHeader) -> Iterator[Record]:
     position = 0
     for _ in range(header.record_count):
-        length, start = read_varint(payload, position)
+        length, start = _number(payload, position)
         record, position = _record(payload, start, header)
         if position != start + length:
             raise _invalid("a record does not end where its length says")
@@ -93,7 +94,7 @@ def _records(payload: bytes, header: BatchHeader) -> Iterator[Record]:
 
 def _record(payload: bytes, position: int, header: BatchHeader) -> tuple[Record, int]:
     timestamp_delta, position = read_varint(payload, position + 1)
-    offset_delta, position = read_varint(payload, position)
+    offset_delta, position = _number(payload, position)
     if not 0 <= offset_delta <= header.last_offset_delta:
         raise _invalid(f"offset delta {offset_delta} is outside the batch")
     timestamp = header.base_timestamp + timestamp_delta
@@ -108,7 +109,7 @@ def _record(payload: bytes, position: int, header: BatchHeader) -> tuple[Record,
 
 
 def _headers(payload: bytes, position: int) -> tuple[Headers, int]:
-    count, position = read_varint(payload, position)
+    count, position = _number(payload, position)
     if count == 0:
         return (), position
     if not 0 < count <= MAX_HEADERS:
@@ -124,7 +125,7 @@ def _headers(payload: bytes, position: int) -> tuple[Headers, int]:
 
 
 def _bytes(payload: bytes, position: int) -> tuple[bytes | None, int]:
-    length, position = read_varint(payload, position)
+    length, position = _number(payload, position)
     if length < 0:
         if length != -1:
             raise _invalid(f"a key or value has length {length}")
@@ -133,6 +134,14 @@ def _bytes(payload: bytes, position: int) -> tuple[bytes | None, int]:
     if end > len(payload):
         raise _invalid("a key or value passes the end")
     return payload[position:end], end
+
+
+def _number(payload: bytes, position: int) -> tuple[int, int]:
+    """Read a number of 32 bits; as for Java's clients, it has at most 5 bytes."""
+    value, end = read_varint(payload, position)
+    if end - position > _INT32_BYTES:
+        raise _invalid(f"a number has {end - position} bytes")
+    return value, end
 
 
 def _invalid(message: str) -> InvalidBatch:

@@ -6,11 +6,13 @@ compat-tests/mutated_batches has the cases and asks; Kafka's answers are recorde
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 import trio
+from aiokafka.errors import CorruptRecordException
+from aiokafka.record.default_records import DefaultRecordBatch
 from mutated_batches import golden
 from mutated_batches.asking import Clock, Facts, ask
 from mutated_batches.cases import CODECS, Case, cases, mutations
@@ -19,13 +21,25 @@ from mutated_batches.comparing import differing as differing_facts
 from mutated_batches.permitted import PERMITTED, permission
 from mutated_batches.playing import SETTINGS, create_topics
 from mutated_batches.record_mutations import RARE
+from mutated_batches.stream_mutations import STREAMS
 from transactions.differential.wire import ConnectionLost, Request
 from trio.testing import MockClock
 
 from tests.worlds.wire_client import NOW_MS, Closed, WireClient, wire_world
 from tidegate_gateway.network.transport import TransportBroken
-from tidegate_protocol.batches import check_batch
+from tidegate_protocol.batch_walk import walk_batch
+from tidegate_protocol.batches import check_batch, read_header
+from tidegate_protocol.errors import InvalidBatch
 from tidegate_protocol.records import decode_records
+
+ROOM = 64 << 20
+# What aiokafka does not read, though Java's clients do.
+OF_AIOKAFKA = {
+    "record attributes 255",
+    "a header key that is not UTF-8",
+    "a head of version 2",
+    *(each for each in STREAMS if "behind" in each),
+}
 
 
 class OnWire:
@@ -53,6 +67,43 @@ async def played(chosen: Sequence[Case]) -> dict[int, Facts]:
             now_ms = NOW_MS + int((trio.current_time() - begun) * 1000)
             found[case.number] = await ask(case, OnWire(world.connect()), now_ms)
     return found
+
+
+def is_for_readers(batch: bytes) -> bool:
+    """Return whether a batch has a header that is accepted; with LogAppendTime times differ."""
+    try:
+        return not check_batch(memoryview(batch)).is_log_append_time
+    except InvalidBatch:
+        return False
+
+
+def seen_by_walk(batch: bytes) -> int | None:
+    """Return the largest time stamp; None: malformed."""
+    header = read_header(batch)
+    try:
+        walk = walk_batch(memoryview(batch), header, max_bytes=ROOM)
+    except InvalidBatch:
+        return None
+    return walk.max_timestamp if walk.next_offset == 2 * header.record_count else None
+
+
+def decoded(batch: bytes) -> list[tuple[int, int]]:
+    found = decode_records(batch, max_decompressed_bytes=ROOM)
+    return [(each.offset, each.timestamp) for each in found]
+
+
+def decoded_by_aiokafka(batch: bytes) -> list[tuple[int, int]]:
+    return [(each.offset, each.timestamp) for each in DefaultRecordBatch(bytearray(batch))]
+
+
+def seen_by(batch: bytes, decode: Callable[[bytes], list[tuple[int, int]]]) -> int | None:
+    """As seen_by_walk()."""
+    try:
+        rows = decode(batch)
+    except (InvalidBatch, CorruptRecordException):
+        return None
+    is_numbered = [offset for offset, _ in rows] == list(range(len(rows)))
+    return max(-1, *(time for _, time in rows)) if is_numbered else None
 
 
 async def differing(chosen: Sequence[Case]) -> list[Difference]:
@@ -84,6 +135,21 @@ def test_the_cases_change_every_field_with_every_codec() -> None:
     alone = {(each.codec, each.changes[0]) for each in cases() if len(each.changes) == 1}
     for codec in CODECS:
         assert {(codec, each) for each in mutations(codec) if each not in RARE} <= alone
+
+
+def test_our_reader_agrees_with_the_walk_and_aiokafka_reads_what_it_accepts() -> None:
+    judged = 0
+    for case in cases():
+        batch = case.draft(NOW_MS).built()
+        if batch is None or not is_for_readers(batch) or set(case.changes) & set(RARE):
+            continue
+        judged += 1
+        walked = seen_by_walk(batch)
+        assert seen_by(batch, decoded) == walked, case
+        is_refused = any(each in OF_AIOKAFKA for each in case.changes)
+        if walked is not None and not is_refused:
+            assert seen_by(batch, decoded_by_aiokafka) == walked, case
+    assert judged > 1_400
 
 
 def test_a_batch_is_the_same_whenever_it_is_made() -> None:
