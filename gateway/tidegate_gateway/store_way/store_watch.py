@@ -34,7 +34,7 @@ from .store_way import StoreWay
 
 LOOK_SECONDS: Final = 0.25
 MARK_AGAIN_SECONDS: Final = 5.0
-REFUSE_AFTER_SECONDS: Final = 0.25
+REFUSE_AFTER_SECONDS: Final = 0.5
 READ_AGAIN_SECONDS: Final = 0.5
 READ_SECONDS: Final = 10.0
 
