@@ -31,7 +31,7 @@ from tidegate_gateway.fetch import run_verifier
 from tidegate_gateway.fetch.fetch_waiters import FetchWaiters
 from tidegate_gateway.fetch.prepared_runs import PreparedRun, prepare_run
 from tidegate_gateway.fetch.time_search import find_first
-from tidegate_gateway.produce import wal_commits, wal_writer
+from tidegate_gateway.produce import record_checks, wal_commits, wal_writer
 from tidegate_gateway.produce.produce_times import ObjectTimes
 from tidegate_gateway.produce.wal_commits import BatchToken, WalCommits
 from tidegate_gateway.produce.wal_writer import WalWriter
@@ -293,6 +293,11 @@ def retains_too_short(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("tidegate_gateway.upkeep.housekeeper.plan_retention", wrong)
 
 
+def believes_the_header_of_a_batch(patch: pytest.MonkeyPatch) -> None:
+    """The largest time stamp of a batch stays as its client wrote it."""
+    patch.setattr(record_checks, "_true_header", lambda settings, header, max_timestamp: header)
+
+
 def log_start_falls_back(patch: pytest.MonkeyPatch) -> None:
     real = DeleteRecords.decide
     patch.setattr(DeleteRecords, "decide", lambda self, view: replace(real(self, view), events=()))
@@ -326,6 +331,7 @@ def log_start_falls_back(patch: pytest.MonkeyPatch) -> None:
         (collects_what_lives, {"not stored"}, 1),
         (deletes_before_the_event, {"not stored"}, 2),
         (retains_too_short, {"retained too short"}, 7),
+        (believes_the_header_of_a_batch, {"lost", "log start too high"}, 2),
         (log_start_falls_back, {"log start fell"}, 2),
     ],
 )
