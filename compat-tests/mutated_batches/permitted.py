@@ -150,11 +150,6 @@ PERMITTED: Final = (
         ),
     ),
     Permitted(
-        "records of very many headers",
-        "A search here reads records of 100,000 headers at most; else it finds the batch's begin.",
-        lambda each: each.name == "found" and _has(each, "150,000 empty headers"),
-    ),
-    Permitted(
         "times of records under a false LogAppendTime",
         "Kafka judges the header's largest time stamp for each record; here each has its own.",
         lambda each: _codes(each, (_REFUSED,), _INVALID_TIME) and _has(each, "attributes | 0x48"),
