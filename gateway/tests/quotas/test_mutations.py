@@ -52,6 +52,15 @@ async def test_new_versions_refuse_topics_beyond_the_quota(autojump_clock: MockC
         assert (codes, throttle_ms) == ([NONE], 0)
 
 
+async def test_the_smallest_number_is_a_quota_too(autojump_clock: MockClock) -> None:
+    async with wire_world() as world:
+        await set_quota(world.connect(), {"client-id": "slow"}, controller_mutation_rate=5e-324)
+        client = connect_as(world, "slow")
+        codes, throttle_ms = await create(client, ("a", 1), ("b", 1))
+        assert codes == [NONE, OVER]
+        assert throttle_ms > 10**9
+
+
 @pytest.mark.parametrize("validate_only", [False, True])
 async def test_topics_that_fail_use_nothing_up(
     autojump_clock: MockClock, validate_only: bool

@@ -89,10 +89,16 @@ REFUSED = [
      ErrorCode.INVALID_REQUEST, "numPartitions was not set to -1"),
     (CreatableTopic("n", 1, 1, [], [CreatableTopicConfig("foo", "1")]),
      ErrorCode.INVALID_CONFIG, "Unknown topic config name: foo"),
-    (CreatableTopic("n", 1, 1, [], [CreatableTopicConfig("retention.ms", "1")] * 2),
-     ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys"),
     (CreatableTopic("n", 20_000, 1), ErrorCode.POLICY_VIOLATION, "Excessively large number"),
 ]  # fmt: skip
+
+
+async def test_of_a_config_that_is_named_twice_the_last_value_counts() -> None:
+    async with admin_world() as [gateway]:
+        configs = [CreatableTopicConfig("retention.ms", value) for value in ("1000", "2000")]
+        answer = await gateway.ask(CreateTopicsRequest([CreatableTopic("n", 1, 1, [], configs)]))
+        assert answer.topics[0].error_code == ErrorCode.NONE
+        assert gateway.state.topics.by_name["n"].configs == {"retention.ms": "2000"}
 
 
 @pytest.mark.parametrize(("topic", "code", "text"), REFUSED)

@@ -99,9 +99,10 @@ class CreateTopicsHandler:
 
 
 def _contradiction(topic: CreatableTopic) -> tuple[ErrorCode, str] | None:
-    """Return code and text for keys that occur twice, which a mapping cannot express."""
-    if len({each.name for each in topic.configs}) < len(topic.configs):
-        return ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys"
+    """Return code and text for partitions that occur twice, which a mapping cannot express.
+
+    Of a config that occurs twice the last value counts, as in Kafka.
+    """
     # Numbers beside an assignment are a request that the rule refuses, as Kafka does first.
     if (topic.num_partitions, topic.replication_factor) != (-1, -1):
         return None
