@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
+from random import Random
 
 import pytest
 import trio
@@ -12,9 +14,18 @@ from structlog.testing import capture_logs
 from trio.testing import MockClock
 
 from tests.worlds.app_world import pages_of
+from tests.worlds.inline_pool import after
 from tests.worlds.refusing_store import RefusingStore
 from tests.worlds.several_gateways import Clock, Cluster, Running, cluster
-from tests.worlds.wire_client import Closed, WireClient, records_batch
+from tests.worlds.wire_client import (
+    Closed,
+    WireClient,
+    produce_request,
+    records_batch,
+    request_frame,
+)
+from tidegate_gateway.work.pools import inline_pools
+from tidegate_protocol.compression import Codec
 from tidegate_protocol.error_codes import ErrorCode as E
 from tidegate_protocol.messages import fetch as fe
 from tidegate_protocol.messages import metadata as md
@@ -39,11 +50,13 @@ class Pair:
 
 
 @asynccontextmanager
-async def pair() -> AsyncIterator[Pair]:
+async def pair(seconds_in_threads: float = 0.0) -> AsyncIterator[Pair]:
+    pools = inline_pools(after(partial(trio.sleep, seconds_in_threads)))
     async with cluster() as world:
         ways = [RefusingStore(world.store) for _ in range(2)]
         started = [
-            await world.start(at, Clock(), store=way) for at, way in enumerate(ways, start=1)
+            await world.start(at, Clock(), store=way, pools=pools)
+            for at, way in enumerate(ways, start=1)
         ]
         await started[0].world.create_topic("t", 4)
         await trio.sleep(1)
@@ -168,6 +181,32 @@ async def test_it_serves_again_once_a_small_put_succeeds(autojump_clock: MockClo
             await client.produce("t", 0, batch(1))
         answer = await found.one.world.connect().produce("t", 0, batch(0))
         assert answer.error_code == E.NONE
+
+
+async def test_a_batch_that_was_looked_at_meanwhile_does_not_overtake_a_refused_one(
+    autojump_clock: MockClock,
+) -> None:
+    large = records_batch(
+        Random(1).randbytes(20_000),
+        codec=Codec.GZIP,
+        producer_id=7,
+        producer_epoch=0,
+        base_sequence=1,
+    )
+    async with pair(seconds_in_threads=10.0) as found:
+        found.ways[0].refused.add("put")
+        client = found.one.world.connect()
+        for each in (batch(0), large):
+            await client.send(request_frame("Produce", 9, produce_request([("t", 0, each)])))
+        await found.until(lambda: found.one.gateway.store_way.is_cut_off)
+        found.ways[0].refused.clear()
+        await found.until(lambda: not found.one.gateway.store_way.is_cut_off)
+        await client.receive()  # the refusal of the first
+        with pytest.raises(Closed):
+            await client.receive()
+        again = found.two.world.connect()
+        answers = [await again.produce("t", 0, each) for each in (batch(0), large)]
+        assert [(each.error_code, each.base_offset) for each in answers] == [(0, 0), (0, 1)]
 
 
 async def test_if_no_gateway_reaches_the_store_all_stay_leaders(autojump_clock: MockClock) -> None:

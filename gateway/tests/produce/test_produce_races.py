@@ -28,12 +28,15 @@ from tidegate_gateway.network.arenas import LARGE_BYTES
 from tidegate_gateway.settings.broker_settings import BrokerSettings
 from tidegate_gateway.work.pools import inline_pools
 from tidegate_protocol.batches import CRC_POSITION, CRC_START, HEADER
+from tidegate_protocol.compression import Codec
 from tidegate_protocol.error_codes import ErrorCode as E
 from tidegate_protocol.records import Record, build_batch
 
 # WireWorld counts from 50000: two that made topics, then the first, then the offender.
 OFFENDER_PORT = 50_003
-KEYED = build_batch([Record(0, NOW_MS, b"key", b"keyed")])
+# Too large, as it is compressed, to be looked at in the event loop.
+LARGE = Random(1).randbytes(20_000)
+KEYED = build_batch([Record(0, NOW_MS, b"key", LARGE)], codec=Codec.GZIP)
 
 
 async def a_second() -> None:
@@ -73,7 +76,7 @@ async def test_an_answer_waits_for_batches_that_are_still_looked_at(
         answer = await client.call("Produce", 9, request)
         found = [(each.name, each.partition_responses[0].error_code) for each in answer.responses]
         assert found == [("plain", 0), ("compacted", 0)]
-        assert await client.fetch_values("compacted", 0, 0) == [b"keyed"]
+        assert await client.fetch_values("compacted", 0, 0) == [LARGE]
 
 
 async def test_a_connection_that_ends_between_batches_changes_none_of_them(

@@ -29,7 +29,7 @@ from tidegate_gateway.environment import Environment, Identity
 from tidegate_gateway.gateway import Gateway
 from tidegate_gateway.peers.peers import HttpPeers
 from tidegate_gateway.settings.broker_settings import BrokerSettings
-from tidegate_gateway.work.pools import inline_pools
+from tidegate_gateway.work.pools import Pools, inline_pools
 from tidegate_protocol.messages import heartbeat as hb
 from tidegate_protocol.messages import join_group as jg
 from tidegate_protocol.messages import offset_commit as oc
@@ -115,10 +115,11 @@ class Cluster:
         zone: str = "az1",
         log: MetadataLog | None = None,
         store: ObjectStore | None = None,
+        pools: Pools | None = None,
     ) -> Running:
         """Start a gateway, or the next life of it; returns when it serves.
 
-        log, store: its own way to them.
+        log, store: its own way to them.  pools: of threads; None: it works in the event loop.
         """
         builder = GatewayBuilder(
             Identity(
@@ -136,7 +137,7 @@ class Cluster:
                 log=log or self.log,
                 rng=Random(node_id),
                 wall_clock=clock,
-                pools=inline_pools(),
+                pools=pools or inline_pools(),
                 peers=HttpPeers(self.network.dial, Secret()) if self.network else None,
                 source_dial=self._source_dial,
             ),

@@ -388,7 +388,6 @@ class Produce:
             topic = writable_topic(topic, data.index, received.version)
             if received.misfit == ELSEWHERE:
                 received = await self._renewed(received, request)
-            check_order(received.connection, topic.topic_id, data.index)
             records = cast("memoryview | None", data.records)  # a decoded field is never else
             batch, batch_header, _ = await self._checked(topic, records, received)
             if received.misfit is not None and batch_header.is_transactional:
@@ -398,6 +397,7 @@ class Produce:
                 await line.until_none_turned_back()
             if not self.writer.has_room:
                 await self._wait_for_room(received.room_by)
+            _check_still_in_order(received.connection, topic, data.index)
             if topic.link:  # it began to return to its source meanwhile
                 self._add_late(received, request, topic, data, answer)
                 return
@@ -503,6 +503,17 @@ class Produce:
         if len(batch) > settings.max_message_bytes:  # compressed less well than before
             raise BatchRefused(ErrorCode.MESSAGE_TOO_LARGE, "")
         return accepted
+
+
+def _check_still_in_order(connection: Connection, topic: Topic, index: int) -> None:
+    """Check a batch that may have waited, so that it does not overtake a batch refused meanwhile.
+
+    Raises:
+      CloseConnection: it would; see Produce._error_here().
+    """
+    if connection.peer.was_sent_away:
+        raise CloseConnection()
+    check_order(connection, topic.topic_id, index)
 
 
 def may_write(rights: Rights, topic: str) -> bool:
