@@ -163,6 +163,7 @@ def produce_request(
     batches: Sequence[tuple[str, int, bytes | None]],
     *,
     acks: int = -1,
+    timeout_ms: int = 30_000,
     transactional_id: str | None = None,
     topic_id: bytes = bytes(16),
 ) -> pr.ProduceRequest:
@@ -171,7 +172,7 @@ def produce_request(
         pr.TopicProduceData(topic, topic_id, [pr.PartitionProduceData(partition, batch)])
         for topic, partition, batch in batches
     ]
-    return pr.ProduceRequest(transactional_id, acks, 30_000, topics)
+    return pr.ProduceRequest(transactional_id, acks, timeout_ms, topics)
 
 
 class WireWorld:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import trio
+from structlog.testing import capture_logs
 from trio.testing import MockClock
 
 from tests.worlds.wire_client import (
@@ -177,6 +178,27 @@ async def test_they_are_written_here_if_the_fence_is_lifted(
         assert not is_back(world)
         world.source.release_watermark("t", 0)
         await becomes(lambda: at_source(world) == values(range(5)))
+
+
+async def test_a_batch_that_was_timed_out_meanwhile_is_not_written_here(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with returning(monkeypatch) as (world, producer):
+        world.source.hold_watermark("t", 0)
+        await producer.send((0, records_batch(value(0))))
+        assert await producer.answers(1) == [(E.NONE, 1)]
+        with capture_logs() as logged:
+            await producer.send((0, records_batch(value(1))), timeout_ms=600)
+            await begun(world)
+            assert await producer.answers(1) == [(E.REQUEST_TIMED_OUT, -1)]
+            await producer.send((0, records_batch(value(1))))
+            with pytest.raises(Closed):
+                await producer.answers(1)
+        assert not is_back(world)
+        assert [each for each in logged if each["log_level"] == "error"] == []
+        again = Pipelined(world.gateways[0].world.connect())
+        await again.send((0, records_batch(value(1))))
+        assert await again.answers(1) == [(E.NONE, 2)]
 
 
 async def test_a_connection_closes_and_leaves_nothing_open_if_there_is_no_room_for_them(

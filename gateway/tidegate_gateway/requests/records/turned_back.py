@@ -118,13 +118,15 @@ class TurnedBack:
         """Append a batch here again: its topic did not return.
 
         Raises:
-          CloseConnection: that is not possible now.
+          CloseConnection: that is not possible now, or its client got a time-out meanwhile.
         """
         with trio.move_on_after(WAIT_SECONDS):
             await self._writer.wait_for_room()
         if topic is None or topic.link or not self._writer.has_room:
             raise CloseConnection
         pending = batch.token.pending
+        if not pending.waits_for(batch.token):
+            raise CloseConnection
         token = Token(pending, answer)
         pending.add(token)
         self._writer.wrote(pending.connection.peer.client_id or "", len(batch.records))
