@@ -14,8 +14,16 @@ def test_a_way_is_broken_once_calls_fail_for_a_while() -> None:
     assert not way.is_broken(1.0 + BROKEN_SECONDS - 0.1)
     assert way.is_broken(1.0 + BROKEN_SECONDS)
     assert way.why == "refused again"
-    way.succeeded()
+    way.succeeded(2.0)
     assert not way.is_broken(9.0)
+
+
+def test_a_call_that_hung_breaks_no_way_on_which_others_succeeded_meanwhile() -> None:
+    way = Way()
+    way.succeeded(9.9)
+    way.failed(0.0, "no answer")
+    assert not way.is_broken(10.0)
+    assert way.is_broken(9.9 + BROKEN_SECONDS)
 
 
 def test_a_failed_read_alone_breaks_nothing() -> None:

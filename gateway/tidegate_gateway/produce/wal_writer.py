@@ -417,7 +417,7 @@ class WalWriter:
                 with trio.move_on_after(self._settings.put_timeout_seconds / PUT_ATTEMPTS):
                     await put_idempotent(self._store, key, sealed.wal.body)
                     self.counters.times.puts.add(trio.current_time() - began)
-                    self.way.puts.succeeded()
+                    self.way.puts.succeeded(trio.current_time())
                     return
                 self.counters.put_retries += 1
                 self.way.puts.failed(began, "no answer")

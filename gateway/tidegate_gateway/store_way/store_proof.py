@@ -74,7 +74,7 @@ class StoreProof:
             try:
                 with trio.move_on_after(PUT_SECONDS):
                     await put_idempotent(self._store, key, body)
-                    puts.succeeded()
+                    puts.succeeded(trio.current_time())
                     return
                 puts.failed(began, "no answer")
             except (StoreUnavailable, StoreMisconfigured) as error:

@@ -144,10 +144,10 @@ class StoreWatch:
         try:
             with trio.move_on_after(READ_SECONDS):
                 await self._store.get(OWNER_KEY)
-                self.way.gets.succeeded()
+                self.way.gets.succeeded(trio.current_time())
                 return
             self.way.gets.failed(began, "no answer")
         except NoSuchObject:
-            self.way.gets.succeeded()
+            self.way.gets.succeeded(trio.current_time())
         except (StoreUnavailable, StoreMisconfigured) as error:
             self.way.gets.failed(began, str(error))

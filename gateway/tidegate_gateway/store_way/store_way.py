@@ -9,6 +9,7 @@ read of an object that every prefix has (store_watch.py), and that read counts.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import inf
 from typing import Final
 
 BROKEN_SECONDS: Final = 0.75
@@ -18,22 +19,24 @@ BROKEN_SECONDS: Final = 0.75
 class Way:
     """One kind of calls.
 
-    failing_since: when the first call began that failed since the last success, on Trio's clock;
-      None if the last call succeeded.  why: the last failure.
+    failing_since: when the first call began that failed since the last success, or that success if
+      it came later, on Trio's clock; None if the last call succeeded.  why: the last failure.
     """
 
     failing_since: float | None = None
     why: str = ""
+    _succeeded_at: float = -inf
 
     def failed(self, began: float, why: str) -> None:
         """Note a call that failed."""
         if self.failing_since is None:
-            self.failing_since = began
+            self.failing_since = max(began, self._succeeded_at)
         self.why = why
 
-    def succeeded(self) -> None:
+    def succeeded(self, now: float) -> None:
         """Note a call that succeeded."""
         self.failing_since = None
+        self._succeeded_at = now
 
     def is_broken(self, now: float) -> bool:
         """Return whether calls fail for so long that it is no passing trouble."""
