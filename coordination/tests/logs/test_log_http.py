@@ -10,6 +10,7 @@ import trio
 import trustme
 
 from tests.worlds import http_log_opened
+from tests.worlds.doors import NO_HOSTS
 from tests.worlds.http_log_opened import Opened
 from tests.worlds.http_log_server import log_server, tcp_server
 from tests.worlds.http_world import memory_server
@@ -194,6 +195,7 @@ async def test_a_token_opens_and_is_never_shown(tmp_path: Path) -> None:
         (HttpAnswer(404, b"no"), LogMisconfigured, "check host, port and path"),
         (HttpAnswer(302, headers=(("Location", "/x"),)), LogMisconfigured, "is no metadata log"),
         (HttpAnswer(401, b"who?"), LogMisconfigured, "refuses the request"),
+        (HttpAnswer(421, NO_HOSTS.refusal.encode()), LogMisconfigured, "use an IP address"),
         (HttpAnswer(503, b"no"), LogUnavailable, "something answers for the log"),
         (HttpAnswer(200, headers=((wire.VERSION_HEADER, "2"),)), LogMisconfigured, "version '2'"),
         (HttpAnswer(200, headers=((wire.VERSION_HEADER, "1"),)), LogUnavailable, "damaged"),

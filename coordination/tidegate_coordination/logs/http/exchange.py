@@ -128,10 +128,8 @@ def _not_the_log(answer: HttpAnswer, where: str, *, is_opening: bool) -> Excepti
             f"a server before the log at {where} refuses the request ({found}): see its settings"
         )
     if answer.status == 421:
-        return LogMisconfigured(
-            f"the gateway at {where} does not reach the metadata log itself: give the address of"
-            " one that does"
-        )
+        # A gateway that does not reach the log, or a server that goes by another name.
+        return LogMisconfigured(f"the server at {where} does not show the log: {text_of(answer)}")
     return LogMisconfigured(
         f"what answers at {where} is no metadata log ({found}): check host, port and path"
     )
