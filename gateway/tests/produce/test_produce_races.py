@@ -87,7 +87,7 @@ async def test_a_connection_that_ends_between_batches_changes_none_of_them(
         await world.create_topic("plain", 2)
         await world.create_topic("compacted", 1, cleanup_policy="compact")
         first, offender, next_user = world.connect(), world.connect(), world.connect()
-        store.put_seconds = 5.0
+        store.put_seconds = 4.0
         await first.send(request("plain", 1, records_batch(b"fills the slot")))
         await wait_all_tasks_blocked()
         batches = [("plain", 0, records_batch(b"mine")), ("compacted", 0, KEYED)]

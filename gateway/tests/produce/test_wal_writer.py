@@ -17,6 +17,7 @@ from tidegate_coordination.rules.gateways import Register
 from tidegate_coordination.rules.proposal import NOTHING, Decided, View
 from tidegate_coordination.rules.records.wal import BatchOutcome, Refusal
 from tidegate_coordination.state.cluster import ClusterState
+from tidegate_gateway.produce.wal_commits import Client
 from tidegate_gateway.produce.wal_writer import WalSettings, WalWriter
 from tidegate_protocol.records import Record, build_batch, check_batch
 from tidegate_storage.stores.memory_store import MemoryObjectStore
@@ -60,6 +61,7 @@ class Waiting:
 
     outcomes: list[BatchOutcome] = field(default_factory=list[BatchOutcome])
     at: float = -1.0
+    waiting_client: Client | None = None
 
     def settle(self, outcome: BatchOutcome) -> None:
         self.outcomes.append(outcome)
@@ -79,9 +81,11 @@ class Fixture:
         self.writer = writer
         self.started = trio.current_time()
 
-    def append(self, size_bytes: int = 10, partition: int = 0) -> Waiting:
+    def append(
+        self, size_bytes: int = 10, partition: int = 0, client: Client | None = None
+    ) -> Waiting:
         batch = build_batch([Record(0, 1, None, bytes(size_bytes))])
-        waiting = Waiting()
+        waiting = Waiting(waiting_client=client)
         header = check_batch(memoryview(batch))
         self.writer.append(TOPIC, partition, batch, header, waiting)
         return waiting
@@ -132,6 +136,45 @@ async def test_uploads_overtake_each_other_and_commits_do_not(
         await fixture.writer.drain()
         assert [each.outcomes[0].base_offset for each in waiting] == [0, 1, 2]
         assert [fixture.since_start(each) for each in waiting] == [3.0, 3.0, 3.0]
+
+
+class Leaver:
+    """A client that may close its connection; asked counts the looks at it."""
+
+    def __init__(self, *, is_gone: bool) -> None:
+        self.gone = is_gone
+        self.asked = 0
+
+    def is_gone(self) -> bool:
+        self.asked += 1
+        return self.gone
+
+
+@pytest.mark.parametrize(("put_seconds", "is_late"), [(4.9, False), (5.0, True)])
+async def test_batches_of_clients_that_left_a_late_object_are_not_written(
+    put_seconds: float, is_late: bool, autojump_clock: trio.testing.MockClock
+) -> None:
+    """They send them again elsewhere: in an outage one record was stored up to ten times."""
+    left, stayed = Leaver(is_gone=True), Leaver(is_gone=False)
+    async with running([put_seconds]) as fixture:
+        waiting = [fixture.append(client=each) for each in (left, stayed, left, None)]
+        await fixture.writer.drain()
+        offsets = [each.outcomes[0].base_offset for each in waiting]
+        assert offsets == ([-1, 0, -1, 1] if is_late else [0, 1, 2, 3])
+        assert (left.asked, stayed.asked) == ((1, 1) if is_late else (0, 0))
+        if is_late:
+            assert waiting[0].outcomes[0].refusal is Refusal.ABANDONED
+        assert fixture.writer.counters.left_batches == (2 if is_late else 0)
+
+
+async def test_a_late_object_without_clients_is_abandoned(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with running([6.0]) as fixture:
+        waiting = fixture.append(client=Leaver(is_gone=True))
+        await fixture.writer.drain()
+        assert waiting.outcomes[0].refusal is Refusal.ABANDONED
+        assert list(fixture.coordinator.state.objects.dead) == [0]
 
 
 async def test_an_upload_that_never_ends_is_abandoned_and_the_order_goes_on(

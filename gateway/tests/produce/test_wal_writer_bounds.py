@@ -42,6 +42,8 @@ class FirstPutFails(MemoryObjectStore):
 
 
 class Anybody:
+    waiting_client: None = None
+
     def settle(self, outcome: BatchOutcome) -> None:
         """Whoever it was."""
 
@@ -88,6 +90,8 @@ async def test_a_drain_ends_though_clients_go_on(autojump_clock: MockClock) -> N
     last: list[BatchOutcome] = []
 
     class Last:
+        waiting_client: None = None
+
         def settle(self, outcome: BatchOutcome) -> None:
             last.append(outcome)
 

@@ -15,7 +15,7 @@ from trio.testing import MockClock
 
 from tests.worlds.wire_client import Closed, WireWorld, produce_request, records_batch, wire_world
 from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_gateway.produce.wal_commits import BatchToken
+from tidegate_gateway.produce.wal_commits import BatchToken, Client
 from tidegate_gateway.produce.wal_writer import KeyTaken
 from tidegate_gateway.refusals_to_start import sentence_of
 from tidegate_protocol.error_codes import ErrorCode
@@ -157,6 +157,10 @@ async def test_an_answer_that_cannot_be_given_closes_its_connection_and_no_other
 @dataclass
 class Silent:
     token: BatchToken
+
+    @property
+    def waiting_client(self) -> Client | None:
+        return self.token.waiting_client
 
     def settle(self, outcome: object) -> None:
         raise ZeroDivisionError("planted")

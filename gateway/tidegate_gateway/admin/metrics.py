@@ -234,6 +234,11 @@ def _writer(gateway: Gateway) -> Iterator[Metric]:
     yield counter("tidegate_wal_bytes", "Bytes of WAL objects stored", counters.bytes)
     yield counter("tidegate_wal_batches", "Batches of WAL objects stored", counters.batches)
     yield counter("tidegate_wal_abandoned", "WAL objects abandoned", counters.abandoned)
+    yield counter(
+        "tidegate_wal_left_batches",
+        "Batches that were not written, as their clients had left",
+        counters.left_batches,
+    )
     yield counter("tidegate_wal_put_retries", "PUTs that were repeated", counters.put_retries)
     yield counter("tidegate_wal_put_seconds", "Seconds PUTs took, in all", counters.put_seconds)
     yield from _ages(counters)

@@ -65,6 +65,11 @@ class MirrorToken:
         self._bytes = held
         self._size = size
 
+    @property
+    def waiting_client(self) -> None:
+        """See wal_commits.BatchToken: a mirror needs no client."""
+        return None
+
     def settle(self, outcome: BatchOutcome) -> None:
         """Take the batch's outcome."""
         self._bytes.release(self._size, is_copied=outcome.refusal is None)

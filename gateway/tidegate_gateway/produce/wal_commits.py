@@ -3,12 +3,15 @@
 If the commit of an object is refused as a whole, the gateway abandons the object: an event rules
 out its commit.  Then the gateway may refuse its batches with a retriable error, and the object can
 be collected.
+
+An object that was stored late may hold batches of clients that have left; such clients send them
+again elsewhere.  They are not proposed, so that an outage leaves few records twice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from typing import Protocol, TypeAlias, cast
+from collections.abc import Callable, Collection, Sequence
+from typing import Final, Protocol, TypeAlias, cast
 
 import structlog
 import trio
@@ -38,8 +41,25 @@ _ABANDONED = BatchOutcome(Refusal.ABANDONED, -1, -1, -1)
 _CUT_OFF = BatchOutcome(Refusal.CUT_OFF, -1, -1, -1)
 
 
+LATE_SECONDS: Final = 5.0
+"""An object that is stored within this time commits all its batches."""
+
+
+class Client(Protocol):
+    """The connection of a request."""
+
+    def is_gone(self) -> bool:
+        """Return whether the client has closed it; then it is so for all later batches, too."""
+        ...
+
+
 class BatchToken(Protocol):
     """The request that waits for a batch's commit."""
+
+    @property
+    def waiting_client(self) -> Client | None:
+        """The client that waits for the outcome; None: the batch is written without one."""
+        ...
 
     def settle(self, outcome: BatchOutcome) -> None:
         """Take the batch's outcome.  Must not wait and must not raise."""
@@ -114,8 +134,13 @@ class WalCommits:
 
         mirrored: the tokens of its mirrored batches, each a MirroredToken.
         """
+        is_late = trio.current_time() - of_object.sealed_at >= LATE_SECONDS
+        left = batches_left(wal.batches) if is_late and not mirrored else frozenset[int]()
+        if len(left) == len(wal.batches):
+            self._counters.left_batches += len(left)
+            return self.abandon(wal)
         try:
-            proposal = self._proposal(wal, mirrored)
+            proposal = self._proposal(wal, mirrored, left)
             # If another gateway decides, waiting fetches may wake before the answer arrives.
             self._on_stored(proposal.name, wal.body)
         except Exception as error:
@@ -129,7 +154,7 @@ class WalCommits:
             times.commit.add(now - of_object.stored_at)
             times.remote.add(now - of_object.sealed_at)
             times.of_object = of_object
-            self.settle(wal, outcomes)
+            self.settle(wal, _with_left(wal, left, outcomes))
             times.of_object = None
 
         def fail(failure: Failure) -> None:
@@ -146,10 +171,13 @@ class WalCommits:
         self._counters.objects += 1
         self._counters.bytes += len(wal.body)
         self._counters.batches += len(wal.batches)
+        self._counters.left_batches += len(left)
         self._coordinator.submit(proposal, deliver, fail)
 
-    def _proposal(self, wal: SealedWal, mirrored: Collection[BatchToken]) -> CommitWal:
-        facts = [_facts(each) for each in wal.batches]
+    def _proposal(
+        self, wal: SealedWal, mirrored: Collection[BatchToken], left: frozenset[int]
+    ) -> CommitWal:
+        facts = [_facts(each) for at, each in enumerate(wal.batches) if at not in left]
         stamped = append_time_topics(self._coordinator.state, facts, self._is_append_time)
         placed = _mirrored(wal, mirrored) if mirrored else {}
         is_walked = self._walks_records and not mirrored
@@ -187,6 +215,33 @@ class WalCommits:
                 self._upkeep.note("answer a client that waits for a commit", error)
                 token.abort()
         self._on_end(wal)
+
+
+def batches_left(batches: Sequence[PlacedBatch]) -> frozenset[int]:
+    """Return the indices of the batches whose clients wait no more."""
+    gone: dict[int, bool] = {}
+    found: list[int] = []
+    for at, batch in enumerate(batches):
+        _, token = cast(Appended, batch.token)
+        client = token.waiting_client
+        if client is None:
+            continue
+        is_gone = gone.get(id(client))
+        if is_gone is None:  # asked once for all batches of a connection
+            is_gone = gone[id(client)] = client.is_gone()
+        if is_gone:
+            found.append(at)
+    return frozenset(found)
+
+
+def _with_left(
+    wal: SealedWal, left: frozenset[int], outcomes: list[BatchOutcome]
+) -> list[BatchOutcome]:
+    """Return the outcomes of all batches; those of left ones were not proposed."""
+    if not left:
+        return outcomes
+    rest = iter(outcomes)
+    return [_ABANDONED if at in left else next(rest) for at in range(len(wal.batches))]
 
 
 def _name(wal: SealedWal) -> WalName:

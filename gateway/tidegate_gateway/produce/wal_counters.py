@@ -9,12 +9,16 @@ from .produce_times import ProduceTimes
 
 @dataclass(slots=True)
 class WalCounters:
-    """The writer's figures for metrics.  Times are trio's, of the last success; None: none yet."""
+    """The writer's figures for metrics.  Times are trio's, of the last success; None: none yet.
+
+    left_batches: not written, as their clients had left before their object was stored.
+    """
 
     objects: int = 0
     bytes: int = 0
     batches: int = 0
     abandoned: int = 0
+    left_batches: int = 0
     put_retries: int = 0
     put_seconds: float = 0.0
     stored_at: float | None = None

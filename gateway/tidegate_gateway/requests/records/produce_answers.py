@@ -123,6 +123,11 @@ class Pending:
         """Return the version of the request."""
         return self._header.api_version
 
+    @property
+    def is_answered(self) -> bool:
+        """Return whether the request gets an answer, so not with acks=0."""
+        return self._slot is not None
+
     def add(self, token: Token) -> None:
         """Count one more unsettled batch."""
         assert self._waiting is not None
@@ -204,6 +209,11 @@ class Token:
 
     pending: Pending
     answer: PartitionProduceResponse
+
+    @property
+    def waiting_client(self) -> Connection | None:
+        """See wal_commits.BatchToken: with acks=0 a client may leave at once."""
+        return self.pending.connection if self.pending.is_answered else None
 
     def settle(self, outcome: BatchOutcome) -> None:
         """See wal_commits.BatchToken."""

@@ -126,6 +126,11 @@ class _Lone:
         self._received_at = connection.receiver.received_at
         self._slot: ReplySlot | None = connection.open_slot()
 
+    @property
+    def waiting_client(self) -> Connection:
+        """See wal_commits.BatchToken."""
+        return self._connection
+
     def settle(self, outcome: BatchOutcome) -> None:
         """See wal_commits.BatchToken."""
         slot = self._slot
@@ -199,6 +204,11 @@ class _Token:
         self.outcome: BatchOutcome | None = None
         self.later: Token | None = None
 
+    @property
+    def waiting_client(self) -> Connection:
+        """See wal_commits.BatchToken."""
+        return self.request.connection
+
     def settle(self, outcome: BatchOutcome) -> None:
         """See wal_commits.BatchToken."""
         if self.later is not None:
@@ -221,7 +231,6 @@ class _Request:
     """A request of several batches; answered once, when all are settled or time is over."""
 
     __slots__ = (
-        "_connection",
         "_has_failed",
         "_path",
         "_plain",
@@ -229,12 +238,13 @@ class _Request:
         "_slot",
         "_tokens",
         "_waiting",
+        "connection",
     )
 
     def __init__(self, path: PlainProducePath, plain: PlainProduce, connection: Connection) -> None:
         self._path = path
         self._plain = plain
-        self._connection = connection
+        self.connection = connection
         self._slot: ReplySlot | None = connection.open_slot()
         self._received_at = connection.receiver.received_at
         self._has_failed = False
@@ -244,7 +254,7 @@ class _Request:
     def abort(self) -> None:
         """Close the connection of the request."""
         self._path.deadlines.remove(self)
-        self._connection.abort(UNANSWERABLE)
+        self.connection.abort(UNANSWERABLE)
 
     def reopen(self) -> None:
         """Let produce_answers.py answer the request: a batch of it was turned back."""
@@ -254,7 +264,7 @@ class _Request:
         plain, path = self._plain, self._path
         path.deadlines.remove(self)
         pending = path.pending(
-            self._connection,
+            self.connection,
             slot,
             RequestHeader(_PRODUCE, plain.version, plain.correlation_id, None, 0),
             (plain.acks, plain.timeout_ms),
@@ -279,7 +289,7 @@ class _Request:
         self._waiting -= 1
         if outcome.refusal is not None:
             self._has_failed = True
-            sent_away(self._connection.peer, outcome.refusal)
+            sent_away(self.connection.peer, outcome.refusal)
         if not self._waiting and self._slot is not None:
             self._path.deadlines.remove(self)
             self._answer(self._slot)
@@ -296,7 +306,7 @@ class _Request:
         if self._has_failed:
             outcomes = [each.outcome for each in self._tokens]
             response = _response(plain.topics, outcomes, plain.version)
-            self._path.note_answer(response, self._received_at, self._connection.peer)
+            self._path.note_answer(response, self._received_at, self.connection.peer)
             _fill(slot, response, plain.correlation_id, plain.version)
         else:
             slot.fill((encode_plain(plain.version, plain.correlation_id, self._answers()),))
@@ -304,8 +314,8 @@ class _Request:
             seconds = path.times.now - self._received_at
             path.times.total.add(seconds)
             if seconds >= path.slow.after_seconds:
-                path.note_slow(self._connection.peer, self._received_at, path.times.now)
-        self._path.flusher.add(self._connection)
+                path.note_slow(self.connection.peer, self._received_at, path.times.now)
+        self._path.flusher.add(self.connection)
 
     def _answers(self) -> list[tuple[TopicKey, list[Answer]]]:
         tokens = iter(self._tokens)
