@@ -16,6 +16,7 @@ from tidegate_coordination.events.metadata_versions import NEWEST, WALKED_TIMES
 from tidegate_coordination.rules.housekeeping import plan_retention
 from tidegate_coordination.rules.records.wal import CommitWal
 from tidegate_coordination.state.records.objects import WalName
+from tidegate_coordination.state.records.runs import Marker, Runs, packed_marker
 
 from .test_wal_rules import World, batch
 
@@ -83,6 +84,16 @@ def test_a_segment_is_believed_only_if_all_its_runs_were_walked(are_walked: bool
     assert flags == RUN_SEGMENT | (RUN_WALKED if are_walked else 0)
     assert retained_from(world, 1000) == (2 if are_walked else 0)
     world.check_replay()
+
+
+def test_a_segment_of_markers_alone_has_no_flag_that_older_gateways_do_not_fold() -> None:
+    world = World(WALKED_TIMES - 1)
+    partition = world.state.partitions[0]
+    partition.runs = Runs(0)
+    partition.runs.append_marker(0, packed_marker(Marker(7, 0, True, NOW_MS)))
+    partition.next_offset = 1
+    merge(world, 0, 1, NOW_MS)
+    assert partition.runs[0].flags == RUN_SEGMENT
 
 
 def test_no_run_has_the_flag_before_all_gateways_know_it() -> None:

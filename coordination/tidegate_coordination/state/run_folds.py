@@ -71,8 +71,9 @@ class RunFolds:
             # A merge does not make records younger; those without time stamps age from the
             # segment's time.
             committed_at_ms = max(map(self._state.committed_at_ms, parents))
-            are_walked = all(each.is_marker or each.flags & ev.RUN_WALKED for each in parents)
-            flags = ev.RUN_SEGMENT | (ev.RUN_WALKED if are_walked else 0)
+            # Markers alone make no flag: gateways that do not know it fold such segments, too.
+            walked = [each.flags & ev.RUN_WALKED for each in parents if not each.is_marker]
+            flags = ev.RUN_SEGMENT | (ev.RUN_WALKED if walked and all(walked) else 0)
             rows = [
                 self._segment_row(event.incarnation, partition, new, committed_at_ms, flags)
                 for new in each.segments
