@@ -92,7 +92,7 @@ class RecordChecks:
             return None
         if not (self.always or self._is_walked(settings)):
             _check_header_time(settings, header, now_ms)
-            return (*_stored(settings, batch, header, header.max_timestamp), 0)
+            return (*_stored(batch, header, header.max_timestamp), 0)
         if codec or len(batch) > LOOP_BYTES:
             return self._accept_costly(settings, batch, header, now_ms)
         # As walk_batch() does it, without calls: this is once per batch.
@@ -142,7 +142,7 @@ class RecordChecks:
         if looked.batch is not None:
             return looked.batch, looked.header, 0
         # Only here: a thread may outlive the request, and with it the bytes of the batch.
-        return (*_stored(settings, batch, header, looked.header.max_timestamp), 0)
+        return (*_stored(batch, header, looked.header.max_timestamp), 0)
 
     @staticmethod
     def _is_walked(settings: TopicSettings) -> bool:
@@ -176,7 +176,7 @@ def looked_at(
         walk = walk_batch(batch, header, max_bytes=max_bytes, should_stop=should_stop)
         if not _is_clean(settings, header, walk, now_ms):
             raise _refusal(settings, batch, header, max_bytes, now_ms)
-        header = _true_header(settings, header, walk.max_timestamp)
+        header = _true_header(header, walk.max_timestamp)
         if codec == header.codec:
             return _Looked(header, None)
         level = _level(settings, codec)
@@ -226,24 +226,24 @@ def _accepted(
     if not _is_clean(settings, header, walk, now_ms):
         return None
     if header.attributes & ~_CLIENTS or walk.max_timestamp != header.max_timestamp:
-        return (*_stored(settings, batch, header, walk.max_timestamp), walk.size_bytes)
+        return (*_stored(batch, header, walk.max_timestamp), walk.size_bytes)
     return batch, header, walk.size_bytes
 
 
-def _true_header(settings: TopicSettings, header: BatchHeader, max_timestamp: int) -> BatchHeader:
-    """Return a header that says what is true.  The time of LogAppendTime comes with the commit."""
+def _true_header(header: BatchHeader, max_timestamp: int) -> BatchHeader:
+    """Return a header that says what is true.  The time of LogAppendTime comes with the commit, if
+    the topic still has it then.
+    """
     attributes = header.attributes & _CLIENTS
-    if settings.timestamp_type_is_append:
-        max_timestamp = header.max_timestamp
     if attributes == header.attributes and max_timestamp == header.max_timestamp:
         return header
     return header._replace(attributes=attributes, max_timestamp=max_timestamp)
 
 
 def _stored(
-    settings: TopicSettings, batch: memoryview, header: BatchHeader, max_timestamp: int
+    batch: memoryview, header: BatchHeader, max_timestamp: int
 ) -> tuple[memoryview, BatchHeader]:
-    true = _true_header(settings, header, max_timestamp)
+    true = _true_header(header, max_timestamp)
     return (batch, header) if true is header else with_header(batch, true)
 
 
@@ -252,7 +252,7 @@ def _refusal(
 ) -> BatchRefused:
     """Return the error that names the records that break a rule, as many as an answer may name."""
     if header.is_log_append_time:  # else all records have the header's time
-        batch, _ = with_header(batch.toreadonly(), _true_header(settings, header, -1))
+        batch, _ = with_header(batch.toreadonly(), _true_header(header, -1))
     wrong = _Wrong(settings, now_ms)
     for index, record in enumerate(decode_records(batch, max_decompressed_bytes=max_bytes)):
         wrong.look(index, record)
