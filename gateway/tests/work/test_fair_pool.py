@@ -123,6 +123,24 @@ async def test_a_thread_that_does_not_stop_stays_taken(autojump_clock: MockClock
         bench.end(0)
 
 
+async def test_a_thread_that_cannot_be_started_costs_the_pool_none() -> None:
+    missing = 3
+
+    def start(work: Callable[[], Any], on_end: OnEnd) -> None:
+        nonlocal missing
+        if missing:
+            missing -= 1
+            raise RuntimeError("can't start new thread")
+        on_end(capture(work), 0.0)
+
+    pool = FairPool(start, 1)
+    for _ in range(3):
+        with pytest.raises(PoolBusy, match="can't start new thread"):
+            await pool.run(Client("a"), lambda should_stop: 1)
+    assert await pool.run(Client("a"), lambda should_stop: 1) == 1
+    assert (pool.counters.refused, pool.counters.jobs) == (3, 1)
+
+
 async def test_a_waiting_job_whose_client_left_never_runs(autojump_clock: MockClock) -> None:
     bench = Bench()
     pool = FairPool(bench.start, 1)

@@ -15,6 +15,7 @@ from time import thread_time
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 
 import trio
+from outcome import Error
 
 from ..network.receiver import CloseConnection
 from .client import Client
@@ -141,8 +142,14 @@ class FairPool:
     def _start_next(self) -> None:
         while (job := self._turns.next()) is not None:
             job.is_running = True
-            self.counters.jobs += 1
-            self._start(job.work, partial(self._end, job))
+            try:
+                self._start(job.work, partial(self._end, job))
+                self.counters.jobs += 1
+            except RuntimeError as error:  # the system has no thread for it
+                self.counters.refused += 1
+                job.outcome = Error(PoolBusy(str(error)))
+                job.ended.set()
+                self._turns.done(job.client.key)
 
     def _end(self, job: _Job[Any], outcome: Outcome[Any], seconds: float) -> None:
         """Note the end of a running job."""
