@@ -27,8 +27,10 @@ from tests.worlds.wire_client import (
 from tidegate_gateway.work.pools import inline_pools
 from tidegate_protocol.compression import Codec
 from tidegate_protocol.error_codes import ErrorCode as E
+from tidegate_protocol.headers import decode_response_header
 from tidegate_protocol.messages import fetch as fe
 from tidegate_protocol.messages import metadata as md
+from tidegate_protocol.messages import produce as pr
 
 
 @dataclass(slots=True)
@@ -207,6 +209,31 @@ async def test_a_batch_that_was_looked_at_meanwhile_does_not_overtake_a_refused_
         again = found.two.world.connect()
         answers = [await again.produce("t", 0, each) for each in (batch(0), large)]
         assert [(each.error_code, each.base_offset) for each in answers] == [(0, 0), (0, 1)]
+
+
+async def test_no_later_batch_is_taken_before_the_log_has_refused_earlier_ones(
+    autojump_clock: MockClock,
+) -> None:
+    async with pair() as found:
+        client, log = found.one.world.connect(), found.world.log
+        found.ways[0].refused.add("put")
+        await client.send(request_frame("Produce", 9, produce_request([("t", 0, batch(0))]), 1))
+        await found.until(lambda: bool(found.one.gateway.store_watch.avoided))
+        log.is_away = log.is_silent = True
+        await found.until(lambda: found.one.gateway.store_way.is_cut_off)
+        found.ways[0].refused.clear()
+        await trio.sleep(1)
+        await client.send(request_frame("Produce", 9, produce_request([("t", 0, batch(1))]), 2))
+        await trio.sleep(0.5)
+        log.is_away = False
+        codes: list[int] = []
+        for _ in range(2):
+            answer = memoryview(await client.receive())
+            _, position = decode_response_header(answer, 0, 9)
+            response = pr.decode_response(answer[position:], 9)
+            codes.append(response.responses[0].partition_responses[0].error_code)
+        assert codes == [E.NOT_LEADER_OR_FOLLOWER] * 2
+        await found.until(lambda: not found.one.gateway.store_way.is_cut_off)
 
 
 async def test_if_no_gateway_reaches_the_store_all_stay_leaders(autojump_clock: MockClock) -> None:

@@ -100,7 +100,11 @@ class StoreWatch:
             nursery.start_soon(self._prove)
 
     def _note_cut(self, now: float, *, is_broken: bool) -> None:
-        is_avoided = is_broken and self._coordinator.incarnation in self.avoided
+        # Once cut off it stays so until the log has its commit, which comes after the events by
+        # which it gave objects up: else a later batch could be taken before an earlier one is
+        # refused.
+        may_serve = not is_broken and not self.way.is_cut_off
+        is_avoided = not may_serve and self._coordinator.incarnation in self.avoided
         if not is_avoided:
             self._avoided_since = None
         elif self._avoided_since is None:
