@@ -277,11 +277,12 @@ def _stretches(
     """Yield the stretches of neighbours from an offset on, each of which becomes one segment."""
     stretch: list[RunRow] = []
     size_bytes = oldest_ms = 0
-    before: RunRow | None = None
+    before_ms: int | None = None
     for row in _rested(state, partition, settings, from_offset):
         is_full = row.length * 2 > limits.segment_bytes and bool(row.flags & RUN_SEGMENT)
         is_enough = size_bytes + row.length > limits.segment_bytes or len(stretch) == MAX_PARTS
-        is_too_long = bool(stretch) and row.max_timestamp - oldest_ms > limits.span_ms
+        newest_ms = state.newest_at_ms(row)
+        is_too_long = bool(stretch) and newest_ms - oldest_ms > limits.span_ms
         is_apart = bool(stretch) and row.base_offset != stretch[-1].next_offset
         if is_full or is_enough or is_too_long or is_apart:
             if _changes_anything(stretch):
@@ -289,25 +290,26 @@ def _stretches(
             stretch, size_bytes = [], 0
         if not is_full:
             if not stretch:
-                oldest_ms = _oldest_ms(row, before, limits)
+                oldest_ms = _oldest_ms(row, newest_ms, before_ms, limits)
             stretch.append(row)
             size_bytes += row.length
-        before = row
+        before_ms = newest_ms
     stretch = _without_large(stretch)
     if _changes_anything(stretch) and _is_due(state, stretch, settings):
         yield tuple(stretch)
 
 
-def _oldest_ms(row: RunRow, before: RunRow | None, limits: Limits) -> int:
-    """Return about the oldest timestamp of a row: the newest one of the row before it.
+def _oldest_ms(row: RunRow, newest_ms: int, before_ms: int | None, limits: Limits) -> int:
+    """Return about the time of a row's oldest record: the newest one of the row before it.
 
-    A segment at the very beginning has no row before it, so it counts as spanning the whole limit.
+    newest_ms, before_ms: from when the row and the one before it age.  A segment at the very
+    beginning has no row before it, so it counts as spanning the whole limit.
     """
-    if before is not None:
-        return min(before.max_timestamp, row.max_timestamp)
+    if before_ms is not None:
+        return min(before_ms, newest_ms)
     if row.flags & RUN_SEGMENT and limits.span_ms < inf:
-        return row.max_timestamp - int(limits.span_ms)
-    return row.max_timestamp
+        return newest_ms - int(limits.span_ms)
+    return newest_ms
 
 
 def _changes_anything(stretch: list[RunRow]) -> bool:

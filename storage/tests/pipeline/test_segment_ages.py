@@ -1,0 +1,62 @@
+"""Merges keep segments short in time, so that retention deletes records of a slow partition."""
+
+from __future__ import annotations
+
+from itertools import count
+
+import pytest
+
+from tests.rules.test_run_ages import commit, retained_from
+from tests.rules.test_wal_rules import World
+from tidegate_coordination.configs.effective import BrokerLayers
+from tidegate_coordination.configs.topic_settings import compile_topic_settings
+from tidegate_coordination.events.cluster import (
+    ClusterCreated,
+    Segment,
+    SegmentsOfPartition,
+    SegmentsPublished,
+)
+from tidegate_pipeline.planning.limits import MergeSettings
+from tidegate_pipeline.planning.plan import Plan, UnderWay
+
+HOUR_MS = 3_600_000
+RETENTION_MS = 24 * HOUR_MS
+NO_TIME = -1
+
+
+def merge(world: World) -> None:
+    """Do the merges that are due."""
+    settings = compile_topic_settings({"retention.ms": str(RETENTION_MS)}, BrokerLayers())
+    plan = Plan(
+        world.state,
+        MergeSettings(),
+        settings_of=lambda _: settings,
+        is_paused=lambda _: False,
+        next_number=count().__next__,
+        under_way=UnderWay(),
+    )
+    plan.add_merges(0)
+    for each in plan.units:
+        first, end = each.parents[0].base_offset, each.parents[-1].next_offset
+        length = sum(row.length for row in each.parents)
+        newest_ms = max(row.max_timestamp for row in each.parents)
+        segment = Segment(world.counter, length + 100, 74, length, first, end, newest_ms, 9)
+        world.counter += 1
+        parts = SegmentsOfPartition(0, first, end, (segment,), 1, end - first)
+        world.apply(SegmentsPublished(1, (parts,)))
+
+
+@pytest.mark.parametrize(
+    ("claimed", "is_walked"), [(NO_TIME, True), (NO_TIME, False), (0, False), (1000, False)]
+)
+def test_a_slow_partition_expires_whatever_time_its_headers_say(
+    claimed: int, *, is_walked: bool
+) -> None:
+    world = World()
+    world.apply(ClusterCreated("c" * 22, timeline=1))
+    for _ in range(72):
+        commit(world, claimed, is_walked=is_walked)
+        world.clock_ms += HOUR_MS
+        merge(world)
+    assert 40 <= retained_from(world, RETENTION_MS) <= 72
+    world.check_replay()
