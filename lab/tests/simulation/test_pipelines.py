@@ -34,6 +34,7 @@ from tidegate_simulation.plans.pipeline_plan import (
     TaskFaults,
     draw_pipelines,
 )
+from tidegate_simulation.plans.refused_plan import CALLS as REFUSED_KINDS
 from tidegate_simulation.plans.sealing_plan import REPLACED
 from tidegate_simulation.plans.strikes import Strikes
 from tidegate_simulation.plans.version_plan import DAMAGE_KIND, LATE_KIND, UPGRADE_KIND
@@ -50,6 +51,7 @@ def test_every_kind_is_drawn_and_some_seeds_have_no_pipeline() -> None:
     kinds = {kind for plan in plans for kind in plan.kinds}
     apart = {*PIPELINE_KINDS, *LOSS_KINDS, *DISK_KINDS, *FORWARDING_KINDS, DRAIN_KIND}
     apart |= {MOVED, UPGRADE_KIND, LATE_KIND, DAMAGE_KIND, AWAY_KIND, REPLACED, *LINK_KINDS}
+    apart |= {*REFUSED_KINDS}
     assert kinds == {*KINDS, *apart}
     assert {plan.disks.max_bytes for plan in plans if not plan.pipelines.drivers} == {0}
     assert all(drivers.count(number) > 100 for number in (0, 1, 2)), drivers
