@@ -10,7 +10,12 @@ import pytest
 
 from tests.links.test_switch_rules import produce, switched
 from tests.worlds.mirror_world import MIRRORED, SOURCE, World, batch
-from tidegate_coordination.events.cluster import Endpoint, GatewayExpired, GatewayRegistered
+from tidegate_coordination.events.cluster import (
+    Endpoint,
+    GatewayExpired,
+    GatewayRegistered,
+    ProducersExpired,
+)
 from tidegate_coordination.events.restores import TimelineOpened
 from tidegate_coordination.events.transactions import TransactionalIdInitialised
 from tidegate_coordination.rules.housekeeping import MoveLogStarts, plan_retention
@@ -131,6 +136,8 @@ def test_what_is_not_yet_at_the_source_does_not_expire() -> None:
     world = reversing()
     number = world.partition().number
     settings = Mock(is_deleted_by_policy=True, retention_ms=0, retention_bytes=-1)
+    world.clock_ms += 1  # records that were not walked are as old as their commit at most
+    world.apply(ProducersExpired(0))
     assert plan_retention(world.state, lambda _: settings) == [(number, 10)]
     world.propose(MoveLogStarts(((number, 11),)))
     assert world.partition().log_start == 0

@@ -37,6 +37,7 @@ class World:
 
     def __init__(self, version: int = LINKS) -> None:
         self.state = ClusterState()
+        self.clock_ms = 1_000_000
         self.position = 0
         self.counter = 0
         self.apply(
@@ -54,12 +55,12 @@ class World:
     def apply(self, *events: Event, writer: int = 1) -> None:
         Trial(self.state).check(events)
         self.position += 1
-        payload = encode_entry(b"n", writer, 1_000_000, encode_events(events))
+        payload = encode_entry(b"n", writer, self.clock_ms, encode_events(events))
         self.state.apply(self.position, decode_entry(payload, self.position))
         assert ClusterState.decode(self.state.encode()).encode() == self.state.encode()
 
     def view(self) -> View:
-        return View(self.state, 1, 1_000_000, self.state.log_time_after(1, 1_000_000))
+        return View(self.state, 1, self.clock_ms, self.state.log_time_after(1, self.clock_ms))
 
     def propose(self, proposal: Any) -> Any:
         decided = proposal.decide(self.view())

@@ -92,7 +92,8 @@ def test_no_gateway(tmp_path: Path) -> None:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
     done = tidegate("topic", "list", "--bootstrap", address, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
-    [said] = done.stderr.splitlines()
+    waiting, said = done.stderr.splitlines()
+    assert waiting == f"tidegate: waiting for {address}, for 5 s at most"
     assert said.startswith(f"tidegate: {address} cannot be reached")
 
 

@@ -39,6 +39,7 @@ NOT_MADE_BY_MOTO = {"AWS::S3::BucketPolicy", "AWS::EC2::SecurityGroupEgress"}
 RIGHTS_OF_STORE = {
     "get": "s3:GetObject",
     "get_range": "s3:GetObject",
+    "head": "s3:GetObject",
     "put": "s3:PutObject",
     "delete": "s3:DeleteObject",
     "list": "s3:ListBucket",

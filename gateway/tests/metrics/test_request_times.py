@@ -92,7 +92,7 @@ async def timed_produce(client: WireClient, measured: list[float], count: int) -
     for number in range(count):
         began = trio.current_time()
         # Some requests have several batches, which another code answers.
-        batches = [("t", 0, records_batch(b"a"))] * (1 + number % 2)
+        batches = [("t", at, records_batch(b"a")) for at in range(1 + number % 2)]
         answer = await client.call("Produce", 9, produce_request(batches))
         assert not any(p.error_code for t in answer.responses for p in t.partition_responses)
         measured.append(trio.current_time() - began)
@@ -103,7 +103,7 @@ async def test_produce_takes_as_long_as_clients_measure(
 ) -> None:
     log, measured = Log(), list[float]()
     async with wire_world(store=Store(), log=log) as world:
-        await world.create_topic("t", 1)
+        await world.create_topic("t", 2)
         log.append_seconds = 0.015
         async with trio.open_nursery() as nursery:
             for _ in range(8):
@@ -119,7 +119,7 @@ async def test_the_stages_of_a_lone_client_add_up(
 ) -> None:
     log, measured = Log(), list[float]()
     async with wire_world(store=Store(), log=log) as world:
-        await world.create_topic("t", 1)
+        await world.create_topic("t", 2)
         log.append_seconds = 0.2
         client = world.connect()
         await timed_produce(client, measured, 20)

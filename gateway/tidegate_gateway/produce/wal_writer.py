@@ -87,7 +87,7 @@ class WalSettings:
     upload_slots: int = 8
     put_timeout_seconds: float = 30.0
     max_in_flight_bytes: int = 256 << 20
-    walks_records: bool = False
+    walks_records: bool = True
 
 
 @dataclass(slots=True, eq=False)
