@@ -107,7 +107,7 @@ def test_planted_bug_of_a_quota_of_consumers_is_found(
         (forgets_what_it_granted, {SHARES, ABOVE}, 777),
         (keeps_a_share_through_silence, {SHARES, ABOVE}, 777),
         (keeps_what_it_releases, {SHARES}, 464),
-        (overlooks_clients_that_wait, {BELOW, UNFAIR}, 1188),
+        (overlooks_clients_that_wait, {BELOW, UNFAIR}, 269),
         (owns_while_it_is_cut_off, {SHARES, ABOVE}, 777),
         (believes_itself_alone_that_others_are_gone, {SHARES, ABOVE}, 139),
         (waits_for_the_lease_of_a_dead_owner, {BELOW}, 829),

@@ -225,7 +225,7 @@ def overlay_misses_markers(patch: pytest.MonkeyPatch) -> None:
 def takes_markers_for_lost_runs(patch: pytest.MonkeyPatch) -> None:
     """A repair skips markers, as no object holds them."""
 
-    async def look(self: Any, partition: Partition, row: Any) -> Any:
+    async def look(self: Any, partition: Partition, row: Any, found: Any) -> Any:
         return await self._look_patiently(partition, row)
 
     patch.setattr(ReadabilityCheck, "_look_twice", look)
