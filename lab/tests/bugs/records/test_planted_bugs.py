@@ -295,7 +295,7 @@ def retains_too_short(patch: pytest.MonkeyPatch) -> None:
 
 def believes_the_header_of_a_batch(patch: pytest.MonkeyPatch) -> None:
     """The largest time stamp of a batch stays as its client wrote it."""
-    patch.setattr(record_checks, "_true_header", lambda settings, header, max_timestamp: header)
+    patch.setattr(record_checks, "_true_header", lambda header, max_timestamp: header)
 
 
 def log_start_falls_back(patch: pytest.MonkeyPatch) -> None:
