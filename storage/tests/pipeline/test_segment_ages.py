@@ -1,4 +1,4 @@
-"""Merges keep segments short in time, so that retention deletes records of a slow partition."""
+"""Segments stay short in time, so that retention deletes records of a slow partition."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from itertools import count
 import pytest
 
 from tests.rules.test_run_ages import commit, retained_from
+from tests.rules.test_run_ages import merge as publish
 from tests.rules.test_wal_rules import World
 from tidegate_coordination.configs.effective import BrokerLayers
 from tidegate_coordination.configs.topic_settings import compile_topic_settings
@@ -24,10 +25,10 @@ RETENTION_MS = 24 * HOUR_MS
 NO_TIME = -1
 
 
-def merge(world: World) -> None:
-    """Do the merges that are due."""
-    settings = compile_topic_settings({"retention.ms": str(RETENTION_MS)}, BrokerLayers())
-    plan = Plan(
+def plan_of(world: World, configs: dict[str, str]) -> Plan:
+    """Return a plan without units; configs: of the topic."""
+    settings = compile_topic_settings(configs, BrokerLayers())
+    return Plan(
         world.state,
         MergeSettings(),
         settings_of=lambda _: settings,
@@ -35,6 +36,11 @@ def merge(world: World) -> None:
         next_number=count().__next__,
         under_way=UnderWay(),
     )
+
+
+def merge(world: World) -> None:
+    """Do the merges that are due."""
+    plan = plan_of(world, {"retention.ms": str(RETENTION_MS)})
     plan.add_merges(0)
     for each in plan.units:
         first, end = each.parents[0].base_offset, each.parents[-1].next_offset
@@ -60,3 +66,17 @@ def test_a_slow_partition_expires_whatever_time_its_headers_say(
         merge(world)
     assert 40 <= retained_from(world, RETENTION_MS) <= 72
     world.check_replay()
+
+
+@pytest.mark.parametrize(("is_walked", "hours"), [(True, 0), (False, 1)])
+def test_compaction_bounds_segments_by_the_same_times(hours: int, *, is_walked: bool) -> None:
+    world = World()
+    world.apply(ClusterCreated("c" * 22, timeline=1))
+    for at in range(2):
+        commit(world, 1000, is_walked=is_walked)
+        publish(world, at, at + 1, 1000)
+        world.clock_ms += HOUR_MS
+    plan = plan_of(world, {"cleanup.policy": "compact"})
+    assert plan.add_compaction(0)
+    first, second = plan.units[0].unit.sources
+    assert second.newest_at_ms - first.newest_at_ms == hours * HOUR_MS

@@ -211,7 +211,7 @@ class Plan:
             row.check,
             row.max_timestamp if row.flags & RUN_LOG_APPEND_TIME else -1,
             objects.size_bytes(number) - row.position if row.flags & RUN_SEGMENT else 0,
-            row.max_timestamp,
+            self._state.newest_at_ms(row),
             partition.epoch_at(row.base_offset),
             is_final=bool(row.flags & RUN_FINAL),
             is_headed=bool(row.flags & RUN_HEADED),

@@ -97,7 +97,7 @@ class Rewriting:
             return False
         size_bytes = gathered.builder.length + sum(len(each.data) for each in cleaned.batches)
         span_ms = self._rules.span_ms
-        is_too_long = span_ms >= 0 and source.max_timestamp - gathered.oldest_ms > span_ms
+        is_too_long = span_ms >= 0 and source.newest_at_ms - gathered.oldest_ms > span_ms
         is_full = size_bytes > self._rules.segment_bytes
         is_alone = self._unit.sources[gathered.first].base_offset < self._rules.alone_below
         return is_full or is_too_long or is_alone or self._may_stay(source, cleaned)
@@ -122,9 +122,9 @@ class Rewriting:
         gathered.removed += cleaned.removed
 
     def _oldest_ms(self, at: int) -> int:
-        """Return about the oldest timestamp of a source: the newest one of the source before it."""
-        own = self._unit.sources[at].max_timestamp
-        return min(self._unit.sources[at - 1].max_timestamp, own) if at else own
+        """Return about the time of a source's oldest record: the newest of the one before it."""
+        own = self._unit.sources[at].newest_at_ms
+        return min(self._unit.sources[at - 1].newest_at_ms, own) if at else own
 
     def _end(self, stop: int) -> NewStretch | None:
         """Seal the open segment; return None if it is one unchanged source."""

@@ -176,7 +176,7 @@ def _marker_run(source: Source, producer_id: int, epoch: int, committed: bool) -
     batch = control_batch(
         base_offset=source.base_offset,
         leader_epoch=source.leader_epoch,
-        timestamp_ms=source.max_timestamp,
+        timestamp_ms=source.newest_at_ms,
         producer_id=producer_id,
         producer_epoch=epoch,
         committed=committed,

@@ -19,7 +19,7 @@ class Source(msgspec.Struct, array_like=True, frozen=True, gc=False):
     position: of the run in a WAL object, of the index in a segment.  length: of the batches.
     index_length: bytes of the index of a segment, 0 for a run of a WAL object.
     append_time: ms for LogAppendTime, -1 if clients stamp records; of WAL runs only.
-    max_timestamp: ms.
+    newest_at_ms: the time from which it ages (StateTables.newest_at_ms); of a marker, its time.
     check: as the cluster state keeps it.
     leader_epoch: of a run of a WAL object; a segment's batches hold their own.
     marker: (producer id, epoch, whether it commits) of a transaction's marker, which lies in no
@@ -35,7 +35,7 @@ class Source(msgspec.Struct, array_like=True, frozen=True, gc=False):
     check: int
     append_time: int
     index_length: int
-    max_timestamp: int = -1
+    newest_at_ms: int = -1
     leader_epoch: int = 0
     marker: tuple[int, int, bool] | None = None
     is_final: bool = False
