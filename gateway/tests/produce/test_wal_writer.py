@@ -167,6 +167,21 @@ async def test_batches_of_clients_that_left_a_late_object_are_not_written(
         assert fixture.writer.counters.left_batches == (2 if is_late else 0)
 
 
+async def test_no_later_batch_of_a_client_that_left_is_written_either(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """The log takes any first sequence of a producer, and would refuse the earlier one for ever."""
+    left, stayed = Leaver(is_gone=True), Leaver(is_gone=False)
+    async with running([6.0, 1.0]) as fixture:
+        first = [fixture.append(client=each) for each in (left, stayed)]
+        await trio.sleep(5.5)
+        later = [fixture.append(client=each) for each in (left, stayed, None)]
+        await fixture.writer.drain()
+        assert [each.outcomes[0].base_offset for each in first] == [-1, 0]
+        assert [each.outcomes[0].base_offset for each in later] == [-1, 1, 2]
+        assert fixture.writer.counters.left_batches == 2
+
+
 async def test_a_late_object_without_clients_is_abandoned(
     autojump_clock: trio.testing.MockClock,
 ) -> None:

@@ -5,13 +5,15 @@ out its commit.  Then the gateway may refuse its batches with a retriable error,
 be collected.
 
 An object that was stored late may hold batches of clients that have left; such clients send them
-again elsewhere.  They are not proposed, so that an outage leaves few records twice.
+again elsewhere.  They are not proposed, so that an outage leaves few records twice.  Nor are later
+batches of these clients: a later sequence would make the log refuse an earlier one for ever.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from typing import Final, Protocol, TypeAlias, cast
+from weakref import WeakSet
 
 import structlog
 import trio
@@ -42,7 +44,7 @@ _CUT_OFF = BatchOutcome(Refusal.CUT_OFF, -1, -1, -1)
 
 
 LATE_SECONDS: Final = 5.0
-"""An object that is stored within this time commits all its batches."""
+"""An object that is stored within this time commits its batches, though their clients have left."""
 
 
 class Client(Protocol):
@@ -123,6 +125,8 @@ class WalCommits:
         self._on_stored = on_stored
         self._on_end = on_end
         self._walks_records = walks_records
+        self._left = WeakSet[Client]()
+        """Clients of which a batch was left out."""
 
     def commit(
         self,
@@ -134,9 +138,8 @@ class WalCommits:
 
         mirrored: the tokens of its mirrored batches, each a MirroredToken.
         """
-        is_late = trio.current_time() - of_object.sealed_at >= LATE_SECONDS
-        left = batches_left(wal.batches) if is_late and not mirrored else frozenset[int]()
-        if len(left) == len(wal.batches):
+        left = self._batches_left(wal, of_object)
+        if left and len(left) == len(wal.batches):
             self._counters.left_batches += len(left)
             return self.abandon(wal)
         try:
@@ -173,6 +176,16 @@ class WalCommits:
         self._counters.batches += len(wal.batches)
         self._counters.left_batches += len(left)
         self._coordinator.submit(proposal, deliver, fail)
+
+    def _batches_left(self, wal: SealedWal, of_object: ObjectTimes) -> frozenset[int]:
+        """Return the indices of the batches whose clients wait no more."""
+        is_late = trio.current_time() - of_object.sealed_at >= LATE_SECONDS
+        if not is_late and not self._left:
+            return frozenset()
+        clients = [cast(Appended, each.token)[1].waiting_client for each in wal.batches]
+        if is_late:
+            self._left.update(each for each in set(clients) if each is not None and each.is_gone())
+        return frozenset(at for at, each in enumerate(clients) if each in self._left)
 
     def _proposal(
         self, wal: SealedWal, mirrored: Collection[BatchToken], left: frozenset[int]
@@ -215,23 +228,6 @@ class WalCommits:
                 self._upkeep.note("answer a client that waits for a commit", error)
                 token.abort()
         self._on_end(wal)
-
-
-def batches_left(batches: Sequence[PlacedBatch]) -> frozenset[int]:
-    """Return the indices of the batches whose clients wait no more."""
-    gone: dict[int, bool] = {}
-    found: list[int] = []
-    for at, batch in enumerate(batches):
-        _, token = cast(Appended, batch.token)
-        client = token.waiting_client
-        if client is None:
-            continue
-        is_gone = gone.get(id(client))
-        if is_gone is None:  # asked once for all batches of a connection
-            is_gone = gone[id(client)] = client.is_gone()
-        if is_gone:
-            found.append(at)
-    return frozenset(found)
 
 
 def _with_left(
