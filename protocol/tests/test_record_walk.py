@@ -53,14 +53,19 @@ class Noted(NamedTuple):
     values: tuple[int, ...] = ()
 
 
+def pieces(walk: Any, payload: bytes, size: int) -> None:
+    """Let a walk go over a payload in pieces of a size; 0: in one."""
+    size = size or len(payload) or 1
+    for start in range(0, len(payload), size):
+        walk.feed(memoryview(payload)[start : start + size])
+    walk.finish()
+
+
 def walked(form: Any, payload: bytes, count: int, size: int = 0, base_ms: int = BASE_MS) -> Noted:
     """Walk over a payload in pieces of a size; 0: in one."""
     walk = form(count, base_ms)
-    size = size or len(payload) or 1
     try:
-        for start in range(0, len(payload), size):
-            walk.feed(memoryview(payload)[start : start + size])
-        walk.finish()
+        pieces(walk, payload, size)
     except InvalidBatch:
         return Noted(True)
     times = (walk.max_timestamp, walk.max_index, walk.oldest)
@@ -141,6 +146,8 @@ MALFORMED = {
     "a negative number of headers": record(0, 0, -1, -1, -1),
     "more headers than bytes": record(0, 0, -1, -1, 1 << 20),
     "a header key beyond the record": record(0, 0, -1, -1, 1, 100, -1),
+    "a header key of 33 bits": b"\x16\0\0\0\1\1\2" + b"\x80" * 4 + b"\x10\1",
+    "a header that begins beyond the record": record(0, 0, -1, -1, 2, 0, 20) + bytes(40),
     "a header value of size -2": record(0, 0, -1, -1, 1, 0, -2),
     "a key of size -2": record(0, 0, -2, -1, 0),
     "a key beyond the record": record(0, 0, 1 << 30, -1, 0, rest=bytes(20)),
@@ -161,6 +168,13 @@ MALFORMED = {
 }
 
 
+def said(form: Any, payload: bytes, size: int) -> str:
+    """Return the error of a malformed record that comes in pieces of a size; 0: in one."""
+    with pytest.raises(InvalidBatch) as caught:
+        pieces(form(1, BASE_MS), payload, size)
+    return str(caught.value)
+
+
 @each_form
 @pytest.mark.parametrize("size", [0, 1])
 def test_numbers_may_be_longer_than_they_need(form: Any, size: int) -> None:
@@ -173,6 +187,12 @@ def test_numbers_may_be_longer_than_they_need(form: Any, size: int) -> None:
 @pytest.mark.parametrize("payload", MALFORMED.values(), ids=MALFORMED.keys())
 def test_a_malformed_record_is_refused(form: Any, payload: bytes, size: int) -> None:
     assert walked(form, payload, 1, size) == Noted(True)
+
+
+@pytest.mark.parametrize("size", [0, 1, 3])
+@pytest.mark.parametrize("payload", MALFORMED.values(), ids=MALFORMED.keys())
+def test_both_forms_say_the_same_of_a_malformed_record(payload: bytes, size: int) -> None:
+    assert said(record_walk.RecordWalk, payload, size) == said(PLAIN, payload, size)
 
 
 @each_form

@@ -17,8 +17,11 @@ Records come in pieces, as a codec decompresses them, and may be longer than a p
 feed() walks whole records in one loop (``_whole``).  A record that passes the end of a piece is
 walked field by field (``_fields``), so memory does not depend on what a length claims.
 
-Numbers do not overflow: a varint has at most 32 bits, and a sum that leaves 64 bits is refused.  So
-the file means the same compiled and not; the compiled form takes about a hundredth of the time.
+Lengths, offset deltas and the number of headers have 32 bits, in at most 5 bytes.  A time stamp
+delta has 64 bits, in at most 10 bytes, and so has its sum with the base.  Kafka's reader
+(ByteUtils.readVarint) drops the bits of a fifth byte beyond 32; no client writes them, and the walk
+refuses them.  So no number overflows, and the file means the same compiled and not; the compiled
+form takes about a hundredth of the time.
 """
 
 from __future__ import annotations
@@ -252,7 +255,7 @@ class RecordWalk:
             if size > 127:
                 at = self._number(at - 1, _LAST_OF_32)
                 size = self._value
-            if size & 1 or size >> 1 > end - at:
+            if size & 1 or size > _MAX_UINT32:
                 raise _malformed(
                     self.walked, "has a header without a key, or a key of a wrong size"
                 )
