@@ -1,7 +1,7 @@
 """The fast path of Produce, for nearly all requests.
 
-It takes a request only if the rules (produce_rules.py) accept every batch and store it as sent.
-Any other request goes untouched to produce.py, which asks the same rules and answers their errors.
+It takes a request only if the rules (produce_rules.py) accept every batch at once.  Any other
+request goes to produce.py, which asks the same rules and answers their errors.
 So the fast path refuses nothing, and accepts only what produce.py accepts.
 
 Stage one (see produce.py) never waits, so it needs no coroutine.  A client that sends one partition
@@ -402,8 +402,10 @@ class PlainProducePath:
         )
 
     def start(self, connection: Connection, frame: memoryview, arena: Arena) -> bool:
-        """Take the request in a frame; return False, and change nothing, if produce.py must take
-        it.
+        """Take the request in a frame; return False if produce.py must take it.
+
+        Then nothing has changed but headers in the frame, which may say what is true already (see
+        record_checks.py): produce.py finds the same.
         """
         if len(frame) > MAX_FRAME_BYTES or not self._produce.writer.has_room:
             return False

@@ -110,16 +110,9 @@ class ProduceForwarding:
         is_theirs = self._id_of(forwarding, topic) is not None
         header = forwardable_header(records, topic, version, may_be_transactional=is_theirs)
         assert records is not None
-        limit_bytes = self._settings_of(topic).max_message_bytes
         token = Token(forwarding.pending, answer)
-        batch = MirroredBatch(
-            topic.topic_id,
-            topic.name,
-            data,
-            len(records),
-            limit_bytes,
-            token,
-            header.is_transactional,
+        batch = self._mirrored(
+            topic, data, len(records), token, is_transactional=header.is_transactional
         )
         if forwarding.has(batch.place):
             raise BatchRefused(ErrorCode.INVALID_REQUEST, "the request names a partition twice")
@@ -130,17 +123,22 @@ class ProduceForwarding:
         """Take a batch that was turned back.  The rules of this cluster have accepted it."""
         records, token = turned.records, turned.token
         data = PartitionProduceData(token.answer.index, memoryview(records))
-        limit_bytes = self._settings_of(topic).max_message_bytes
-        batch = MirroredBatch(
-            topic.topic_id,
-            topic.name,
-            data,
-            len(records),
-            limit_bytes,
-            token,
-            is_transactional=False,
-        )
+        batch = self._mirrored(topic, data, len(records), token, is_transactional=False)
         forwarding.batches.append(batch)
+
+    def _mirrored(
+        self,
+        topic: Topic,
+        data: PartitionProduceData,
+        size_bytes: int,
+        token: Token,
+        *,
+        is_transactional: bool,
+    ) -> MirroredBatch:
+        limit_bytes = self._settings_of(topic).max_message_bytes
+        return MirroredBatch(
+            topic.topic_id, topic.name, data, size_bytes, limit_bytes, token, is_transactional
+        )
 
     def line_of(self, connection: Connection) -> ForwardLine:
         """Return the line of a client connection."""
