@@ -12,7 +12,7 @@ from tidegate_coordination.configs.topic_settings import TopicSettings, compile_
 from tidegate_gateway.produce.record_checks import looked_at
 from tidegate_gateway.produce.refusals import BatchRefused
 from tidegate_pipeline.tasks.record_spans import Spans, record_spans
-from tidegate_protocol.batch_walk import walk_batch, with_header
+from tidegate_protocol.batch_walk import walk_batch
 from tidegate_protocol.batches import (
     CRC_POSITION,
     CRC_START,
@@ -20,6 +20,7 @@ from tidegate_protocol.batches import (
     LENGTH_OVERHEAD,
     MAGIC,
     BatchHeader,
+    with_header,
 )
 from tidegate_protocol.compression import Codec, compress, decompress
 from tidegate_protocol.errors import InvalidBatch

@@ -1,21 +1,11 @@
-"""Walks over the records of a batch, also compressed ones, and writes what the walk found."""
+"""Walks over the records of a batch, also compressed ones."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from crc32c import crc32c
-
-from .batches import (
-    CODEC_MASK,
-    CRC_POSITION,
-    CRC_START,
-    HEADER,
-    HEADER_BYTES,
-    LENGTH_OVERHEAD,
-    BatchHeader,
-)
-from .compression import Codec, compress, decompress, pieces
+from .batches import HEADER_BYTES, BatchHeader, packed
+from .compression import Codec, decompress, pieces
 from .errors import InvalidBatch, InvalidReason
 from .primitives import Buffer
 from .record_walk import RecordWalk
@@ -75,27 +65,11 @@ def walked_records(batch: memoryview, header: BatchHeader, *, max_bytes: int) ->
 
 def recompressed(
     batch: memoryview, header: BatchHeader, *, codec: int, level: int | None, max_bytes: int
-) -> tuple[bytes, BatchHeader]:
+) -> tuple[memoryview, BatchHeader]:
     """Return the batch with another codec, and its header.  The records stay as they are.
 
     Raises:
       InvalidBatch: as decompress().
     """
     raw = decompress(batch[HEADER_BYTES:], header.codec, max_bytes=max_bytes)
-    payload = compress(raw, codec, level=level)
-    header = header._replace(
-        batch_length=HEADER_BYTES - LENGTH_OVERHEAD + len(payload),
-        attributes=header.attributes & ~CODEC_MASK | codec,
-    )
-    out, header = with_header(memoryview(HEADER.pack(*header) + payload), header)
-    return bytes(out), header
-
-
-def with_header(batch: memoryview, header: BatchHeader) -> tuple[memoryview, BatchHeader]:
-    """Write a header over that of a batch, with the CRC of both; in place, if that is possible."""
-    if batch.readonly:
-        batch = memoryview(bytearray(batch))
-    HEADER.pack_into(batch, 0, *header)
-    crc = crc32c(batch[CRC_START:])
-    batch[CRC_POSITION:CRC_START] = crc.to_bytes(4, "big")
-    return batch, header._replace(crc=crc)
+    return packed(header, raw, codec=codec, level=level)

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from .compression import Codec
+from .compression import Codec, compress
 from .errors import InvalidBatch, InvalidReason
 from .primitives import Buffer
 
@@ -223,6 +223,31 @@ def empty_batch(base_offset: int, next_offset: int, leader_epoch: int) -> bytes:
     batch = bytearray(HEADER.pack(*fields, -1, -1, -1, -1, -1, 0))
     _UINT32.pack_into(batch, CRC_POSITION, crc32c(memoryview(batch)[CRC_START:]))
     return bytes(batch)
+
+
+def packed(
+    header: BatchHeader, records: Buffer, *, codec: int, level: int | None = None
+) -> tuple[memoryview, BatchHeader]:
+    """Return the batch of encoded records, compressed with a codec, and its header.
+
+    header: gives all fields but the length, the codec and the CRC.
+    """
+    payload = compress(records, codec, level=level)
+    header = header._replace(
+        batch_length=HEADER_BYTES - LENGTH_OVERHEAD + len(payload),
+        attributes=header.attributes & ~CODEC_MASK | codec,
+    )
+    return with_header(memoryview(bytearray(HEADER_BYTES) + payload), header)
+
+
+def with_header(batch: memoryview, header: BatchHeader) -> tuple[memoryview, BatchHeader]:
+    """Write a header over that of a batch, with the CRC of both; in place, if that is possible."""
+    if batch.readonly:
+        batch = memoryview(bytearray(batch))
+    HEADER.pack_into(batch, 0, *header)
+    crc = crc32c(batch[CRC_START:])
+    _UINT32.pack_into(batch, CRC_POSITION, crc)
+    return batch, header._replace(crc=crc)
 
 
 def set_base_offset(

@@ -13,17 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from crc32c import crc32c
-
-from .batches import (
-    CODEC_MASK,
-    CRC_POSITION,
-    CRC_START,
-    HEADER,
-    HEADER_BYTES,
-    LENGTH_OVERHEAD,
-    MAGIC,
-)
+from .batches import HEADER_BYTES, MAGIC, packed
 from .batches import BatchHeader as BatchHeader
 from .batches import check_batch as check_batch
 from .batches import crc_matches as crc_matches
@@ -32,7 +22,7 @@ from .batches import read_header as read_header
 from .batches import set_base_offset as set_base_offset
 from .batches import set_log_append_time as set_log_append_time
 from .batches import walk as walk
-from .compression import Codec, compress, decompress
+from .compression import Codec, decompress
 from .errors import InvalidBatch as InvalidBatch
 from .errors import InvalidReason as InvalidReason
 from .errors import RemoteProtocolError
@@ -197,17 +187,8 @@ def rebuild_batch(
     for record in records:
         _write_record(raw, record, header)
         count += 1
-    payload = compress(raw, codec, level=level)
-    header = header._replace(
-        batch_length=HEADER_BYTES - LENGTH_OVERHEAD + len(payload),
-        attributes=header.attributes & ~CODEC_MASK | codec,
-        record_count=count,
-    )
-    out = bytearray(HEADER.pack(*header) + payload)
-    with memoryview(out) as view:
-        crc = crc32c(view[CRC_START:])
-    out[CRC_POSITION:CRC_START] = crc.to_bytes(4, "big")
-    return bytes(out)
+    batch, _ = packed(header._replace(record_count=count), raw, codec=codec, level=level)
+    return bytes(batch)
 
 
 def _write_record(out: bytearray, record: Record, header: BatchHeader) -> None:

@@ -11,8 +11,13 @@ from tidegate_coordination.configs.effective import BrokerLayers
 from tidegate_coordination.configs.topic_settings import TopicSettings, compile_topic_settings
 from tidegate_gateway.produce.record_checks import MAX_RECORDS, looked_at
 from tidegate_gateway.produce.refusals import MAX_RECORD_ERRORS, BatchRefused
-from tidegate_protocol.batch_walk import with_header
-from tidegate_protocol.batches import DELETE_HORIZON, HEADER, LOG_APPEND_TIME, TRANSACTIONAL
+from tidegate_protocol.batches import (
+    DELETE_HORIZON,
+    HEADER,
+    LOG_APPEND_TIME,
+    TRANSACTIONAL,
+    with_header,
+)
 from tidegate_protocol.compression import Codec, compress
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.records import Record, build_batch, decode_records, read_header
@@ -34,7 +39,7 @@ def records(*keys: bytes | None, timestamp: int = NOW_MS) -> list[Record]:
 def check(topic: TopicSettings, batch: bytes) -> bytes:
     view = memoryview(batch)
     looked = looked_at(topic, view, read_header(view), NOW_MS, LIMIT, lambda: False)
-    return looked.batch or bytes(with_header(view, looked.header)[0])
+    return bytes(looked.batch or with_header(view, looked.header)[0])
 
 
 def refusal(topic: TopicSettings, batch: bytes) -> BatchRefused:

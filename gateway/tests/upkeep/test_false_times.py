@@ -9,8 +9,7 @@ import trio
 from trio.testing import MockClock
 
 from tests.worlds.wire_client import NOW_MS, WireClient, WireWorld, wire_world
-from tidegate_protocol.batch_walk import with_header
-from tidegate_protocol.batches import read_header
+from tidegate_protocol.batches import read_header, with_header
 from tidegate_protocol.compression import Codec
 from tidegate_protocol.messages import list_offsets as lo
 from tidegate_protocol.records import Record, build_batch

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeAlias
 
 from tidegate_coordination.configs.topic_settings import TopicSettings
-from tidegate_protocol.batch_walk import recompressed, walk_batch, with_header
-from tidegate_protocol.batches import CODEC_MASK, HEADER_BYTES, TRANSACTIONAL
+from tidegate_protocol.batch_walk import recompressed, walk_batch
+from tidegate_protocol.batches import CODEC_MASK, HEADER_BYTES, TRANSACTIONAL, with_header
 from tidegate_protocol.compression import Codec
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.errors import InvalidBatch
@@ -40,8 +40,9 @@ CODECS: Final = {
     "lz4": Codec.LZ4,
     "zstd": Codec.ZSTD,
 }
-# What a codec may make of a batch: the larger of a multiple of the topic's max.message.bytes (or a
-# setting), and, as small batches seldom grow as much, of a multiple of the batch itself.
+# What a codec may make of a batch: no more than a setting, or a multiple of the topic's
+# max.message.bytes; and no more than FREE_BYTES and a multiple of the batch itself, as small
+# batches seldom grow as much.
 GROWTH_OF_LIMIT: Final = 64
 FREE_BYTES: Final = 16 << 20
 GROWTH_OF_BATCH: Final = 1_000
@@ -63,7 +64,7 @@ class _Looked(NamedTuple):
     """What a look at a batch found: the header to store, and the batch, if it is another one."""
 
     header: BatchHeader
-    batch: bytes | None
+    batch: Buffer | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +72,13 @@ class RecordChecks:
     """See the module's head.
 
     always: not only if a topic's settings need it.  now_ms: wall clock.
-    max_bytes: of a compressed batch's records; None: GROWTH_OF_LIMIT times max.message.bytes.
+    max_bytes: of a compressed batch's records; 0: GROWTH_OF_LIMIT times max.message.bytes.
     """
 
     always: bool
     pool: FairPool
     now_ms: Callable[[], int]
-    max_bytes: int | None = None
+    max_bytes: int = 0
 
     def accept_nowait(
         self, settings: TopicSettings, batch: memoryview, header: BatchHeader, now_ms: int

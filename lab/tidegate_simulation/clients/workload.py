@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Final, NamedTuple
 
-from tidegate_protocol.batch_walk import with_header
-from tidegate_protocol.batches import read_header
+from tidegate_protocol.batches import read_header, with_header
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import create_topics, metadata
 from tidegate_protocol.records import Record, build_batch

@@ -6,9 +6,8 @@ import pytest
 
 from tidegate_pipeline.tasks.compaction import AbortedSet, Cleaner, LatestOffsets
 from tidegate_pipeline.tasks.record_spans import record_spans
-from tidegate_protocol.batch_walk import with_header
-from tidegate_protocol.batches import HEADER, HEADER_BYTES, LENGTH_OVERHEAD
-from tidegate_protocol.compression import Codec, compress
+from tidegate_protocol.batches import packed
+from tidegate_protocol.compression import Codec
 from tidegate_protocol.errors import InvalidBatch
 from tidegate_protocol.primitives import write_varint
 from tidegate_protocol.records import Record, build_batch, read_header
@@ -31,15 +30,8 @@ def claiming(count: int, key_bytes: int, padding: int) -> bytes:
 
 def bomb(payload: bytes, count: int, codec: int) -> memoryview:
     template = build_batch([Record(0, 1000, b"k", b"v")])
-    body = compress(payload, codec)
-    header = read_header(template)._replace(
-        batch_length=HEADER_BYTES + len(body) - LENGTH_OVERHEAD,
-        attributes=codec,
-        last_offset_delta=count - 1,
-        record_count=count,
-    )
-    batch, _ = with_header(memoryview(HEADER.pack(*header) + body), header)
-    return batch
+    header = read_header(template)._replace(last_offset_delta=count - 1, record_count=count)
+    return packed(header, payload, codec=codec)[0]
 
 
 def test_a_key_that_passes_its_record_is_refused_before_it_is_copied() -> None:
