@@ -2,34 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 from acls.record import FACTS, Facts, recorded_users
 from acls.rights import ADMIN, all_rights
 from acls.side import LISTENER, Line, Side, settings
-from transactions.differential.wire import ConnectionLost, Request
 from trio.testing import MockClock
 
-from tests.worlds.wire_client import Closed, WireClient, wire_world
+from tests.worlds.on_wire import OnWire
+from tests.worlds.wire_client import wire_world
 
 _OF_PROCESS = ("listeners", "listener.security.protocol.map")
-
-
-class OnWire:
-    """See Line."""
-
-    def __init__(self, client: WireClient) -> None:
-        self._client = client
-
-    async def call(self, request: Request) -> Any:
-        try:
-            return await self._client.call(*request)
-        except Closed as error:
-            raise ConnectionLost from error
-
-    async def close(self) -> None:
-        self._client.transport.close()
 
 
 def test_each_right_is_lacking_somewhere() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -14,10 +13,10 @@ from transactions.differential.drawing import draw
 from transactions.differential.names import Names
 from transactions.differential.playing import play_on
 from transactions.differential.seen import ABORTED_LATER, codes, flat
-from transactions.differential.wire import Request
 from trio.testing import MockClock
 
-from tests.worlds.wire_client import WireClient, module_of, wire_world
+from tests.worlds.on_wire import OnWire
+from tests.worlds.wire_client import module_of, wire_world
 from tidegate_protocol.control_batches import control_batch
 from tidegate_protocol.messages import describe_producers as dp
 from tidegate_protocol.messages import fetch as fe
@@ -26,19 +25,6 @@ from tidegate_protocol.records import Record, build_batch
 
 SCRIPTS = [draw(7, number) for number in range(150)]
 ALL_STEPS = [step for script in SCRIPTS for step in script.steps]
-
-
-class OnWire:
-    """A gateway in memory."""
-
-    def __init__(self, client: WireClient) -> None:
-        self._client = client
-
-    async def call(self, request: Request) -> Any:
-        return await self._client.call(*request)
-
-    async def call_all(self, requests: Sequence[Request]) -> list[Any]:
-        return [await self.call(each) for each in requests]
 
 
 def test_a_script_is_always_the_same() -> None:

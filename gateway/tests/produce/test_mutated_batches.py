@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import pytest
 import trio
@@ -22,11 +21,10 @@ from mutated_batches.permitted import PERMITTED, permission
 from mutated_batches.playing import SETTINGS, create_topics
 from mutated_batches.record_mutations import RARE
 from mutated_batches.stream_mutations import STREAMS
-from transactions.differential.wire import ConnectionLost, Request
 from trio.testing import MockClock
 
-from tests.worlds.wire_client import NOW_MS, Closed, WireClient, wire_world
-from tidegate_gateway.network.transport import TransportBroken
+from tests.worlds.on_wire import OnWire
+from tests.worlds.wire_client import NOW_MS, wire_world
 from tidegate_protocol.batch_walk import walk_batch
 from tidegate_protocol.batches import check_batch, read_header
 from tidegate_protocol.errors import InvalidBatch
@@ -40,22 +38,6 @@ OF_AIOKAFKA = {
     "a head of version 2",
     *(each for each in STREAMS if "behind" in each),
 }
-
-
-class OnWire:
-    """A gateway in memory."""
-
-    def __init__(self, client: WireClient) -> None:
-        self._client = client
-
-    async def call(self, request: Request) -> Any:
-        try:
-            return await self._client.call(*request)
-        except (Closed, TransportBroken) as error:
-            raise ConnectionLost from error
-
-    async def call_all(self, requests: Sequence[Request]) -> list[Any]:
-        return [await self.call(each) for each in requests]
 
 
 async def played(chosen: Sequence[Case]) -> dict[int, Facts]:

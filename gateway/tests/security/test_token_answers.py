@@ -13,13 +13,12 @@ from delegation_tokens.broker import LOGIN, OPEN, settings
 from delegation_tokens.player import Facts, Line, Player
 from delegation_tokens.script import play, play_without_key
 from msgspec.structs import replace
-from transactions.differential.wire import ConnectionLost, Request
 from trio.testing import MockClock
 
-from tests.worlds.wire_client import NOW_MS, Closed, WireClient, wire_world
+from tests.worlds.on_wire import OnWire
+from tests.worlds.wire_client import NOW_MS, wire_world
 from tidegate_coordination.security.tokens import DelegationToken
 from tidegate_gateway.network.call import Login, Peer
-from tidegate_gateway.network.transport import TransportBroken
 from tidegate_gateway.requests.cluster import delegation_tokens
 from tidegate_gateway.security.guard import open_to_all
 from tidegate_gateway.security.needs import NEEDS
@@ -55,22 +54,6 @@ DIFFERS = {
     "describe: all, by dave": NO_USER,
 }
 """Questions that are answered otherwise, and why."""
-
-
-class OnWire:
-    """See Line."""
-
-    def __init__(self, client: WireClient) -> None:
-        self._client = client
-
-    async def call(self, request: Request) -> Any:
-        try:
-            return await self._client.call(*request)
-        except (Closed, TransportBroken) as error:
-            raise ConnectionLost from error
-
-    async def close(self) -> None:
-        self._client.transport.close()
 
 
 async def played(script: Callable[[Player], Awaitable[None]], *, has_key: bool) -> dict[str, Facts]:
