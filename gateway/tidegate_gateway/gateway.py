@@ -175,6 +175,7 @@ class Gateway:
         self.is_stopping = False
         self._environment = environment
         self.audit = environment.audit
+        self.pools = environment.pools
         self._zone_maps = zone_maps
         self.books = books
         self._proxied = proxied_listeners(settings)
@@ -204,7 +205,7 @@ class Gateway:
             coordinator.state.configs,
             settings.int("telemetry.max.bytes"),
             environment.random_bytes,
-            environment.pools.telemetry,
+            self.pools.telemetry,
         )
         self._dispatcher = self._make_dispatcher()
         self.provider_keys = KeySources(environment.read_keys)
@@ -349,7 +350,7 @@ class Gateway:
             self.reader,
             link_settings(settings),
             self._environment.source_dial,
-            blocking=self._environment.pools.files,
+            blocking=self.pools.files,
             rng=self._environment.rng,
             upkeep=self.upkeep,
         )
@@ -535,7 +536,7 @@ class Gateway:
             log_levels=environment.log_levels,
             rng=environment.rng,
             now_ms=environment.now_ms,
-            pool=environment.pools.records,
+            pool=self.pools.records,
             min_file_bytes=environment.min_file_bytes,
             sealing=self.sealing,
             tokens=self.token_parts,
@@ -545,7 +546,7 @@ class Gateway:
         )
         checks = RecordChecks(
             self.settings.text("record.validation") == "full",
-            environment.pools.records,
+            self.pools.records,
             environment.now_ms,
             self.settings.int("record.decompressed.max.bytes"),
         )

@@ -22,7 +22,6 @@ from tidegate_gateway.work.fair_pool import (
     OnEnd,
     PoolBusy,
     ShouldStop,
-    Stopped,
     in_thread,
 )
 
@@ -97,7 +96,6 @@ async def test_a_cancelled_request_stops_its_thread_and_does_not_wait_for_it() -
         while not should_stop():
             time.thread_time()
         token.run_sync_soon(stopped.set)
-        raise Stopped
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(pool.run, Client("a"), endless)

@@ -35,6 +35,7 @@ from .group_metrics import group_metrics
 from .link_metrics import link_metrics
 from .oauth_metrics import oauth_metrics
 from .partition_metrics import partition_metrics
+from .pool_metrics import pool_metrics
 from .quota_metrics import quota_metrics
 from .request_metrics import load_metrics, request_metrics, slow_metric, time_metrics
 from .tls_metrics import tls_metrics
@@ -74,6 +75,7 @@ def gateway_metrics(gateway: Gateway) -> Iterator[Family | Break]:
     yield _software(gateway.connections)
     yield from _authentications(gateway.gates)
     yield from door_metrics(gateway.doors)
+    yield from pool_metrics(gateway.pools)
     yield _upkeep(gateway)
     yield from _writer(gateway)
     yield from _reader(gateway)

@@ -45,10 +45,6 @@ class PoolBusy(Exception):
     """The pool has no room, or no time, for a job.  Answer a retriable error."""
 
 
-class Stopped(Exception):
-    """A job ends early, as should_stop() asked it to.  No request waits for its outcome."""
-
-
 @dataclass(slots=True)
 class PoolCounters:
     """What a pool has done: jobs that began, jobs that were refused, and processor time."""

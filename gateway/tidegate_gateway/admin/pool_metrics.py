@@ -1,0 +1,34 @@
+"""The metrics of the pools of threads in which clients take turns (work/fair_pool.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from ..work.pools import Pools
+
+_LABELS = ["pool"]
+
+
+def pool_metrics(pools: Pools) -> Iterator[Metric]:
+    """Yield the values of the pools, by name."""
+    waiting = GaugeMetricFamily(
+        "tidegate_pool_waiting", "Jobs of clients that wait for a thread", labels=_LABELS
+    )
+    jobs = CounterMetricFamily("tidegate_pool_jobs", "Jobs that threads began", labels=_LABELS)
+    refused = CounterMetricFamily(
+        "tidegate_pool_refused", "Jobs for which there was no room, time or thread", labels=_LABELS
+    )
+    seconds = CounterMetricFamily(
+        "tidegate_pool_cpu_seconds", "Processor time of the jobs that ended", labels=_LABELS
+    )
+    for name, pool in (("records", pools.records), ("telemetry", pools.telemetry)):
+        waiting.add_metric([name], pool.waiting)
+        jobs.add_metric([name], pool.counters.jobs)
+        refused.add_metric([name], pool.counters.refused)
+        seconds.add_metric([name], pool.counters.seconds)
+    yield waiting
+    yield jobs
+    yield refused
+    yield seconds
