@@ -206,6 +206,23 @@ async def test_an_upload_that_never_ends_is_abandoned_and_the_order_goes_on(
         assert list(fixture.coordinator.state.objects.dead) == [0]
 
 
+async def test_no_later_batch_overtakes_one_that_was_abandoned(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """The log takes any first sequence of a producer, and would refuse the earlier one for ever."""
+    behind, other = Leaver(is_gone=False), Leaver(is_gone=False)
+    async with running([None, 1.0]) as fixture:
+        lost = fixture.append(client=behind)
+        await trio.sleep(0.01)
+        later = [fixture.append(client=each) for each in (behind, other, None)]
+        await fixture.writer.drain()
+        later.append(fixture.append(client=behind))
+        await fixture.writer.drain()
+        assert [each.outcomes[0].base_offset for each in later] == [-1, 0, 1, -1]
+        refusals = {each.outcomes[0].refusal for each in (lost, later[0], later[-1])}
+        assert refusals == {Refusal.ABANDONED}
+
+
 async def test_a_full_object_waits_for_a_slot_and_appends_for_room(
     autojump_clock: trio.testing.MockClock,
 ) -> None:

@@ -117,9 +117,9 @@ async def test_a_commit_that_cannot_be_decided_fails_only_its_object(
 
 
 async def codes(world: WireWorld, *topics: str) -> list[int]:
-    """Produce one after the other; return the error codes."""
-    client = world.connect()
-    return [(await client.produce(each, 0, records_batch(b"x"))).error_code for each in topics]
+    """Produce one after the other, as clients of their own; return the error codes."""
+    batch = records_batch(b"x")
+    return [(await world.connect().produce(each, 0, batch)).error_code for each in topics]
 
 
 @pytest.mark.parametrize("partitions", [[1], [1, 2]])

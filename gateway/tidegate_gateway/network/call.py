@@ -91,7 +91,7 @@ class Peer:
     plain_prefix_end: the length of the prefix that its produce requests share; see
       produce_fast_path.py.
     was_sent_away: whether a produce request of it was refused because clients should turn to other
-      gateways; see produce.py.
+      gateways, or a batch that was not written and comes again; see produce.py.
     was_fetch_refused: whether the last answer to a fetch of it that said that clients should turn
       to other gateways named none; see read_steering.py.
     was_refused: whether a batch was refused that the client may send again, after later ones that

@@ -5,8 +5,12 @@ out its commit.  Then the gateway may refuse its batches with a retriable error,
 be collected.
 
 An object that was stored late may hold batches of clients that have left; such clients send them
-again elsewhere.  They are not proposed, so that an outage leaves few records twice.  Nor are later
-batches of these clients: a later sequence would make the log refuse an earlier one for ever.
+again elsewhere.  They are not proposed, so that an outage leaves few records twice.
+
+Once a batch of a client is refused so that it comes again, or left out, no later batch of that
+client is proposed: if the log has no state of a producer, it takes any first sequence, and would
+then refuse the earlier one for ever.  In Kafka all batches of a connection meet the same fate, as
+they go to one leader.
 """
 
 from __future__ import annotations
@@ -42,6 +46,9 @@ _log = structlog.get_logger("tidegate.wal")
 _ABANDONED = BatchOutcome(Refusal.ABANDONED, -1, -1, -1)
 _CUT_OFF = BatchOutcome(Refusal.CUT_OFF, -1, -1, -1)
 
+
+COMES_AGAIN: Final = frozenset({Refusal.ABANDONED, Refusal.CUT_OFF, Refusal.LATE_IN_TRANSACTION})
+"""Refusals of batches that were not written, which clients send again, after later ones."""
 
 LATE_SECONDS: Final = 5.0
 """An object that is stored within this time commits its batches, though their clients have left."""
@@ -125,8 +132,8 @@ class WalCommits:
         self._on_stored = on_stored
         self._on_end = on_end
         self._walks_records = walks_records
-        self._left = WeakSet[Client]()
-        """Clients of which a batch was left out."""
+        self._behind = WeakSet[Client]()
+        """Clients of which a batch was left out, or comes again; until they connect anew."""
 
     def commit(
         self,
@@ -178,14 +185,14 @@ class WalCommits:
         self._coordinator.submit(proposal, deliver, fail)
 
     def _batches_left(self, wal: SealedWal, of_object: ObjectTimes) -> frozenset[int]:
-        """Return the indices of the batches whose clients wait no more."""
+        """Return the indices of the batches whose clients wait no more, or send them again."""
         is_late = trio.current_time() - of_object.sealed_at >= LATE_SECONDS
-        if not is_late and not self._left:
+        if not is_late and not self._behind:
             return frozenset()
-        clients = [cast(Appended, each.token)[1].waiting_client for each in wal.batches]
+        clients = _clients(wal)
         if is_late:
-            self._left.update(each for each in set(clients) if each is not None and each.is_gone())
-        return frozenset(at for at, each in enumerate(clients) if each in self._left)
+            self._behind.update(each for each in set(clients) if each and each.is_gone())
+        return frozenset(at for at, each in enumerate(clients) if each in self._behind)
 
     def _proposal(
         self, wal: SealedWal, mirrored: Collection[BatchToken], left: frozenset[int]
@@ -201,6 +208,7 @@ class WalCommits:
 
         is_cut_off: other gateways reach the store, so producers should turn to them.
         """
+        self._behind.update(each for each in _clients(wal) if each)
 
         def deliver(abandoned: bool) -> None:
             self.settle(wal, [_CUT_OFF if is_cut_off else _ABANDONED] * len(wal.batches))
@@ -220,14 +228,26 @@ class WalCommits:
         for batch, outcome in zip(wal.batches, outcomes, strict=True):
             _, token = cast(Appended, batch.token)
             try:
-                if outcome.refusal is Refusal.MIRRORED:
+                if outcome.refusal is None:
+                    token.settle(outcome)
+                elif outcome.refusal is Refusal.MIRRORED:
                     token.turned_back(batch.topic_id, _bytes_of(wal, batch))
                 else:
+                    self._note_behind(token, outcome.refusal)
                     token.settle(outcome)
             except Exception as error:  # an error of one client: the others get their answers
                 self._upkeep.note("answer a client that waits for a commit", error)
                 token.abort()
         self._on_end(wal)
+
+    def _note_behind(self, token: BatchToken, refusal: Refusal) -> None:
+        if refusal in COMES_AGAIN and (client := token.waiting_client):
+            self._behind.add(client)
+
+
+def _clients(wal: SealedWal) -> list[Client | None]:
+    """Return the clients of all batches."""
+    return [cast(Appended, each.token)[1].waiting_client for each in wal.batches]
 
 
 def _with_left(

@@ -27,6 +27,7 @@ from tidegate_coordination.rules.records.transactional_batches import MAY_ADD, w
 from tidegate_coordination.security.acls import Operation, ResourceType
 from tidegate_coordination.state.topics import Topic
 from tidegate_protocol.apis import ApiKey
+from tidegate_protocol.batches import read_header
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.headers import RequestHeader
 from tidegate_protocol.messages import produce as messages
@@ -48,6 +49,7 @@ from ...network.call import Peer, Rights
 from ...network.connection import Connection, ReplyFlusher
 from ...network.large_requests import LARGE_BODY_BYTES, read_batches
 from ...network.receiver import CloseConnection
+from ...network.transport import Buffer
 from ...network.turns import Turns
 from ...produce.produce_deadlines import ProduceDeadlines
 from ...produce.record_checks import WALKED_BYTES_A_ROW, Accepted, RecordChecks
@@ -219,10 +221,10 @@ class Produce:
         for the leader again, and metadata then names another.
 
         Raises:
-          CloseConnection: the gateway takes batches again, but refused earlier ones of this
-            connection.  The client may have sent this one before it learned that.  If the log knows
-            nothing of the producer, only the order of batches on a connection tells that some are
-            missing.  On a new connection the client sends them all again, in order.
+          CloseConnection: the gateway takes batches, but refused earlier ones of this connection,
+            or abandoned them.  The client may have sent this one before it learned that.  If the
+            log knows nothing of the producer, only the order of batches on a connection tells that
+            some are missing.  On a new connection the client sends them all again, in order.
         """
         if self.is_leaving:
             peer.was_sent_away = peer.was_refused = True
@@ -404,6 +406,7 @@ class Produce:
         except BatchRefused as refused:
             if topic is not None and refused.code is ErrorCode.MESSAGE_TOO_LARGE:
                 self.counters.topics.rejected(topic.name, len(data.records or b""))
+            _note_order(received.connection, refused.code, data.records)
             refuse(answer, refused.code, str(refused))
             answer.record_errors = [
                 BatchIndexAndErrorMessage(*each) for each in refused.record_errors
@@ -514,6 +517,12 @@ def _check_still_in_order(connection: Connection, topic: Topic, index: int) -> N
     if connection.peer.was_sent_away:
         raise CloseConnection()
     check_order(connection, topic.topic_id, index)
+
+
+def _note_order(connection: Connection, code: ErrorCode, records: Buffer | None) -> None:
+    """Note a batch of an idempotent producer that comes again; see Produce._error_here()."""
+    if code is ErrorCode.NOT_ENOUGH_REPLICAS and read_header(records or b"").producer_id >= 0:
+        connection.peer.was_sent_away = connection.peer.was_refused = True
 
 
 def may_write(rights: Rights, topic: str) -> bool:

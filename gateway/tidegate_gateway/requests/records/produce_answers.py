@@ -22,6 +22,7 @@ from ...network.call import Peer
 from ...network.connection import Connection, ReplyFlusher, fill
 from ...network.replies import ReplySlot
 from ...produce.produce_deadlines import ProduceDeadlines
+from ...produce.wal_commits import COMES_AGAIN
 
 UNANSWERABLE: Final = "the answer to a produce request could not be given"
 ABORTABLE_SINCE: Final = 11
@@ -217,9 +218,9 @@ class Token:
 
     def settle(self, outcome: BatchOutcome) -> None:
         """See wal_commits.BatchToken."""
+        self.pending.note_refusal(outcome.refusal)
         if not self.pending.settled(self):
             return
-        self.pending.note_refusal(outcome.refusal)
         settle_answer(self.answer, outcome, self.pending.version)
         self.pending.answer_if_done()
 
@@ -239,10 +240,10 @@ class Token:
 
 
 def sent_away(peer: Peer, refusal: Refusal | None) -> None:
-    """Note at a connection that its producer was sent to another gateway, if it was: batches that
-    it sent meanwhile must not be taken.
+    """Note at a connection that its producer sends a batch again, here or at another gateway, if it
+    does: batches that it sent meanwhile must not be taken.
     """
-    if refusal is Refusal.CUT_OFF:
+    if refusal in COMES_AGAIN:
         peer.was_sent_away = peer.was_refused = True
 
 

@@ -135,7 +135,7 @@ class _Lone:
         """See wal_commits.BatchToken."""
         slot = self._slot
         if slot is None:
-            return
+            return sent_away(self._connection.peer, outcome.refusal)
         refusal, base_offset, append_time_ms, log_start = outcome
         self._path.deadlines.remove(self)
         if refusal is not None:
