@@ -351,6 +351,7 @@ class Gateway:
             link_settings(settings),
             self._environment.source_dial,
             blocking=self.pools.files,
+            pool=self.pools.records,
             rng=self._environment.rng,
             upkeep=self.upkeep,
         )

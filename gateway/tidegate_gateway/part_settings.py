@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from tidegate_coordination.classic.walked_batches import DECOMPRESSED_BYTES
 from tidegate_coordination.events.cluster import Endpoint
 from tidegate_coordination.groups.settings import GroupSettings
 from tidegate_coordination.security.quotas import normal_address
@@ -70,7 +71,15 @@ def link_settings(settings: BrokerSettings) -> LinkSettings:
         wait_seconds=settings.int("link.fetch.wait.ms") / 1000,
         sync_seconds=settings.int("link.topics.interval.ms") / 1000,
         group_lines=settings.int("link.group.requests.max"),
+        decompressed_bytes=_mirrored_bytes(settings),
     )
+
+
+def _mirrored_bytes(settings: BrokerSettings) -> int | None:
+    """Return what a codec may make of a mirrored batch; None: its records are not looked at."""
+    if settings.text("record.validation") != "full":
+        return None
+    return settings.int("record.decompressed.max.bytes") or DECOMPRESSED_BYTES
 
 
 def _files_by_link(settings: BrokerSettings, name: str) -> dict[str, Path]:

@@ -39,11 +39,16 @@ class BadBatch(Exception):
 
 
 class FetchedBatch(NamedTuple):
-    """A batch of the source.  facts: BatchFacts from record_count on."""
+    """A batch of the source.
+
+    facts: BatchFacts from record_count on.  is_walked: its records were walked, and its header says
+      the largest of their time stamps.
+    """
 
     data: memoryview
     facts: tuple[int, ...]
     mirrored: MirroredBatch
+    is_walked: bool = False
 
 
 def fetched_batches(

@@ -142,10 +142,11 @@ OWN_SETTINGS = (
          " peer.listener.  cluster holds for all gateways once a live one has it."),
     _own("record.decompressed.max.bytes", _LONG, 0, at_least(0),
          "The most bytes of the records of a compressed batch; 0: 64 times its topic's"
-         " max.message.bytes.  16 MiB and 1000 times the batch is a limit, too."),
+         " max.message.bytes.  16 MiB and 1000 times the batch is a limit, too.  Of mirrored"
+         " batches 1 GiB by default, and no other limit."),
     _own("record.validation", _STRING, "full", one_of("header", "full"),
          "full: check every record, as Kafka does; header: check batches as a whole, and records"
-         " only if settings of the topic need it."),
+         " only if settings of the topic need it.  Mirrored batches are checked likewise."),
     _own("slow.request.log.ms", _LONG, 1000, at_least(-1),
          "Requests that took so long get a line in the log, with their stages; -1: none.  What a"
          " fetch waits for records does not count, and JoinGroup and SyncGroup wait for members."),

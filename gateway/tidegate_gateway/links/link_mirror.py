@@ -32,6 +32,7 @@ from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages.fetch import FetchResponse, PartitionData
 
 from ..produce.wal_writer import WalWriter
+from ..work.fair_pool import PoolBusy
 from .assignment import candidates, mirrored_by, mirrored_topics
 from .fetch_round import (
     MIN_BYTES,
@@ -44,6 +45,7 @@ from .fetch_round import (
 )
 from .leaders import MOVED, Leaders
 from .mirror_tokens import MirrorBytes, write
+from .mirror_walks import MirrorWalks
 from .partition_mirror import PartitionMirror
 
 _log = structlog.get_logger("tidegate.links")
@@ -55,6 +57,8 @@ ROUNDS_TO_BELIEVE: Final = 2
 """So often must the source's end be above a partition without a batch."""
 MAX_PARTITIONS_PER_FETCH: Final = 2_000
 HURRY_SECONDS: Final = 0.02
+# Errors after which a partition is fetched again a while later.
+_PAUSING: Final = (ClassicError, BadBatch, CoordinatorUnavailable, PoolBusy, ProposalFailed)
 _FETCHES: Final = "fetches"
 _HURRIED_FETCHES: Final = "hurried fetches"
 
@@ -62,6 +66,7 @@ _HURRIED_FETCHES: Final = "hurried fetches"
 class LinkMirror:
     """See the module's head.
 
+    walks: of its batches.
     wait_seconds: how long the source may wait for more bytes before it answers a fetch.
     """
 
@@ -72,6 +77,7 @@ class LinkMirror:
         held: MirrorBytes,
         link: Link,
         cluster: ClassicCluster,
+        walks: MirrorWalks,
         *,
         wait_seconds: float,
     ) -> None:
@@ -82,6 +88,7 @@ class LinkMirror:
         self._held = held
         self._link = link
         self._cluster = cluster
+        self._walks = walks
         self._wait_seconds = wait_seconds
         self._leaders = Leaders(link.cluster_id)
         self._fetched: dict[int, trio.CancelScope] = {}  # by broker
@@ -257,7 +264,7 @@ class LinkMirror:
             mirror = each.mirror
             try:
                 await self._take(mirror, data, is_empty=is_empty)
-            except (ClassicError, BadBatch, CoordinatorUnavailable, ProposalFailed) as error:
+            except _PAUSING as error:
                 mirror.pause(trio.current_time(), str(error))
             starts += self._later_start(mirror)
         if starts:
@@ -280,7 +287,8 @@ class LinkMirror:
             batches = fetched_batches(
                 cast("memoryview", records), mirror.position, after=mirror.end
             )
-            await write(self._writer, self._held, mirror, batches)
+            walked = await self._walks.walked(batches)
+            await write(self._writer, self._held, mirror, walked)
         elif is_empty and data.high_watermark > mirror.position:
             await self._end_without_batch(mirror, data)
         mirror.goes_on()

@@ -18,6 +18,7 @@ from tidegate_coordination.classic.errors import AnotherCluster, ClassicError
 from tidegate_coordination.classic.opened_source import with_advice
 from tidegate_coordination.classic.properties import ClientProperties, without_effect
 from tidegate_coordination.classic.token_source import TokenSources
+from tidegate_coordination.classic.walked_batches import DECOMPRESSED_BYTES
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.state.link_groups import GroupFence
 from tidegate_coordination.state.links import Link
@@ -27,10 +28,12 @@ from ..blocking import Blocking
 from ..fetch.log_reader import LogReader
 from ..produce.wal_writer import WalWriter
 from ..upkeep.upkeep import Upkeep
+from ..work.fair_pool import FairPool
 from .assignment import candidates, looks_after
 from .group_lines import GroupLines
 from .link_mirror import LinkMirror
 from .mirror_tokens import MirrorBytes
+from .mirror_walks import MirrorWalks
 from .properties_file import PropertiesFile
 from .returning import Returning
 from .reversing import Reversing
@@ -48,7 +51,7 @@ NO_FILE: Final = "the link has no file in link.client.properties here"
 class LinkSettings:
     """files: of client properties, by link.  forward_files: of those to forward writes with, where
     they are others.  sync_seconds: between two looks at the source's topics.  group_lines: see
-    GroupLines.
+    GroupLines.  decompressed_bytes: see MirrorWalks.
     """
 
     files: Mapping[str, Path]
@@ -57,6 +60,7 @@ class LinkSettings:
     wait_seconds: float = 1.0
     sync_seconds: float = 10.0
     group_lines: int = 500
+    decompressed_bytes: int | None = DECOMPRESSED_BYTES
 
 
 class RunningLink:
@@ -85,6 +89,7 @@ class Links:
 
     Args:
       dial: returns how to connect with the given properties.  It reads files.
+      pool: walks over records.
     """
 
     def __init__(
@@ -96,6 +101,7 @@ class Links:
         dial: Callable[[ClientProperties], Dial],
         *,
         blocking: Blocking,
+        pool: FairPool,
         rng: Random,
         upkeep: Upkeep,
     ) -> None:
@@ -107,6 +113,7 @@ class Links:
         self._settings = settings
         self._dial = dial
         self._blocking = blocking
+        self._pool = pool
         self._rng = rng
         self._upkeep = upkeep
         self._seen = -1
@@ -184,6 +191,7 @@ class Links:
                 self.held,
                 link,
                 cluster,
+                MirrorWalks(self._pool, link.name, self._settings.decompressed_bytes),
                 wait_seconds=self._settings.wait_seconds,
             )
             running.watch = SourceWatch(self._coordinator, self._reader, link, cluster)

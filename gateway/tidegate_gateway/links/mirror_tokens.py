@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import trio
 
 from tidegate_coordination.classic.fetched_batches import FetchedBatch
-from tidegate_coordination.rules.records.mirrored_batches import MirroredBatch
 from tidegate_coordination.rules.records.wal import BatchOutcome
 
 from ..produce.wal_writer import WalWriter
@@ -55,15 +55,14 @@ class MirrorBytes:
 class MirrorToken:
     """Waits for the commit of one mirrored batch."""
 
-    __slots__ = ("_bytes", "_mirror", "_size", "mirrored")
+    __slots__ = ("_bytes", "_mirror", "_size", "is_walked", "mirrored")
 
-    def __init__(
-        self, mirror: PartitionMirror, held: MirrorBytes, size: int, mirrored: MirroredBatch
-    ) -> None:
-        self.mirrored = mirrored
+    def __init__(self, mirror: PartitionMirror, held: MirrorBytes, batch: FetchedBatch) -> None:
+        self.mirrored = batch.mirrored
+        self.is_walked = batch.is_walked
         self._mirror = mirror
         self._bytes = held
-        self._size = size
+        self._size = len(batch.data)
 
     @property
     def waiting_client(self) -> None:
@@ -86,7 +85,7 @@ class MirrorToken:
 
 
 async def write(
-    writer: WalWriter, held: MirrorBytes, mirror: PartitionMirror, batches: list[FetchedBatch]
+    writer: WalWriter, held: MirrorBytes, mirror: PartitionMirror, batches: Sequence[FetchedBatch]
 ) -> None:
     """Give the batches of a partition to the WAL writer, in their order."""
     for each in batches:
@@ -94,8 +93,7 @@ async def write(
         await writer.wait_for_room()
         if mirror.is_lost or mirror.end != each.mirrored.after:
             return  # one before it was refused, or another fetch brought it
-        size = len(each.data)
-        token = MirrorToken(mirror, held, size, each.mirrored)
-        held.take(size)
+        token = MirrorToken(mirror, held, each)
+        held.take(len(each.data))
         mirror.given(each.mirrored.next_offset, each.mirrored.leader_epoch)
         writer.append_mirrored(mirror.topic.topic_id, mirror.index, each.data, each.facts, token)

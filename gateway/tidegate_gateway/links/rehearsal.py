@@ -23,6 +23,7 @@ from tidegate_coordination.classic.source_bounds import (
     source_offsets,
     stable_offsets,
 )
+from tidegate_coordination.classic.walked_batches import DECOMPRESSED_BYTES, walked_batches
 
 from .estimates import Problem, config_problems, transaction_problems
 from .survey import Candidate
@@ -124,7 +125,8 @@ async def _read(
         while position < end and size < READ_BYTES // topics:
             room = min(READ_BYTES // topics - size, FETCH_BYTES)
             data = await fetched(source, topic, index, position, max_bytes=room)
-            found = fetched_batches(cast("memoryview", data.records or b""), position)
+            whole = fetched_batches(cast("memoryview", data.records or b""), position)
+            found = walked_batches(whole, DECOMPRESSED_BYTES)
             if not found:
                 break
             size += sum(len(each.data) for each in found)

@@ -93,6 +93,11 @@ class MirroredToken(BatchToken, Protocol):
         """What the batch brings besides its facts."""
         ...
 
+    @property
+    def is_walked(self) -> bool:
+        """Its records were walked, and its header says the largest of their time stamps."""
+        ...
+
 
 Appended: TypeAlias = tuple[tuple[int, ...], BatchToken]
 """The open object's facts of a batch: BatchFacts from record_count on, and its token."""
@@ -138,12 +143,12 @@ class WalCommits:
     def commit(
         self,
         wal: SealedWal,
-        mirrored: Collection[BatchToken],
+        mirrored: Collection[MirroredToken],
         of_object: ObjectTimes,
     ) -> None:
         """Propose to commit a stored object; the answer settles its batches.
 
-        mirrored: the tokens of its mirrored batches, each a MirroredToken.
+        mirrored: the tokens of its mirrored batches.
         """
         left = self._batches_left(wal, of_object)
         if left and len(left) == len(wal.batches):
@@ -195,12 +200,12 @@ class WalCommits:
         return frozenset(at for at, each in enumerate(clients) if each in self._behind)
 
     def _proposal(
-        self, wal: SealedWal, mirrored: Collection[BatchToken], left: frozenset[int]
+        self, wal: SealedWal, mirrored: Collection[MirroredToken], left: frozenset[int]
     ) -> CommitWal:
         facts = [_facts(each) for at, each in enumerate(wal.batches) if at not in left]
         stamped = append_time_topics(self._coordinator.state, facts, self._is_append_time)
         placed = _mirrored(wal, mirrored) if mirrored else {}
-        is_walked = self._walks_records and not mirrored
+        is_walked = self._walks_records and all(each.is_walked for each in mirrored)
         return CommitWal(_name(wal), len(wal.body), facts, stamped, placed, is_walked)
 
     def abandon(self, wal: SealedWal, *, is_cut_off: bool = False) -> None:
@@ -268,7 +273,7 @@ def _bytes_of(wal: SealedWal, batch: PlacedBatch) -> bytes:
     return bytes(memoryview(wal.body)[batch.start_byte : batch.start_byte + batch.size_bytes])
 
 
-def _mirrored(wal: SealedWal, tokens: Collection[BatchToken]) -> dict[int, MirroredBatch]:
+def _mirrored(wal: SealedWal, tokens: Collection[MirroredToken]) -> dict[int, MirroredBatch]:
     """Return the mirrored batches of an object by their first byte."""
     theirs = {id(each) for each in tokens}
     return {

@@ -33,7 +33,7 @@ from tidegate_gateway.fetch.prepared_runs import PreparedRun, prepare_run
 from tidegate_gateway.fetch.time_search import find_first
 from tidegate_gateway.produce import record_checks, wal_commits, wal_writer
 from tidegate_gateway.produce.produce_times import ObjectTimes
-from tidegate_gateway.produce.wal_commits import BatchToken, WalCommits
+from tidegate_gateway.produce.wal_commits import MirroredToken, WalCommits
 from tidegate_gateway.produce.wal_writer import WalWriter
 from tidegate_gateway.requests.records import fetch
 from tidegate_gateway.requests.records.produce_answers import Token
@@ -50,7 +50,7 @@ class AcknowledgesBeforeCommit(WalCommits):
     def commit(
         self,
         wal: SealedWal,
-        mirrored: Collection[BatchToken],
+        mirrored: Collection[MirroredToken],
         of_object: ObjectTimes,
     ) -> None:
         settle = self.settle

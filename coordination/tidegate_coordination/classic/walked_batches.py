@@ -1,0 +1,79 @@
+"""Walks over the records of a source's batches, as produce does with those of clients.  Pure.
+
+What Kafka may have on its disks passes: offsets without records, which compaction left; batches
+without records; control batches; LogAppendTime; a delete horizon, from which the records' deltas
+count (KIP-534).  A record that its own length does not fit, or that lies beyond the batch's last
+offset, ends consumers of the source as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from tidegate_protocol.batch_walk import walk_batch
+from tidegate_protocol.batches import HEADER_BYTES, BatchHeader, read_header
+from tidegate_protocol.errors import InvalidBatch, InvalidReason
+
+from .fetched_batches import BadBatch, FetchedBatch
+
+DECOMPRESSED_BYTES: Final = 1 << 30
+"""What a codec may make of one batch by default.  Brokers have no bound, and a walk takes no memory
+for it, so this bounds time: about a second.
+"""
+
+
+def walked_batches(
+    batches: Sequence[FetchedBatch],
+    max_bytes: int,
+    should_stop: Callable[[], bool] | None = None,
+) -> list[FetchedBatch]:
+    """Return the batches that a walk accepts, up to the first other one, with the times that their
+    records have.
+
+    The refused batch is the first of the next fetch then.
+
+    Args:
+      max_bytes: of the records of a compressed batch.
+      should_stop: asked between pieces of a compressed batch.
+
+    Raises:
+      BadBatch: the first batch is malformed, or too large.
+    """
+    found: list[FetchedBatch] = []
+    for each in batches:
+        try:
+            found.append(_walked(each, max_bytes, should_stop))
+        except InvalidBatch as error:
+            if found:
+                break
+            text = f"offset {each.mirrored.base_offset}: the batch is malformed: {error}"
+            raise BadBatch(text) from error
+    return found
+
+
+def _walked(
+    batch: FetchedBatch, max_bytes: int, should_stop: Callable[[], bool] | None
+) -> FetchedBatch:
+    header = read_header(batch.data)
+    newest = _newest(batch, header, max_bytes, should_stop)
+    facts = (batch.facts[0], newest, *batch.facts[2:])
+    # Of a batch without records, compaction keeps the time that these had.
+    is_walked = newest == header.max_timestamp or not header.record_count
+    return batch._replace(facts=facts, is_walked=is_walked)
+
+
+def _newest(
+    batch: FetchedBatch,
+    header: BatchHeader,
+    max_bytes: int,
+    should_stop: Callable[[], bool] | None,
+) -> int:
+    """Walk; return the largest time stamp of the records, -1 if there is none."""
+    if not header.record_count and len(batch.data) == HEADER_BYTES:
+        return -1
+    walk = walk_batch(batch.data, header, max_bytes=max_bytes, should_stop=should_stop)
+    if walk.next_offset > 2 * (header.last_offset_delta + 1):
+        text = "a record has an offset beyond the last one that the header says"
+        raise InvalidBatch(InvalidReason.INVALID_RECORD, text)
+    return header.max_timestamp if header.is_log_append_time else walk.max_timestamp
