@@ -115,6 +115,7 @@ def _write(
     worker = load.Worker(production)
     worker.start()
     java = java_writer.JavaWriter(servers, gateways[0].folder.parent)
+    java.until_it_writes()
     begun, kills = time.monotonic(), 0
     time.sleep(_BEFORE_FIRST_KILL)
     while time.monotonic() - begun < seconds:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+import time
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +15,10 @@ from harness import install
 TOPIC: Final = "java"
 PARTITIONS: Final = 3
 RECORDS_PER_SECOND: Final = 500
+_BEGIN_SECONDS: Final = 90.0
+_POLL_SECONDS: Final = 0.1
 _END_SECONDS: Final = 120.0
+_WRITTEN: Final = "producer_send_success"
 # The tool's own settings allow no retry.
 _CONFIG: Final = """\
 enable.idempotence=true
@@ -39,6 +43,19 @@ class JavaWriter:
         with self._said.open("wb") as out:
             self._popen = subprocess.Popen(command, stdout=out, stderr=subprocess.DEVNULL)
 
+    def until_it_writes(self) -> None:
+        """Wait for its first acknowledged record; a busy machine starts Java in many seconds.
+
+        Raises:
+          TimeoutError: it wrote none in 90 s; it is stopped.
+        """
+        deadline = time.monotonic() + _BEGIN_SECONDS
+        while _WRITTEN not in self._said.read_text():
+            if time.monotonic() >= deadline:
+                self._popen.kill()
+                raise TimeoutError(f"Java's producer wrote nothing in {_BEGIN_SECONDS:.0f} s")
+            time.sleep(_POLL_SECONDS)
+
     def stop(self) -> None:
         """Let it end: it waits until each record has an answer; then read what it printed."""
         self._popen.send_signal(signal.SIGTERM)
@@ -52,7 +69,7 @@ class JavaWriter:
 
     def _note(self, said: dict[str, object]) -> None:
         number = said.get("value")
-        if said.get("name") == "producer_send_success":
+        if said.get("name") == _WRITTEN:
             partition, offset = int(str(said["partition"])), int(str(said["offset"]))
             self.ledger.acknowledge(partition, offset, int(str(number)))
         elif said.get("name") == "producer_send_error":
