@@ -259,7 +259,8 @@ class World:
         if self.adopts:
             self.reader.adopt(name_of, sealed.body)
         stamped = append_time_topics(self.coordinator.state, facts, is_append_time)
-        return await self.coordinator.propose(CommitWal(name_of, len(sealed.body), facts, stamped))
+        commit = CommitWal(name_of, len(sealed.body), facts, stamped, is_walked=True)
+        return await self.coordinator.propose(commit)
 
     async def ask(self, request: FetchRequest, version: int = 12) -> FetchResponse:
         """Fetch over the wire's bytes, so that the answer is what a client would see."""

@@ -17,9 +17,9 @@ from tidegate_storage.objects.corrupt import CorruptObject
 from tidegate_storage.objects.segment_format import Chunk, SegmentIndex, read_tail
 from tidegate_storage.stores.object_store import Buffer
 
-# Only in memory: the cluster state has no row with these flags.
-_RUN_CHUNK = 0x80
-_RUN_WHOLE = 0x40
+# Only in memory: the flags of the cluster state have eight bits.
+_RUN_CHUNK = 0x100
+_RUN_WHOLE = 0x200
 
 # The approximate size of a segment's index.
 _INDEX_BYTES = 8 << 10
