@@ -14,7 +14,7 @@ _LABELS = ["pool"]
 def pool_metrics(pools: Pools) -> Iterator[Metric]:
     """Yield the values of the pools, by name."""
     waiting = GaugeMetricFamily(
-        "tidegate_pool_waiting", "Jobs of clients that wait for a thread", labels=_LABELS
+        "tidegate_pool_waiting", "Jobs that wait for a thread", labels=_LABELS
     )
     jobs = CounterMetricFamily("tidegate_pool_jobs", "Jobs that threads began", labels=_LABELS)
     refused = CounterMetricFamily(

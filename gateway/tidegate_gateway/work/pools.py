@@ -19,7 +19,7 @@ TELEMETRY_THREADS: Final = 1
 class Pools:
     """See the module's head.
 
-    records: reads records for produce requests and searches, and matches patterns.
+    records: reads records for produce requests, searches and links, and matches patterns.
     telemetry: reads what clients push.
     logins: computes keys.  files: reads certificates and properties.
     """
