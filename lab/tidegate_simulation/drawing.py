@@ -16,6 +16,7 @@ from .plans.forwarding_plan import draw_forwarding
 from .plans.link_plan import draw_links
 from .plans.login_plan import draw_logins
 from .plans.losses import draw_losses
+from .plans.malformed_plan import draw_malformed
 from .plans.move_plan import draw_moves
 from .plans.pipeline_plan import draw_pipelines
 from .plans.quota_plan import draw_quotas
@@ -99,7 +100,9 @@ def draw_run(seed: int, rng: Random, asked_zones: int) -> tuple[dict[str, str], 
     may_share = not (versions.is_rolling or draws_restore(seed) or plan.has_wrong_clocks)
     # Of those who log in, a producer has a quota that each gateway counts for itself.
     quotas = draw_quotas(seed, may_draw=may_share and not logins.is_on)
-    settings |= logins.settings | quotas.settings
+    malformed = draw_malformed(seed)
+    settings |= logins.settings | quotas.settings | malformed.settings
     if logins.sealing.is_on:
         plan = replace(plan, kinds=(*plan.kinds, REPLACED))
-    return settings, replace(plan, logins=logins, quotas=quotas).with_events(*refusals)
+    plan = replace(plan, logins=logins, quotas=quotas, malformed=malformed)
+    return settings, plan.with_events(*refusals)

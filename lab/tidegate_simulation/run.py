@@ -21,6 +21,7 @@ from tidegate_pipeline.planning.plan import backlog
 from .actors import Actor, make_actors
 from .checks.checker import Violation, check
 from .checks.history import Event
+from .clients.careless import Careless
 from .clients.compacters import Compacter
 from .clients.final_readers import FinalReader, MakeReader, read_to_the_end
 from .clients.hostile import draws_hostile, hostile_clients
@@ -357,6 +358,8 @@ class _Run:
             actors.append(Admin(workload, "sweeper", 0.6))
         if draws_hostile(self._seed):
             actors += hostile_clients(workload)
+        if self.plan.malformed.is_on:
+            actors.append(Careless(workload, "careless"))
         if self.plan.zones.is_probed:
             actors.append(ZoneProber(workload, "zone prober"))
         if DRAIN_KIND in self.plan.kinds:

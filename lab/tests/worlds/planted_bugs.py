@@ -12,6 +12,7 @@ from tidegate_simulation.plans import (
     bearer_plan,
     link_plan,
     login_plan,
+    malformed_plan,
     sealing_plan,
     token_plan,
     transaction_plan,
@@ -61,6 +62,7 @@ def must_be_found(
     tokens: bool = False,
     sealing: bool = False,
     bearers: bool = False,
+    malformed: bool = False,
 ) -> None:
     """Fail unless one of SEEDS seeds shows a violation of an expected kind.
 
@@ -71,6 +73,7 @@ def must_be_found(
       that log in, or none, which makes them shorter.
     tokens, sealing, bearers: whether clients log in, some by delegation tokens, or to gateways that
       seal, or by tokens of an identity provider.
+    malformed: whether a client sends malformed batches.
     """
     plant(monkeypatch)
     monkeypatch.setattr(transaction_plan, "SHARE", float(transactions))
@@ -81,6 +84,7 @@ def must_be_found(
     monkeypatch.setattr(token_plan, "SHARE", float(tokens))
     monkeypatch.setattr(sealing_plan, "SHARE", float(sealing))
     monkeypatch.setattr(bearer_plan, "SHARE", float(bearers))
+    monkeypatch.setattr(malformed_plan, "SHARE", float(malformed))
     if units:
         monkeypatch.setattr(link_plan, "_FORWARDS_SHARE", 1.0)
     monkeypatch.setattr(link_plan, "_GROUPS_SHARE", float(groups))

@@ -12,6 +12,7 @@ from typing import Final
 from .checks_etl import processed_once
 from .checks_groups import commits, expired_early, generations, static_members
 from .checks_liveness import late_wakeups, unfinished
+from .checks_malformed import malformed
 from .checks_reads import (
     beginnings,
     deleted_reads,
@@ -36,6 +37,7 @@ _CHECKS: Final[tuple[Callable[[Facts], Iterator[Violation]], ...]] = (
     sends,
     refusals,
     zombies,
+    malformed,
     polls,
     links,
     ends,

@@ -40,7 +40,7 @@ RETRIABLE = frozenset(
 )
 DONE = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER})
 # Errors of this gateway only.
-_ELSEWHERE = frozenset({ErrorCode.INVALID_TIMESTAMP, ErrorCode.NOT_LEADER_OR_FOLLOWER})
+ELSEWHERE = frozenset({ErrorCode.INVALID_TIMESTAMP, ErrorCode.NOT_LEADER_OR_FOLLOWER})
 # Errors after which the batch is not written and never will be.
 _CERTAIN = frozenset({ErrorCode.NOT_ENOUGH_REPLICAS})
 
@@ -251,7 +251,7 @@ class IdempotentProducer(Producer):
             return
         is_first = next(each for each in self._window if each.key == batch.key) is batch
         if code in RETRIABLE or (code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and not is_first):
-            if code in _ELSEWHERE:
+            if code in ELSEWHERE:
                 self.client.close()
             return
         # An earlier attempt may still have written the batch.
@@ -311,7 +311,7 @@ class PlainProducer(Producer):
             self.history.fail(batch.invoke, error=code.name)
         else:
             self.history.info(batch.invoke, error=code.name)
-        if code in _ELSEWHERE:
+        if code in ELSEWHERE:
             self.client.close()
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import delete_records, fetch, list_offsets
-from tidegate_protocol.records import crc_matches, decode_records, walk
+from tidegate_protocol.records import InvalidBatch, crc_matches, decode_records, walk
 
 from ..checks.history import Event
 from ..checks.keyed import value_in
@@ -211,7 +211,12 @@ class Reader:
             self._move(key, part, invoke)
             return
         position = self.positions[key]
-        records, following = self.records_of(part, position)
+        try:
+            records, following = self.records_of(part, position)
+        except InvalidBatch as malformed:
+            text = f"{self.client.name} cannot read {key} at {position}: {malformed}"
+            self.workload.world.complain("malformed batch read", text)
+            raise
         self.positions[key] = following
         self.took(key, records)
         self.ends[key] = part.high_watermark

@@ -21,6 +21,7 @@ from .forwarding_plan import ForwardingPlan
 from .link_plan import LinkPlan
 from .login_plan import LoginPlan
 from .losses import LossPlan
+from .malformed_plan import MalformedPlan
 from .move_plan import LogMovePlan
 from .pipeline_plan import EVENT_KINDS as PIPELINE_EVENT_KINDS
 from .pipeline_plan import PipelinePlan
@@ -136,6 +137,7 @@ class FaultPlan:
     rights: RightsPlan = field(default_factory=RightsPlan)
     logins: LoginPlan = field(default_factory=LoginPlan)
     quotas: QuotaPlan = field(default_factory=QuotaPlan)
+    malformed: MalformedPlan = field(default_factory=MalformedPlan)
 
     def with_losses(self, losses: LossPlan) -> FaultPlan:
         """Return a plan with objects that are lost for good."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from random import Random
 
 import trio
 from crc32c import crc32c
@@ -27,6 +28,7 @@ from tidegate_storage.stores.object_store import ObjectStore
 
 from ..plans import login_plan
 from ..plans.disk_plan import PREFIX as DISK
+from ..plans.malformed_plan import NO_THREAD
 from .answer_tally import AnswerTally
 from .dials import SimulatedDial, host_of
 from .disks import SimulatedDisk
@@ -216,6 +218,13 @@ class Node(Host):
         """See AskedMachine."""
         return self.gateway.peer_service.proposals if self.gateway is not None else None
 
+    def _has_thread(self, rng: Random) -> bool:
+        world = self._world
+        if world.healed or rng.random() >= world.plan.malformed.no_thread:
+            return True
+        self._count(NO_THREAD)
+        return False
+
     def _open_as_told(self) -> tuple[MetadataLog, ObjectStore]:
         """Open the log by this life's settings, of which only metadata.log.next may name a coming
         log.
@@ -262,7 +271,8 @@ class Node(Host):
         life = f"{self.name}, {world.lives}"
         sharers = SimulatedSharers(world, self, world.rng(f"sharers of {life}"))
         peers = SimulatedPeers(world, self, lenders, sharers, world.rng(f"peers of {life}"))
-        threads = SimulatedThreads(world.nursery, world.rng(f"threads of {life}"))
+        has_thread = partial(self._has_thread, world.rng(f"spare threads of {life}"))
+        threads = SimulatedThreads(world.nursery, world.rng(f"threads of {life}"), has_thread)
         static = world.plan.static.of(self.node_id)
         is_probed = world.plan.zones.is_probed or shares_quotas
         environment = Environment(
@@ -270,7 +280,7 @@ class Node(Host):
             log=log,
             rng=self._rng,
             wall_clock=self._wall_clock,
-            pools=threads.pools(),
+            pools=threads.pools(world.complain),
             peers=peers if has_peers else None,
             dial=SimulatedDial(world, self) if is_probed else None,
             cache_disk=MemoryDisk(self.disk) if world.plan.disks.max_bytes else None,

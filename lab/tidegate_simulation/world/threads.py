@@ -17,6 +17,8 @@ from outcome import capture
 from tidegate_gateway.work.fair_pool import FairPool, OnEnd
 from tidegate_gateway.work.pools import RECORD_THREADS, TELEMETRY_THREADS, Pools
 
+from .watched_pool import WatchedPool
+
 Result = TypeVar("Result")
 
 _USUAL_SECONDS: Final = 0.005
@@ -29,15 +31,27 @@ class SimulatedThreads:
 
     Args:
       nursery: of the world.
+      has_thread: returns whether the machine has a thread for the records of a batch.
     """
 
-    def __init__(self, nursery: trio.Nursery, rng: Random) -> None:
+    def __init__(self, nursery: trio.Nursery, rng: Random, has_thread: Callable[[], bool]) -> None:
         self._nursery = nursery
         self._rng = rng
+        self._has_thread = has_thread
 
     def start(self, work: Callable[[], Any], on_end: OnEnd) -> None:
         """See fair_pool.Start."""
         self._nursery.start_soon(self._do, work, on_end, self._draw_seconds())
+
+    def start_if_possible(self, work: Callable[[], Any], on_end: OnEnd) -> None:
+        """See fair_pool.Start.
+
+        Raises:
+          RuntimeError: there is no thread, as at a limit of the system.
+        """
+        if not self._has_thread():
+            raise RuntimeError("can't start new thread")
+        self.start(work, on_end)
 
     async def _do(self, work: Callable[[], Any], on_end: OnEnd, seconds: float) -> None:
         await trio.sleep(seconds)
@@ -48,9 +62,9 @@ class SimulatedThreads:
         await trio.sleep(self._draw_seconds())
         return function()
 
-    def pools(self) -> Pools:
-        """Return the pools of this gateway."""
-        records = FairPool(self.start, RECORD_THREADS)
+    def pools(self, complain: Callable[[str, str], None]) -> Pools:
+        """Return the pools of this gateway.  complain: takes the kind and text of a violation."""
+        records = WatchedPool(self.start_if_possible, RECORD_THREADS, complain)
         return Pools(records, FairPool(self.start, TELEMETRY_THREADS), self, self)
 
     def _draw_seconds(self) -> float:
