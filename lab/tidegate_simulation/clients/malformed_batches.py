@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final, NamedTuple, TypeAlias
 
-from tidegate_protocol.batch_walk import with_header
 from tidegate_protocol.batches import (
     CONTROL,
     CRC_POSITION,
@@ -20,6 +19,7 @@ from tidegate_protocol.batches import (
     LENGTH_OVERHEAD,
     MAGIC,
     BatchHeader,
+    with_header,
 )
 from tidegate_protocol.compression import Codec, compress
 from tidegate_protocol.error_codes import ErrorCode
