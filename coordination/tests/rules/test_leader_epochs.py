@@ -30,7 +30,8 @@ from tidegate_coordination.state.records.epochs import (
     latest,
     with_epoch,
 )
-from tidegate_coordination.state.records.partitions import Partition, PartitionTable
+from tidegate_coordination.state.records.partition_table import PartitionTable
+from tidegate_coordination.state.records.partitions import Partition
 from tidegate_storage.objects.ownership import claim_prefix
 
 GAP = (EpochStart(2, 10), EpochStart(5, 30))

@@ -20,10 +20,16 @@ from tidegate_coordination.events.cluster import (
     SkippedStretch,
     TopicDeleted,
 )
-from tidegate_coordination.events.metadata_versions import FIRST
+from tidegate_coordination.events.metadata_versions import FIRST, KEPT_SKIPS
 from tidegate_coordination.rules.housekeeping import ForgetObjects, MoveLogStarts, collectable
 from tidegate_coordination.rules.records.segments import Publication
-from tidegate_coordination.rules.records.skips import Skip, SkipRuns, Unreadable
+from tidegate_coordination.rules.records.skips import (
+    Ending,
+    EndSkips,
+    Skip,
+    SkipRuns,
+    Unreadable,
+)
 from tidegate_coordination.state.broken import StateBroken
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.records.runs import RunRow
@@ -32,6 +38,18 @@ from tidegate_coordination.state.records.runs import RunRow
 def skip(world: World, *stretches: list[RunRow], partition: int = 0) -> tuple[Skip, ...]:
     asked = tuple(Unreadable(partition, tuple(each)) for each in stretches)
     decided = SkipRuns(1, asked).decide(world.view())
+    if decided.events:
+        world.apply(*decided.events)
+    world.check_replay()
+    return decided.answer
+
+
+def end_skip(
+    world: World, *stretches: list[RunRow], back: bool, even: bool = False
+) -> tuple[Ending, ...]:
+    """Bring stretches of partition 0 back, or give them up."""
+    asked = tuple(Unreadable(0, tuple(each)) for each in stretches)
+    decided = EndSkips(1, asked, back, even).decide(world.view())
     if decided.events:
         world.apply(*decided.events)
     world.check_replay()
@@ -177,7 +195,8 @@ def test_retention_and_deletion_pass_over_holes() -> None:
 
 
 def test_objects_of_skipped_runs_are_collected_once_a_copy_of_the_log_knows() -> None:
-    world = world_with(1)
+    """Of a release that keeps none."""
+    world = world_with(1, KEPT_SKIPS - 1)
     skip(world, rows(world))
     assert not world.state.objects.dead
     skip(world, rows(world, 1), partition=1)
@@ -213,7 +232,8 @@ class Holes(RuleBasedStateMachine):
     def begin(self) -> None:
         self.world = World()
         self.model: list[RunRow] = []
-        self.log_start = self.next_offset = self.attempts = 0
+        self.kept: list[RunRow] = []
+        self.floor = self.log_start = self.next_offset = self.attempts = 0
 
     def _stretch(self, start: int, count: int) -> list[RunRow]:
         at = start % len(self.model) if self.model else 0
@@ -234,6 +254,8 @@ class Holes(RuleBasedStateMachine):
             assert skip(self.world, asked) == (Skip.CHANGED,)
             return
         assert skip(self.world, asked) == (Skip.SKIPPED,)
+        self.floor = self.floor if self.kept else self.log_start
+        self.kept = sorted([*self.kept, *asked])
         is_first = asked[0] == self.model[0]
         self.model = [each for each in self.model if each not in asked]
         if is_first:
@@ -252,16 +274,39 @@ class Holes(RuleBasedStateMachine):
         at = self.model.index(asked[0])
         self.model[at : at + len(asked)] = [rows(self.world)[at]]
 
+    @rule(start=st.integers(0, 50), count=st.integers(1, 3), back=st.booleans())
+    def end_skip(self, start: int, count: int, back: bool) -> None:
+        if not self.kept:
+            return
+        at = start % len(self.kept)
+        asked = self.kept[at : at + count]
+        # A proposal names neighbours.
+        apart = [i for i, (one, two) in enumerate(pairwise(asked)) if one[1] != two[0]]
+        asked = asked[: apart[0] + 1] if apart else asked
+        assert end_skip(self.world, asked, back=back) == (Ending.ENDED,)
+        self.kept = [each for each in self.kept if each not in asked]
+        if back:
+            self.model = sorted([*self.model, *asked])
+            if self.model[0] == asked[0]:
+                self.log_start = min(self.log_start, max(self.floor, asked[0].base_offset))
+
     @rule(share=st.floats(0, 1))
     def cut(self, share: float) -> None:
-        offset = round(self.log_start + share * (self.next_offset - self.log_start))
+        floor = self.floor if self.kept else self.log_start
+        offset = round(floor + share * (self.next_offset - floor))
         self.world.apply(LogStartsMoved(((0, offset),)))
-        self.log_start = offset
+        self.floor = offset
+        self.log_start = max(self.log_start, offset)
+        self.kept = [each for each in self.kept if each.next_offset > offset]
         self.model = [each for each in self.model if each.next_offset > offset]
 
     @invariant()
     def is_as_the_model_says(self) -> None:
         assert rows(self.world) == self.model
+        assert list(self.world.state.partitions[0].kept or ()) == self.kept
+        assert list(self.world.state.partitions[0].rows()) == sorted([*self.model, *self.kept])
+        used = {each.object_number for each in (*self.model, *self.kept)}
+        assert used.isdisjoint(self.world.state.objects.dead)
         assert ends(self.world) == (self.log_start, self.next_offset)
         partition = self.world.state.partitions[0]
         assert partition.size_bytes == sum(each.length for each in self.model)

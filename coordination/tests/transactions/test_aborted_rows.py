@@ -5,7 +5,15 @@ from __future__ import annotations
 from random import Random
 
 from tests.worlds.transaction_world import TransactionWorld, batch
-from tidegate_coordination.events.cluster import LogStartsMoved
+from tidegate_coordination.events.cluster import (
+    LogStartsMoved,
+    RunsSkipped,
+    Segment,
+    SegmentsOfPartition,
+    SegmentsPublished,
+    SkippedStretch,
+    SkipsEnded,
+)
 from tidegate_coordination.state.records.aborted import Aborted, AbortedRow
 
 
@@ -70,3 +78,32 @@ def test_records_may_be_deleted_beyond_the_last_stable_offset() -> None:
     assert partition.last_stable_offset == 2
     world.end(who, committed=False)
     assert (partition.last_stable_offset, partition.next_offset) == (3, 3)
+
+
+def test_aborted_rows_stay_for_skipped_runs_that_may_come_back() -> None:
+    """A merge of all that is left must not drop them: no segment's index names those."""
+    world = TransactionWorld()
+    who = world.init()
+    for _ in range(3):
+        world.write(batch(who, 0))
+        who = world.end(who, committed=False)
+    partition = world.partition()
+    number = partition.number
+    hole = (SkippedStretch(number, 2, 3),)
+
+    def merge(attempt: int, base: int, end: int) -> None:
+        segment = Segment(attempt, 99, 9, 9, base, end, 5, 5)
+        merged = SegmentsOfPartition(number, base, end, (segment,), end - base, 9)
+        world.apply(SegmentsPublished(1, (merged,)))
+
+    def lasts() -> list[int]:
+        assert partition.aborted is not None
+        return [row.last for row in rows_of(partition.aborted)]
+
+    world.apply(RunsSkipped(1, hole))
+    merge(1, 0, 2)
+    merge(2, 3, 6)
+    assert lasts() == [3, 5]
+    world.apply(SkipsEnded(1, hole, are_back=True))
+    merge(3, 2, 3)
+    assert lasts() == []

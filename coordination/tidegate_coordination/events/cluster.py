@@ -341,10 +341,22 @@ class RunsSkipped(Event, frozen=True, tag=27):
     """An operator skipped runs that cannot be read; readers continue after them.
 
     incarnation: of the command.  Offsets of all other records stay, and so do producer states.
+    From KEPT_SKIPS on, the runs are kept until their SkipsEnded; see state/records/kept.py.
     """
 
     incarnation: int
     stretches: tuple[SkippedStretch, ...]
+
+
+class SkipsEnded(Event, frozen=True, tag=19):
+    """An operator brought skipped runs back, as they can be read again, or gave them up.
+
+    incarnation: of the command.  are_back: else they are given up.
+    """
+
+    incarnation: int
+    stretches: tuple[SkippedStretch, ...]
+    are_back: bool
 
 
 class ProducerIdsReserved(Event, frozen=True, tag=24):

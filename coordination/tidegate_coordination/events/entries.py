@@ -60,6 +60,7 @@ AnyEvent = Union[  # noqa: UP007 - msgspec reads the union at run time
     ev.PartitionsCleaned,
     ev.PipelineReported,
     ev.RunsSkipped,
+    ev.SkipsEnded,
     ev.ProducerIdsReserved,
     ev.ProducersExpired,
     ev.Proposed,

@@ -64,6 +64,7 @@ LEVELS: Final = {
     ),
     9: Level(2, 12, "group offsets can be read from __consumer_offsets"),
     10: Level(2, 12, "runs say whether their time stamps are those of their records"),
+    11: Level(2, 13, "ranges that `topic repair` skipped can be brought back"),
 }
 FIRST: Final = 1
 NEWEST: Final = max(LEVELS)
@@ -118,12 +119,15 @@ OFFSETS_TOPIC_FILLED: Final = 9
 """From here on `__consumer_offsets` has the records of groups; see decision 38."""
 WALKED_TIMES: Final = 10
 """From here on runs may have the flag RUN_WALKED; see decision 42."""
+KEPT_SKIPS: Final = 11
+"""From here on skipped runs are kept until their topic loses them otherwise; see decision 9."""
 DUPLICATES_TOLD: Final = 2
 """From here on an old repeat is answered as one; see decision 17."""
 SETTINGS_TOLD: Final = 3
 """From this version on, gateways write their static settings to the log; see decision 23."""
 EVENT_LEVELS: Final[dict[type[Event], int]] = {
     StaticSettingsTold: SETTINGS_TOLD,
+    ev.SkipsEnded: KEPT_SKIPS,
     tev.TransactionalIdInitialised: TRANSACTIONS,
     tev.TransactionGrew: TRANSACTIONS,
     tev.TransactionWritten: TRANSACTIONS,

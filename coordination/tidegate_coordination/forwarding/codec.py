@@ -88,6 +88,7 @@ KINDS: Final[tuple[type[Any], ...]] = (
     segments.PublishSegments,
     segments.PublishCompaction,
     skips.SkipRuns,
+    skips.EndSkips,
     topics.CreateTopics,
     topics.DeleteTopics,
     topics.CreatePartitions,

@@ -17,6 +17,7 @@ class Standing(Enum):
     """Whether the cluster needs an object."""
 
     LIVE = "live: records of it are read"
+    KEPT = "kept: an operator skipped its records, which can be brought back"
     SUPERSEDED = "superseded: its records are read from elsewhere; it will be deleted"
     EXPIRED = "expired: no partition has its records any more; it will be deleted"
     ABANDONED = "abandoned: it never became readable; it will be deleted"
@@ -85,7 +86,8 @@ def _known(state: ClusterState, number: int) -> Known:
     objects = state.objects
     since_ms = objects.dead.get(number)
     if since_ms is None:
-        return Known(Standing.LIVE, number, runs=tuple(_runs(state, number)))
+        runs = tuple(_runs(state, number))
+        return Known(Standing.LIVE if runs else Standing.KEPT, number, runs=runs)
     if not objects.size_bytes(number):
         return Known(Standing.ABANDONED, number, since_ms)
     is_superseded = objects.is_superseded(number)

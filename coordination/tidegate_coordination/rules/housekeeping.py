@@ -45,7 +45,7 @@ def plan_retention(
             # Records that are not yet back at the source stay; see returns.py.
             reached = reached_of(state, partition)
             offset = offset if reached is None else min(offset, reached)
-            if offset > partition.log_start:
+            if offset > partition.floor:
                 moves.append((number, offset))
             if len(moves) == MAX_MOVES:
                 return moves
@@ -55,20 +55,22 @@ def plan_retention(
 def _retained_from(state: ClusterState, partition: Partition, settings: TopicSettings) -> int:
     """Return the first offset that must stay.
 
-    See newest_at_ms() for the age of a run.  Log time may stay ahead for ever if one clock
-    once was ahead: the time of most clocks keeps retention from deleting too early.
+    See newest_at_ms() for the age of a run.  Kept runs age, too; their bytes do not count.  Log
+    time may stay ahead for ever if one clock once was ahead: the time of most clocks keeps
+    retention from deleting too early.
     """
     now_ms = state.gateways.earlier_of_median_and(state.log_time_ms)
-    offset = partition.log_start
+    offset = partition.floor
     size_bytes = partition.size_bytes
-    for index in range(len(partition.runs)):
-        run = partition.runs[index]
+    kept = {run.base_offset for run in partition.kept or ()}
+    for run in partition.rows():
+        length = 0 if run.base_offset in kept else run.length
         too_old = 0 <= settings.retention_ms < now_ms - state.newest_at_ms(run)
-        too_much = 0 <= settings.retention_bytes <= size_bytes - run.length
+        too_much = 0 <= settings.retention_bytes <= size_bytes - length
         if not (too_old or too_much) or run.next_offset > partition.last_stable_offset:
             break
         offset = run.next_offset
-        size_bytes -= run.length
+        size_bytes -= length
     return offset
 
 
@@ -93,7 +95,7 @@ class MoveLogStarts:
             reached = reached_of(view.state, partition)
             if reached is not None and offset > reached:
                 continue
-            if partition.log_start < offset <= partition.next_offset:
+            if partition.floor < offset <= partition.next_offset:
                 yield number, offset
 
 

@@ -396,14 +396,13 @@ class DeleteRecords:
         offset = end if deletion.before_offset == HIGH_WATERMARK else deletion.before_offset
         if not 0 <= offset <= end:
             return DeletionRefusal.OUT_OF_RANGE
-        log_start = moves.get(partition.number, partition.log_start)
-        if offset <= log_start:
-            return log_start
+        if offset <= moves.get(partition.number, partition.floor):
+            return max(moves.get(partition.number, 0), partition.log_start)
         reached = reached_of(view.state, partition)
         if reached is not None and offset > reached:
             return DeletionRefusal.REVERSING
         moves[partition.number] = offset
-        return offset
+        return max(offset, partition.log_start)
 
     def _is_compact_only(self, topic: Topic) -> bool:
         return split_list(topic.configs.get("cleanup.policy", self.default_policy)) == ("compact",)

@@ -132,6 +132,7 @@ class ClusterState(StateTables):
             ev.PartitionsCleaned: runs.fold_partitions_cleaned,
             ev.PipelineReported: self._fold_pipeline_reported,
             ev.RunsSkipped: runs.fold_skipped,
+            ev.SkipsEnded: runs.fold_skips_ended,
             ev.ProducerIdsReserved: self._fold_ids_reserved,
             ev.ProducersExpired: self._fold_producers_expired,
             ev.Proposed: self._fold_proposed,
@@ -297,8 +298,7 @@ class ClusterState(StateTables):
         for number in topic.partition_numbers:
             self.touched.add(number)
             partition = self.partitions.remove(number)
-            for index in range(len(partition.runs)):
-                row = partition.runs[index]
+            for row in partition.rows():
                 if not row.is_marker:
                     self.objects.release(row.object_number, self.log_time_ms)
         self.switches.forget_topic(event.topic_id)

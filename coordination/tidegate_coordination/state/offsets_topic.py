@@ -23,7 +23,7 @@ from ..events.groups import CommittedOffset
 from ..events.metadata_versions import OFFSETS_TOPIC_FILLED
 from .frozen import FrozenRows, frozen_values
 from .groups import Group, GroupTable, KeptOffset
-from .records.partitions import PartitionTable
+from .records.partition_table import PartitionTable
 from .topics import Topic, TopicTable
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from ..events import cluster as ev
+from ..events.metadata_versions import KEPT_SKIPS
 from .records.objects import SegmentName, WalName
 from .records.partitions import Partition
 from .records.runs import RunRow
@@ -79,9 +81,7 @@ class RunFolds:
                 for new in each.segments
             ]
             partition.fold_segments(each.base_offset, each.next_offset, rows)
-            for parent in parents:
-                if not parent.is_marker:
-                    self._objects.supersede(parent.object_number, self._state.log_time_ms)
+            self._supersede(parents)
 
     def fold_partitions_cleaned(self, event: ev.PartitionsCleaned) -> None:
         """Note the end of a round of compaction."""
@@ -91,16 +91,32 @@ class RunFolds:
             partition.fold_cleaning(each.end_offset, self._state.log_time_ms, each.retention_ms)
 
     def fold_skipped(self, event: ev.RunsSkipped) -> None:
-        """Remove unreadable runs, which leaves a hole."""
+        """Remove unreadable runs, which leaves a hole; their objects stay where they are kept."""
+        keeps = self._state.metadata_version >= KEPT_SKIPS
         self._state.keep_partitions(each.partition for each in event.stretches)
         for each in event.stretches:
             self._touched.add(each.partition)
             partition = self._partitions[each.partition]
-            for row in partition.fold_skipped(each.base_offset, each.next_offset):
-                # A log restored from an older copy may still name the object, and its remaining
-                # bytes may help.
-                if not row.is_marker:
-                    self._objects.supersede(row.object_number, self._state.log_time_ms)
+            rows = partition.fold_skipped(each.base_offset, each.next_offset, keeps=keeps)
+            if not keeps:
+                self._supersede(rows)
+
+    def fold_skips_ended(self, event: ev.SkipsEnded) -> None:
+        """Put kept runs back, or give them up."""
+        self._state.keep_partitions(each.partition for each in event.stretches)
+        for each in event.stretches:
+            self._touched.add(each.partition)
+            partition = self._partitions[each.partition]
+            if event.are_back:
+                partition.fold_brought_back(each.base_offset, each.next_offset)
+            else:
+                self._supersede(partition.fold_given_up(each.base_offset, each.next_offset))
+
+    def _supersede(self, rows: Iterable[RunRow]) -> None:
+        """Let go of objects that a log restored from an older copy may still name."""
+        for row in rows:
+            if not row.is_marker:
+                self._objects.supersede(row.object_number, self._state.log_time_ms)
 
     def _segment_row(
         self,

@@ -26,7 +26,7 @@ from .pipeline_reports import ReportTable
 from .proposals import ProposalTable
 from .quotas import ClientQuotaTable
 from .records.objects import ObjectTable
-from .records.partitions import PartitionTable
+from .records.partition_table import PartitionTable
 from .records.producer_ids import ProducerIdTable
 from .records.runs import RunRow
 from .scram import ScramTable

@@ -8,7 +8,8 @@ import trio.testing
 
 from tests.worlds.fetch_world import batch, fetch_world
 from tidegate_coordination.events.cluster import Run
-from tidegate_coordination.state.records.partitions import Partition, PartitionTable
+from tidegate_coordination.state.records.partition_table import PartitionTable
+from tidegate_coordination.state.records.partitions import Partition
 from tidegate_coordination.state.records.runs import RunRow
 from tidegate_gateway.fetch.fetch_plan import ReadPass
 from tidegate_gateway.fetch.fetch_waiters import FetchWaiters

@@ -6,7 +6,8 @@ import pytest
 
 from tests.worlds.app_world import started_gateway
 from tidegate_coordination.rules.topics import CreateTopics, NewTopic
-from tidegate_coordination.state.records.partitions import Partition, PartitionTable
+from tidegate_coordination.state.records.partition_table import PartitionTable
+from tidegate_coordination.state.records.partitions import Partition
 from tidegate_gateway.admin.metrics import gateway_metrics
 from tidegate_gateway.admin.partition_metrics import MAX_PARTITION_SERIES, STEP_PARTITIONS
 from tidegate_gateway.counting.topic_series import MAX_TOPIC_SERIES

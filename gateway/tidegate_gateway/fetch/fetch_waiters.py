@@ -10,7 +10,8 @@ from collections.abc import Mapping
 
 import trio
 
-from tidegate_coordination.state.records.partitions import Partition, PartitionTable
+from tidegate_coordination.state.records.partition_table import PartitionTable
+from tidegate_coordination.state.records.partitions import Partition
 
 
 class _Waiter:

@@ -1,6 +1,6 @@
 """Judges each deletion of an object when it happens.  The rules:
 
-- No run in it is live.
+- No run in it is live, or kept after a skip.
 - It has been dead for the grace period, so that an earlier plan of a reader still finds it.
 - If it was superseded and the log is backed up, a copy of the log contains its death: a log that
   restored from the newest copy reads no deleted object.
@@ -54,9 +54,9 @@ class DeletionWatch:
     def deleted(self, keys: Sequence[str]) -> None:
         """Judge a deletion that just happened."""
         wanted = set(keys)
-        for number in sorted(live_objects(self._state)):
+        for number in sorted(used_objects(self._state)):
             if self._key(number) in wanted:
-                self._complain("not stored", f"object {number} was deleted; runs in it are live")
+                self._complain("not stored", f"object {number} was deleted; runs in it are needed")
         for number, since_ms in self._state.objects.dead.items():
             if self._key(number) in wanted:
                 self._judge(number, since_ms)
@@ -82,4 +82,14 @@ def live_objects(state: ClusterState) -> set[int]:
         for partition in state.partitions.values()
         for at in range(len(partition.runs))
         if not (row := partition.runs[at]).is_marker
+    }
+
+
+def used_objects(state: ClusterState) -> set[int]:
+    """Return the numbers of the objects that hold a live run, or one that is kept after a skip."""
+    return {
+        row.object_number
+        for partition in state.partitions.values()
+        for row in partition.rows()
+        if not row.is_marker
     }

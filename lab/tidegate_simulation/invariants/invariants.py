@@ -30,7 +30,7 @@ from ..checks.segment_checks import BodyOf, NotWhole, check_cleaned, check_publi
 from ..checks.sequence_checks import SequenceWatch
 from ..plans.losses import Hurt
 from ..plans.move_plan import FIRST_LOG
-from .deletion_checks import DeletionWatch, live_objects
+from .deletion_checks import DeletionWatch, live_objects, used_objects
 from .group_checks import GroupWatch
 from .lease_checks import LeaseWatch
 from .mirror_checks import MirrorWatch
@@ -300,11 +300,11 @@ class StateWatch:
             self._broken(3, f"{name} was {before} and becomes {status}")
 
     def _collect(self, event: ev.ObjectsCollected) -> None:
-        """4: an object is collected when no run is live in it."""
-        used = live_objects(self.state)
+        """4: an object is collected when no run is live in it, or kept after a skip."""
+        used = used_objects(self.state)
         for number in event.numbers:
             if number in used:
-                self._broken(4, f"object {number} was collected while runs in it live")
+                self._broken(4, f"object {number} was collected while runs in it are needed")
 
     def _publish(self, event: ev.SegmentsPublished) -> None:
         """8, that segments equal their parents, and that each is published once."""
@@ -374,8 +374,8 @@ class StateWatch:
                 self._complain("compaction", f"partition {each.partition}: {error}")
 
     def _dead(self) -> None:
-        """4: an object is dead when no run is live in it, and only then."""
-        objects, used = self.state.objects, live_objects(self.state)
+        """4: an object is dead when no run is live in it, or kept, and only then."""
+        objects, used = self.state.objects, used_objects(self.state)
         wrong = sorted(used & objects.dead.keys())
         if wrong or len(objects) != len(used) + len(objects.dead):
             text = f"of {len(objects)} objects {len(used)} are used, {len(objects.dead)} dead"

@@ -23,7 +23,6 @@ from ...state.records.cleanings import cleaned_to
 from ...state.records.partitions import Partition
 from ...state.records.runs import RunRow
 from ..proposal import GATEWAYS, HEADS, OBJECTS, TOPICS, Decided, View
-from .live_runs import are_live
 
 SEGMENTS = "segments"
 MAX_U32 = (1 << 32) - 1
@@ -159,7 +158,7 @@ def _judge(view: View, unit: SegmentUnit, taken: set[tuple[int, int]]) -> Public
     if start is None:
         is_below = unit.parents[0].next_offset <= partition.log_start
         return Publication.CUT if is_below else Publication.CHANGED
-    if not are_live(partition, start, unit.parents):
+    if not partition.runs.has_at(start, unit.parents):
         return Publication.CHANGED
     parents = {(unit.partition, parent.base_offset) for parent in unit.parents}
     if parents & taken:

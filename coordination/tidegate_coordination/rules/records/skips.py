@@ -3,6 +3,10 @@
 Only the very runs that the command checked are removed.  If they are no longer live, since they
 were merged or expired meanwhile, their records may be readable: then no run is skipped, and the
 command checks again.
+
+The runs are kept (state/records/kept.py), so that they can be brought back into the hole.  In a
+compacted topic that may show an old value of a key again: a round of compaction that did not see it
+may have removed the tombstone after it.
 """
 
 from __future__ import annotations
@@ -10,11 +14,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
-from ...events.cluster import RunsSkipped, SkippedStretch
+from ...events.cluster import RunsSkipped, SkippedStretch, SkipsEnded
 from ...state.records.runs import RunRow
+from ..cluster_settings import ClusterSettings
 from ..proposal import GATEWAYS, HEADS, OBJECTS, TOPICS, Decided, View
-from .live_runs import are_live
 from .segments import SEGMENTS
+
+_READS = frozenset({TOPICS, HEADS, GATEWAYS, OBJECTS, SEGMENTS})
+_WRITES = frozenset({HEADS, OBJECTS, SEGMENTS})
 
 
 class Skip(Enum):
@@ -28,7 +35,7 @@ class Skip(Enum):
 @dataclass(frozen=True, slots=True)
 class Unreadable:
     """A stretch of a partition, given by number: at least one run, neighbours as they were
-    found.
+    found.  Once they are skipped, runs of it stand for a stretch that can be brought back.
     """
 
     partition: int
@@ -45,10 +52,8 @@ class SkipRuns:
 
     incarnation: int
     stretches: tuple[Unreadable, ...]
-    reads: frozenset[str] = field(
-        default=frozenset({TOPICS, HEADS, GATEWAYS, OBJECTS, SEGMENTS}), init=False
-    )
-    writes: frozenset[str] = field(default=frozenset({HEADS, OBJECTS, SEGMENTS}), init=False)
+    reads: frozenset[str] = field(default=_READS, init=False)
+    writes: frozenset[str] = field(default=_WRITES, init=False)
 
     def decide(self, view: View) -> Decided[tuple[Skip, ...]]:
         """See the class."""
@@ -70,10 +75,72 @@ def _judge(view: View, stretch: Unreadable, taken: set[tuple[int, int]]) -> Skip
     if partition is None:
         return Skip.NO_PARTITION
     start = partition.runs.index_of(stretch.runs[0].base_offset)
-    if start is None or not are_live(partition, start, stretch.runs):
+    if start is None or not partition.runs.has_at(start, stretch.runs):
         return Skip.CHANGED
+    return Skip.SKIPPED if _are_new(stretch, taken) else Skip.CHANGED
+
+
+def _are_new(stretch: Unreadable, taken: set[tuple[int, int]]) -> bool:
     places = {(stretch.partition, run.base_offset) for run in stretch.runs}
     if places & taken:
-        return Skip.CHANGED
+        return False
     taken |= places
-    return Skip.SKIPPED
+    return True
+
+
+class Ending(Enum):
+    """The result of a kept stretch."""
+
+    ENDED = "brought back, or given up"
+    NO_PARTITION = "its topic was deleted"
+    CHANGED = "it is not kept any more"
+    COMPACTED = "its topic is compacted"
+
+
+@dataclass(frozen=True, slots=True)
+class EndSkips:
+    """Bring kept stretches back, or give them up; they do not overlap.  Answer: each one's result.
+
+    brings_back: else they are given up.  even_if_compacted: bring them back although the partition
+      was compacted, or may be just now; see the module's head.
+    """
+
+    incarnation: int
+    stretches: tuple[Unreadable, ...]
+    brings_back: bool
+    even_if_compacted: bool = False
+    reads: frozenset[str] = field(default=_READS, init=False)
+    writes: frozenset[str] = field(default=_WRITES, init=False)
+
+    def decide(self, view: View) -> Decided[tuple[Ending, ...]]:
+        """See the class.  Below KEPT_SKIPS no run is kept."""
+        if not view.state.gateways.is_live(self.incarnation):
+            return Decided((), (Ending.CHANGED,) * len(self.stretches))
+        settings = ClusterSettings(view.state)
+        taken: set[tuple[int, int]] = set()
+        answers = tuple(self._judge(view, each, settings, taken) for each in self.stretches)
+        good = tuple(
+            each.event()
+            for each, answer in zip(self.stretches, answers, strict=True)
+            if answer is Ending.ENDED
+        )
+        event = SkipsEnded(self.incarnation, good, self.brings_back)
+        return Decided((event,) if good else (), answers)
+
+    def _judge(
+        self,
+        view: View,
+        stretch: Unreadable,
+        settings: ClusterSettings,
+        taken: set[tuple[int, int]],
+    ) -> Ending:
+        partition = view.state.partitions.get(stretch.partition)
+        if partition is None:
+            return Ending.NO_PARTITION
+        if partition.kept is None or not partition.kept.has(stretch.runs):
+            return Ending.CHANGED
+        topic = view.state.topics.get(partition.topic_id)
+        may_be_compacted = bool(partition.cleanings) or settings.of(topic).is_compacted
+        if self.brings_back and may_be_compacted and not self.even_if_compacted:
+            return Ending.COMPACTED
+        return Ending.ENDED if _are_new(stretch, taken) else Ending.CHANGED

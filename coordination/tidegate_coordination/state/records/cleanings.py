@@ -50,3 +50,12 @@ def cleaned_to(cleanings: Cleanings) -> int:
 def cleaned_before(cleanings: Cleanings, before_ms: int) -> int:
     """Return the first offset that no round up to that log time had reached."""
     return max((each.end_offset for each in cleanings if each.log_time_ms <= before_ms), default=0)
+
+
+def uncleaned_from(cleanings: Cleanings, offset: int) -> Cleanings:
+    """Return the rounds as if none had reached beyond an offset."""
+    below = tuple(each for each in cleanings if each.end_offset <= offset)
+    beyond = cleanings[len(below) :]
+    if not beyond or cleaned_to(below) == offset > 0:
+        return below
+    return (*below, Cleaning(offset, beyond[0].log_time_ms))

@@ -1,19 +1,20 @@
-"""Partitions by their dense number: log start, next offset, runs, producers."""
+"""A partition: log start, next offset, runs, producers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from heapq import merge
 from typing import Any
 
 from ...events.cluster import RUN_SEGMENT, ProducerBatch, Run
 from ...events.links import STEP_ABORTED, STEP_BEGAN, MirrorStep
 from ..broken import StateBroken, expect
-from ..frozen import FrozenRows
 from ..long_values import SLICE_ROWS, LongList, LongValue, sorted_slices
 from .aborted import Aborted
-from .cleanings import Cleaning, Cleanings, cleaned_to, with_cleaning
+from .cleanings import Cleaning, Cleanings, cleaned_to, uncleaned_from, with_cleaning
 from .epochs import NO_EPOCHS, Epochs, EpochStart, end_of, epoch_at, latest, with_epoch
+from .kept import KeptRuns
 from .open_spans import OpenSpans
 from .producers import KeptBatch, ProducerState, with_batch, with_marker
 from .runs import MARKER_BYTES, Marker, RunRow, Runs
@@ -29,6 +30,7 @@ class Partition:
     live runs.  cleanings: the rounds of compaction it has been through.  epochs: its leader epochs.
     open: the first offset of each open transaction, by producer id; None for none.  aborted:
       transactions, of which readers of committed records must hear.
+    kept: skipped runs that can be brought back; None for none.
     """
 
     number: int
@@ -43,6 +45,12 @@ class Partition:
     epochs: Epochs = NO_EPOCHS
     open: OpenSpans | None = None
     aborted: Aborted | None = None
+    kept: KeptRuns | None = None
+
+    @property
+    def floor(self) -> int:
+        """Return the log start, as it will be once all kept runs are back."""
+        return self.kept.floor if self.kept is not None else self.log_start
 
     @property
     def last_stable_offset(self) -> int:
@@ -179,7 +187,8 @@ class Partition:
         if next_offset > self.next_offset:
             self._end_transactions(next_offset, is_emptied=log_start >= self.next_offset)
         self.next_offset = next_offset
-        return self.fold_log_start(log_start)
+        # A log start that only stays says nothing of kept runs below it.
+        return self.fold_log_start(log_start if log_start > self.log_start else self.floor)
 
     def _end_transactions(self, next_offset: int, *, is_emptied: bool) -> None:
         """End the open transactions of the source: it has removed their markers.
@@ -196,18 +205,32 @@ class Partition:
             self.aborted.append(producer_id, first_offset, next_offset - 1, next_offset)
 
     def fold_log_start(self, offset: int) -> list[RunRow]:
-        """Move the log start up; return the removed runs."""
+        """Move the log start up; return the removed runs, kept ones among them.
+
+        Where a skip has moved it already, an offset below it means only the kept runs.
+        """
         expect(
-            self.log_start <= offset <= self.next_offset,
-            f"partition {self.number}: log start {offset} outside {self.log_start}"
-            f"..{self.next_offset}",
+            self.floor <= offset <= self.next_offset,
+            f"partition {self.number}: log start {offset} outside {self.floor}..{self.next_offset}",
         )
-        self.log_start = offset
+        self.log_start = max(self.log_start, offset)
         if self.aborted is not None:
             self.aborted.drop_below(offset)
         dropped = self.runs.cut_below(offset)
         self.size_bytes -= sum(row.length for row in dropped)
+        return dropped + self._kept_below(offset)
+
+    def _kept_below(self, offset: int) -> list[RunRow]:
+        if self.kept is None:
+            return []
+        dropped = self.kept.cut_below(offset)
+        self.kept = self.kept if len(self.kept) else None
         return dropped
+
+    def rows(self) -> Iterator[RunRow]:
+        """Return all runs in offset order: the live ones and the kept ones."""
+        live = (self.runs[index] for index in range(len(self.runs)))
+        return merge(live, self.kept) if self.kept is not None else live
 
     def runs_between(self, base_offset: int, next_offset: int) -> list[RunRow]:
         """Return the runs that are exactly [base_offset, next_offset)."""
@@ -222,7 +245,10 @@ class Partition:
         self.size_bytes += sum(row.length for row in rows) - sum(row.length for row in dropped)
         if self.aborted is not None:
             # Below the first run that is in no segment, the segments' indexes name them.
-            self.aborted.drop_below(self.runs.merged_to(RUN_SEGMENT))
+            merged_to = self.runs.merged_to(RUN_SEGMENT)
+            if self.kept is not None:
+                merged_to = self.kept.merged_to(merged_to)
+            self.aborted.drop_below(merged_to)
 
     def fold_cleaning(self, end_offset: int, log_time_ms: int, retention_ms: int) -> None:
         """Note that everything below an offset was compacted."""
@@ -234,27 +260,60 @@ class Partition:
             self.cleanings, Cleaning(end_offset, log_time_ms), retention_ms
         )
 
-    def fold_skipped(self, base_offset: int, next_offset: int) -> list[RunRow]:
+    def fold_skipped(self, base_offset: int, next_offset: int, *, keeps: bool) -> list[RunRow]:
         """Take the runs in [base_offset, next_offset) out; return them.
 
-        The log start moves only if they are the first.
+        The log start moves only if they are the first.  keeps: so that they can be brought back.
         """
         start, stop = self._indexes(base_offset, next_offset)
         dropped = self.runs.replace(start, stop, ())
         self.size_bytes -= sum(row.length for row in dropped)
+        if keeps:
+            self.kept = self.kept if self.kept is not None else KeptRuns(self.log_start)
+            self.kept.add(dropped)
         if start == 0:
             first = self.runs[0].base_offset if len(self.runs) else self.next_offset
             self.log_start = max(self.log_start, first)
         return dropped
 
+    def kept_between(self, base_offset: int, next_offset: int) -> list[RunRow]:
+        """Return the kept runs that are exactly [base_offset, next_offset)."""
+        rows = self.kept.between(base_offset, next_offset) if self.kept is not None else []
+        where = f"partition {self.number}"
+        expect(bool(rows), f"{where}: no kept runs are {base_offset} to {next_offset}")
+        at = self.runs.index_from(base_offset)
+        is_hole = at == self.runs.index_from(next_offset)
+        is_hole = is_hole and (not at or self.runs[at - 1].next_offset <= base_offset)
+        expect(is_hole, f"{where}: {base_offset} to {next_offset} is no hole")
+        return rows
+
+    def fold_brought_back(self, base_offset: int, next_offset: int) -> None:
+        """Put kept runs back in their place; the log start falls if they are the first."""
+        floor = self.floor
+        rows = self.fold_given_up(base_offset, next_offset)
+        at = self.runs.index_from(base_offset)
+        self.runs.replace(at, at, rows)
+        self.size_bytes += sum(row.length for row in rows)
+        # No round of compaction that ran meanwhile has seen them.
+        self.cleanings = uncleaned_from(self.cleanings, base_offset)
+        if at == 0:
+            self.log_start = min(self.log_start, max(floor, base_offset))
+
+    def fold_given_up(self, base_offset: int, next_offset: int) -> list[RunRow]:
+        """Keep the runs in [base_offset, next_offset) no longer; return them."""
+        rows = self.kept_between(base_offset, next_offset)
+        if self.kept is not None:
+            self.kept.take(base_offset, next_offset)
+            self.kept = self.kept if len(self.kept) else None
+        return rows
+
     def _indexes(self, base_offset: int, next_offset: int) -> tuple[int, int]:
-        runs = self.runs
-        start, stop = runs.index_of(base_offset), runs.index_from(next_offset)
-        if start is None or start >= stop or runs[stop - 1].next_offset != next_offset:
+        span = self.runs.span(base_offset, next_offset)
+        if not span:
             raise StateBroken(
                 f"partition {self.number}: no runs are {base_offset} to {next_offset}"
             )
-        return start, stop
+        return span.start, span.stop
 
     def _expect_order(self, base_offset: int, next_offset: int, rows: Sequence[RunRow]) -> None:
         """Segments follow each other; the first stands for the place of the first run."""
@@ -278,10 +337,12 @@ class Partition:
     def encode(self, *, is_wide: bool) -> list[object] | LongValue:
         """Return all of it as builtins.
 
-        Only snapshots from format 6 on can have epochs, and from format 7 on transactions.
+        Only snapshots from format 6 on can have epochs, from format 7 on transactions, and from
+        format 13 on kept runs.
         is_wide: see Runs.encode().
         """
-        has_transactions = self.open is not None or bool(self.aborted)
+        kept = self.kept
+        has_transactions = self.open is not None or bool(self.aborted) or kept is not None
         is_long = len(self.producers) > SLICE_ROWS
         fields: list[object] = [
             self.number,
@@ -295,6 +356,7 @@ class Partition:
             self.cleanings,
             *((self.epochs,) if self.epochs or has_transactions else ()),
             *(self._encode_transactions() if has_transactions else ()),
+            *((kept.encode(is_wide=is_wide),) if kept is not None else ()),
         ]
         return LongValue.of_row(fields) if is_long else fields
 
@@ -328,107 +390,12 @@ class Partition:
             partition.cleanings = tuple(Cleaning(*each) for each in more[0])
         partition.epochs = tuple(EpochStart(*each) for each in more[1]) if more[1:] else NO_EPOCHS
         if more[2:]:
-            partition._decode_transactions(*more[2:])
+            partition._decode_transactions(*more[2:4])
+        if more[4:]:
+            partition.kept = KeptRuns.decode(more[4])
         return partition
 
 
 def _producer_row(producer_id: int, state: ProducerState) -> list[object]:
     batches = [list(each) for each in state.batches]
     return [producer_id, state.epoch, batches, state.last_write_ms]
-
-
-class PartitionTable:
-    """All partitions; numbers are given out in order and never again.
-
-    first_epoch: in which new ones begin.
-    """
-
-    def __init__(self) -> None:
-        self._partitions: dict[int, Partition] = {}
-        self._shared_epochs: dict[Epochs, Epochs] = {}
-        self.next_number = 0
-        self.first_epoch = 0
-
-    def __getitem__(self, number: int) -> Partition:
-        """Return the partition; KeyError when its topic was deleted."""
-        return self._partitions[number]
-
-    def get(self, number: int) -> Partition | None:
-        """Return the partition, or None when its topic was deleted."""
-        return self._partitions.get(number)
-
-    def __len__(self) -> int:
-        return len(self._partitions)
-
-    def values(self) -> Iterable[Partition]:
-        """Return all partitions in the order of their numbers."""
-        return self._partitions.values()
-
-    def highest_producer_id(self, counts: Callable[[int], bool] = lambda _: True) -> int:
-        """Return the highest producer id that any partition remembers, of those that count.
-
-        It is -1 if there is none.
-        """
-        met = (producer for each in self._partitions.values() for producer in each.producers)
-        return max(filter(counts, met), default=-1)
-
-    def add(self, topic_id: bytes, first_index: int, count: int) -> list[int]:
-        """Make partitions; return their numbers."""
-        epoch = self.first_epoch
-        epochs = self._shared((EpochStart(epoch, 0),)) if epoch else NO_EPOCHS
-        return self._add(topic_id, first_index, count, epochs)
-
-    def add_without_epochs(self, topic_id: bytes, first_index: int, count: int) -> list[int]:
-        """Make mirrored partitions, which have the epochs of another cluster."""
-        return self._add(topic_id, first_index, count, NO_EPOCHS)
-
-    def _add(self, topic_id: bytes, first_index: int, count: int, epochs: Epochs) -> list[int]:
-        numbers = list(range(self.next_number, self.next_number + count))
-        for place, number in enumerate(numbers):
-            added = Partition(number, topic_id, first_index + place, epochs=epochs)
-            self._partitions[number] = added
-        self.next_number += count
-        return numbers
-
-    def remove(self, number: int) -> Partition:
-        """Drop a partition of a deleted topic and return it."""
-        expect(number in self._partitions, f"partition {number} is unknown")
-        return self._partitions.pop(number)
-
-    def fold_epochs_opened(
-        self, step: int, at_least: int, mirrored: Set[int] = frozenset()
-    ) -> None:
-        """Begin a new epoch in all partitions but the mirrored ones, each at its end; new ones
-        begin in it, too.
-
-        The source of a mirrored one has lost nothing, and gives its offsets again.
-
-        step: as many epochs may have been opened unseen, but for one.  at_least: epochs below it
-        may have been opened where they left no trace.
-        """
-        self.first_epoch = max(self.first_epoch + step, at_least)
-        for each in self._partitions.values():
-            if each.number in mirrored:
-                continue
-            epoch = max(each.leader_epoch + step, at_least)
-            each.epochs = self._shared(with_epoch(each.epochs, epoch, each.next_offset))
-
-    def _shared(self, epochs: Epochs) -> Epochs:
-        """Return equal histories of partitions that began in them as one: there are few such."""
-        is_first = len(epochs) == 1 and epochs[0].offset == 0
-        return self._shared_epochs.setdefault(epochs, epochs) if is_first else epochs
-
-    def frozen(self, *, is_wide: bool) -> FrozenRows[int]:
-        """Return all rows as they are now; is_wide: see Runs.encode()."""
-
-        def encode(number: int) -> object:
-            return self[number].encode(is_wide=is_wide)
-
-        return FrozenRows("partitions", self._partitions, encode)
-
-    def decode(self, rows: list[Any]) -> None:
-        """Add some of the frozen rows, in their order."""
-        for row in rows:
-            decoded = self._partitions[row[0]] = Partition.decode(row)
-            if decoded.epochs:
-                decoded.epochs = self._shared(decoded.epochs)

@@ -147,6 +147,21 @@ class Runs:
         """Return the index of the first run that begins there or later; len() if none does."""
         return bisect_left(self._base, offset, self._first) - self._first
 
+    def span(self, base_offset: int, next_offset: int) -> range:
+        """Return the indexes of the runs that are exactly [base_offset, next_offset); empty: no
+        runs are.
+        """
+        start, stop = self.index_of(base_offset), self.index_from(next_offset)
+        if start is None or start >= stop or self[stop - 1].next_offset != next_offset:
+            return range(0)
+        return range(start, stop)
+
+    def has_at(self, start: int, rows: Sequence[RunRow]) -> bool:
+        """Return whether these runs are neighbours from index start on."""
+        if start + len(rows) > len(self):
+            return False
+        return all(self[start + at] == row for at, row in enumerate(rows))
+
     def hole_after(self, offset: int, end: int) -> int:
         """Return where the first hole above an offset begins; `end` if none begins below that."""
         return min((each for each in self._ends.values() if offset < each < end), default=end)

@@ -109,6 +109,7 @@ class Trial:
             ev.PartitionsCleaned: runs.partitions_cleaned,
             ev.PipelineReported: None,
             ev.RunsSkipped: runs.runs_skipped,
+            ev.SkipsEnded: runs.skips_ended,
             ev.ProducerIdsReserved: self._ids_reserved,
             ev.ProducersExpired: None,
             ev.Proposed: self._proposed,

@@ -167,7 +167,7 @@ class RunTrial:
         """Check that a log start only rises, to the partition's end at most."""
         for number, offset in event.moves:
             partition = self._partition(number)
-            start = self._log_starts.get(number, partition.log_start)
+            start = self._log_starts.get(number, partition.floor)
             end = self._next_offsets.get(number, partition.next_offset)
             fits = start <= offset <= end and number not in self._skipped
             expect(fits, f"partition {number}: log start {offset}")
@@ -200,8 +200,18 @@ class RunTrial:
             self._skipped.add(each.partition)
             self._replace(each.partition, each.base_offset, each.next_offset)
 
+    def skips_ended(self, event: ev.SkipsEnded) -> None:
+        """Check that only kept runs are brought back, or given up."""
+        for each in event.stretches:
+            self._skipped.add(each.partition)
+            self._partition(each.partition).kept_between(each.base_offset, each.next_offset)
+            self._change_once(each.partition, each.base_offset, each.next_offset)
+
     def _replace(self, number: int, base_offset: int, next_offset: int) -> None:
         self._partition(number).runs_between(base_offset, next_offset)
+        self._change_once(number, base_offset, next_offset)
+
+    def _change_once(self, number: int, base_offset: int, next_offset: int) -> None:
         expect(number not in self._log_starts, f"partition {number}: its log start moves, too")
         others = self._replaced[number]
         apart = all(next_offset <= start or end <= base_offset for start, end in others)

@@ -34,7 +34,7 @@ from tidegate_coordination.rules.topics import (
 )
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.offsets_topic import OFFSETS_TOPIC
-from tidegate_coordination.state.records.partitions import PartitionTable
+from tidegate_coordination.state.records.partition_table import PartitionTable
 from tidegate_coordination.state.topics import Topic, collision_key
 from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.error_codes import ErrorCode

@@ -15,7 +15,7 @@ from typing import ClassVar, Final
 
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.rules.topic_names import illegal_topic_name
-from tidegate_coordination.state.records.partitions import PartitionTable
+from tidegate_coordination.state.records.partition_table import PartitionTable
 from tidegate_coordination.state.topics import Topic
 from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.error_codes import ErrorCode

@@ -6,7 +6,8 @@ import pytest
 
 from tests.worlds.planted_bugs import Plant, must_be_found
 from tidegate_coordination.state.records.epochs import EpochStart
-from tidegate_coordination.state.records.partitions import Partition, PartitionTable
+from tidegate_coordination.state.records.partition_table import PartitionTable
+from tidegate_coordination.state.records.partitions import Partition
 from tidegate_simulation.nemesis.restore_trial import STRIKE, TOLD, draws_restore
 from tidegate_simulation.run import simulate
 

@@ -1,0 +1,108 @@
+"""All partitions by their dense number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Set
+from typing import Any
+
+from ..broken import expect
+from ..frozen import FrozenRows
+from .epochs import NO_EPOCHS, Epochs, EpochStart, with_epoch
+from .partitions import Partition
+
+
+class PartitionTable:
+    """All partitions; numbers are given out in order and never again.
+
+    first_epoch: in which new ones begin.
+    """
+
+    def __init__(self) -> None:
+        self._partitions: dict[int, Partition] = {}
+        self._shared_epochs: dict[Epochs, Epochs] = {}
+        self.next_number = 0
+        self.first_epoch = 0
+
+    def __getitem__(self, number: int) -> Partition:
+        """Return the partition; KeyError when its topic was deleted."""
+        return self._partitions[number]
+
+    def get(self, number: int) -> Partition | None:
+        """Return the partition, or None when its topic was deleted."""
+        return self._partitions.get(number)
+
+    def __len__(self) -> int:
+        return len(self._partitions)
+
+    def values(self) -> Iterable[Partition]:
+        """Return all partitions in the order of their numbers."""
+        return self._partitions.values()
+
+    def highest_producer_id(self, counts: Callable[[int], bool] = lambda _: True) -> int:
+        """Return the highest producer id that any partition remembers, of those that count.
+
+        It is -1 if there is none.
+        """
+        met = (producer for each in self._partitions.values() for producer in each.producers)
+        return max(filter(counts, met), default=-1)
+
+    def add(self, topic_id: bytes, first_index: int, count: int) -> list[int]:
+        """Make partitions; return their numbers."""
+        epoch = self.first_epoch
+        epochs = self._shared((EpochStart(epoch, 0),)) if epoch else NO_EPOCHS
+        return self._add(topic_id, first_index, count, epochs)
+
+    def add_without_epochs(self, topic_id: bytes, first_index: int, count: int) -> list[int]:
+        """Make mirrored partitions, which have the epochs of another cluster."""
+        return self._add(topic_id, first_index, count, NO_EPOCHS)
+
+    def _add(self, topic_id: bytes, first_index: int, count: int, epochs: Epochs) -> list[int]:
+        numbers = list(range(self.next_number, self.next_number + count))
+        for place, number in enumerate(numbers):
+            added = Partition(number, topic_id, first_index + place, epochs=epochs)
+            self._partitions[number] = added
+        self.next_number += count
+        return numbers
+
+    def remove(self, number: int) -> Partition:
+        """Drop a partition of a deleted topic and return it."""
+        expect(number in self._partitions, f"partition {number} is unknown")
+        return self._partitions.pop(number)
+
+    def fold_epochs_opened(
+        self, step: int, at_least: int, mirrored: Set[int] = frozenset()
+    ) -> None:
+        """Begin a new epoch in all partitions but the mirrored ones, each at its end; new ones
+        begin in it, too.
+
+        The source of a mirrored one has lost nothing, and gives its offsets again.
+
+        step: as many epochs may have been opened unseen, but for one.  at_least: epochs below it
+        may have been opened where they left no trace.
+        """
+        self.first_epoch = max(self.first_epoch + step, at_least)
+        for each in self._partitions.values():
+            if each.number in mirrored:
+                continue
+            epoch = max(each.leader_epoch + step, at_least)
+            each.epochs = self._shared(with_epoch(each.epochs, epoch, each.next_offset))
+
+    def _shared(self, epochs: Epochs) -> Epochs:
+        """Return equal histories of partitions that began in them as one: there are few such."""
+        is_first = len(epochs) == 1 and epochs[0].offset == 0
+        return self._shared_epochs.setdefault(epochs, epochs) if is_first else epochs
+
+    def frozen(self, *, is_wide: bool) -> FrozenRows[int]:
+        """Return all rows as they are now; is_wide: see Runs.encode()."""
+
+        def encode(number: int) -> object:
+            return self[number].encode(is_wide=is_wide)
+
+        return FrozenRows("partitions", self._partitions, encode)
+
+    def decode(self, rows: list[Any]) -> None:
+        """Add some of the frozen rows, in their order."""
+        for row in rows:
+            decoded = self._partitions[row[0]] = Partition.decode(row)
+            if decoded.epochs:
+                decoded.epochs = self._shared(decoded.epochs)
