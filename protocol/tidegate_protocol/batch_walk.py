@@ -46,8 +46,10 @@ def walk_batch(
     return walk
 
 
-def walked_records(batch: memoryview, header: BatchHeader, *, max_bytes: int) -> bytes:
-    """Return the records of a batch, decompressed, that a walk accepts.
+def walked_records(
+    batch: memoryview, header: BatchHeader, *, max_bytes: int
+) -> tuple[bytes, RecordWalk]:
+    """Return the records of a batch, decompressed, that a walk accepts, and the walk.
 
     A walk looks at each piece before the next one is decompressed.
 
@@ -60,7 +62,7 @@ def walked_records(batch: memoryview, header: BatchHeader, *, max_bytes: int) ->
         walk.feed(piece)
         found.append(piece)
     walk.finish()
-    return bytes(found[0]) if len(found) == 1 else b"".join(found)
+    return bytes(found[0]) if len(found) == 1 else b"".join(found), walk
 
 
 def recompressed(

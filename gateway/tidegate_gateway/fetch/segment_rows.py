@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
-from tidegate_coordination.events.cluster import RUN_SEGMENT
+from tidegate_coordination.events.cluster import RUN_SEGMENT, RUN_WALKED
 from tidegate_coordination.state.records.partitions import Partition
 from tidegate_coordination.state.records.runs import RunRow
 from tidegate_storage.objects.corrupt import CorruptObject
@@ -87,7 +87,7 @@ def chunk_rows(row: RunRow, index: SegmentIndex, offset: int) -> Iterator[RunRow
             chunk.length,
             chunk.max_timestamp,
             chunk.crc32c,
-            _RUN_CHUNK,
+            _RUN_CHUNK | row.flags & RUN_WALKED,
         )
 
 

@@ -1,16 +1,20 @@
 """Finds records by time stamp, exact to the record.
 
-The state knows the largest time stamp of each run, a batch header that of its batch; only the one
-batch with the answer is walked (tidegate_protocol.record_walk), in pieces if it is compressed.  If
-a header promises a time stamp that no record has, the run is skipped.  Records below the log start
-are never found.
+The state knows the largest time stamp of each run, and an index that of each chunk of a segment.
+In a walked run (RUN_WALKED) a batch header says that of its batch, so only the batch with the
+answer is walked (tidegate_protocol.record_walk), in pieces if it is compressed.  Other headers may
+say any time, so all batches are walked up to the answer, in one job of a thread.  If a run promises
+a time stamp that no record has, it is skipped.  Records below the log start are never found.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import structlog
 import trio
 
+from tidegate_coordination.events.cluster import RUN_LOG_APPEND_TIME, RUN_WALKED
 from tidegate_coordination.state.records.partitions import Partition
 from tidegate_coordination.state.records.runs import RunRow
 from tidegate_protocol.batch_walk import walk_batch
@@ -58,18 +62,16 @@ async def _first_in_run(
     pool: ClientPool,
     partition: Partition,
     row: RunRow,
-    timestamp: int,
+    timestamp: int | None,
     offset: int,
 ) -> Found | None:
+    """Return the first record of a run that is not older than a time; None: the newest record."""
     run = await reader.run_at(partition, row)
-    for index in range(run.find(offset), len(run)):
-        batch = run.batch(index)
-        header = read_header(batch)
-        if header.max_timestamp >= timestamp and header.last_offset >= offset:
-            found = await _search_batch(pool, batch, header, timestamp, offset)
-            if found is not None:
-                return found
-    return None
+    batches = [run.batch(index) for index in range(run.find(offset), len(run))]
+    is_true = bool(row.flags & (RUN_WALKED | RUN_LOG_APPEND_TIME))
+    return await pool.run(
+        lambda should_stop: _search(batches, timestamp, offset, should_stop, is_true=is_true)
+    )
 
 
 async def find_largest(reader: LogReader, pool: ClientPool, partition: Partition) -> Found | None:
@@ -84,12 +86,7 @@ async def find_largest(reader: LogReader, pool: ClientPool, partition: Partition
         # The largest time stamp of this run may belong to a record below the log start.
         row = runs[0]
         parts = await reader.parts(partition, row, offset)
-        best = await _largest_in_run(reader, pool, partition, parts[0], offset)
-        later = max(parts[1:], key=_max_timestamp, default=None)
-        if later is not None and later.max_timestamp > (best.timestamp if best else -1):
-            timestamp = later.max_timestamp
-            found = await _first_in_run(reader, pool, partition, later, timestamp, offset)
-            best = found or best
+        best = await _largest_in_parts(reader, pool, partition, parts, offset)
         offset = row.next_offset
     largest = await _largest_stamped(partition, offset)
     if largest is not None and (best is None or largest.max_timestamp > best.timestamp):
@@ -101,27 +98,61 @@ def _max_timestamp(row: RunRow) -> int:
     return row.max_timestamp
 
 
-async def _largest_in_run(
-    reader: LogReader, pool: ClientPool, partition: Partition, row: RunRow, offset: int
+async def _largest_in_parts(
+    reader: LogReader,
+    pool: ClientPool,
+    partition: Partition,
+    parts: Sequence[RunRow],
+    offset: int,
 ) -> Found | None:
-    run = await reader.run_at(partition, row)
-    best: Found | None = None
-    for index in range(run.find(offset), len(run)):
-        batch = run.batch(index)
-        header = read_header(batch)
-        if header.max_timestamp > (best.timestamp if best else -1):
-            found = await _search_batch(pool, batch, header, None, offset)
-            if found is not None and (best is None or found.timestamp > best.timestamp):
-                best = found
+    """See find_largest; the first part may begin below the offset.
+
+    The time of a part may be above that of its records; see segment_writing.py.
+    """
+    best = await _first_in_run(reader, pool, partition, parts[0], None, offset)
+    for part in sorted(parts[1:], key=_max_timestamp, reverse=True):
+        if part.max_timestamp <= (best.timestamp if best else -1):
+            break
+        found = await _first_in_run(reader, pool, partition, part, None, offset)
+        if found is not None and (best is None or found.timestamp > best.timestamp):
+            best = found
     return best
 
 
-async def _search_batch(
-    pool: ClientPool,
+def _search(
+    batches: Sequence[memoryview],
+    timestamp: int | None,
+    offset: int,
+    should_stop: ShouldStop,
+    *,
+    is_true: bool,
+) -> Found | None:
+    """Return the first record that is not older than a time; None: the first of the newest ones.
+
+    is_true: the headers say the largest time stamps.  should_stop: no request waits for it.
+    """
+    best: Found | None = None
+    for batch in batches:
+        header = read_header(batch)
+        least = timestamp if timestamp is not None else (best.timestamp + 1 if best else 0)
+        if header.last_offset < offset or (is_true and header.max_timestamp < least):
+            continue
+        found = _search_batch(batch, header, timestamp, offset, should_stop)
+        if should_stop():
+            return None
+        if found is not None and found.timestamp >= least:
+            best = found
+            if timestamp is not None:
+                break
+    return best
+
+
+def _search_batch(
     batch: memoryview,
     header: BatchHeader,
     timestamp: int | None,
     offset: int,
+    should_stop: ShouldStop,
 ) -> Found | None:
     """Search one batch for a time stamp, or for its largest one."""
     if not header.record_count:
@@ -132,12 +163,11 @@ async def _search_batch(
     if (header.is_log_append_time and has_all) or header.record_count > MAX_RECORDS:
         return whole
     try:
-        return await pool.run(
-            lambda should_stop: _search_records(batch, header, timestamp, offset, should_stop)
-        )
+        return _search_records(batch, header, timestamp, offset, should_stop)
     except InvalidBatch as error:
         # The client wrote a header that does not fit its records; its consumers will notice, too.
-        _log.warning("the records of a batch cannot be read", offset=offset, error=str(error))
+        if not should_stop():
+            _log.warning("the records of a batch cannot be read", offset=offset, error=str(error))
         return whole
 
 

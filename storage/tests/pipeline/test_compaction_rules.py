@@ -16,7 +16,13 @@ from tidegate_pipeline.tasks.compaction import (
     Removed,
 )
 from tidegate_pipeline.tasks.record_spans import record_spans, timestamp_delta
-from tidegate_protocol.batches import CONTROL, CRC_START, HEADER_BYTES, LOG_APPEND_TIME
+from tidegate_protocol.batches import (
+    CONTROL,
+    CRC_START,
+    HEADER_BYTES,
+    LOG_APPEND_TIME,
+    with_header,
+)
 from tidegate_protocol.compression import Codec
 from tidegate_protocol.errors import InvalidBatch
 from tidegate_protocol.records import (
@@ -185,6 +191,19 @@ def test_the_largest_timestamp_is_that_of_the_remaining_records() -> None:
     left, _ = compacted(bytes(stamped), learned(batch, batch_of(2, ("b", "3"))))
     assert left is not None
     assert read_header(left).max_timestamp == 1001
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("claimed", [-1, 0, 1 << 50])
+def test_a_header_that_says_a_false_time_is_made_true(claimed: int, codec: Codec) -> None:
+    whole = build_batch([Record(0, 5, b"a", b"1"), Record(1, 9, b"b", b"2")], codec=codec)
+    batch, _ = with_header(memoryview(whole), read_header(whole)._replace(max_timestamp=claimed))
+    left, removed = compacted(bytes(batch), learned(bytes(batch)))
+    assert left is not None
+    assert is_whole(left)
+    assert read_header(left).max_timestamp == 9
+    assert records_of(left) == records_of(whole)
+    assert removed == Removed()
 
 
 def test_a_batch_that_loses_all_records_is_dropped_unless_it_is_the_last() -> None:

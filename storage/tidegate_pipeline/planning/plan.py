@@ -20,6 +20,7 @@ from tidegate_coordination.events.cluster import (
     RUN_HEADED,
     RUN_LOG_APPEND_TIME,
     RUN_SEGMENT,
+    RUN_WALKED,
 )
 from tidegate_coordination.object_names.keys import object_key
 from tidegate_coordination.state.cluster import ClusterState
@@ -212,10 +213,17 @@ class Plan:
             row.max_timestamp if row.flags & RUN_LOG_APPEND_TIME else -1,
             objects.size_bytes(number) - row.position if row.flags & RUN_SEGMENT else 0,
             self._state.newest_at_ms(row),
+            _bound_ms(row),
             partition.epoch_at(row.base_offset),
             is_final=bool(row.flags & RUN_FINAL),
             is_headed=bool(row.flags & RUN_HEADED),
         )
+
+
+def _bound_ms(row: RunRow) -> int:
+    """Return Source.bound_ms: a mirror keeps headers as its source has them."""
+    may_be_false = row.flags & (RUN_FINAL | RUN_SEGMENT) and not row.flags & RUN_WALKED
+    return row.max_timestamp if may_be_false else -1
 
 
 def _marker(partition: Partition, row: RunRow) -> Source:
@@ -231,6 +239,7 @@ def _marker(partition: Partition, row: RunRow) -> Source:
         -1,
         0,
         row.max_timestamp,
+        -1,
         partition.epoch_at(row.base_offset),
         (marker.producer_id, marker.epoch, marker.committed),
     )

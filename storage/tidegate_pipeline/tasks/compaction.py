@@ -28,6 +28,7 @@ from itertools import compress as select
 from itertools import pairwise
 from operator import itemgetter, le
 from struct import Struct
+from typing import NamedTuple
 
 from crc32c import crc32c
 
@@ -93,6 +94,14 @@ class Removed:
         self.markers += other.markers
 
 
+class _Read(NamedTuple):
+    """The records of a batch, decompressed.  newest_ms: the largest of their time stamps."""
+
+    payload: bytes
+    spans: Spans
+    newest_ms: int
+
+
 _first = itemgetter(0)
 _NO_SPANS = Spans([0], [], [], [])
 
@@ -140,7 +149,7 @@ class LatestOffsets:
         self.offsets: dict[bytes | None, int] = {}
         self.end_offset = end_offset
         self._room_bytes = remembered_bytes
-        self._remembered: dict[tuple[int, int], tuple[bytes, Spans]] = {}
+        self._remembered: dict[tuple[int, int], _Read] = {}
 
     @property
     def size_bytes(self) -> int:
@@ -154,19 +163,19 @@ class LatestOffsets:
         self.end_offset = header.last_offset + 1
         if read is not None:
             base_offset = header.base_offset
-            new = [base_offset + delta for delta in read[1].offset_deltas]
-            self.offsets.update(zip(_short(read[1].keys), new, strict=True))
+            new = [base_offset + delta for delta in read.spans.offset_deltas]
+            self.offsets.update(zip(_short(read.spans.keys), new, strict=True))
             self.offsets.pop(None, None)
             self._remember(header, read)
 
-    def _remember(self, header: BatchHeader, read: tuple[bytes, Spans]) -> None:
-        size_bytes = len(read[0]) + _SPAN_BYTES * len(read[1].keys)
+    def _remember(self, header: BatchHeader, read: _Read) -> None:
+        size_bytes = len(read.payload) + _SPAN_BYTES * len(read.spans.keys)
         if size_bytes <= self._room_bytes:
             self._room_bytes -= size_bytes
             self._remembered[header.base_offset, header.crc] = read
 
-    def records_of(self, batch: memoryview, header: BatchHeader) -> tuple[bytes, Spans] | None:
-        """Return the records of a batch, decompressed; None if the batch must stay unchanged.
+    def records_of(self, batch: memoryview, header: BatchHeader) -> _Read | None:
+        """Return the records of a batch; None if the batch must stay unchanged.
 
         A kept decoded batch is returned once and then dropped.
         """
@@ -190,7 +199,8 @@ class Cleaner:
         self.removed = Removed()
 
     def clean(self, batch: memoryview, *, is_last: bool) -> memoryview | None:
-        """Return the batch with the remaining records: itself if all stay, None if none does.
+        """Return the batch with the remaining records: itself if all stay and its header says the
+        largest of their time stamps, None if none stays.
 
         is_last: the batch's last offset has to stay.
         """
@@ -239,11 +249,12 @@ class Cleaner:
             self.removed.unreadable += 1
             self._tombstones_below = min(self._tombstones_below, header.base_offset)
             return batch
-        payload, spans = read
+        payload, spans, newest_ms = read
         gone = Removed()
         stays = self._stays(header.base_offset, spans, gone)
         self.removed.add(gone)
-        if all(stays) and (stays or is_last):
+        is_true = not stays or newest_ms == header.max_timestamp
+        if all(stays) and (stays or is_last) and is_true:
             return batch
         if not any(stays) and not is_last:
             return None
@@ -267,19 +278,20 @@ class Cleaner:
         return stays
 
 
-def _read(batch: memoryview, header: BatchHeader) -> tuple[bytes, Spans] | None:
-    """Return the records of a batch, decompressed; None if the batch must stay unchanged."""
+def _read(batch: memoryview, header: BatchHeader) -> _Read | None:
+    """Return the records of a batch; None if the batch must stay unchanged."""
     if header.attributes & CONTROL or header.record_count > MAX_RECORDS:
         return None
     try:
-        payload = walked_records(batch, header, max_bytes=MAX_DECOMPRESSED_BYTES)
+        payload, walk = walked_records(batch, header, max_bytes=MAX_DECOMPRESSED_BYTES)
         spans = record_spans(payload, header.record_count)
     except InvalidBatch:
         return None
     # The deltas rise.  A record that claims a later batch's offset would supersede that record.
     deltas = spans.offset_deltas
     is_within = not deltas or deltas[-1] <= header.last_offset_delta
-    return (payload, spans) if is_within else None
+    newest_ms = header.max_timestamp if header.is_log_append_time else walk.max_timestamp
+    return _Read(payload, spans, newest_ms) if is_within else None
 
 
 def _short(keys: list[bytes | None]) -> list[bytes | None]:

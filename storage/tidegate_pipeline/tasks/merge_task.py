@@ -103,7 +103,7 @@ def _build(
         stored = stored_of(read, source)
         for run in runs_of(unit.topic_id, unit.partition, source, stored):
             for at in range(len(run)):
-                builder.append(final_batch(run.batch(at), before))
+                builder.append(final_batch(run.batch(at), before, bound_ms=run.bound_ms))
         for transaction in aborted_of(source, stored):
             builder.add_aborted(transaction)
     for row in unit.aborted:

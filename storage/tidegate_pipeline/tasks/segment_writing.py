@@ -52,13 +52,19 @@ def prove(body: bytearray) -> Proof:
     return proof
 
 
-def final_batch(batch: memoryview, proof: Proof | None = None) -> FinalBatch:
-    """Return a batch for a segment, unchanged; proof: counts it."""
+def final_batch(batch: memoryview, proof: Proof | None = None, *, bound_ms: int = -1) -> FinalBatch:
+    """Return a batch for a segment, unchanged; proof: counts it.
+
+    bound_ms: see PreparedRun.  It stands for the batch's time then, so that a search by time looks
+    into the chunk, although no record of the batch may be as late.
+    """
     header = HEADER.unpack_from(batch)
     base_offset, record_count = header[0], header[12]
     if proof is not None:
         proof.take(base_offset, header[4], record_count)
-    return FinalBatch(batch, base_offset + header[6] + 1, record_count, header[8])
+    # Compaction leaves batches without records, with the time that these had.
+    newest_ms = (bound_ms if bound_ms >= 0 else header[8]) if record_count else -1
+    return FinalBatch(batch, base_offset + header[6] + 1, record_count, newest_ms)
 
 
 async def put_segment(

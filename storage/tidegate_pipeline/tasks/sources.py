@@ -8,7 +8,7 @@ from __future__ import annotations
 from array import array
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import trio
@@ -166,7 +166,8 @@ def runs_of(
         else:
             # Copied, since offsets are written into it.  So brief a copy stays in the CPU's caches.
             region = memoryview(bytearray(stored.data))
-            yield prepare_wal_run(region, _committed(topic_id, partition, source))
+            run = prepare_wal_run(region, _committed(topic_id, partition, source))
+            yield replace(run, bound_ms=source.bound_ms) if source.bound_ms >= 0 else run
     except (CorruptBatches, CorruptObject, UnknownVersion) as error:
         raise UnitFailed(f"object {source.key}: {error}") from error
 
@@ -201,9 +202,9 @@ def _chunks(source: Source, data: memoryview) -> Iterator[PreparedRun]:
     """Yield the chunks of a segment that was read from its first batch to its end."""
     start = HEADER_BYTES
     for chunk in _index(source, data).chunks:
-        yield prepare_chunk(
-            data[chunk.position - start : chunk.position - start + chunk.length], chunk
-        )
+        region = data[chunk.position - start : chunk.position - start + chunk.length]
+        run = prepare_chunk(region, chunk)
+        yield replace(run, bound_ms=chunk.max_timestamp) if source.bound_ms >= 0 else run
 
 
 def _committed(topic_id: bytes, partition: int, source: Source) -> CommittedRun:

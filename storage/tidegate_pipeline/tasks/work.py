@@ -20,6 +20,8 @@ class Source(msgspec.Struct, array_like=True, frozen=True, gc=False):
     index_length: bytes of the index of a segment, 0 for a run of a WAL object.
     append_time: ms for LogAppendTime, -1 if clients stamp records; of WAL runs only.
     newest_at_ms: the time from which it ages (StateTables.newest_at_ms); of a marker, its time.
+    bound_ms: the largest time stamp of its records where batch headers may say a false time; -1
+      where they say true ones, or none is known.
     check: as the cluster state keeps it.
     leader_epoch: of a run of a WAL object; a segment's batches hold their own.
     marker: (producer id, epoch, whether it commits) of a transaction's marker, which lies in no
@@ -36,6 +38,7 @@ class Source(msgspec.Struct, array_like=True, frozen=True, gc=False):
     append_time: int
     index_length: int
     newest_at_ms: int = -1
+    bound_ms: int = -1
     leader_epoch: int = 0
     marker: tuple[int, int, bool] | None = None
     is_final: bool = False

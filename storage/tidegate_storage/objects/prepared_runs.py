@@ -81,7 +81,8 @@ class PreparedRun:
     base_offsets[i], starts[i]: first offset and first byte of batch i; starts ends with the length
     of the run.  If compaction left a gap before a batch, its first offset is that of the gap,
     because a fetch from an offset in the gap gets the batch after it.  end_offset: the first after
-    the last batch.  next_offset: the first after the run.
+    the last batch.  next_offset: the first after the run.  bound_ms: no record has a later time
+    stamp, whatever headers say; -1 where headers say true ones.
     """
 
     view: memoryview
@@ -89,6 +90,7 @@ class PreparedRun:
     starts: array[int]
     next_offset: int
     end_offset: int
+    bound_ms: int = -1
 
     @property
     def size_bytes(self) -> int:
