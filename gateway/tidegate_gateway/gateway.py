@@ -313,7 +313,7 @@ class Gateway:
                 self.writer.next_identity,
                 self._wal_key,
             ),
-            self.writer.give_up,
+            self.writer,
             self._environment.store,
             self.upkeep,
         )

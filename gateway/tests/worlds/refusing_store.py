@@ -15,12 +15,16 @@ from tidegate_storage.stores.object_store import (
 
 
 class RefusingStore:
-    """refused: the kinds of calls that are refused now; "get" refuses ranges, too."""
+    """refused: the kinds of calls that are refused now; "get" refuses ranges, too.
+
+    refused_after_seconds: how long a call waits for its refusal.
+    """
 
     requests_cost_money = False
 
     def __init__(self, store: ObjectStore) -> None:
         self.refused: set[str] = set()
+        self.refused_after_seconds = 0.0
         self._store = store
 
     async def put(self, key: str, body: Buffer) -> None:
@@ -52,4 +56,5 @@ class RefusingStore:
         await trio.lowlevel.checkpoint()
         for kind in kinds:
             if kind in self.refused:
+                await trio.sleep(self.refused_after_seconds)
                 raise StoreMisconfigured(f"{kind} is refused")

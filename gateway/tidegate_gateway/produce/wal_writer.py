@@ -369,7 +369,7 @@ class WalWriter:
         for sealed in self._in_flight:
             self._give_up(sealed)
             sealed.putting.cancel()
-        self._commit_in_order()
+        self.commit_in_order()
 
     def _give_up(self, sealed: _Sealed) -> None:
         if not sealed.given_up:
@@ -404,7 +404,7 @@ class WalWriter:
             self._give_up(sealed)
         self._uploading -= 1
         self._work.set()
-        self._commit_in_order()
+        self.commit_in_order()
 
     async def _put(self, sealed: _Sealed) -> None:
         key = self._key_of(sealed.wal.identity)
@@ -438,13 +438,17 @@ class WalWriter:
 
     # -- committing -------------------------------------------------------------------------------
 
-    def _commit_in_order(self) -> None:
-        while self._in_flight and (self._in_flight[0].stored or self._in_flight[0].given_up):
+    def commit_in_order(self) -> None:
+        """Hand on the objects whose turn it is; call it when commits are no longer held."""
+        while self._in_flight and self._is_next(self._in_flight[0]):
             sealed = self._in_flight.popleft()
             if not sealed.given_up:
                 self._commits.commit(sealed.wal, sealed.mirrored, sealed.times)
             else:
                 self._commits.abandon(sealed.wal, is_cut_off=self.way.is_cut_off)
+
+    def _is_next(self, sealed: _Sealed) -> bool:
+        return sealed.given_up or (sealed.stored and not self.way.holds_commits)
 
     def _end(self, wal: SealedWal) -> None:
         """The clients of an object got their answers, or time out later."""

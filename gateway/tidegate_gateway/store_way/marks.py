@@ -6,7 +6,8 @@ it never used, and so marks itself; its next commit removes the mark.
 
 A mark alone proves nothing, since the store may be away for all.  Clients avoid a marked gateway
 only once others were seen to commit after the mark, and still PROVEN_SECONDS later.  A gateway that
-commits nothing proves its way with an empty object (store_proof.py) while one is marked.
+commits nothing proves its way with an empty object (store_proof.py) while one is marked.  Commits
+prove that PUTs succeed; so that they prove reads, too, gateways hold them (store_watch.py).
 """
 
 from __future__ import annotations
@@ -103,6 +104,10 @@ class Marks:
     def has_well_others(self, me: int) -> bool:
         """Return whether another gateway takes new work and is not marked."""
         return any(each != me and each not in self._marks for each in self._settled)
+
+    def asks(self, me: int) -> bool:
+        """Return whether another gateway is marked, and it is open whether it should be avoided."""
+        return any(each != me and not mark.is_avoided for each, mark in self._marks.items())
 
     def wants_proof(self, me: int, now: float) -> bool:
         """Return whether a gateway that is not marked should prove that it reaches the store."""

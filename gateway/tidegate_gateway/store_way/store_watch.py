@@ -7,13 +7,17 @@ It looks a few times a second.  The rules are in store_way.py and marks.py:
 - If the others prove their way meanwhile, it is cut off: its batches that wait are abandoned by
   events, and then refused, so that their producers may send them to another gateway.  It refuses
   clients a moment after the others were proven: then they, too, name other leaders already.
+
+If only its reads fail, its commits would remove its mark.  So it holds them until it is cut off,
+for HOLD_SECONDS at most; then it removes its mark.  A gateway that sees the mark of another reads
+on trial, and holds its commits until that succeeds: only then they prove that its whole way works.
+If the reads of all gateways fail, none proves anything until the mark is gone, and all stay.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import inf
-from typing import Final
+from typing import Final, Protocol
 
 import structlog
 import trio
@@ -37,8 +41,24 @@ MARK_AGAIN_SECONDS: Final = 5.0
 REFUSE_AFTER_SECONDS: Final = 0.5
 READ_AGAIN_SECONDS: Final = 0.5
 READ_SECONDS: Final = 10.0
+HOLD_SECONDS: Final = 6.0
+"""Longer than it takes until a gateway is cut off after its mark."""
+MARK_AGAIN_FOR_READS_SECONDS: Final = 60.0
+"""A mark for reads alone may be in vain, and holds commits."""
 
 _log = structlog.get_logger("tidegate.gateway")
+
+
+class Writer(Protocol):
+    """The WAL writer."""
+
+    def give_up(self) -> None:
+        """Abandon the objects that are not committed."""
+        ...
+
+    def commit_in_order(self) -> None:
+        """Commit what was held."""
+        ...
 
 
 class StoreWatch:
@@ -46,7 +66,6 @@ class StoreWatch:
 
     Args:
       way: what the calls of this gateway tell.
-      give_up: abandons the objects that wait for the store.
       store: for trial reads of an object that every prefix has.
     """
 
@@ -55,19 +74,21 @@ class StoreWatch:
         coordinator: Coordinator,
         way: StoreWay,
         proof: StoreProof,
-        give_up: Callable[[], None],
+        writer: Writer,
         store: ObjectStore,
         upkeep: Upkeep,
     ) -> None:
         self.way = way
         self.proof = proof
         self._coordinator = coordinator
-        self._give_up = give_up
+        self._writer = writer
         self._store = store
         self._upkeep = upkeep
         self._marks = Marks()
         self._marked_at = -inf
         self._avoided_since: float | None = None
+        self._asked_at: float | None = None
+        self._held_since: float | None = None
         self._is_proving = False
         self._is_marking = False
 
@@ -90,14 +111,48 @@ class StoreWatch:
         is_broken = self.way.is_broken(now)
         is_marked = marks.is_marked(me)
         self._note_cut(now, is_broken=is_broken)
-        may_mark = not self._is_marking and now - self._marked_at >= MARK_AGAIN_SECONDS
-        if is_broken and not is_marked and may_mark and marks.has_well_others(me):
+        if is_broken and not is_marked and self._may_mark(now) and marks.has_well_others(me):
             self._marked_at, self._is_marking = now, True
             nursery.start_soon(self._mark)
-        may_remove = is_marked and not self.way.gets.is_broken(now)
-        if (may_remove or marks.wants_proof(me, now)) and not self._is_proving:
+        if not marks.asks(me):
+            self._asked_at = None
+        elif self._asked_at is None:
+            self._asked_at = now
+            nursery.start_soon(self._try_read)
+        self._hold(now, is_marked=is_marked)
+        wants_proof = is_marked or marks.wants_proof(me, now)
+        may_prove = self._can_read(now) or (is_marked and self._has_held(now))
+        if wants_proof and may_prove and not self._is_proving:
             self._is_proving = True
             nursery.start_soon(self._prove)
+
+    def _may_mark(self, now: float) -> bool:
+        again = MARK_AGAIN_FOR_READS_SECONDS
+        if self.way.puts.is_broken(now):
+            again = MARK_AGAIN_SECONDS
+        return not self._is_marking and now - self._marked_at >= again
+
+    def _can_read(self, now: float) -> bool:
+        """Return whether reads do not fail, and a trial since the mark of another succeeded."""
+        gets = self.way.gets
+        is_tried = self._asked_at is None or gets.succeeded_at >= self._asked_at
+        return is_tried and not gets.is_broken(now)
+
+    def _has_held(self, now: float) -> bool:
+        """Return whether commits were held in vain."""
+        return self._held_since is not None and now - self._held_since >= HOLD_SECONDS
+
+    def _hold(self, now: float, *, is_marked: bool) -> None:
+        """Hold commits that would prove more than they should, or stop that."""
+        is_concerned = is_marked or self._is_marking or self._asked_at is not None
+        if self.way.is_cut_off or not is_concerned or self._can_read(now):
+            self._held_since = None
+        elif self._held_since is None:
+            self._held_since = now
+        held = self.way.holds_commits
+        self.way.holds_commits = self._held_since is not None and not self._has_held(now)
+        if held and not self.way.holds_commits:
+            self._writer.commit_in_order()
 
     def _note_cut(self, now: float, *, is_broken: bool) -> None:
         # Once cut off it stays so until the log has its commit, which comes after the events by
@@ -115,7 +170,7 @@ class StoreWatch:
             why = self.way.why
             _log.warning("cut off from the object store; clients are sent elsewhere", why=why)
             self.way.is_cut_off = True
-            self._give_up()
+            self._writer.give_up()
         elif self.way.is_cut_off and not is_cut_off:
             _log.info("no longer cut off from the object store; serving as before")
             self.way.is_cut_off = False

@@ -20,23 +20,24 @@ class Way:
     """One kind of calls.
 
     failing_since: when the first call began that failed since the last success, or that success if
-      it came later, on Trio's clock; None if the last call succeeded.  why: the last failure.
+      it came later, on Trio's clock; None if the last call succeeded.  succeeded_at: when one did.
+    why: the last failure.
     """
 
     failing_since: float | None = None
+    succeeded_at: float = -inf
     why: str = ""
-    _succeeded_at: float = -inf
 
     def failed(self, began: float, why: str) -> None:
         """Note a call that failed."""
         if self.failing_since is None:
-            self.failing_since = max(began, self._succeeded_at)
+            self.failing_since = max(began, self.succeeded_at)
         self.why = why
 
     def succeeded(self, now: float) -> None:
         """Note a call that succeeded."""
         self.failing_since = None
-        self._succeeded_at = now
+        self.succeeded_at = now
 
     def is_broken(self, now: float) -> bool:
         """Return whether calls fail for so long that it is no passing trouble."""
@@ -50,12 +51,14 @@ class StoreWay:
     read_failed: a read failed, and no trial read was made since.
     is_cut_off: other gateways reach the store, this one does not, and clients should turn to them;
       set by store_watch.py alone.
+    holds_commits: the WAL writer commits nothing now; set by store_watch.py alone.
     """
 
     puts: Way = field(default_factory=Way)
     gets: Way = field(default_factory=Way)
     read_failed: bool = False
     is_cut_off: bool = False
+    holds_commits: bool = False
 
     def is_broken(self, now: float) -> bool:
         """Return whether calls of one kind fail all the time."""
