@@ -86,7 +86,9 @@ class Importing:
 
 
 @asynccontextmanager
-async def importing(world: World, seed: int = 1) -> AsyncIterator[Importing]:
+async def importing(
+    world: World, seed: int = 1, *, decompressed_bytes: int | None = 1 << 20
+) -> AsyncIterator[Importing]:
     async with trio.open_nursery() as nursery:
         coordinator = Coordinator(
             world.ours.log, ClusterState(), rng=Random(seed), wall_clock=Clock()
@@ -102,6 +104,7 @@ async def importing(world: World, seed: int = 1) -> AsyncIterator[Importing]:
             runner,
             BrokerBounds(cluster, cluster_id),
             "src",
+            decompressed_bytes=decompressed_bytes,
         )
         await begin_visit(coordinator, rng=Random(seed), software_version="0")
         nursery.start_soon(keep_lease, coordinator)

@@ -33,6 +33,13 @@ class RunnerName(StrEnum):
     LOCAL = "local"
 
 
+class Validation(StrEnum):
+    """How an import checks batches; see record.validation of gateways."""
+
+    FULL = "full"
+    HEADER = "header"
+
+
 Data = Annotated[Path, typer.Option(metavar="DIR", help="Folder of the gateway's data.")]
 ObjectStore = Annotated[
     str | None,
@@ -168,6 +175,9 @@ def import_(
         list[str] | None,
         typer.Option(metavar="ID=FILE", help="A private key of the plug-in; may be repeated."),
     ] = None,
+    record_validation: Annotated[
+        Validation, typer.Option(help="header: copy batches whose records are malformed, too.")
+    ] = Validation.FULL,
     data: Data = Path("tidegate-data"),
     object_store: ObjectStore = None,
     log: LogUrl = None,
@@ -195,6 +205,7 @@ def import_(
         tier,
         tier_prefix,
         tuple(tier_key or ()),
+        record_validation is Validation.FULL,
     )
     raise typer.Exit(run_import(options, wanted, as_json=json, log_level=log_level))
 

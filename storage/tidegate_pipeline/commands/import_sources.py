@@ -30,7 +30,7 @@ from .options import INSTALL
 
 @dataclass(frozen=True, slots=True)
 class ImportOptions:
-    """As they were typed."""
+    """As they were typed.  checks_records: records are looked at."""
 
     link: str
     topics: tuple[str, ...]
@@ -39,6 +39,7 @@ class ImportOptions:
     tier: str | None = None
     tier_prefix: str = ""
     tier_keys: tuple[str, ...] = ()
+    checks_records: bool = True
 
 
 @asynccontextmanager

@@ -15,6 +15,7 @@ from typing import Final
 
 import trio
 
+from tidegate_coordination.classic.walked_batches import DECOMPRESSED_BYTES
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.coordinator.visitor import keep_lease
 from tidegate_coordination.existing import open_existing_store
@@ -102,6 +103,7 @@ async def _import(options: Options, wanted: ImportOptions, kind: str, bar: Impor
                 runner,
                 side,
                 link.name,
+                decompressed_bytes=DECOMPRESSED_BYTES if wanted.checks_records else None,
                 on_progress=bar,
             )
             return await _live(driver, coordinator, wanted, kind, stopping)

@@ -13,6 +13,7 @@ import trio
 
 from tidegate_coordination.classic.errors import ClassicError
 from tidegate_coordination.classic.fetched_batches import BadBatch, FetchedBatch
+from tidegate_coordination.classic.walked_batches import walked_batches
 from tidegate_coordination.refusals import first_of
 from tidegate_storage.stores.object_store import (
     ObjectExists,
@@ -90,6 +91,7 @@ class UnitCopy:
         self._store = store
         self._reader = reader
         self._unit = unit
+        self._decompressed_bytes = task.decompressed_bytes
         self._walk = UnitWalk.begin(unit)
         self._filler = ObjectFiller(task, unit)
         self._slots = trio.Semaphore(PUTS_AT_ONCE)
@@ -119,7 +121,26 @@ class UnitCopy:
         batches = walk.take(portion.records)
         if walk.position == before and walk.ending is None:
             raise SourceFailed(f"offset {before}: the source gives no whole batch")
-        return batches
+        found = self._walked(batches, is_first=before == self._unit.start)
+        walk.cut(batches[len(found) :])
+        return found
+
+    def _walked(self, batches: Sequence[FetchedBatch], *, is_first: bool) -> Sequence[FetchedBatch]:
+        """Return the batches up to a malformed one, with which the next unit begins then.
+
+        is_first: the unit has no batch before them.
+
+        Raises:
+          BadBatch: the unit begins with a malformed batch.
+        """
+        if self._decompressed_bytes is None:
+            return batches
+        try:
+            return walked_batches(batches, self._decompressed_bytes)
+        except BadBatch:
+            if is_first:
+                raise
+            return ()
 
     async def _put_all(self, nursery: trio.Nursery, objects: Iterable[FilledObject]) -> None:
         for each in objects:

@@ -17,6 +17,7 @@ from typing import Final
 import structlog
 import trio
 
+from tidegate_coordination.classic.walked_batches import DECOMPRESSED_BYTES
 from tidegate_coordination.coordinator.coordinator import (
     Coordinator,
     CoordinatorUnavailable,
@@ -47,6 +48,7 @@ class ImportDriver:
     Args:
       coordinator: its state holds the log so far; the caller runs its run(), and has begun the
         visit (visit.py).
+      decompressed_bytes: see ImportTask.
       on_progress: called with bytes published, and those that are left, about.
     """
 
@@ -57,6 +59,7 @@ class ImportDriver:
         source: SourceSide,
         link: str,
         *,
+        decompressed_bytes: int | None = DECOMPRESSED_BYTES,
         on_progress: Callable[[int, int], None] = lambda done, left: None,
     ) -> None:
         self.partitions: list[PartitionImport] = []
@@ -64,6 +67,7 @@ class ImportDriver:
         self._coordinator = coordinator
         self._runner = runner
         self._source = source
+        self._decompressed_bytes = decompressed_bytes
         self._on_progress = on_progress
         self._publisher = UnitPublisher(coordinator, link)
         self._changed = trio.Event()
@@ -163,6 +167,7 @@ class ImportDriver:
             OBJECT_BYTES,
             max(self._coordinator.max_entry_bytes // 4 // ENTRY_BYTES_PER_BATCH, 1),
             tuple(units),
+            self._decompressed_bytes,
         )
 
     # -- results -----------------------------------------------------------------------------------

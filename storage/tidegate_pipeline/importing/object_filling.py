@@ -81,7 +81,8 @@ class ObjectFiller:
 
 def _written(sealed: SealedWal) -> WrittenObject:
     batches = tuple(_batch(each) for each in sealed.batches)
-    return WrittenObject(sealed.identity.counter, len(sealed.body), batches)
+    is_walked = all(cast(FetchedBatch, each.token).is_walked for each in sealed.batches)
+    return WrittenObject(sealed.identity.counter, len(sealed.body), batches, is_walked)
 
 
 def _batch(placed: PlacedBatch) -> WrittenBatch:

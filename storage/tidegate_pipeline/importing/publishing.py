@@ -42,7 +42,8 @@ def _proposal(incarnation: int, unit: ImportUnit, written: WrittenObject, end: i
         end = each.next_offset
     facts = [_facts(unit, each) for each in written.batches]
     name = WalName(incarnation, written.counter)
-    return CommitWal(name, written.size_bytes, facts, frozenset(), mirrored)
+    is_walked = written.is_walked
+    return CommitWal(name, written.size_bytes, facts, frozenset(), mirrored, is_walked)
 
 
 def _facts(unit: ImportUnit, batch: WrittenBatch) -> BatchFacts:

@@ -7,6 +7,8 @@ from typing import Final
 
 import msgspec
 
+from tidegate_coordination.classic.walked_batches import DECOMPRESSED_BYTES
+
 ANOTHERS: Final = -1
 
 
@@ -37,7 +39,8 @@ class ImportTask(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """Units that one task does, one after another.
 
     node_id, zone, incarnation: the driver's, for the names of the objects.  object_bytes,
-    object_batches: an object has no more, but for one batch.
+    object_batches: an object has no more, but for one batch.  decompressed_bytes: what a codec may
+    make of a batch; None: records are not looked at.
     """
 
     cluster_id: str
@@ -48,6 +51,7 @@ class ImportTask(msgspec.Struct, array_like=True, frozen=True, gc=False):
     object_bytes: int
     object_batches: int
     units: tuple[ImportUnit, ...]
+    decompressed_bytes: int | None = DECOMPRESSED_BYTES
 
     def encode(self) -> bytes:
         """Return it for a row."""
@@ -75,11 +79,15 @@ class WrittenBatch(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class WrittenObject(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """A stored WAL object with batches of one partition, in the order of their offsets."""
+    """A stored WAL object with batches of one partition, in the order of their offsets.
+
+    is_walked: all are walked, see FetchedBatch.
+    """
 
     counter: int
     size_bytes: int
     batches: tuple[WrittenBatch, ...]
+    is_walked: bool = False
 
 
 class Ending(IntEnum):
