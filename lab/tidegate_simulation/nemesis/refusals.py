@@ -8,7 +8,7 @@ from functools import partial
 
 import trio
 
-from ..plans.refused_plan import CALLS, MAX_SECONDS, MIN_SECONDS, ZONE
+from ..plans.refused_plan import CALLS, MAX_SECONDS, MIN_SECONDS, PUTS, ZONE
 from ..probers.refusal import Refused
 from ..world.node import Node
 from ..world.world import World
@@ -28,8 +28,8 @@ class Refusals:
     async def _refuse(self, kind: str, node: Node) -> None:
         self._world.strikes.count(kind, node.is_up)
         struck = [node]
-        if kind == ZONE:
-            struck = [each for each in self._nodes if each.zone == node.zone]
+        if kind in (ZONE, PUTS):
+            struck = [each for each in self._nodes if kind == PUTS or each.zone == node.zone]
         watched = Refused(self._world, self._nodes, node)
         with ExitStack() as refusals:
             for each in struck:
@@ -37,4 +37,11 @@ class Refusals:
             with trio.move_on_after(self._rng.uniform(MIN_SECONDS, MAX_SECONDS)):
                 await watched.look_for_others()
             await watched.judge()
+            if kind == PUTS:
+                await self._judge_all()
         await watched.judge_return()
+
+    async def _judge_all(self) -> None:
+        """Judge the gateways, none of which could store anything for a while."""
+        for each in self._nodes:
+            await Refused(self._world, self._nodes, each).judge_among_refused()

@@ -5,6 +5,8 @@ refused.put    calls of one kind of one gateway
 refused.get
 refused.list
 refused.zone   any call of the gateways of a zone
+refused.puts   PUTs of all gateways, as on a full store: nothing else is wrong, and none may serve
+               for another
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from .zone_plan import PREFIX as PARTITION
 
 PREFIX: Final = "refused."
 ZONE: Final = f"{PREFIX}zone"
+PUTS: Final = f"{PREFIX}puts"
 _ALL: Final = frozenset({"put", "get", "list", "delete"})
 CALLS: Final[Mapping[str, frozenset[str]]] = {
     f"{PREFIX}all": _ALL,
@@ -24,6 +27,7 @@ CALLS: Final[Mapping[str, frozenset[str]]] = {
     f"{PREFIX}get": frozenset({"get"}),
     f"{PREFIX}list": frozenset({"list"}),
     ZONE: _ALL,
+    PUTS: frozenset({"put"}),
 }
 MIN_SECONDS: Final = 2.0
 MAX_SECONDS: Final = 40.0
@@ -31,6 +35,8 @@ MAX_SECONDS: Final = 40.0
 _CALM_SHARE: Final = 0.5
 _SHARE: Final = 0.1
 _KINDS: Final = 2
+# Drawn apart, so that the other runs stay the same.
+PUTS_SHARE: Final = 0.25
 # Faults with which a gateway may learn too late that it is marked, or that others are well.
 _LATE: Final = frozenset(
     {"isolate", "log_outage", "store_outage", "stall", "crash_all", "restart_storm", "skew"}
@@ -39,10 +45,12 @@ _LATE: Final = frozenset(
 
 def draw_refusals(seed: int, *, is_calm: bool) -> tuple[str, ...]:
     """Return the kinds of a seed; most have none."""
+    if Random(f"{seed}/refused puts 2").random() < (PUTS_SHARE if is_calm else PUTS_SHARE / 8):
+        return (PUTS,)
     rng = Random(f"{seed}/refusals")
     if rng.random() >= (_CALM_SHARE if is_calm else _SHARE):
         return ()
-    return tuple(sorted(rng.sample(list(CALLS), _KINDS)))
+    return tuple(sorted(rng.sample([each for each in CALLS if each != PUTS], _KINDS)))
 
 
 def is_judged(kinds: Collection[str]) -> bool:

@@ -1,18 +1,20 @@
 """Judges the answers of a gateway that the object store refuses, and once it is no longer refused.
 
 If its PUTs were refused for long, and other gateways committed all the time, it must send producers
-to them.  A moment after the store takes its PUTs again, it must serve.
+to them, and name another leader.  A moment after the store takes its PUTs again, it must serve.  If
+the PUTs of all gateways are refused, none sends producers away.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from types import ModuleType
+from typing import Any, Final
 
 import trio
 
 from tidegate_protocol.error_codes import ErrorCode
-from tidegate_protocol.messages import produce
+from tidegate_protocol.messages import metadata, produce
 
 from ..clients.client import ClientConnection, Disconnected
 from ..plans.refused_plan import is_judged
@@ -69,6 +71,18 @@ class Refused:
                 self._world.strikes.count("refusal.judged")
                 if code != ErrorCode.NOT_LEADER_OR_FOLLOWER:
                     self._complain("served though the store refuses it", code)
+                elif self._node.node_id in await self._leaders() and self._must_know():
+                    text = f"node {self._node.node_id} refuses Produce, and names itself leader"
+                    self._world.complain("leader though the store refuses it", text)
+
+    async def judge_among_refused(self) -> None:
+        """Ask it whether it serves, while no gateway stores anything."""
+        if self._is_same and self._gateway is not None and not self._gateway.is_draining:
+            code = await self._asked()
+            if code is not None and self._is_same and not self._gateway.is_draining:
+                self._world.strikes.count("refusal.judged_all")
+                if code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                    self._complain("sends producers away though none can store", code)
 
     async def judge_return(self) -> None:
         """Ask it whether it serves again; call it when it is refused no more."""
@@ -116,6 +130,18 @@ class Refused:
             topic_id=topic.topic_id, partition_data=[produce.PartitionProduceData(0)]
         )
         request = produce.ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[data])
+        written: produce.ProduceResponse | None = await self._ask("Produce", produce, 13, request)
+        return written.responses[0].partition_responses[0].error_code if written else None
+
+    async def _leaders(self) -> set[int]:
+        """Return the leaders of all partitions, as it names them."""
+        request = metadata.MetadataRequest(None, allow_auto_topic_creation=False)
+        named: metadata.MetadataResponse | None = await self._ask("Metadata", metadata, 12, request)
+        topics = named.topics if named else []
+        return {each.leader_id for topic in topics for each in topic.partitions}
+
+    async def _ask(self, name: str, messages: ModuleType, version: int, request: Any) -> Any:
+        """Return the answer to a request; None if there is none."""
         with trio.move_on_after(_ANSWER_SECONDS):
             try:
                 connection = ClientConnection(self._node.connect(_NAME), _NAME)
@@ -123,13 +149,12 @@ class Refused:
                 return None
             self._world.nursery.start_soon(connection.run)
             try:
-                reply = await connection.send("Produce", produce, 13, request)
-                written: produce.ProduceResponse = await reply.wait(_ANSWER_SECONDS)
+                reply = await connection.send(name, messages, version, request)
+                return await reply.wait(_ANSWER_SECONDS)
             except Disconnected:
                 return None
             finally:
                 connection.close()
-            return written.responses[0].partition_responses[0].error_code
         return None
 
     def _complain(self, kind: str, code: int) -> None:

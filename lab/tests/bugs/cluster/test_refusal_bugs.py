@@ -7,10 +7,14 @@ from typing import Any
 import pytest
 
 from tests.worlds.planted_bugs import Plant, must_be_found
+from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_gateway import gateway
+from tidegate_gateway.cut_off import to_avoid
+from tidegate_gateway.store_way.marks import Marks
 from tidegate_gateway.store_way.store_proof import StoreProof
 from tidegate_gateway.store_way.store_watch import StoreWatch
 from tidegate_simulation.plans.faults import FaultPlan
-from tidegate_simulation.plans.refused_plan import PREFIX, is_judged
+from tidegate_simulation.plans.refused_plan import PREFIX, PUTS, is_judged
 
 
 def is_never_cut_off(patch: pytest.MonkeyPatch) -> None:
@@ -30,6 +34,28 @@ def never_proves_its_way(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(StoreProof, "prove", prove_others)
 
 
+def names_itself_leader(patch: pytest.MonkeyPatch) -> None:
+    def others_alone(coordinator: Coordinator, *unable: frozenset[int]) -> frozenset[int]:
+        return to_avoid(coordinator, *unable) - {coordinator.incarnation}
+
+    patch.setattr(gateway, "to_avoid", others_alone)
+
+
+def believes_a_mark_alone(patch: pytest.MonkeyPatch) -> None:
+    """A marked gateway is avoided though no other one stores anything."""
+    look = Marks.look
+
+    def trusting(self: Any, signs: Any, now: float) -> None:
+        look(self, signs, now)
+        self.avoided = frozenset(each.incarnation for each in signs if each.is_marked)
+
+    patch.setattr(Marks, "look", trusting)
+
+
+def refuses_all(plan: FaultPlan) -> bool:
+    return is_judged(plan.kinds) and PUTS in plan.kinds
+
+
 def refuses(plan: FaultPlan) -> bool:
     return is_judged(plan.kinds) and any(each.startswith(PREFIX) for each in plan.kinds)
 
@@ -38,6 +64,7 @@ def refuses(plan: FaultPlan) -> bool:
     ("plant", "kinds"),
     [
         (is_never_cut_off, {"served though the store refuses it"}),
+        (names_itself_leader, {"leader though the store refuses it"}),
         (never_proves_its_way, {"refuses though the store is back", "absent though it lives"}),
     ],
 )
@@ -45,3 +72,10 @@ def test_planted_bugs_of_refused_gateways_are_found(
     plant: Plant, kinds: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     must_be_found(plant, kinds, 1, monkeypatch, refuses)
+
+
+def test_gateways_that_send_producers_to_no_better_ones_are_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kinds = {"sends producers away though none can store"}
+    must_be_found(believes_a_mark_alone, kinds, 1, monkeypatch, refuses_all, puts=True)
