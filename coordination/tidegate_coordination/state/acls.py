@@ -86,7 +86,7 @@ class AclTable:
 
     def frozen(self) -> FrozenRows[Acl]:
         """Return the present rows, to be encoded later."""
-        return frozen_values("acls", self._rows)
+        return frozen_values("acls", [list(self._rows)])
 
     def decode(self, rows: Iterable[Any]) -> None:
         """Add the rows of a piece of a snapshot."""

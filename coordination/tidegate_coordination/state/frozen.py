@@ -30,27 +30,31 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class FrozenRows(Generic[Key]):
-    """The rows of one table, in the order of `keys`.
+    """The rows of one table.
 
-    encode: returns the live row of a key as builtins.  was_here: whether a live key is one of
-      `keys`, for a table whose keys take too long to copy.  `keys` are then those of this moment
-      whenever they are asked for, and a row that changes is also kept if it was taken before, so
-      rows must be small.  A row that is a LongValue is encoded in slices.
+    slices: the keys of this moment whenever they are asked for, some at a time.  An empty slice is
+      a moment at which other tasks may run, as in sorted_keys().
+    encode: returns the live row of a key as builtins; a LongValue is encoded in slices.
+    was_here: returns whether a key may be one of them, and has a row now: it is about to change.
+    is_rising: the keys rise, so a row that was taken is not kept when it changes.  Else it is kept
+      for nothing, so rows must be small.
     """
 
     def __init__(
         self,
         name: str,
-        keys: Iterable[Key],
+        slices: Iterable[Iterable[Key]],
         encode: Callable[[Key], object | LongValue],
         *,
-        was_here: Callable[[Key], bool] | None = None,
+        was_here: Callable[[Key], bool],
+        is_rising: bool = False,
     ) -> None:
         self._name = name
-        self._keys = keys if was_here else list(keys)
-        self._left = set[Key]() if was_here else set(self._keys)
-        self._is_left = was_here or self._left.__contains__
+        self._slices = slices
         self._live_row = encode
+        self._was_here = was_here
+        self._is_rising = is_rising
+        self._last: Any = None
         self._kept: dict[Key, bytes | LongValue] = {}
 
     def keep(self, keys: Iterable[Key]) -> None:
@@ -59,14 +63,20 @@ class FrozenRows(Generic[Key]):
             if key not in self._kept and self._is_left(key):
                 self._kept[key] = self._row(key)
 
+    def _is_left(self, key: Key) -> bool:
+        is_taken = self._is_rising and self._last is not None and key <= self._last
+        return not is_taken and self._was_here(key)
+
     def pieces(self) -> Iterator[bytes]:
         """Yield all rows; the state may change between two pieces.  Some are empty: they are only
         moments at which other tasks may run.
         """
         rows: list[msgspec.Raw] = []
         size_bytes = 0
-        for key in self._keys:
-            row = self._take(key)
+        for row in self._rows():
+            if row is None:
+                yield b""
+                continue
             if isinstance(row, LongValue):
                 head = [b"\x92", _encode(self._name), array_header(len(rows) + 1), *rows]
                 yield from _long_piece(chain(head, row.parts()))
@@ -80,8 +90,15 @@ class FrozenRows(Generic[Key]):
         if rows:
             yield piece([self._name, rows])
 
+    def _rows(self) -> Iterator[bytes | LongValue | None]:
+        """Yield all rows, and None after each slice."""
+        for keys in self._slices:
+            for key in keys:
+                yield self._take(key)
+            yield None
+
     def _take(self, key: Key) -> bytes | LongValue:
-        self._left.discard(key)
+        self._last = key
         kept = self._kept.pop(key, None)
         return kept if kept is not None else self._row(key)
 
@@ -90,15 +107,12 @@ class FrozenRows(Generic[Key]):
         return row if isinstance(row, LongValue) else _encode(row)
 
 
-def frozen_values(name: str, values: Iterable[Key]) -> FrozenRows[Key]:
-    """Return the rows of a table whose rows are values: another row replaces one that changes."""
-    return FrozenRows(name, list(values), _itself, was_here=_never)
+def frozen_values(name: str, slices: Iterable[Iterable[Key]]) -> FrozenRows[Key]:
+    """Return the rows of a table whose rows are values: another row replaces one that changes.
 
-
-def frozen_values_of(name: str, values: list[Any], kind: type[Key]) -> FrozenRows[Key]:
-    """Do the same for those values that are of a type; which are is found out piece by piece."""
-    chosen = (each for each in values if isinstance(each, kind))
-    return FrozenRows(name, chosen, _itself, was_here=_never)
+    slices: of a copy.
+    """
+    return FrozenRows(name, slices, _itself, was_here=_never)
 
 
 def _itself(value: object) -> object:

@@ -22,7 +22,7 @@ from ..events.groups import (
 )
 from .broken import expect
 from .frozen import FrozenRows
-from .long_values import SLICE_ROWS, LongList, LongValue, sorted_slices
+from .long_values import SLICE_ROWS, LongList, LongValue, sorted_keys, sorted_slices
 
 HAS_MEMBERS = -1
 
@@ -165,8 +165,13 @@ class GroupTable:
 
     def frozen(self) -> FrozenRows[str]:
         """Return all present rows."""
+        live = self._groups
         return FrozenRows(
-            "groups", sorted(self._groups), lambda group_id: _encode_group(self._groups[group_id])
+            "groups",
+            sorted_keys(list(live)),
+            lambda group_id: _encode_group(live[group_id]),
+            was_here=live.__contains__,
+            is_rising=True,
         )
 
     def decode(self, rows: Iterable[Any]) -> None:

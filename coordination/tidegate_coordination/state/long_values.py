@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-Key = TypeVar("Key", bytes, int, str, tuple[int, str])
+Key = TypeVar("Key", bytes, int, str)
 
 SLICE_ROWS: Final = 1_000
 _encode = msgspec.msgpack.Encoder().encode
@@ -40,12 +40,25 @@ class LongList:
             yield b"".join(map(_encode, rows))
 
 
+class LongBytes:
+    """Bytes in an encoded value.  size: their number.  pieces: yields them, some at a time."""
+
+    def __init__(self, size: int, pieces: Iterable[bytes]) -> None:
+        self._size = size
+        self._pieces = pieces
+
+    def parts(self) -> Iterator[bytes]:
+        """Yield the encoded bytes; other tasks may run between two parts."""
+        yield _bytes_header(self._size)
+        yield from self._pieces
+
+
 class LongValue:
     """An encoded array or map of which some fields are long.  Others are encoded at once."""
 
     def __init__(self, header: bytes, fields: Iterable[object]) -> None:
-        self._fields: list[bytes | LongList] = [header]
-        self._fields += [each if isinstance(each, LongList) else _encode(each) for each in fields]
+        self._fields: list[bytes | LongList | LongBytes | LongValue] = [header]
+        self._fields += [each if isinstance(each, _LONG) else _encode(each) for each in fields]
 
     @classmethod
     def of_row(cls, fields: Sequence[object]) -> LongValue:
@@ -60,30 +73,68 @@ class LongValue:
     def parts(self) -> Iterator[bytes]:
         """Yield the encoded value, once."""
         for each in self._fields:
-            if isinstance(each, LongList):
-                yield from each.parts()
-            else:
+            if isinstance(each, bytes):
                 yield each
+            else:
+                yield from each.parts()
+
+
+_LONG: Final = (LongList, LongBytes, LongValue)
+
+
+def sorted_keys(keys: Iterable[Key]) -> Iterator[list[Key]]:
+    """Yield keys in order, some at a time, and none after other work.  They must not change.
+
+    A list is emptied: Python's collector looks at each of a million keys in each new list.
+    """
+    falling_runs: list[list[Key]] = []
+    for run in _emptied_runs(keys) if isinstance(keys, list) else _runs(keys):
+        run.sort(reverse=True)
+        falling_runs.append(run)
+        yield []
+    merged = heapq.merge(*map(_emptied, falling_runs))
+    while some := list(islice(merged, SLICE_ROWS)):
+        yield some
+
+
+def _runs(keys: Iterable[Key]) -> Iterator[list[Key]]:
+    left = iter(keys)
+    while run := list(islice(left, SLICE_ROWS)):
+        yield run
+
+
+def _emptied_runs(keys: list[Key]) -> Iterator[list[Key]]:
+    while keys:
+        yield keys[-SLICE_ROWS:]
+        del keys[-SLICE_ROWS:]
+
+
+def _emptied(falling: list[Key]) -> Iterator[Key]:
+    """Yield from the end.  To free a million keys at once would take as long as to copy them."""
+    while falling:
+        yield falling.pop()
 
 
 def sorted_slices(
-    table: Mapping[Key, Any], row: Callable[[Key, Any], object]
+    copied: dict[Key, Any], row: Callable[[Key, Any], object]
 ) -> Iterator[list[object]]:
-    """Yield the rows of a table by key; the table must not change.  Sorted in slices, too."""
-    keys = iter(table)
-    sorted_runs: list[list[Key]] = []
-    while run := list(islice(keys, SLICE_ROWS)):
-        run.sort()
-        sorted_runs.append(run)
-        yield []
-    merged = heapq.merge(*sorted_runs)
-    while rows := [row(key, table[key]) for key in islice(merged, SLICE_ROWS)]:
-        yield rows
+    """Yield the rows of a table by key, and take them out of it.  Sorted in slices, too."""
+    for keys in sorted_keys(copied):
+        yield [row(key, copied.pop(key)) for key in keys]
 
 
 def array_header(count: int) -> bytes:
     """Return how an encoded array of so many values begins."""
     return _header(_ARRAY, count)
+
+
+def _bytes_header(size: int) -> bytes:
+    """Return how encoded bytes begin."""
+    if size < 1 << 8:
+        return struct.pack(">BB", 0xC4, size)
+    if size < _MEDIUM:
+        return struct.pack(">BH", 0xC5, size)
+    return struct.pack(">BI", 0xC6, size)
 
 
 def _header(kind: tuple[int, int, int], count: int) -> bytes:

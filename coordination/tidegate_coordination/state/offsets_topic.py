@@ -274,8 +274,9 @@ class OffsetsTopic:
 
     def frozen(self) -> FrozenRows[tuple[int, Tombstone]]:
         """Return the tombstones as rows; the table of groups has all else."""
-        rows = ((at, each) for at, of in self.by_number.items() for each in of.tombstones)
-        return frozen_values("offsets_tombstones", rows)
+        copied = [(at, tuple(each.tombstones)) for at, each in self.by_number.items()]
+        slices = ([(at, each) for each in tombstones] for at, tombstones in copied)
+        return frozen_values("offsets_tombstones", slices)
 
     def decode(self, metadata_version: int, tombstones: Iterable[Any]) -> None:
         """Fill the topic from the other tables, and from its frozen rows."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Any, Final
 
 import msgspec
@@ -19,21 +20,30 @@ from ..security.quotas import (
     normal_address,
 )
 from .broken import expect
-from .frozen import FrozenRows
+from .frozen import FrozenRows, frozen_values
+from .long_values import SLICE_ROWS
 
 
 class ClientQuotaTable:
-    """See the module's head.  version: rises with every change, for caches of limits."""
+    """See the module's head.  version: rises with every change, for caches of limits.
+
+    The quotas of an entity are replaced, and never change, so a copy of the rows is one of its
+    moment.
+    """
 
     def __init__(self) -> None:
         self.version = 0
-        self._rows: Final[dict[QuotaEntity, dict[str, float]]] = {}
+        self._rows: Final[dict[QuotaEntity, Mapping[str, float]]] = {}
         self._counts: Final[Counter[str]] = Counter()
         self._of_addresses: Final[dict[str, float]] = {}
 
-    def __iter__(self) -> Iterator[tuple[QuotaEntity, dict[str, float]]]:
+    def __iter__(self) -> Iterator[tuple[QuotaEntity, Mapping[str, float]]]:
         """Yield all entities with their quotas, in the order in which they got the first."""
         return iter(self._rows.items())
+
+    def copied(self) -> dict[QuotaEntity, Mapping[str, float]]:
+        """Return the quotas of now by entity, in the same order."""
+        return self._rows.copy()
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -67,18 +77,20 @@ class ClientQuotaTable:
         self.version += 1
 
     def _set(self, entity: QuotaEntity, key: str, value: float) -> None:
-        row = self._rows.setdefault(entity, {})
+        row = self._rows.get(entity, {})
         self._counts[key] += key not in row
-        row[key] = value
+        self._rows[entity] = {**row, key: value}
         if entity.ip is not None and key == QuotaKey.CONNECTION:
             self._of_addresses[_address(entity.ip)] = value
 
     def _remove(self, entity: QuotaEntity, key: str) -> None:
         row = self._rows.get(entity, {})
         expect(key in row, f"{entity} has no quota {key}")
-        del row[key]
+        left = {other: value for other, value in row.items() if other != key}
         self._counts[key] -= 1
-        if not row:
+        if left:
+            self._rows[entity] = left
+        else:
             del self._rows[entity]
         if entity.ip is not None and key == QuotaKey.CONNECTION:
             self._forget_address(_address(entity.ip))
@@ -91,13 +103,8 @@ class ClientQuotaTable:
                 self._of_addresses[address] = row[QuotaKey.CONNECTION]
 
     def frozen(self) -> FrozenRows[QuotaChange]:
-        """Return the present quotas, to be encoded later.  A changed one is another value."""
-        rows = [
-            QuotaChange(entity, key, value)
-            for entity, row in self._rows.items()
-            for key, value in row.items()
-        ]
-        return FrozenRows("quotas", rows, _encoded, was_here=_never)
+        """Return the present quotas, to be encoded later."""
+        return frozen_values("quotas", _slices(self.copied()))
 
     def decode(self, rows: Iterable[Any]) -> None:
         """Add the rows of a piece of a snapshot."""
@@ -110,10 +117,9 @@ def _address(name: str) -> str:
     return normal_address(name) or name
 
 
-def _encoded(row: QuotaChange) -> QuotaChange:
-    return row
-
-
-def _never(_: QuotaChange) -> bool:
-    """Say that no row has to be kept before it changes: the copied list holds it."""
-    return False
+def _slices(rows: Mapping[QuotaEntity, Mapping[str, float]]) -> Iterator[list[QuotaChange]]:
+    items = iter(rows.items())
+    while some := list(islice(items, SLICE_ROWS)):
+        yield [
+            QuotaChange(entity, key, value) for entity, row in some for key, value in row.items()
+        ]

@@ -6,11 +6,9 @@ No key comes here: the fold keeps what the proposer has sealed, and gateways ope
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from enum import IntEnum
-from itertools import chain
-from operator import attrgetter
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
@@ -20,7 +18,8 @@ from ..events.security import (
     ScramCredentialSet,
 )
 from .broken import expect
-from .frozen import FrozenRows, frozen_values_of
+from .frozen import FrozenRows, frozen_values
+from .long_values import sorted_keys
 
 
 class ScramMechanism(IntEnum):
@@ -74,16 +73,18 @@ def fingerprint(credential: KeptCredential) -> bytes:
     return hashlib.sha256(kind + msgspec.msgpack.encode(credential)).digest()
 
 
-_PLACE: Final = attrgetter("user", "mechanism")
-_values = dict[int, KeptCredential].values
+_Kind = TypeVar("_Kind", ScramCredential, SealedCredential)
 
 
 class ScramTable:
-    """Credentials by user and mechanism.  version: rises with every change, for caches."""
+    """Credentials by user and mechanism.  version: rises with every change, for caches.
+
+    What a user has is replaced, and never changes, so a copy of the table is one of its moment.
+    """
 
     def __init__(self) -> None:
         self.version = 0
-        self._by_user: Final[dict[str, dict[int, KeptCredential]]] = {}
+        self._by_user: Final[dict[str, Mapping[int, KeptCredential]]] = {}
 
     def get(self, user: str, mechanism: int) -> KeptCredential | None:
         """Return a user's credential."""
@@ -104,8 +105,12 @@ class ScramTable:
 
     @property
     def users(self) -> list[str]:
-        """Return all users with a credential, sorted."""
+        """Return all users with a credential, sorted: a long step for many."""
         return sorted(self._by_user)
+
+    def copied_users(self) -> list[str]:
+        """Return all users of now with a credential, in no order."""
+        return list(self._by_user)
 
     def fold_set(self, event: ScramCredentialSet) -> None:
         """Set or replace a credential."""
@@ -140,26 +145,27 @@ class ScramTable:
         of_user = self._by_user.get(event.user, {})
         known = event.mechanism in of_user
         expect(known, f"user {event.user} has no credential {event.mechanism}")
-        del of_user[event.mechanism]
-        if not of_user:
+        left = {key: each for key, each in of_user.items() if key != event.mechanism}
+        if left:
+            self._by_user[event.user] = left
+        else:
             del self._by_user[event.user]
         self.version += 1
 
     def _set(self, credential: KeptCredential) -> None:
-        self._by_user.setdefault(credential.user, {})[credential.mechanism] = credential
+        of_user = self._by_user.get(credential.user, {})
+        self._by_user[credential.user] = {**of_user, credential.mechanism: credential}
 
-    def frozen(self) -> FrozenRows[ScramCredential]:
-        """Return the present rows that are plain, to be encoded later."""
-        return frozen_values_of("scram", self._in_order(), ScramCredential)
+    def frozen(self) -> tuple[FrozenRows[ScramCredential], FrozenRows[SealedCredential]]:
+        """Return the present rows that are plain, and those that are sealed, to be encoded later.
 
-    def frozen_sealed(self) -> FrozenRows[SealedCredential]:
-        """Return the present rows that are sealed, to be encoded later."""
-        return frozen_values_of("scram_sealed", self._in_order(), SealedCredential)
-
-    def _in_order(self) -> list[KeptCredential]:
-        """Return all credentials, by user and mechanism; fast, since each snapshot asks."""
-        tables = map(_values, self._by_user.values())
-        return sorted(chain.from_iterable(tables), key=_PLACE)
+        They are by user and mechanism.
+        """
+        users = self._by_user.copy()
+        return (
+            frozen_values("scram", _slices(users, ScramCredential)),
+            frozen_values("scram_sealed", _slices(users, SealedCredential)),
+        )
 
     def decode(self, rows: Iterable[Any]) -> None:
         """Add the rows of a piece of a snapshot."""
@@ -170,3 +176,11 @@ class ScramTable:
         """Add the sealed rows of a piece of a snapshot."""
         for each in msgspec.convert(rows, list[SealedCredential]):
             self._set(each)
+
+
+def _slices(
+    users: Mapping[str, Mapping[int, KeptCredential]], kind: type[_Kind]
+) -> Iterator[list[_Kind]]:
+    for names in sorted_keys(users):
+        rows = (each for name in names for _, each in sorted(users[name].items()))
+        yield [each for each in rows if isinstance(each, kind)]

@@ -12,6 +12,7 @@ from ..events.security import DelegationTokenSet, DelegationTokensRemoved
 from ..security.tokens import DelegationToken
 from .broken import expect
 from .frozen import FrozenRows, frozen_values
+from .long_values import sorted_keys
 
 
 class TokenTable:
@@ -77,8 +78,9 @@ class TokenTable:
 
     def frozen(self) -> FrozenRows[DelegationToken]:
         """Return the present rows, to be encoded later."""
-        rows = (each for _, each in sorted(self._by_id.items()))
-        return frozen_values("tokens", rows)
+        tokens = self._by_id.copy()
+        slices = ([tokens[each] for each in ids] for ids in sorted_keys(tokens))
+        return frozen_values("tokens", slices)
 
     def decode(self, rows: Iterable[Any]) -> None:
         """Add the rows of a piece of a snapshot."""

@@ -79,7 +79,7 @@ class Subscriptions:
         return Choice(_id_of(names, interval_ms, instance_id), tuple(names), interval_ms)
 
     def _look(self) -> None:
-        names = self._configs.names(_KIND)[:MAX_SUBSCRIPTIONS]
+        names = self._configs.first_names(_KIND, MAX_SUBSCRIPTIONS)
         texts = {name: self._configs.get(_KIND, name) for name in names}
         if texts == self._texts:
             return

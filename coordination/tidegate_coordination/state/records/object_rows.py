@@ -13,19 +13,31 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import compress
 from typing import Any, Final
 
+from ..long_values import LongBytes, LongList, LongValue
+
 _PAGE_BITS: Final = 12
 _NUMBER: Final = "Q"
 
 
 class _Page:
-    """numbers: of its rows, rising.  gone: those of them that were removed."""
+    """numbers: of its rows, rising.  gone: those of them that were removed.
 
-    __slots__ = ("columns", "gone", "numbers")
+    is_frozen: a snapshot has it, so another page takes its place before it changes.
+    """
 
-    def __init__(self, numbers: array[int], columns: Sequence[array[int]]) -> None:
+    __slots__ = ("columns", "gone", "is_frozen", "numbers")
+
+    def __init__(
+        self, numbers: array[int], columns: Sequence[array[int]], gone: Iterable[int] = ()
+    ) -> None:
         self.numbers = numbers
         self.columns = columns
-        self.gone: set[int] = set()
+        self.gone = set(gone)
+        self.is_frozen = False
+
+    def copy(self) -> _Page:
+        """Return one that may change."""
+        return _Page(self.numbers[:], tuple(column[:] for column in self.columns), self.gone)
 
     def find(self, number: int) -> int:
         """Return where the row lies.
@@ -57,6 +69,11 @@ def _selected(column: array[int], stays: list[bool]) -> array[int]:
     return array(column.typecode, compress(column, stays))
 
 
+def _long_bytes(code: str, columns: list[array[int]]) -> LongBytes:
+    count = sum(map(len, columns))
+    return LongBytes(count * array(code).itemsize, (_as(code, column) for column in columns))
+
+
 def _as(code: str, column: array[int]) -> bytes:
     return (column if column.typecode == code else array(code, column)).tobytes()
 
@@ -85,10 +102,10 @@ class ObjectRows:
     def append(self, row: Sequence[int]) -> int:
         """Add a row; return its number."""
         number = self.next_number
-        page = self._pages.get(number >> _PAGE_BITS)
-        if page is None:
+        if number >> _PAGE_BITS not in self._pages:
             page = _Page(array(_NUMBER), tuple(array(code) for code in self._codes))
             self._pages[number >> _PAGE_BITS] = page
+        page = self._changing(number)
         page.numbers.append(number)
         for column, value in zip(page.columns, row, strict=True):
             column.append(value)
@@ -103,7 +120,7 @@ class ObjectRows:
 
     def set(self, number: int, column: int, value: int) -> None:
         """Change a cell."""
-        page = self._pages[number >> _PAGE_BITS]
+        page = self._changing(number)
         page.columns[column][page.find(number)] = value
 
     def row(self, number: int) -> list[int]:
@@ -116,11 +133,18 @@ class ObjectRows:
         """Forget rows that are there."""
         touched: dict[int, _Page] = {}
         for number in numbers:
-            page = touched[number >> _PAGE_BITS] = self._pages[number >> _PAGE_BITS]
+            page = touched[number >> _PAGE_BITS] = self._changing(number)
             page.gone.add(number)
             self._count -= 1
         for place, page in touched.items():
             self._shrink(place, page)
+
+    def _changing(self, number: int) -> _Page:
+        """Return the page of a number; it is about to change."""
+        page = self._pages[number >> _PAGE_BITS]
+        if page.is_frozen:
+            page = self._pages[number >> _PAGE_BITS] = page.copy()
+        return page
 
     def _shrink(self, place: int, page: _Page) -> None:
         page.shrink()
@@ -134,20 +158,23 @@ class ObjectRows:
             yield from (number for number in list(page.numbers) if number not in gone)
 
     def encode(self, codes: str = "", number_code: str = _NUMBER) -> dict[str, object]:
-        """Return all rows as builtins.
+        """Return all present rows as the fields of a LongValue.
 
         codes, number_code: the columns' types for older releases; all numbers must fit.
         """
-        pages = self._pages.values()
-        narrow = codes or self._codes
+        pages = list(self._pages.values())
+        for page in pages:
+            page.is_frozen = True
+        columns = [
+            _long_bytes(code, [page.columns[at] for page in pages])
+            for at, code in enumerate(codes or self._codes)
+        ]
+        removed = sum(len(page.gone) for page in pages)
         return {
             "next": self.next_number,
-            "numbers": b"".join([_as(number_code, page.numbers) for page in pages]),
-            "columns": [
-                b"".join([_as(code, page.columns[at]) for page in pages])
-                for at, code in enumerate(narrow)
-            ],
-            "collected": [number for page in pages for number in sorted(page.gone)],
+            "numbers": _long_bytes(number_code, [page.numbers for page in pages]),
+            "columns": LongValue.of_row(columns),
+            "collected": LongList(removed, (sorted(page.gone) for page in pages)),
         }
 
     def decode(self, table: Mapping[str, Any], codes: str = "", number_code: str = _NUMBER) -> None:

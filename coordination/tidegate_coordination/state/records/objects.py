@@ -14,6 +14,7 @@ from enum import Enum
 from typing import Any, NamedTuple, TypeAlias
 
 from ..broken import expect
+from ..long_values import LongList, LongValue, sorted_keys, sorted_slices
 from .object_rows import ObjectRows
 
 
@@ -78,12 +79,11 @@ _SIZE, _COMMITTED_AT, _LIVE, _PARTITION = 2, 3, 4, 5
 _NO_PARTITION = (1 << 32) - 1
 
 
-@dataclass(slots=True)
-class _Home:
+class _Home(NamedTuple):
     """A partition with segments, which may be those of a topic that is gone."""
 
     topic_id: bytes
-    index: int
+    partition: int
     segments: int = 0
 
 
@@ -131,7 +131,7 @@ class ObjectTable:
         if partition == _NO_PARTITION:
             return WalName(incarnation, counter)
         home = self._homes[partition]
-        return SegmentName(incarnation, counter, home.topic_id, home.index, base_offset)
+        return SegmentName(incarnation, counter, home.topic_id, home.partition, base_offset)
 
     def numbers(self) -> Iterator[int]:
         """Yield the numbers of all objects, rising; some may be collected meanwhile."""
@@ -175,8 +175,8 @@ class ObjectTable:
 
         committed_at_ms: log time of its newest records.
         """
-        home = self._homes.setdefault(partition, _Home(name.topic_id, name.partition))
-        home.segments += 1
+        home = self._homes.get(partition) or _Home(name.topic_id, name.partition)
+        self._homes[partition] = home._replace(segments=home.segments + 1)
         return self._add(
             WalName(name.incarnation, name.attempt),
             size_bytes,
@@ -227,31 +227,33 @@ class ObjectTable:
 
     def _leave_home(self, partition: int) -> None:
         home = self._homes.get(partition)
-        if home is not None:
-            home.segments -= 1
-            if not home.segments:
-                del self._homes[partition]
+        if home is None:
+            return
+        if home.segments > 1:
+            self._homes[partition] = home._replace(segments=home.segments - 1)
+        else:
+            del self._homes[partition]
 
     def end_incarnation(self, incarnation: int) -> None:
         """Forget the counters of an incarnation that may commit no more."""
         self._counters.pop(incarnation, None)
 
-    def encode(self, *, is_wide: bool) -> object:
-        """Return all objects as builtins; is_wide: with 64 bits for numbers that only rise."""
-        rows = self._rows
-        return {
-            **(rows.encode() if is_wide else rows.encode(_NARROW_COLUMNS, _NARROW_NUMBER)),
-            "counters": [
-                [incarnation, each.next, sorted(each.missing), sorted(each.abandoned)]
-                for incarnation, each in sorted(self._counters.items())
-            ],
-            "dead": [[number, since] for number, since in sorted(self.dead.items())],
-            "superseded": sorted(self._superseded),
-            "homes": [
-                [number, home.topic_id, home.index, home.segments]
-                for number, home in sorted(self._homes.items())
-            ],
-        }
+    def encode(self, *, is_wide: bool) -> LongValue:
+        """Return all present objects; is_wide: with 64 bits for numbers that only rise."""
+        rows, dead, homes = self._rows, self.dead.copy(), self._homes.copy()
+        superseded = self._superseded.copy()
+        return LongValue.of_map(
+            {
+                **(rows.encode() if is_wide else rows.encode(_NARROW_COLUMNS, _NARROW_NUMBER)),
+                "counters": [
+                    [incarnation, each.next, sorted(each.missing), sorted(each.abandoned)]
+                    for incarnation, each in sorted(self._counters.items())
+                ],
+                "dead": LongList(len(dead), sorted_slices(dead, _dead_row)),
+                "superseded": LongList(len(superseded), sorted_keys(superseded)),
+                "homes": LongList(len(homes), sorted_slices(homes, _home_row)),
+            }
+        )
 
     def decode(self, table: Mapping[str, Any], *, is_wide: bool) -> None:
         """Fill an empty table from encode()'s answer."""
@@ -280,3 +282,11 @@ class ObjectTable:
         numbers = array("Q", range(first, first + count))
         wide = [array(code, column) for code, column in zip(_COLUMNS, columns, strict=True)]
         self._rows.fill(first + count, numbers, wide, table["collected"])
+
+
+def _dead_row(number: int, since: int) -> list[object]:
+    return [number, since]
+
+
+def _home_row(number: int, home: _Home) -> list[object]:
+    return [number, *home]

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable
+from typing import Final
+
+from ..long_values import SLICE_ROWS, LongList
+
+_SLICE: Final = 2 * SLICE_ROWS
 
 
 class OpenSpans:
@@ -51,6 +56,17 @@ class OpenSpans:
         first_offset = flat[at + 1]
         del flat[at : at + 2]
         return first_offset
+
+    def encode(self) -> list[object] | LongList:
+        """Return the present pairs: a long list in slices."""
+        flat = self._flat[:]
+        slices = (
+            list(zip(flat[at : at + _SLICE : 2], flat[at + 1 : at + _SLICE : 2], strict=True))
+            for at in range(0, len(flat), _SLICE)
+        )
+        if len(flat) > _SLICE:
+            return LongList(len(self), slices)
+        return [pair for pairs in slices for pair in pairs]
 
     def as_dict(self) -> dict[int, int]:
         """Return first offsets by producer id."""

@@ -98,7 +98,10 @@ class PartitionTable:
         def encode(number: int) -> object:
             return self[number].encode(is_wide=is_wide)
 
-        return FrozenRows("partitions", self._partitions, encode)
+        numbers, end = list(self._partitions), self.next_number
+        return FrozenRows(
+            "partitions", [numbers], encode, was_here=lambda each: each < end, is_rising=True
+        )
 
     def decode(self, rows: list[Any]) -> None:
         """Add some of the frozen rows, in their order."""

@@ -343,7 +343,7 @@ class Partition:
         """
         kept = self.kept
         has_transactions = self.open is not None or bool(self.aborted) or kept is not None
-        is_long = len(self.producers) > SLICE_ROWS
+        has_many = len(self.producers) > SLICE_ROWS
         fields: list[object] = [
             self.number,
             self.topic_id,
@@ -352,12 +352,13 @@ class Partition:
             self.next_offset,
             self.size_bytes,
             self.runs.encode(is_wide=is_wide) if self.runs is not _NO_RUNS else None,
-            self._long_producers() if is_long else self._producer_rows(),
+            self._long_producers() if has_many else self._producer_rows(),
             self.cleanings,
             *((self.epochs,) if self.epochs or has_transactions else ()),
             *(self._encode_transactions() if has_transactions else ()),
             *((kept.encode(is_wide=is_wide),) if kept is not None else ()),
         ]
+        is_long = any(isinstance(each, LongList) for each in fields)
         return LongValue.of_row(fields) if is_long else fields
 
     def _producer_rows(self) -> list[object]:
@@ -369,7 +370,7 @@ class Partition:
 
     def _encode_transactions(self) -> tuple[object, object]:
         aborted = self.aborted.encode() if self.aborted else None
-        return list(self.open.as_dict().items()) if self.open else [], aborted
+        return self.open.encode() if self.open else [], aborted
 
     def _decode_transactions(self, opened: list[Any], aborted: list[Any] | None) -> None:
         if opened:

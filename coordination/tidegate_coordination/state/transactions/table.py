@@ -276,7 +276,7 @@ class TransactionTable:
             data = rows.get(name)
             return data is not None and number_of(data) < end
 
-        return FrozenRows("transactions", self.names(), self._encode_row, was_here=was_here)
+        return FrozenRows("transactions", [self.names()], self._encode_row, was_here=was_here)
 
     def _encode_row(self, name: str) -> object:
         transaction = self._open.get(name)
