@@ -21,6 +21,11 @@ _ATTRIBUTES: Final = 1
 _BASE_TIME: Final = 3
 _KEPT_BITS: Final = 0x1F
 _SUMS: Final = ("a time beyond", "time of 70", "a record at -2^63", "base time 9", "base time -9")
+_SEVERAL_STREAMS: Final = {
+    Codec.GZIP: ("two streams", "an empty stream", "members of 7 bytes"),
+    Codec.SNAPPY: ("two streams", "an empty stream"),
+    Codec.LZ4: ("an empty stream", "a stream with bytes behind"),
+}
 _AFTER: Final = ("a byte after the batch", "12 bytes after", "batch length")
 
 
@@ -69,7 +74,7 @@ def _unread_length(difference: Difference) -> bool:
 
 
 def _behind_stream(difference: Difference) -> bool:
-    names = [] if difference.case.codec != Codec.SNAPPY else ["two streams", "an empty stream"]
+    names = _SEVERAL_STREAMS.get(Codec(difference.case.codec), ())
     is_behind = any(each.endswith("behind the stream") for each in difference.case.changes)
     return is_behind or _has(difference, *names)
 
@@ -99,8 +104,9 @@ PERMITTED: Final = (
     ),
     Permitted(
         "bytes behind a stream",
-        "Java ignores what follows a gzip member and the end of a snappy block, and reads xerial"
-        " streams that follow each other; other clients do not.",
+        "Java ignores what follows a gzip member, a snappy block or an lz4 frame, and reads gzip"
+        " members and xerial streams that follow each other; other clients do not: at a second gzip"
+        " member librdkafka stops for good, and an empty first one ends its process.",
         lambda each: _codes(each, (0,), _REFUSED) and _behind_stream(each),
     ),
     Permitted(

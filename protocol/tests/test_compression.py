@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 import struct
 import tracemalloc
+from random import Random
 
 import cramjam
 import lz4.frame
@@ -84,10 +85,20 @@ def test_uncompressed_data_is_not_copied() -> None:
     assert decompress(DATA, Codec.NONE, max_bytes=0) is DATA
 
 
-def test_several_gzip_members_are_one_value() -> None:
-    packed = gzip.compress(DATA) + gzip.compress(b"more")
-    assert decompress(packed, Codec.GZIP, max_bytes=1 << 20) == DATA + b"more"
-    assert reason(packed, Codec.GZIP, len(DATA) + 3) is InvalidReason.INVALID_RECORD
+@pytest.mark.parametrize("more", [b"\0", b"text", gzip.compress(b""), gzip.compress(b"more")])
+@pytest.mark.parametrize("size", [0, 10, 1 << 20])
+def test_bytes_behind_a_gzip_member_are_corrupt(more: bytes, size: int) -> None:
+    packed = gzip.compress(Random(1).randbytes(size))
+    assert reason(packed + more, Codec.GZIP) is InvalidReason.CORRUPT
+    assert len(decompress(packed, Codec.GZIP, max_bytes=size)) == size
+
+
+@pytest.mark.parametrize("more", [b"\0", bytes(16), b"text", lz4.frame.compress(b"")])
+@pytest.mark.parametrize("size", [10, 1 << 20])
+def test_bytes_behind_an_lz4_frame_are_corrupt(more: bytes, size: int) -> None:
+    packed = lz4.frame.compress(Random(1).randbytes(size))
+    assert reason(packed + more, Codec.LZ4) is InvalidReason.CORRUPT
+    assert len(decompress(packed, Codec.LZ4, max_bytes=size)) == size
 
 
 def test_raw_snappy_of_librdkafka_is_read() -> None:

@@ -4,9 +4,9 @@ A declared size is never believed: output is limited while it grows, or compared
 before a byte is allocated (CVE-2023-34455 was such a belief).  It comes in pieces, so a caller that
 looks at each piece once needs little memory.
 
-Framings: gzip may hold several members; lz4 is the frame format with independent blocks (the Java
-client refuses linked ones); snappy is either xerial-framed (Java, most others) or one raw block
-(librdkafka).
+Framings: gzip is one member, since librdkafka stops for good at a second one; lz4 is one frame with
+independent blocks (the Java client refuses linked ones); snappy is either xerial-framed (Java, most
+others) or one raw block (librdkafka).  No bytes follow any of them.
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ from .primitives import Buffer, read_uvarint
 _lz4: Any = lz4.frame  # it has no types
 
 _GZIP_WBITS = 31
-_FIRST_GZIP_BYTES = 4096
-_LZ4_INPUT_BYTES = 64 * 1024
+_INPUT_BYTES = 64 * 1024
 _PIECE_BYTES = 256 * 1024
 _XERIAL_MAGIC = b"\x82SNAPPY\0"
 _XERIAL_HEAD = _XERIAL_MAGIC + b"\0\0\0\1\0\0\0\1"
@@ -131,26 +130,22 @@ class _Room:
 
 
 def _decompress_gzip(data: bytes, room: _Room) -> Iterator[bytes]:
-    """zlib copies the input that it does not use, so a member gets little at first: else thousands
-    of tiny members would copy all later bytes thousands of times.
-    """
+    """zlib copies the input that it has not used yet, so it gets little at a time."""
+    member = zlib.decompressobj(_GZIP_WBITS)
     view, position = memoryview(data), 0
-    while position < len(view):
-        member = zlib.decompressobj(_GZIP_WBITS)
-        size = _FIRST_GZIP_BYTES
-        piece: bytes | memoryview = b""
-        while not member.eof:
+    piece: bytes | memoryview = b""
+    while not member.eof:
+        if not piece:
+            piece = view[position : position + _INPUT_BYTES]
             if not piece:
-                piece = view[position : position + size]
-                if not piece:
-                    raise EOFError("the data ends early")
-                position += len(piece)
-                size = min(2 * size, _PIECE_BYTES)
-            out = member.decompress(piece, min(_PIECE_BYTES, room.left + 1))
-            piece = member.unconsumed_tail
-            room.take(len(out))
-            yield out
-        position -= len(member.unused_data)
+                raise EOFError("the data ends early")
+            position += len(piece)
+        out = member.decompress(piece, min(_PIECE_BYTES, room.left + 1))
+        piece = member.unconsumed_tail
+        room.take(len(out))
+        yield out
+    if member.unused_data or position < len(view):
+        raise EOFError("bytes follow the member")
 
 
 def _decompress_lz4(data: bytes, room: _Room) -> Iterator[bytes]:
@@ -162,7 +157,7 @@ def _decompress_lz4(data: bytes, room: _Room) -> Iterator[bytes]:
     while not frame.eof:
         piece = b""
         if frame.needs_input:
-            piece = data[position : position + _LZ4_INPUT_BYTES]
+            piece = data[position : position + _INPUT_BYTES]
             if not piece:
                 raise EOFError("the data ends early")
             position += len(piece)
@@ -171,6 +166,8 @@ def _decompress_lz4(data: bytes, room: _Room) -> Iterator[bytes]:
             raise EOFError("the data ends early")
         room.take(len(out))
         yield out
+    if frame.unused_data or position < len(data):
+        raise EOFError("bytes follow the frame")
 
 
 def _decompress_zstd(data: bytes, room: _Room) -> Iterator[bytes]:

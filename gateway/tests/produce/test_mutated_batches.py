@@ -20,7 +20,6 @@ from mutated_batches.comparing import differing as differing_facts
 from mutated_batches.permitted import PERMITTED, permission
 from mutated_batches.playing import SETTINGS, create_topics
 from mutated_batches.record_mutations import RARE
-from mutated_batches.stream_mutations import STREAMS
 from trio.testing import MockClock
 
 from tests.worlds.on_wire import OnWire
@@ -36,7 +35,6 @@ OF_AIOKAFKA = {
     "record attributes 255",
     "a header key that is not UTF-8",
     "a head of version 2",
-    *(each for each in STREAMS if "behind" in each),
 }
 
 
