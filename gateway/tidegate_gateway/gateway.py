@@ -354,6 +354,7 @@ class Gateway:
             pool=self.pools.records,
             rng=self._environment.rng,
             upkeep=self.upkeep,
+            without_store=lambda: self.store_watch.avoided,
         )
         self.forwards = Forwards(
             self.coordinator, self.links, settings.int("link.forward.bytes.max")
@@ -465,6 +466,7 @@ class Gateway:
             check_owner=self.backup.check_owner,
             copied_log_time_ms=lambda: self.backup.copied_log_time_ms,
             see_copied=self.backup.cover,
+            is_cut_off=lambda: self.store_way.is_cut_off,
             wall_clock=self._environment.wall_clock,
             upkeep=self.upkeep,
         )

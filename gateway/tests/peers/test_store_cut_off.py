@@ -24,6 +24,7 @@ from tests.worlds.wire_client import (
     records_batch,
     request_frame,
 )
+from tidegate_gateway.upkeep.housekeeper import CLAIM
 from tidegate_gateway.work.pools import inline_pools
 from tidegate_protocol.compression import Codec
 from tidegate_protocol.error_codes import ErrorCode as E
@@ -376,6 +377,26 @@ async def test_one_object_that_cannot_be_read_cuts_no_gateway_off(
             await trio.sleep(0.2)
             assert not found.one.gateway.store_way.is_cut_off
         assert await leaders(client) == {1, 2}
+
+
+async def test_it_leaves_the_housekeeping_to_others(autojump_clock: MockClock) -> None:
+    async with pair() as found:
+        keepers = [each.gateway.housekeeper for each in (found.one, found.two)]
+        claims = found.two.gateway.coordinator.state.claims
+        incarnations = [each.gateway.coordinator.incarnation for each in (found.one, found.two)]
+
+        async def holder() -> int:
+            for each in keepers:
+                await each.keep_house_once()
+            await trio.sleep(0.5)
+            claim = claims.get(CLAIM)
+            assert claim is not None
+            return claim.incarnation
+
+        assert await holder() == incarnations[0]
+        await cut(found)
+        assert await holder() == incarnations[1]
+        assert await holder() == incarnations[1]
 
 
 async def test_a_new_gateway_learns_which_one_does_not_reach_the_store(

@@ -64,6 +64,7 @@ def housekeeper(coordinator: Coordinator, log: MovableLog) -> Housekeeper:
         check_owner=is_ours,
         copied_log_time_ms=lambda: 0.0,
         see_copied=is_copied,
+        is_cut_off=lambda: False,
         wall_clock=trio.current_time,
     )
 

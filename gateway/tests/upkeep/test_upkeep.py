@@ -280,6 +280,7 @@ class Expiring:
             check_owner=trio.lowlevel.checkpoint,
             copied_log_time_ms=lambda: 0.0,
             see_copied=is_copied,
+            is_cut_off=lambda: False,
             wall_clock=trio.current_time,
         )
 

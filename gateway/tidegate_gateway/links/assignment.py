@@ -13,9 +13,14 @@ from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.topics import Topic
 
 
-def candidates(state: ClusterState) -> tuple[int, ...]:
-    """Return the incarnations of the gateways that take new work."""
-    return tuple(sorted(each.incarnation for each in state.gateways.brokers() if not each.draining))
+def candidates(state: ClusterState, without_store: frozenset[int] = frozenset()) -> tuple[int, ...]:
+    """Return the incarnations of the gateways that take new work.
+
+    without_store: those that are left out, as they do not reach the object store.  Gateways may
+    learn that at different times.
+    """
+    found = (each.incarnation for each in state.gateways.brokers() if not each.draining)
+    return tuple(sorted(each for each in found if each not in without_store))
 
 
 def mirrored_by(

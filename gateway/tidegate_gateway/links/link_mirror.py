@@ -7,7 +7,7 @@ in the cluster state, so a mirror keeps nothing, and any gateway can go on.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, cast
 
 import structlog
@@ -68,6 +68,8 @@ class LinkMirror:
 
     walks: of its batches.
     wait_seconds: how long the source may wait for more bytes before it answers a fetch.
+    without_store: the incarnations that are cut off from the object store: others mirror their
+      partitions.
     """
 
     def __init__(
@@ -80,6 +82,7 @@ class LinkMirror:
         walks: MirrorWalks,
         *,
         wait_seconds: float,
+        without_store: Callable[[], frozenset[int]],
     ) -> None:
         self.mirrors: dict[int, PartitionMirror] = {}
         self._coordinator = coordinator
@@ -90,6 +93,7 @@ class LinkMirror:
         self._cluster = cluster
         self._walks = walks
         self._wait_seconds = wait_seconds
+        self._without_store = without_store
         self._leaders = Leaders(link.cluster_id)
         self._fetched: dict[int, trio.CancelScope] = {}  # by broker
         self._waiting: dict[int, trio.CancelScope] = {}  # for the answer to a fetch, by broker
@@ -127,7 +131,7 @@ class LinkMirror:
     # -- which partitions, from which brokers ------------------------------------------------------
 
     def _assign(self) -> None:
-        gateways = candidates(self._state)
+        gateways = candidates(self._state, self._without_store())
         topics = mirrored_topics(self._state, self._link.name)
         as_of = (gateways, *((each.topic_id, len(each.partition_numbers)) for each in topics))
         if as_of == self._assigned_as_of:

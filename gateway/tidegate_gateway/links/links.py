@@ -89,6 +89,7 @@ class Links:
 
     Args:
       dial: returns how to connect with the given properties.  It reads files.
+      without_store: see LinkMirror.
       pool: walks over records.
     """
 
@@ -104,6 +105,7 @@ class Links:
         pool: FairPool,
         rng: Random,
         upkeep: Upkeep,
+        without_store: Callable[[], frozenset[int]],
     ) -> None:
         self.running: dict[str, RunningLink] = {}
         self.held = MirrorBytes(settings.held_bytes)
@@ -116,6 +118,7 @@ class Links:
         self._pool = pool
         self._rng = rng
         self._upkeep = upkeep
+        self._without_store = without_store
         self._seen = -1
         self._changed = trio.Event()
         coordinator.listen(self._on_change)
@@ -193,6 +196,7 @@ class Links:
                 cluster,
                 MirrorWalks(self._pool, link.name, self._settings.decompressed_bytes),
                 wait_seconds=self._settings.wait_seconds,
+                without_store=self._without_store,
             )
             running.watch = SourceWatch(self._coordinator, self._reader, link, cluster)
             nursery.start_soon(running.mirror.run)

@@ -98,6 +98,7 @@ class Housekeeper:
         check_owner: Callable[[], Awaitable[object]],
         copied_log_time_ms: Callable[[], float],
         see_copied: Callable[[int], Awaitable[object]],
+        is_cut_off: Callable[[], bool],
         wall_clock: Callable[[], float],
         upkeep: Upkeep | None = None,
     ) -> None:
@@ -109,6 +110,7 @@ class Housekeeper:
         self._cluster = cluster
         self._check_owner = check_owner
         self._copied_log_time_ms = copied_log_time_ms
+        self._is_cut_off = is_cut_off
         self._wall_clock = wall_clock
         self.orphans = OrphanScan(
             coordinator.state, store, check_owner=check_owner, see_copied=see_copied
@@ -223,8 +225,10 @@ class Housekeeper:
             await self._upkeep.attempt("keep house", self.keep_house_once)
 
     async def keep_house_once(self) -> None:
-        """Do one round if this gateway holds the claim; with a wrong clock, release the claim."""
-        if not self._may_expire():
+        """Do one round if this gateway holds the claim.  With a wrong clock, or while other
+        gateways reach the object store and this one does not, release the claim.
+        """
+        if self._is_cut_off() or not self._may_expire():
             await self._coordinator.propose(ReleaseClaim(CLAIM))
             return
         if await self._coordinator.propose(TakeClaim(CLAIM)) is None:

@@ -13,6 +13,7 @@ import trio
 from structlog.testing import capture_logs
 from trio.testing import MockClock
 
+from tests.worlds.refusing_store import RefusingStore
 from tests.worlds.several_gateways import Clock, Cluster, Running, cluster
 from tests.worlds.wire_client import WireClient, records_batch
 from tidegate_coordination.classic.source_bounds import EARLIEST_LOCAL, source_offset
@@ -39,6 +40,7 @@ from tidegate_simulation.classic.model_cluster import ModelCluster
 from tidegate_simulation.classic.model_log import WATERMARK, ModelLog
 from tidegate_simulation.classic.profiles import KAFKA_2_1, KAFKA_3_9, KAFKA_4_3, Profile
 from tidegate_simulation.classic.topic_settings import TopicSettings
+from tidegate_storage.stores.object_store import ObjectStore
 
 NOW_MS = 1_700_000_000_000
 SETTINGS = {"link.fetch.wait.ms": "100", "link.topics.interval.ms": "1000", "lease.ms": "12000"}
@@ -73,9 +75,9 @@ class World:
         self.log().append_marker(producer_id, 0, committed=committed, settings=OPEN, now_ms=NOW_MS)
         self.source.replicated(self.source.partition("t", 0), self.log().end_offset)
 
-    async def gateway(self) -> Running:
+    async def gateway(self, store: ObjectStore | None = None) -> Running:
         node_id = len(self.gateways) + 1
-        self.gateways.append(await self.ours.start(node_id, Clock()))
+        self.gateways.append(await self.ours.start(node_id, Clock(), store=store))
         return self.gateways[-1]
 
     async def link(self, *patterns: str) -> None:
@@ -484,6 +486,35 @@ async def test_a_source_that_is_away_is_no_bug_of_the_gateway(autojump_clock: Mo
             world.servers.start_broker(node_id)
         world.write(2)
         await world.copied()
+
+
+async def test_a_gateway_that_the_store_refuses_leaves_its_copies_to_others(
+    autojump_clock: MockClock,
+) -> None:
+    async with mirroring(gateways=0) as world:
+        way = RefusingStore(world.ours.store)
+        running = [(await world.gateway(store)).gateway.links.running for store in (way, None)]
+        await world.link()
+
+        def mirrored() -> list[int]:
+            found = (each["src"].mirror for each in running if "src" in each)
+            return [len(each.mirrors) for each in found if each is not None]
+
+        await becomes(lambda: len(mirrored()) == 2 and sum(mirrored()) == 2)
+        before = mirrored()
+        assert before[0]
+        way.refused.add("put")
+        for index in (0, 1):
+            world.write(3, index)
+        for index in (0, 1):
+            await world.copied(index)
+        assert mirrored() == [0, 2]
+        await becomes(lambda: world.gateways[0].gateway.store_way.is_cut_off)
+        way.refused.clear()
+        await becomes(lambda: mirrored() == before)
+        for index in (0, 1):
+            world.write(2, index)
+            await world.copied(index)
 
 
 async def test_links_go_on_after_all_gateways_drained(autojump_clock: MockClock) -> None:
