@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final, NamedTuple, cast
 
 import trio
@@ -45,6 +46,8 @@ FETCH_BYTES: Final = 4 << 20
 PARTITION_BYTES: Final = 1 << 20
 DECOMPRESSED_BYTES: Final = 256 << 20
 """Of one batch: a larger one is not what a person reads in a terminal."""
+RECORDS_AT_ONCE: Final = 10_000
+"""Of a batch: a record of some bytes takes hundreds of them in memory."""
 WAIT_MS: Final = 500
 STALL_SECONDS: Final = 30.0
 """A partition that cannot be read for so long ends the work."""
@@ -262,7 +265,11 @@ class TopicReader:
     # -- answers -----------------------------------------------------------------------------------
 
     def _taken(self, cursor: _Cursor, data: PartitionData) -> Iterator[list[Found]]:
-        """Yield the records of each batch of an answer, and move on."""
+        """Yield the records of each batch of an answer, some at a time, and move on.
+
+        Raises:
+          Failed: a batch is damaged or malformed.
+        """
         if data.error_code:
             error = Refused(f"partition {cursor.partition}", data.error_code)
             if error.kind is not Kind.RETRIABLE:
@@ -272,8 +279,11 @@ class TopicReader:
         cursor.failing_since = None
         try:
             yield from self._decoded(cursor, data)
-        except (BadBatch, InvalidBatch) as error:
+        except BadBatch as error:
             raise Failed(f"partition {cursor.partition}, {error}") from None
+        except InvalidBatch as error:
+            place = f"partition {cursor.partition}, offset {cursor.position}"
+            raise Failed(f"{place}: the batch is malformed: {error}") from None
 
     async def _go_to_start(self, cursor: _Cursor) -> None:
         place = (self._topic, cursor.partition)
@@ -299,11 +309,16 @@ class TopicReader:
         headers = [(read_header(each.data), each) for each in batches]
         skipped = without_aborted(data.aborted_transactions if self._options.is_committed else None)
         for header, each in headers:
-            first, cursor.position = cursor.position, header.last_offset + 1
-            if skipped.skips(header, each.mirrored.kind):
-                continue
-            yield [
-                Found(cursor.partition, record)
-                for record in decode_records(each.data, max_decompressed_bytes=DECOMPRESSED_BYTES)
-                if record.offset >= first and (cursor.end is None or record.offset < cursor.end)
-            ]
+            if not skipped.skips(header, each.mirrored.kind):
+                first = cursor.position
+                found = (
+                    Found(cursor.partition, record)
+                    for record in decode_records(
+                        each.data, max_decompressed_bytes=DECOMPRESSED_BYTES
+                    )
+                    if record.offset >= first and (cursor.end is None or record.offset < cursor.end)
+                )
+                while some := list(islice(found, RECORDS_AT_ONCE)):
+                    cursor.position = some[-1].record.offset + 1
+                    yield some
+            cursor.position = header.last_offset + 1
