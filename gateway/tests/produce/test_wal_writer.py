@@ -266,11 +266,13 @@ async def test_a_commit_with_an_unknown_outcome_is_neither_settled_nor_abandoned
             fail(CoordinatorUnavailable("it is of a newer release"))
 
         monkeypatch.setattr(fixture.coordinator, "submit", submit)
-        waiting = fixture.append()
+        client = Leaver(is_gone=False)
+        waiting = fixture.append(client=client)
         await fixture.writer.drain()
         monkeypatch.undo()
-        after = fixture.append()
+        after = [fixture.append(client=each) for each in (None, client)]
         await fixture.writer.drain()
         assert kinds == ["CommitWal"]
         assert not waiting.outcomes
-        assert after.outcomes[0].base_offset == 0
+        # If the first was not committed, a later one of its client must not be, either.
+        assert [each.outcomes[0].base_offset for each in after] == [0, -1]

@@ -7,10 +7,10 @@ be collected.
 An object that was stored late may hold batches of clients that have left; such clients send them
 again elsewhere.  They are not proposed, so that an outage leaves few records twice.
 
-Once a batch of a client is refused so that it comes again, or left out, no later batch of that
-client is proposed: if the log has no state of a producer, it takes any first sequence, and would
-then refuse the earlier one for ever.  In Kafka all batches of a connection meet the same fate, as
-they go to one leader.
+Once a batch of a client is refused so that it comes again, or left out, or its outcome is unknown,
+no later batch of that client is proposed: if the log has no state of a producer, it takes any first
+sequence, and would then refuse the earlier one for ever.  In Kafka all batches of a connection meet
+the same fate, as they go to one leader.
 """
 
 from __future__ import annotations
@@ -176,6 +176,7 @@ class WalCommits:
             if not isinstance(failure, ProposalFailed):
                 # The outcome is unknown: waiting producers get REQUEST_TIMED_OUT at their deadline.
                 _log.error("it is not known whether a WAL object is committed", error=str(failure))
+                self._all_behind(wal)
                 for token in mirrored:
                     token.abort()
                 return self._on_end(wal)
@@ -213,7 +214,7 @@ class WalCommits:
 
         is_cut_off: other gateways reach the store, so producers should turn to them.
         """
-        self._behind.update(each for each in _clients(wal) if each)
+        self._all_behind(wal)
 
         def deliver(abandoned: bool) -> None:
             self.settle(wal, [_CUT_OFF if is_cut_off else _ABANDONED] * len(wal.batches))
@@ -244,6 +245,9 @@ class WalCommits:
                 self._upkeep.note("answer a client that waits for a commit", error)
                 token.abort()
         self._on_end(wal)
+
+    def _all_behind(self, wal: SealedWal) -> None:
+        self._behind.update(each for each in _clients(wal) if each)
 
     def _note_behind(self, token: BatchToken, refusal: Refusal) -> None:
         if refusal in COMES_AGAIN and (client := token.waiting_client):
