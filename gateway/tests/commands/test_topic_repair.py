@@ -109,7 +109,7 @@ def test_lost_records_are_shown_and_skipped_while_a_gateway_serves(tmp_path: Pat
         readable = [each for each in range(60) if each // 10 not in (1, 3)]
         assert consumed(process, 40) == readable
         assert consumed(process, 10, offset=15) == list(range(20, 30))
-        assert inspected(tmp_path, flipped)[1]["cluster"]["standing"] == "superseded"
+        assert inspected(tmp_path, flipped)[1]["cluster"]["standing"] == "kept"
 
         produced(process, 1, first=60)
         assert consumed(process, 50) == [*readable, *range(60, 70)]

@@ -14,7 +14,8 @@ from tidegate_coordination.object_names.keys import object_key
 from tidegate_coordination.rules.records.skips import Skip, SkipRuns, Unreadable
 from tidegate_coordination.state.records.runs import RunRow
 from tidegate_gateway.fetch.time_search import find_first, find_largest
-from tidegate_gateway.tools.readability import Found, Problem, ReadabilityCheck, proposed, stretches
+from tidegate_gateway.tools.readability import Found, Problem, ReadabilityCheck
+from tidegate_gateway.tools.stretches import proposed, stretches
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.records import crc_matches, read_header
 from tidegate_storage.range_cache import RangeCache

@@ -16,7 +16,6 @@ import trio
 
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.object_names.keys import object_key
-from tidegate_coordination.rules.records.skips import Unreadable
 from tidegate_coordination.state.records.partitions import Partition
 from tidegate_coordination.state.records.runs import RunRow
 from tidegate_storage.objects.corrupt import UnknownVersion
@@ -39,7 +38,6 @@ FIRST_RETRY_SECONDS: Final = 0.5
 SECOND_LOOK_SECONDS: Final = 0.5
 # How often the check reads a place again because its runs were merged meanwhile.
 MAX_CHANGES: Final = 10
-MAX_STRETCH_RUNS: Final = 500
 # After so many runs with an unknown result the check ends.
 MAX_UNKNOWN: Final = 16
 # From so many objects on, a loss of more than nine tenths points to a wrong store.
@@ -207,7 +205,7 @@ class ReadabilityCheck:
         partition = self._coordinator.state.partitions.get(bad.partition)
         if partition is None or not self._is_live(bad.partition, bad.row):
             return True
-        problem, _ = await self._look_patiently(partition, bad.row)
+        problem, _ = await self.read_patiently(partition, bad.row)
         return problem in (Problem.MISSING, Problem.CORRUPT)
 
     def _places(self, partitions: Sequence[int]) -> Iterator[tuple[int, RunRow]]:
@@ -244,7 +242,7 @@ class ReadabilityCheck:
 
     def _bad(self, partition: Partition, row: RunRow, problem: Problem, reason: str) -> BadRun:
         lost = row.next_offset - max(row.base_offset, partition.log_start)
-        key = self._key(row)
+        key = self.key_of(row)
         return BadRun(partition.number, partition.index, row, key, problem, reason, lost)
 
     def _is_live(self, number: int, row: RunRow) -> bool:
@@ -260,14 +258,14 @@ class ReadabilityCheck:
         """
         if row.is_marker:
             return None, ""  # it lies in no object
-        first = await self._look_patiently(partition, row)
+        first = await self.read_patiently(partition, row)
         if first[0] in (None, Problem.UNKNOWN):
             return first
         await self._coordinator.catch_up()
         if not self._is_live(partition.number, row):
             return first
         await trio.sleep(SECOND_LOOK_SECONDS)
-        second = await self._look_patiently(partition, row)
+        second = await self.read_patiently(partition, row)
         await self._coordinator.catch_up()
         found.unsteady += second[0] is None
         return second
@@ -278,8 +276,8 @@ class ReadabilityCheck:
         partition = self._coordinator.state.partitions.get(number)
         if partition is None or row.is_marker or not self._is_live(number, row):
             return None
-        problem, _ = await self._look_patiently(partition, row)
-        key = self._key(row)
+        problem, _ = await self.read_patiently(partition, row)
+        key = self.key_of(row)
         if not key or not self._is_live(number, row):
             return None
         return Sight(problem, await self._is_listed(key), await self._exists(key))
@@ -299,9 +297,8 @@ class ReadabilityCheck:
         except (StoreUnavailable, StoreMisconfigured):
             return None
 
-    async def _look_patiently(
-        self, partition: Partition, row: RunRow
-    ) -> tuple[Problem | None, str]:
+    async def read_patiently(self, partition: Partition, row: RunRow) -> tuple[Problem | None, str]:
+        """Read and verify a run, live or not; return its problem, None for none, and the reason."""
         delay = FIRST_RETRY_SECONDS
         for left in reversed(range(ATTEMPTS)):
             if self._is_collected(row):
@@ -342,7 +339,7 @@ class ReadabilityCheck:
         if is_segment(row):
             expected = self._coordinator.state.objects.size_bytes(row.object_number)
         try:
-            size_bytes = (await stored_object(self._store, self._key(row))).size_bytes
+            size_bytes = (await stored_object(self._store, self.key_of(row))).size_bytes
         except NoSuchObject:
             return Problem.MISSING, "the object store does not hold it"
         except (StoreUnavailable, StoreMisconfigured):
@@ -355,35 +352,11 @@ class ReadabilityCheck:
         """Return whether the state no longer names the object, so that it was deleted."""
         return self._coordinator.state.objects.name_or_none(row.object_number) is None
 
-    def _key(self, row: RunRow) -> str:
+    def key_of(self, row: RunRow) -> str:
+        """Return the key of a run's object; empty if no entry refers to it any more."""
         state = self._coordinator.state
         name = state.objects.name_or_none(row.object_number)
         return object_key(state, name) if name is not None else ""
 
 
 _COLLECTED: Final = (Problem.MISSING, "no entry refers to the object any more")
-
-
-def stretches(bad: Sequence[BadRun]) -> list[list[BadRun]]:
-    """Group adjacent runs, to skip each group at once; `bad` is in the order of offsets."""
-    found: list[list[BadRun]] = []
-    for each in bad:
-        if found and _follows(found[-1], each):
-            found[-1].append(each)
-        else:
-            found.append([each])
-    return found
-
-
-def _follows(stretch: list[BadRun], each: BadRun) -> bool:
-    last = stretch[-1]
-    return (
-        len(stretch) < MAX_STRETCH_RUNS
-        and last.partition == each.partition
-        and last.row.next_offset == each.row.base_offset
-    )
-
-
-def proposed(stretch: Sequence[BadRun]) -> Unreadable:
-    """Return a stretch as the rules take it."""
-    return Unreadable(stretch[0].partition, tuple(each.row for each in stretch))

@@ -1,8 +1,11 @@
-"""Finds runs that cannot be read, and skips them: the work of `tidegate topic repair`.
+"""Finds runs that cannot be read, skips them, and brings them back: `tidegate topic repair`.
 
 Only runs that were shown to the operator are skipped, and only after a proof (proof.py).  If runs
 are merged or expire between the check and the operator's consent, their partitions are checked
 again, and new runs need a proof of their own.
+
+Skipped runs are brought back only if they are read and verified twice, the second time over new
+connections, just before they are proposed.
 """
 
 from __future__ import annotations
@@ -19,15 +22,17 @@ import trio
 
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.coordinator.visitor import end_visit, keep_lease, register_visitor
-from tidegate_coordination.rules.records.skips import Skip, SkipRuns
+from tidegate_coordination.rules.records.skips import Ending, EndSkips, Skip, SkipRuns
 from tidegate_storage.objects.ownership import check_owner
 from tidegate_storage.range_cache import RangeCache
 from tidegate_storage.stores.object_store import ObjectStore
 
 from ..fetch.log_reader import LogReader
+from .kept import Ended, KeptRun, kept_runs, read_kept
 from .looks import Looks, OnLook
 from .proof import DEFAULT_PROOF_SECONDS, Refusal, refusal
-from .readability import WORKERS, BadRun, Found, ReadabilityCheck, proposed, stretches
+from .readability import WORKERS, BadRun, Found, ReadabilityCheck
+from .stretches import proposed, stretches
 from .witness import Answers, Witness
 
 # Of one proposal.
@@ -87,6 +92,7 @@ class Repair:
     ) -> None:
         self._coordinator = coordinator
         self._demands = demands
+        self._fresh = fresh
         answers = Answers()
         self._looks = Looks(coordinator, fresh, answers)
         store = Witness(store, answers)
@@ -174,6 +180,62 @@ class Repair:
                     skipped.done += stretch
                 has_changed |= answer is Skip.CHANGED
         return has_changed
+
+    def kept(self, partitions: Sequence[int]) -> list[KeptRun]:
+        """Return the skipped runs that are kept, unread."""
+        return kept_runs(self._coordinator, self._check, partitions)
+
+    async def read_kept(
+        self, runs: Sequence[KeptRun], on_progress: Callable[[int], None] | None = None
+    ) -> list[KeptRun]:
+        """See kept.read_kept()."""
+        return await read_kept(self._coordinator, self._check, runs, on_progress)
+
+    async def bring_back(self, wanted: Sequence[KeptRun], *, even_if_compacted: bool) -> Ended:
+        """Read kept runs once more, and put those back that can be read.
+
+        Raises:
+          CoordinatorUnavailable, ProposalFailed, TimelineOver, StoreUnavailable: only some runs may
+            be back; check again.
+        """
+        store = self._fresh()
+        try:
+            reader = LogReader(self._coordinator, store, RangeCache[object](0))
+            check = ReadabilityCheck(self._coordinator, store, reader)
+            read = await read_kept(self._coordinator, check, wanted)
+        finally:
+            await store.aclose()
+        ended = Ended(unreadable=[each for each in read if each.problem is not None])
+        whole = [each for each in read if each.problem is None]
+        await self._end(whole, ended, brings_back=True, even=even_if_compacted)
+        return ended
+
+    async def give_up(self, wanted: Sequence[KeptRun]) -> Ended:
+        """Keep runs no longer.
+
+        Raises:
+          CoordinatorUnavailable, ProposalFailed, TimelineOver, StoreUnavailable: as bring_back().
+        """
+        ended = Ended()
+        await self._end(wanted, ended, brings_back=False)
+        return ended
+
+    async def _end(
+        self, runs: Sequence[KeptRun], ended: Ended, *, brings_back: bool, even: bool = False
+    ) -> None:
+        state = self._coordinator.state
+        waiting = stretches(runs)
+        async with self._incarnation():
+            await check_owner(self._store, state.cluster_id, timeline=state.timeline)
+            for start in range(0, len(waiting), MAX_STRETCHES):
+                some = waiting[start : start + MAX_STRETCHES]
+                asked = tuple(proposed(each) for each in some)
+                proposal = EndSkips(self._coordinator.incarnation, asked, brings_back, even)
+                answers = await self._coordinator.propose(proposal)
+                for stretch, answer in zip(some, answers, strict=True):
+                    if answer is Ending.ENDED:
+                        ended.done += stretch
+                    ended.is_compacted |= answer is Ending.COMPACTED
 
     @asynccontextmanager
     async def _incarnation(self) -> AsyncGenerator[None, None]:

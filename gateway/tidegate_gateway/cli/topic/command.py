@@ -27,7 +27,7 @@ def repair_topic(
     object_store: StoreThatExists = None,
     log: LogThatExists = None,
     skip: Annotated[
-        bool, typer.Option("--skip", help="Remove unreadable records from the topic, for good.")
+        bool, typer.Option("--skip", help="Remove unreadable records from the topic.")
     ] = False,
     proof_seconds: Annotated[
         float,
@@ -39,12 +39,28 @@ def repair_topic(
         bool,
         typer.Option("--even-if-many", help="With --skip: however many objects are lost."),
     ] = False,
+    bring_back: Annotated[
+        bool,
+        typer.Option("--bring-back", help="Bring skipped records back that can be read again."),
+    ] = False,
+    even_if_compacted: Annotated[
+        bool,
+        typer.Option(
+            "--even-if-compacted",
+            help="With --bring-back: although an old value of a key may come back.",
+        ),
+    ] = False,
+    give_up: Annotated[
+        bool, typer.Option("--give-up", help="Keep skipped records no longer, for good.")
+    ] = False,
     yes: Yes = False,
     json: Json = False,
 ) -> None:
     """Read a topic, show which records cannot be read, and with --skip remove them from it.
 
-    With --skip the command first proves that the records are lost and that the store is well.
+    With --skip the command first proves that the records are lost and that the store is well. It
+    keeps where they were: once their objects are there again, --bring-back reads the records and
+    puts them back in their place.
 
     Gateways may run meanwhile. The exit code is 1 if records cannot be read, 2 if the command
     cannot tell.
@@ -52,6 +68,17 @@ def repair_topic(
     from .repair import TopicRepairOptions, run_topic_repair
 
     options = TopicRepairOptions(
-        topic, partition, data, object_store, log, skip, yes, proof_seconds, even_if_many
+        topic,
+        partition,
+        data,
+        object_store,
+        log,
+        skip,
+        yes,
+        proof_seconds,
+        even_if_many,
+        bring_back,
+        give_up,
+        even_if_compacted,
     )
     raise typer.Exit(run_topic_repair(options, as_json=json))

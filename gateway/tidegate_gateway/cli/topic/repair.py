@@ -1,4 +1,7 @@
-"""`tidegate topic repair`: shows which records of a topic cannot be read, and skips them."""
+"""`tidegate topic repair`: shows which records of a topic cannot be read, and skips them.
+
+bring_back.py ends a skip.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from random import Random
 import trio
 
 from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_coordination.events.metadata_versions import KEPT_SKIPS
 from tidegate_coordination.existing import open_existing_store, open_followed_log
 from tidegate_coordination.state.topics import Topic
 from tidegate_runtime.log_lines import configure_logs
@@ -29,12 +33,17 @@ from ..bar import BytesBar
 from ..dev.pipeline import default_log, default_store
 from ..existing_cluster import coordinator_of
 from ..telling import was_told
+from .bring_back import bring_back, exit_code, give_up, told
+from .kept_text import KeptOutcome
 from .repair_text import NOT_TOLD, Outcome, as_json_text, as_text, summary
 
 
 @dataclass(frozen=True, slots=True)
 class TopicRepairOptions:
-    """As they were typed.  partition: None for all partitions."""
+    """As they were typed.  partition: None for all partitions.
+
+    skip, bring_back, give_up: one of them at most.
+    """
 
     topic: str
     partition: int | None
@@ -45,13 +54,27 @@ class TopicRepairOptions:
     yes: bool
     proof_seconds: float
     even_if_many: bool
+    bring_back: bool = False
+    give_up: bool = False
+    even_if_compacted: bool = False
+
+    @property
+    def changes(self) -> int:
+        """Return how many kinds of changes are wanted."""
+        return self.skip + self.bring_back + self.give_up
 
 
 def run_topic_repair(options: TopicRepairOptions, *, as_json: bool) -> int:
     """Show, or skip; return the exit code."""
     configure_logs("critical")
     try:
-        check_json(as_json=as_json, asks=options.skip and not options.yes)
+        check_json(as_json=as_json, asks=options.changes > 0 and not options.yes)
+        if options.changes > 1:
+            raise BadSource("give only one of --skip, --bring-back and --give-up")
+        if options.bring_back or options.give_up:
+            kept = trio.run(_end_skips, options, not as_json)
+            print(told(kept, brings_back=options.bring_back, as_json=as_json))
+            return exit_code(kept)
         outcome = trio.run(_repair, options, not as_json)
     except Exception as error:
         if not was_told(error):
@@ -102,6 +125,21 @@ async def _opened(options: TopicRepairOptions) -> AsyncGenerator[_Opened, None]:
         nursery.cancel_scope.cancel()
 
 
+async def _end_skips(options: TopicRepairOptions, says: bool) -> KeptOutcome:
+    async with _opened(options) as opened:
+        topic, numbers = _partitions(opened.coordinator, options)
+        outcome = KeptOutcome(topic.name)
+        if options.give_up:
+            await give_up(opened.repair, outcome, numbers, yes=options.yes, says=says)
+            return outcome
+        even = options.even_if_compacted
+        await bring_back(
+            opened.repair, outcome, numbers, yes=options.yes, even_if_compacted=even, says=says
+        )
+        return outcome
+    raise AssertionError
+
+
 async def _repair(options: TopicRepairOptions, says: bool) -> Outcome:
     async with _opened(options) as opened:
         topic, numbers = _partitions(opened.coordinator, options)
@@ -115,8 +153,10 @@ async def _repair(options: TopicRepairOptions, says: bool) -> Outcome:
         if outcome.refusal is not None:
             return outcome
         lost = sum(each.lost for each in outcome.left)
-        if await agreed(f"Skip {lost} records for good?", yes=options.yes):
+        question = f"Skip {lost} records{'' if outcome.keeps else ' for good'}?"
+        if await agreed(question, yes=options.yes):
             await _skip(opened.repair, outcome, numbers, says)
+            outcome.kept = opened.repair.kept(numbers)
         return outcome
     raise AssertionError
 
@@ -135,7 +175,9 @@ async def _look(opened: _Opened, topic: Topic, numbers: list[int], says: bool) -
     total = sum(partitions[number].size_bytes for number in numbers)
     with BytesBar("reading", total, is_shown=says) as bar:
         found = await opened.repair.look(numbers, bar.add)
-    outcome = Outcome(topic, found, left=found.unreadable)
+    keeps = opened.coordinator.state.metadata_version >= KEPT_SKIPS
+    kept = opened.repair.kept(numbers)
+    outcome = Outcome(topic, found, left=found.unreadable, kept=kept, keeps=keeps)
     if says:
         print(as_text(outcome), flush=True)
     return outcome

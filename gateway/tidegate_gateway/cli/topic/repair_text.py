@@ -8,8 +8,10 @@ from typing import Final
 
 from tidegate_coordination.state.topics import Topic
 
+from ...tools.kept import KeptRun
 from ...tools.proof import Refusal
 from ...tools.readability import BadRun, Found, Problem
+from .kept_text import KeptOutcome, kept_line, kept_values
 
 UNREADABLE: Final = 1
 NOT_TOLD: Final = 2
@@ -20,7 +22,7 @@ SHOWN: Final = 200
 class Outcome:
     """found: by the last check.  skipped: in all rounds.  left: still not readable.
 
-    refusal: why a proof failed.
+    refusal: why a proof failed.  kept: skipped before.  keeps: whether a skip can be undone.
     """
 
     topic: Topic
@@ -28,6 +30,8 @@ class Outcome:
     skipped: list[BadRun] = field(default_factory=list[BadRun])
     left: list[BadRun] = field(default_factory=list[BadRun])
     refusal: Refusal | None = None
+    kept: list[KeptRun] = field(default_factory=list[KeptRun])
+    keeps: bool = True
 
     @property
     def exit_code(self) -> int:
@@ -84,10 +88,17 @@ def summary(outcome: Outcome, *, skip: bool) -> str:
     elif outcome.left:
         lines.append(
             "Nothing was changed. Put the objects back if there is a copy. --skip looks again for"
-            " some minutes, and then removes the records from the topic, for good, so that"
+            f" some minutes, and then removes the records from the topic{_until(outcome)}, so that"
             " consumers continue after them."
         )
-    return "\n".join(lines) or "All records can be read."
+    lines = lines or ["All records can be read."]
+    if outcome.kept:
+        lines.append(kept_line(outcome.kept))
+    return "\n".join(lines)
+
+
+def _until(outcome: Outcome) -> str:
+    return " until --bring-back" if outcome.keeps else ", for good"
 
 
 def _wrong_store(outcome: Outcome, *, skip: bool) -> str:
@@ -117,6 +128,7 @@ def as_json_text(outcome: Outcome) -> str:
             "unreadable": [*skipped, *left],
             "undetermined": [_values(each) for each in outcome.found.unknown],
             "skipped_records": sum(each.lost for each in outcome.skipped),
+            "kept": kept_values(KeptOutcome(outcome.topic.name, outcome.kept)),
         }
     )
 

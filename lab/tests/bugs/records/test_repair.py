@@ -164,7 +164,7 @@ def asks_once(patch: pytest.MonkeyPatch) -> None:
         return True
 
     async def looks_once(self: Any, partition: Any, row: Any, found: Any) -> Any:
-        return await self._look_patiently(partition, row)
+        return await self.read_patiently(partition, row)
 
     async def proves_nothing(*_: object) -> None:
         await trio.lowlevel.checkpoint()

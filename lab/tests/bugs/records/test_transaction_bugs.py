@@ -226,7 +226,7 @@ def takes_markers_for_lost_runs(patch: pytest.MonkeyPatch) -> None:
     """A repair skips markers, as no object holds them."""
 
     async def look(self: Any, partition: Partition, row: Any, found: Any) -> Any:
-        return await self._look_patiently(partition, row)
+        return await self.read_patiently(partition, row)
 
     patch.setattr(ReadabilityCheck, "_look_twice", look)
 
