@@ -21,6 +21,7 @@ from ..classic.profiles import KAFKA_4_3, MEMBERS_APIS, TRANSACTION_APIS
 from ..classic.topic_settings import TopicSettings
 from ..clients.workload import Key
 from .forward_journal import ForwardJournal
+from .spoilt_batches import SpoiltBatches
 
 HOST: Final = "broker-{}.source"
 PORT: Final = 9092
@@ -42,6 +43,7 @@ class Source:
     """See the module's head.
 
     servers: its brokers.  journal: of what gateways forwarded.  keys: see group_clients.py.
+    spoilt: its malformed batches.
     transactions: what clients of its transactional ids did; see transaction_clients.py.
     """
 
@@ -61,6 +63,7 @@ class Source:
         self.servers: ClassicServers
         self.journal: Final = ForwardJournal()
         self.keys: Final[list[Key]] = []
+        self.spoilt: Final = SpoiltBatches()
         self.transactions: Final = History(trio.current_time)
         self.cluster.observers += [self, self.journal]
         self._ever: Final[defaultdict[tuple[bytes, int], dict[int, set[bytes]]]] = defaultdict(dict)

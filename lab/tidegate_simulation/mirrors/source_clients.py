@@ -141,6 +141,7 @@ class SourceWriter:
 
     def _written(self, topic_id: bytes, partition: ModelPartition) -> None:
         self._source.remember(topic_id, partition)
+        self._source.spoilt.appended(partition)
         self._source.cluster.replicated(partition, partition.log.end_offset)
 
 
@@ -159,6 +160,7 @@ class SourceKeeper:
             "retention": self._retain,
             "compaction": self._compact,
             "slow_replicas": self._hold,
+            "malformed": self._spoil,
         }
         drawn = workload.world.plan.links.kinds
         self._faults = [(kind, acts[kind.removeprefix(PREFIX)]) for kind in drawn]
@@ -239,6 +241,8 @@ class SourceKeeper:
 
     def _compact(self) -> bool:
         topic_id, partition = self._any()
+        if self._source.spoilt.holds(partition.key):
+            return False  # a cleaner stops at a malformed batch
         log, rng = partition.log, self.client.rng
         # Kafka's cleaner removes a marker only long after the last record of its transaction.
         markers = {each.header.base_offset for each in log.batches if each.header.is_control}
@@ -258,4 +262,11 @@ class SourceKeeper:
         key = partition.key
         self._source.cluster.hold_watermark(*key)
         self._later(lambda: self._source.cluster.release_watermark(*key))
+        return True
+
+    def _spoil(self) -> bool:
+        _, partition = self._any()
+        if not self._source.spoilt.await_batch(partition.key):
+            return False
+        self._later(lambda: self._source.spoilt.heal(partition))
         return True

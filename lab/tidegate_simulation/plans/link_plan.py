@@ -6,6 +6,7 @@ source.connection     all connections to a broker of the source break
 source.retention      the source deletes its oldest records, perhaps before they are copied
 source.compaction     the source removes records between others
 source.slow_replicas  the source's followers fetch nothing for a while
+source.malformed      a batch of the source is malformed for a while, without a switch
 """
 
 from __future__ import annotations
@@ -23,8 +24,11 @@ KINDS: Final = (
     f"{PREFIX}compaction",
     f"{PREFIX}slow_replicas",
 )
+# Drawn apart, so that other runs stay as they were.
+MALFORMED: Final = f"{PREFIX}malformed"
 SHARE: Final = 0.2
 _KIND_SHARE: Final = 0.5
+_MALFORMED_SHARE: Final = 0.5
 _FOCUS_SHARE: Final = 0.7
 _FORWARDS_SHARE: Final = 0.5
 _RETURNS_SHARE: Final = 0.6
@@ -105,6 +109,8 @@ def draw_links(seed: int, *, may_draw: bool, is_calm: bool) -> LinkPlan:
         returns,
         groups=groups,
     )
+    if not switches and not is_calm and Random(f"{seed}/malformed").random() < _MALFORMED_SHARE:
+        plan = replace(plan, kinds=(*plan.kinds, MALFORMED))
     draw = Random(f"{seed}/link transactions")
     has_transactions = forwards and draw.random() < _TRANSACTIONS_SHARE
     return _with_transactions(plan, draw) if has_transactions else plan

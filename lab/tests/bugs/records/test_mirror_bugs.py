@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from tests.worlds.planted_bugs import Plant, must_be_found, untried
 from tidegate_coordination.classic import fetched_batches
+from tidegate_coordination.classic.fetched_batches import FetchedBatch
 from tidegate_coordination.rules.records import mirrored_batches
 from tidegate_coordination.rules.records.mirrored_batches import ABORT, COMMIT, MirroredBatch
 from tidegate_coordination.state.records.partitions import Partition
@@ -15,8 +17,10 @@ from tidegate_coordination.state.topics import TopicTable
 from tidegate_gateway.links import fetch_round, link_mirror
 from tidegate_gateway.links.fetch_round import Asked
 from tidegate_gateway.links.link_mirror import LinkMirror
+from tidegate_gateway.links.mirror_walks import MirrorWalks
 from tidegate_gateway.links.partition_mirror import PartitionMirror
 from tidegate_simulation.plans.faults import FaultPlan
+from tidegate_simulation.plans.link_plan import MALFORMED
 
 
 def takes_stale_answers(patch: pytest.MonkeyPatch) -> None:
@@ -85,6 +89,19 @@ def tells_epochs_of_before(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(TopicTable, "fold_epoch", lambda self, topic_id: None)
 
 
+def copies_unseen(patch: pytest.MonkeyPatch) -> None:
+    """A batch with a true CRC is copied, whatever its records are."""
+
+    async def walked(self: MirrorWalks, batches: Sequence[FetchedBatch]) -> Sequence[FetchedBatch]:
+        return batches
+
+    patch.setattr(MirrorWalks, "walked", walked)
+
+
+def is_malformed(plan: FaultPlan) -> bool:
+    return MALFORMED in plan.links.kinds
+
+
 def has_links(plan: FaultPlan) -> bool:
     return plan.links.is_on
 
@@ -107,3 +124,8 @@ def test_the_simulator_finds_it(
     plant: Plant, expected: set[str], first_seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     must_be_found(untried(plant), expected, first_seed, monkeypatch, has_links, links=True)
+
+
+def test_the_simulator_finds_a_malformed_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+    plant = untried(copies_unseen)
+    must_be_found(plant, {"mirror", "mirror read"}, 4, monkeypatch, is_malformed, links=True)
