@@ -15,7 +15,6 @@ from tidegate_protocol.compression import Codec
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_simulation.clients.malformed_batches import (
     KINDS,
-    OF_STREAMS,
     Malformed,
     Sound,
     codecs_of,
@@ -39,7 +38,7 @@ def answer(batch: Malformed) -> tuple[ErrorCode, tuple[int, ...]]:
     return ErrorCode.NONE, ()
 
 
-@pytest.mark.parametrize("kind", [*KINDS, *OF_STREAMS])
+@pytest.mark.parametrize("kind", KINDS)
 def test_each_kind_is_refused_with_every_codec(kind: str) -> None:
     assert codecs_of(kind)
     for codec in codecs_of(kind):
@@ -56,4 +55,4 @@ def test_the_sound_form_is_taken(codec: Codec) -> None:
 def test_most_kinds_are_drawn_soon() -> None:
     rng = Random(1)
     drawn = {malformed_batch(rng, SOUND).kind for _ in range(400)}
-    assert len(drawn) > 0.9 * len(KINDS | OF_STREAMS)
+    assert len(drawn) > 0.9 * len(KINDS)

@@ -81,23 +81,20 @@ class Sound(NamedTuple):
 
 def malformed_batch(rng: Random, sound: Sound) -> Malformed:
     """Return a batch of which one thing is wrong."""
-    codec = rng.choice(tuple(Codec))
-    kind = rng.choice(list(OF_STREAMS if codec and rng.random() < 0.5 else KINDS))
-    if codec not in codecs_of(kind):
-        codec = rng.choice(codecs_of(kind))
-    return damaged(rng, kind, codec, sound)
+    kind = rng.choice(list(rng.choice(_GROUPS)))
+    return damaged(rng, kind, rng.choice(codecs_of(kind)), sound)
 
 
 def codecs_of(kind: str) -> tuple[Codec, ...]:
     """Return the codecs with which a kind is malformed."""
-    return _OF_CODECS.get(kind, tuple(each for each in Codec if each or kind not in OF_STREAMS))
+    return _OF_CODECS.get(kind, _COMPRESSED if kind in _STREAMS else tuple(Codec))
 
 
 def damaged(rng: Random, kind: str, codec: int, sound: Sound) -> Malformed:
     """Return the batch with this kind of damage; none for ""."""
     draft = Draft(rng, codec, [_fields(*each) for each in enumerate(sound.values)])
     if kind:
-        (KINDS | OF_STREAMS)[kind](draft)
+        KINDS[kind](draft)
     count = len(sound.values)
     header = BatchHeader(
         base_offset=0,
@@ -240,7 +237,7 @@ def _bomb(draft: Draft) -> None:
     record["header value"] = bytes(3 * MAX_DECOMPRESSED_BYTES)
 
 
-KINDS: Final[dict[str, Damage]] = {
+_FIELDS: Final[dict[str, Damage]] = {
     "length -1": _with("length", _number(-1)),
     "length 0": _with("length", _number(0)),
     "length 2^31-1": _with("length", _number(_MAX_32)),
@@ -263,26 +260,36 @@ KINDS: Final[dict[str, Damage]] = {
     "header value size -2": _with("header value size", _number(-2)),
     "header value size 2^31-1": _with("header value size", _number(_MAX_32)),
     "a byte behind the fields": _with("end", b"\0"),
+}
+_RECORDS: Final[dict[str, Damage]] = {
     "records cut": _raw(lambda raw: raw[:-3]),
     "no records": _raw(lambda _: b""),
     "bytes behind the records": _raw(lambda raw: raw + b"behind the last record"),
     "one record more": _one_record_more,
     "one record fewer": _one_record_fewer,
+}
+_HEADERS: Final[dict[str, Damage]] = {
     "counts differ": _counts_differ,
     "no count": _said(record_count=0, last_offset_delta=-1),
     "base offset 1": _said(base_offset=1),
     "a control batch": _said(attributes=CONTROL),
     "a false CRC": _false_crc,
-    "a record in 57 years": _in_57_years,
 }
-OF_STREAMS: Final[dict[str, Damage]] = {
+_LIMITS: Final[dict[str, Damage]] = {"a record in 57 years": _in_57_years, "a bomb": _bomb}
+_STREAMS: Final[dict[str, Damage]] = {
     "a stream cut": _packed(lambda packed: packed[:-5]),
     "half a stream": _packed(lambda packed: packed[: len(packed) // 2]),
     "no stream": _packed(lambda _: b""),
     "text for a stream": _packed(lambda _: b"this is no stream of any codec"),
     "a stream of another codec": _of_another_codec,
     "text behind the stream": _packed(lambda packed: packed + b"text behind the stream"),
-    "a bomb": _bomb,
 }
-_OF_CODECS: Final = {"text behind the stream": (Codec.GZIP, Codec.SNAPPY)}
+_GROUPS: Final = (_FIELDS, _RECORDS, _HEADERS, _LIMITS, _STREAMS)
+KINDS: Final = _FIELDS | _RECORDS | _HEADERS | _LIMITS | _STREAMS
+"""What may be wrong."""
+_COMPRESSED: Final = (Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD)
+_OF_CODECS: Final = {
+    "a bomb": _COMPRESSED,
+    "text behind the stream": (Codec.GZIP, Codec.SNAPPY),
+}
 """zstd and lz4: what follows a frame is not looked at."""

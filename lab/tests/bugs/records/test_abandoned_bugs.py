@@ -1,5 +1,5 @@
 """The simulator must find gateways that let a batch overtake an earlier one of its connection: one
-that was abandoned, or left out since its client had left.
+that was abandoned, left out since its client had left, or refused for want of a thread.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from tidegate_coordination.state.records.producer_ids import ProducerIdTable
 from tidegate_gateway.produce import wal_commits
 from tidegate_gateway.produce.produce_times import ObjectTimes
 from tidegate_gateway.produce.wal_commits import WalCommits
+from tidegate_gateway.requests.records import produce
 from tidegate_simulation.plans import expiry_plan
 from tidegate_simulation.plans.faults import FaultPlan
 from tidegate_storage.objects.wal import SealedWal
@@ -48,6 +49,11 @@ def commits_later_ones_of_clients_that_left(patch: pytest.MonkeyPatch) -> None:
     takes_any_first_sequence(patch)
 
 
+def forgets_what_no_thread_looked_at(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(produce, "_note_order", lambda *_: None)
+    takes_any_first_sequence(patch)
+
+
 def takes_any_first_sequence(patch: pytest.MonkeyPatch) -> None:
     # Else the log knows that an id was just given out, and begins at sequence zero.
     patch.setattr(expiry_plan, "SHARE", 1.0)  # these runs have producers that repeat nothing
@@ -56,6 +62,10 @@ def takes_any_first_sequence(patch: pytest.MonkeyPatch) -> None:
 
 def is_late(plan: FaultPlan) -> bool:
     return "store_outage" in plan.kinds or plan.store.hung > 0 or plan.store.slow_seconds > 4
+
+
+def lacks_threads(plan: FaultPlan) -> bool:
+    return plan.malformed.no_thread > 0
 
 
 def test_a_batch_that_overtakes_an_abandoned_one_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,3 +77,10 @@ def test_a_batch_that_overtakes_one_of_a_client_that_left_is_found(
 ) -> None:
     plant, kinds = commits_later_ones_of_clients_that_left, {"invariant 6", "refused send"}
     must_be_found(plant, kinds, 136, monkeypatch, is_late)
+
+
+def test_a_batch_that_overtakes_one_without_a_thread_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plant, kinds = forgets_what_no_thread_looked_at, {"invariant 6"}
+    must_be_found(plant, kinds, 3, monkeypatch, lacks_threads, malformed=True)
