@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import trio
+from structlog.testing import capture_logs
 
 from tests.worlds.spark_world import PATIENCE_SECONDS, folder_with, held, jvms, results_of
 from tidegate_pipeline.commands.options import why_no_spark
@@ -109,8 +110,10 @@ async def test_a_spark_session_that_died_is_restarted(
         [first] = await results_of(runner, folder.tasks)
         [one] = jvms()
         os.kill(one, signal.SIGKILL)
-        [second] = await results_of(runner, folder.tasks)
+        with capture_logs() as logs:
+            [second] = await results_of(runner, folder.tasks)
     assert (first.error, second.error) == ("", "")
+    assert [each["java"][-1] for each in logs if "java" in each] == ["it was ended by signal 9"]
     # The new one counts from 0, and the names of segments must differ.
     assert second.segments[0].attempt > first.segments[0].attempt + 1_000
 

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 
-import structlog
 import trio
 
 from tidegate_storage.stores.load import open_store
@@ -23,12 +22,11 @@ from ..importing.work import Ending, ImportTask, ImportUnit, UnitDone
 from ..tasks.error_texts import error_text
 from ..tasks.memory import keep_memory
 from .arrow_rows import Batch, batch_of, cells_of
-from .spark_job import SparkJob
+from .spark_job import SparkJob, tell_of_lost_task
 from .spark_session import ResidentSpark, RunningSpark
 from .spark_task import RESULT_COLUMN, TASK_COLUMN
+from .spark_texts import noted_text
 from .spark_trouble import NoSpark
-
-_log = structlog.get_logger("tidegate.pipeline.spark")
 
 # The open stores of this worker process, by URL.
 _stores: dict[str, ObjectStore] = {}
@@ -95,7 +93,7 @@ class SparkImportRunner:
             self._function
         )
         if isinstance(rows, Exception):
-            _log.error("a task was lost", units=len(task.units), error=error_text(rows))
+            await tell_of_lost_task(spark, rows, len(task.units))
             return ()
         return [UnitDone.decode(each) for each in rows]
 
@@ -103,4 +101,4 @@ class SparkImportRunner:
         try:
             return await trio.to_thread.run_sync(self._resident.running)
         except Exception as error:
-            raise NoSpark(f"Spark does not start: {error_text(error)}") from error
+            raise NoSpark(f"Spark does not start: {noted_text(error)}") from error

@@ -11,6 +11,7 @@ import trio
 from ..tasks.error_texts import error_text
 from .arrow_rows import Batch
 from .spark_session import RunningSpark
+from .spark_texts import lost_task_text
 
 _log = structlog.get_logger("tidegate.pipeline.spark")
 
@@ -25,7 +26,7 @@ class SparkJob:
 
     def __init__(self, spark: RunningSpark, tag: str, row: bytes) -> None:
         self._row = row
-        self._spark = spark
+        self.spark = spark
         self._tag = tag
         self._done = trio.Event()
 
@@ -54,18 +55,25 @@ class SparkJob:
 
     def _cancel(self) -> None:
         try:
-            self._spark.session.sparkContext.cancelJobsWithTag(self._tag)
+            self.spark.session.sparkContext.cancelJobsWithTag(self._tag)
         except Exception as error:
             # The JVM is gone, and with it the job: the job's thread gets an error by itself.
             _log.info("could not cancel a job", error=error_text(error))
 
     def _run(self, function: RowFunction) -> list[bytes] | Exception:
-        context = self._spark.session.sparkContext
+        context = self.spark.session.sparkContext
         try:
             context.addJobTag(self._tag)
             try:
-                return self._spark.run_rows(self._row, function)
+                return self.spark.run_rows(self._row, function)
             finally:
                 context.removeJobTag(self._tag)
         except Exception as error:
             return error
+
+
+async def tell_of_lost_task(spark: RunningSpark, error: Exception, units: int) -> None:
+    """Log why a task of some units was lost, and how Spark's JVM ended, if it did."""
+    words = await trio.to_thread.run_sync(spark.last_words)
+    more = {"java": words} if words else {}
+    _log.error("a task was lost", units=units, error=lost_task_text(error, spark.python), **more)

@@ -21,11 +21,11 @@ from typing import Final
 import structlog
 import trio
 
-from ..tasks.error_texts import error_text
 from ..tasks.work import MergeTask, UnitResult
-from .spark_job import SparkJob
+from .spark_job import SparkJob, tell_of_lost_task
 from .spark_session import ResidentSpark, RunningSpark
 from .spark_task import SparkTask
+from .spark_texts import noted_text
 from .spark_trouble import AttemptsUsedUp, NoSpark
 
 _log = structlog.get_logger("tidegate.pipeline.spark")
@@ -109,7 +109,7 @@ class SparkRunner:
             batch.trouble = error
         except Exception as error:
             # The driver plans lost units again and reports them.
-            _log.error("Spark could not run tasks", error=error_text(error))
+            _log.error("Spark could not run tasks", error=noted_text(error))
         finally:
             self._batches.discard(batch)
 
@@ -118,7 +118,7 @@ class SparkRunner:
             spark = await trio.to_thread.run_sync(self._resident.running)
         except Exception as error:
             if self._spark is None and not self._is_stopped:
-                raise NoSpark(f"Spark does not start: {error_text(error)}") from error
+                raise NoSpark(f"Spark does not start: {noted_text(error)}") from error
             raise
         highest = max(self._first_attempt, self._last_attempt)
         if self._spark is not None and spark is not self._spark:
@@ -142,7 +142,7 @@ class SparkRunner:
         finally:
             slots.release()
         if isinstance(rows, Exception):
-            _log.error("a task was lost", units=len(task.units), error=error_text(rows))
+            await tell_of_lost_task(job.spark, rows, len(task.units))
             return
         for result in map(UnitResult.decode, rows):
             self._note_attempts(result)

@@ -27,15 +27,18 @@ from threading import Lock
 from typing import Any, Final
 
 import structlog
-from pyspark import SparkContext
+from pyspark import SparkConf, SparkContext, java_gateway
 from pyspark.sql import SparkSession
 
 from ..tasks.error_texts import error_text
 from .arrow_rows import Batch, cells_of, table_of
 from .java import find_java, pid_of_java, write_wrapper
+from .java_output import JavaOutput, how_it_ended
 from .spark_task import RESULT_COLUMN, RESULT_SCHEMA, TASK_COLUMN
+from .spark_texts import java_note
 from .submitted import is_submitted
 
+_java_gateway: Any = java_gateway  # it has few types
 _log = structlog.get_logger("tidegate.pipeline.spark")
 
 APP_NAME: Final = "tidegate-pipeline"
@@ -67,14 +70,14 @@ class SparkSettings:
     """master: as Spark's; "" for local[one a core].  max_failures: of one task.
 
     speculation: run slow tasks once more, on another machine; never where there is only one.
-    log_level: of Spark's own log, on stderr; errors of tasks are in Tidegate's log.
+    log_level: of a local Spark's own log, whose end is shown when Spark fails.
     """
 
     master: str = ""
     max_failures: int = 4
     speculation: bool = False
     heap: str = "512m"
-    log_level: str = "fatal"
+    log_level: str = "error"
 
     @property
     def spark_master(self) -> str:
@@ -90,11 +93,18 @@ class SparkSettings:
 
 
 class RunningSpark:
-    """A session, and the folder it lives in."""
+    """A session, and what its JVM prints; folder: where it lives, None under spark-submit."""
 
-    def __init__(self, session: SparkSession, folder: Path | None) -> None:
+    def __init__(
+        self, session: SparkSession, output: JavaOutput, folder: Path | None = None
+    ) -> None:
+        context: Any = type(session.sparkContext)
         self.session = session
+        self.python = str(session.sparkContext.pythonExec)
+        self._output = output
         self._folder = folder
+        self._java: Any = context._gateway.proc  # None under spark-submit
+        self._is_told = False
 
     def slots(self) -> int:
         """Return the number of tasks that can run at once; see spark.default.parallelism."""
@@ -107,6 +117,13 @@ class RunningSpark:
             return not context._jsc.sc().isStopped()
         except Exception:
             return False  # the JVM is gone
+
+    def last_words(self) -> list[str]:
+        """Return how the JVM ended, after its last lines; once, and nothing while it lives."""
+        if self._java is None or self._is_told or self.is_alive():
+            return []
+        self._is_told = True
+        return [*self._output.last_lines(), how_it_ended(self._java)]
 
     def run_rows(
         self, row: bytes, function: Callable[[Iterator[Batch]], Iterator[Batch]]
@@ -157,7 +174,10 @@ class ResidentSpark:
         """
         with self._lock:
             if self._running is not None and not self._running.is_alive():
-                _log.warning("Spark is gone; starting it again")
+                words = self._running.last_words()
+                _log.warning(
+                    "Spark is gone; starting it again", **({"java": words} if words else {})
+                )
                 self._close()
             if self._running is None:
                 if not is_submitted(os.environ):
@@ -208,15 +228,21 @@ def _end_jvm(gateway: Any) -> None:
 
 
 def start_spark(settings: SparkSettings, folder: Path | None) -> RunningSpark:
-    """Start Spark in a folder; without one, take the session that spark-submit set up."""
+    """Start Spark in a folder; without one, take the session that spark-submit set up.
+
+    An error gets the last lines of the JVM as a note.
+    """
+    output = JavaOutput(is_shown=not settings.is_local)
     if folder is None:
-        return RunningSpark(SparkSession.builder.appName(APP_NAME).getOrCreate(), None)
+        return RunningSpark(SparkSession.builder.appName(APP_NAME).getOrCreate(), output)
     try:
-        return RunningSpark(_started(settings, folder), folder)
+        return RunningSpark(_started(settings, folder, output), output, folder)
     except BaseException as error:
         _end_half_started()
         _end_unstarted(error)
         shutil.rmtree(folder, ignore_errors=True)
+        if lines := output.last_lines():
+            error.add_note(java_note(lines))
         raise
 
 
@@ -242,13 +268,17 @@ def _end_unstarted(error: BaseException) -> None:
             process.wait()
 
 
-def _started(settings: SparkSettings, folder: Path) -> SparkSession:
-    builder = SparkSession.builder.appName(APP_NAME).master(settings.spark_master)
+def _started(settings: SparkSettings, folder: Path, output: JavaOutput) -> SparkSession:
+    conf = SparkConf().setAppName(APP_NAME).setMaster(settings.spark_master)
     configs = configs_of(settings) | (_local_configs(settings, folder) if settings.is_local else {})
-    for name, value in configs.items():
-        builder = builder.config(name, value)
+    conf.setAll(list(configs.items()))
+    context: Any = SparkContext
     with _environment(settings, folder):
-        return builder.getOrCreate()
+        # As the session would start it, which gives its JVM our own outputs.
+        with output.writable() as pipe:
+            context._gateway = _java_gateway.launch_gateway(conf, {"stdout": pipe, "stderr": pipe})
+        context._jvm = context._gateway.jvm
+        return SparkSession.builder.config(conf=conf).getOrCreate()
 
 
 @contextmanager
