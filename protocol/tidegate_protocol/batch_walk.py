@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
-from .batches import HEADER_BYTES, BatchHeader, packed
-from .compression import Codec, decompress, pieces
+from .batches import HEADER_BYTES, BatchHeader, framed
+from .compression import Codec, compressed_pieces, pieces
 from .errors import InvalidBatch, InvalidReason
 from .primitives import Buffer
 from .record_walk import RecordWalk
@@ -38,10 +38,9 @@ def walk_batch(
     if header.codec == Codec.NONE:
         walk.feed(records)
     else:
-        for piece in pieces(records, header.codec, max_bytes=max_bytes):
+        found = pieces(records, header.codec, max_bytes=max_bytes)
+        for piece in _until_stopped(found, should_stop):
             walk.feed(piece)
-            if should_stop is not None and should_stop():
-                raise InvalidBatch(InvalidReason.INVALID_RECORD, "no request waits for the records")
     walk.finish()
     return walk
 
@@ -66,12 +65,31 @@ def walked_records(
 
 
 def recompressed(
-    batch: memoryview, header: BatchHeader, *, codec: int, level: int | None, max_bytes: int
+    batch: memoryview,
+    header: BatchHeader,
+    *,
+    codec: int,
+    level: int | None,
+    max_bytes: int,
+    should_stop: Callable[[], bool] | None = None,
 ) -> tuple[memoryview, BatchHeader]:
     """Return the batch with another codec, and its header.  The records stay as they are.
 
+    should_stop: asked between pieces of either codec.
+
     Raises:
-      InvalidBatch: as decompress().
+      InvalidBatch: as pieces(), or the work was stopped.
     """
-    raw = decompress(batch[HEADER_BYTES:], header.codec, max_bytes=max_bytes)
-    return packed(header, raw, codec=codec, level=level)
+    found = pieces(batch[HEADER_BYTES:], header.codec, max_bytes=max_bytes)
+    raw = b"".join(_until_stopped(found, should_stop))
+    payload = compressed_pieces(raw, codec, level=level)
+    return framed(header, b"".join(_until_stopped(payload, should_stop)), codec=codec)
+
+
+def _until_stopped(
+    found: Iterable[Buffer], should_stop: Callable[[], bool] | None
+) -> Iterator[Buffer]:
+    for piece in found:
+        yield piece
+        if should_stop is not None and should_stop():
+            raise InvalidBatch(InvalidReason.INVALID_RECORD, "no request waits for the records")

@@ -232,7 +232,11 @@ def packed(
 
     header: gives all fields but the length, the codec and the CRC.
     """
-    payload = compress(records, codec, level=level)
+    return framed(header, compress(records, codec, level=level), codec=codec)
+
+
+def framed(header: BatchHeader, payload: bytes, *, codec: int) -> tuple[memoryview, BatchHeader]:
+    """Return the batch of records that are compressed already; see packed()."""
     header = header._replace(
         batch_length=HEADER_BYTES - LENGTH_OVERHEAD + len(payload),
         attributes=header.attributes & ~CODEC_MASK | codec,

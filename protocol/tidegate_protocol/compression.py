@@ -93,25 +93,42 @@ def compress(data: Buffer, codec: int, *, level: int | None = None) -> bytes:
     Args:
       level: the codec's own scale; its default when None.  Snappy has none.
     """
-    raw = bytes(data)
-    if codec == Codec.GZIP:
-        packer = zlib.compressobj(-1 if level is None else level, zlib.DEFLATED, _GZIP_WBITS)
-        return packer.compress(raw) + packer.flush()
+    return b"".join(compressed_pieces(data, codec, level=level))
+
+
+def compressed_pieces(data: Buffer, codec: int, *, level: int | None = None) -> Iterator[bytes]:
+    """Yield what compress() returns in pieces, each of some 256 KiB of the data; some are empty."""
+    if codec == Codec.NONE:
+        yield bytes(data)
+        return
     if codec == Codec.SNAPPY:
-        return _compress_snappy(raw)
+        yield _XERIAL_HEAD
+        yield from map(_compress_snappy, _slices(data))
+        return
+    packer = _compressor(codec, len(data), level)
     if codec == Codec.LZ4:
-        return bytes(
-            _lz4.compress(
-                raw,
-                compression_level=level or 0,
-                block_size=_lz4.BLOCKSIZE_MAX64KB,
-                block_linked=False,
-                store_size=False,
-            )
+        yield bytes(packer.begin())
+    for each in _slices(data):
+        yield bytes(packer.compress(each))
+    yield bytes(packer.flush())
+
+
+def _compressor(codec: int, size: int, level: int | None) -> Any:
+    if codec == Codec.GZIP:
+        return zlib.compressobj(-1 if level is None else level, zlib.DEFLATED, _GZIP_WBITS)
+    if codec == Codec.LZ4:
+        return _lz4.LZ4FrameCompressor(
+            compression_level=level or 0,
+            block_size=_lz4.BLOCKSIZE_MAX64KB,
+            block_linked=False,
         )
-    if codec == Codec.ZSTD:
-        return zstandard.ZstdCompressor(level=3 if level is None else level).compress(raw)
-    return raw
+    return zstandard.ZstdCompressor(level=3 if level is None else level).compressobj(size=size)
+
+
+def _slices(data: Buffer) -> Iterator[memoryview]:
+    view = memoryview(data)
+    for start in range(0, len(view), _PIECE_BYTES):
+        yield view[start : start + _PIECE_BYTES]
 
 
 class _Room:
@@ -198,8 +215,8 @@ def _decompress_snappy_block(block: bytes, room: _Room) -> bytes:
     return bytes(cramjam.snappy.decompress_raw(block))
 
 
-def _compress_snappy(raw: bytes) -> bytes:
-    out = bytearray(_XERIAL_HEAD)
+def _compress_snappy(raw: memoryview) -> bytes:
+    out = bytearray()
     for start in range(0, len(raw), _XERIAL_BLOCK_BYTES):
         block = bytes(cramjam.snappy.compress_raw(raw[start : start + _XERIAL_BLOCK_BYTES]))
         out += len(block).to_bytes(4, "big") + block

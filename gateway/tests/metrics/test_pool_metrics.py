@@ -17,7 +17,7 @@ from tidegate_gateway.work.client import Client
 from tidegate_gateway.work.fair_pool import OnEnd, PoolBusy
 from tidegate_gateway.work.pools import RECORD_THREADS, inline_pools
 
-NAMES = ("waiting", "jobs_total", "refused_total", "cpu_seconds_total")
+NAMES = ("waiting", "waiting_bytes", "jobs_total", "refused_total", "cpu_seconds_total")
 
 
 @pytest.mark.parametrize("busy", ["records", "telemetry"])
@@ -32,7 +32,7 @@ async def test_the_page_shows_what_each_pool_does(autojump_clock: MockClock, bus
 
     async def one(client: int) -> None:
         with suppress(PoolBusy):
-            await pool.run(Client(client), lambda should_stop: None)
+            await pool.run(Client(client), lambda should_stop: None, 7)
 
     async with wire_world(pools=pools) as world:
 
@@ -47,10 +47,10 @@ async def test_the_page_shows_what_each_pool_does(autojump_clock: MockClock, bus
             await wait_all_tasks_blocked()
             running = len(begun)
             assert 1 <= running <= RECORD_THREADS
-            assert shown(busy) == (5 - running, running, 0, 0)
+            assert shown(busy) == (5 - running, 7 * (5 - running), running, 0, 0)
             await trio.sleep(60)
         for work, on_end in begun:
             on_end(capture(work), 1.5)
-        assert shown(busy) == (0, running, 5, 1.5 * running)
+        assert shown(busy) == (0, 0, running, 5, 1.5 * running)
         idle = "telemetry" if busy == "records" else "records"
-        assert shown(idle) == (0, 0, 0, 0)
+        assert shown(idle) == (0, 0, 0, 0, 0)

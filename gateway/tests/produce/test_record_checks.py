@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import tracemalloc
+from contextlib import suppress
+from itertools import count
 from typing import Any
 
 import pytest
@@ -102,6 +104,23 @@ def test_recompressed_records_are_checked_too() -> None:
     assert read_header(done).codec == Codec.LZ4
     assert list(decode_records(done, max_decompressed_bytes=1000)) == records(b"k", b"l")
     assert refusal(settings(**topic), build_batch(records(None))).code == ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize("name", ["gzip", "snappy", "lz4", "zstd"])
+def test_compressing_again_stops_when_no_request_waits(name: str) -> None:
+    batch = memoryview(build_batch([Record(0, NOW_MS, b"k", bytes(3 << 20))]))
+    topic = settings(compression_type=name)
+
+    def looks_until(last: int) -> int:
+        """Return how often the work has looked; from the last look on no request waits."""
+        looks = count(1)
+        with suppress(BatchRefused):
+            looked_at(topic, batch, read_header(batch), NOW_MS, LIMIT, lambda: next(looks) >= last)
+        return next(looks) - 1
+
+    all_looks = looks_until(1_000)
+    assert all_looks > 12, "of each piece of 256 KiB"
+    assert [looks_until(each) for each in range(1, all_looks)] == list(range(1, all_looks))
 
 
 def test_so_many_wrong_records_are_named() -> None:

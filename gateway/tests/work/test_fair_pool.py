@@ -17,6 +17,7 @@ from tidegate_gateway.network.receiver import CloseConnection
 from tidegate_gateway.work.client import Client, key_of
 from tidegate_gateway.work.fair_pool import (
     MAX_OF_CLIENT,
+    MAX_WAITING,
     WAIT_SECONDS,
     FairPool,
     OnEnd,
@@ -193,7 +194,7 @@ async def test_a_client_that_fills_the_pool_is_refused(autojump_clock: MockClock
             outcomes.append("busy")
 
     async with trio.open_nursery() as nursery:
-        for _ in range(MAX_OF_CLIENT + 3):
+        for _ in range(MAX_OF_CLIENT.jobs + 3):
             nursery.start_soon(one, "many")
         await wait_all_tasks_blocked()
         assert outcomes == ["busy"] * 2
@@ -203,7 +204,39 @@ async def test_a_client_that_fills_the_pool_is_refused(autojump_clock: MockClock
         while bench.begun:
             bench.end(0)
             await wait_all_tasks_blocked()
-    assert sorted(outcomes) == ["busy"] * 2 + ["many"] * (MAX_OF_CLIENT + 1) + ["other"]
+    assert sorted(outcomes) == ["busy"] * 2 + ["many"] * (MAX_OF_CLIENT.jobs + 1) + ["other"]
+
+
+async def test_the_bytes_of_waiting_jobs_are_bounded(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    pool = FairPool(bench.start, 1)
+    outcomes: list[str] = []
+
+    async def one(client: str, size_bytes: int) -> None:
+        try:
+            outcomes.append(await pool.run(Client(client), lambda should_stop: client, size_bytes))
+        except PoolBusy:
+            outcomes.append(f"{client} busy")
+
+    half = MAX_OF_CLIENT.size_bytes // 2
+    async with trio.open_nursery() as nursery:
+        for name, size_bytes in (
+            *[("a", half)] * 3,  # the first of them runs
+            ("a", 1),
+            *[("b", half)] * 2,
+            ("c", half),
+            ("d", 1),
+        ):
+            nursery.start_soon(one, name, size_bytes)
+            await wait_all_tasks_blocked()
+        assert MAX_WAITING.size_bytes == 4 * half
+        assert outcomes == ["a busy", "a busy", "b busy"], "its own bound; for c; for d"
+        assert pool.waiting_bytes == 3 * half + 1
+        while bench.begun:
+            bench.end(0)
+            await wait_all_tasks_blocked()
+    assert sorted(outcomes[3:]) == ["a", "a", "b", "c", "d"]
+    assert (pool.waiting_bytes, pool.counters.refused) == (0, 3)
 
 
 def test_a_client_is_known_by_what_it_cannot_choose() -> None:

@@ -16,6 +16,9 @@ def pool_metrics(pools: Pools) -> Iterator[Metric]:
     waiting = GaugeMetricFamily(
         "tidegate_pool_waiting", "Jobs that wait for a thread", labels=_LABELS
     )
+    held = GaugeMetricFamily(
+        "tidegate_pool_waiting_bytes", "What the jobs that wait hold", labels=_LABELS
+    )
     jobs = CounterMetricFamily("tidegate_pool_jobs", "Jobs that threads began", labels=_LABELS)
     refused = CounterMetricFamily(
         "tidegate_pool_refused", "Jobs for which there was no room, time or thread", labels=_LABELS
@@ -25,10 +28,12 @@ def pool_metrics(pools: Pools) -> Iterator[Metric]:
     )
     for name, pool in (("records", pools.records), ("telemetry", pools.telemetry)):
         waiting.add_metric([name], pool.waiting)
+        held.add_metric([name], pool.waiting_bytes)
         jobs.add_metric([name], pool.counters.jobs)
         refused.add_metric([name], pool.counters.refused)
         seconds.add_metric([name], pool.counters.seconds)
     yield waiting
+    yield held
     yield jobs
     yield refused
     yield seconds

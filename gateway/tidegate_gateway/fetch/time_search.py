@@ -70,7 +70,8 @@ async def _first_in_run(
     batches = [run.batch(index) for index in range(run.find(offset), len(run))]
     is_true = bool(row.flags & (RUN_WALKED | RUN_LOG_APPEND_TIME))
     return await pool.run(
-        lambda should_stop: _search(batches, timestamp, offset, should_stop, is_true=is_true)
+        lambda should_stop: _search(batches, timestamp, offset, should_stop, is_true=is_true),
+        sum(map(len, batches)),
     )
 
 

@@ -47,7 +47,10 @@ class MirrorWalks:
         found = _walked_cheaply(batches, most)
         if len(found) == len(batches):
             return found
-        return await self._pool.run(lambda should_stop: walked_batches(batches, most, should_stop))
+        size_bytes = sum(len(each.data) for each in batches)
+        return await self._pool.run(
+            lambda should_stop: walked_batches(batches, most, should_stop), size_bytes
+        )
 
 
 def _walked_cheaply(batches: Sequence[FetchedBatch], max_bytes: int) -> Sequence[FetchedBatch]:

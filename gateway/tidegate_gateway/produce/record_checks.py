@@ -56,6 +56,8 @@ AS_SENT: Final = "producer"
 """compression.type: batches keep their codec."""
 Accepted: TypeAlias = tuple[Buffer, BatchHeader, int]
 """A batch as it is to be stored, its header, and how many bytes were walked in the event loop."""
+_LOOK: Final = 1_000
+"""Records that are read between two looks whether a request still waits."""
 # What a client may say with attributes; the rest is the broker's.
 _CLIENTS: Final = CODEC_MASK | TRANSACTIONAL
 
@@ -137,7 +139,7 @@ class RecordChecks:
             return looked_at(settings, batch, header, now_ms, room, should_stop)
 
         try:
-            looked = await self.pool.run(client, work)
+            looked = await self.pool.run(client, work, len(batch))
         except PoolBusy as busy:
             raise BatchRefused(ErrorCode.NOT_ENOUGH_REPLICAS, str(busy)) from None
         if looked.batch is not None:
@@ -176,12 +178,14 @@ def looked_at(
     try:
         walk = walk_batch(batch, header, max_bytes=max_bytes, should_stop=should_stop)
         if not _is_clean(settings, header, walk, now_ms):
-            raise _refusal(settings, batch, header, max_bytes, now_ms)
+            raise _refusal(settings, batch, header, max_bytes, now_ms, should_stop)
         header = _true_header(header, walk.max_timestamp)
         if codec == header.codec:
             return _Looked(header, None)
         level = _level(settings, codec)
-        made, header = recompressed(batch, header, codec=codec, level=level, max_bytes=max_bytes)
+        made, header = recompressed(
+            batch, header, codec=codec, level=level, max_bytes=max_bytes, should_stop=should_stop
+        )
     except InvalidBatch as invalid:
         raise BatchRefused(ErrorCode.INVALID_RECORD, str(invalid)) from invalid
     return _Looked(header, made)
@@ -249,7 +253,12 @@ def _stored(
 
 
 def _refusal(
-    settings: TopicSettings, batch: memoryview, header: BatchHeader, max_bytes: int, now_ms: int
+    settings: TopicSettings,
+    batch: memoryview,
+    header: BatchHeader,
+    max_bytes: int,
+    now_ms: int,
+    should_stop: ShouldStop,
 ) -> BatchRefused:
     """Return the error that names the records that break a rule, as many as an answer may name."""
     if header.is_log_append_time:  # else all records have the header's time
@@ -257,7 +266,7 @@ def _refusal(
     wrong = _Wrong(settings, now_ms)
     for index, record in enumerate(decode_records(batch, max_decompressed_bytes=max_bytes)):
         wrong.look(index, record)
-        if len(wrong.errors) >= MAX_RECORD_ERRORS:
+        if len(wrong.errors) >= MAX_RECORD_ERRORS or (not index % _LOOK and should_stop()):
             break
     return wrong.refusal()
 

@@ -86,7 +86,11 @@ class Telemetry:
         choice = instance.choice
         try:
             is_short = len(request.metrics) <= AT_ONCE_BYTES and not request.compression_type
-            pushed = read() if is_short else await self._pool.run(client_of(call), lambda _: read())
+            if is_short:
+                pushed = read()
+            else:
+                size_bytes = len(request.metrics)
+                pushed = await self._pool.run(client_of(call), lambda _: read(), size_bytes)
         except PoolBusy:
             error = ErrorCode.THROTTLING_QUOTA_EXCEEDED
         except BadMetrics:

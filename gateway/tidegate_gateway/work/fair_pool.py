@@ -19,15 +19,15 @@ from outcome import Error
 
 from ..network.receiver import CloseConnection
 from .client import Client
-from .fair_turns import FairTurns, QueueFull
+from .fair_turns import Bounds, FairTurns, QueueFull
 
 if TYPE_CHECKING:
     from outcome import Outcome
 
 Result = TypeVar("Result")
 
-MAX_WAITING: Final = 1_000
-MAX_OF_CLIENT: Final = 100
+MAX_WAITING: Final = Bounds(1_000, 64 << 20)
+MAX_OF_CLIENT: Final = Bounds(100, 32 << 20)
 WAIT_SECONDS: Final = 20.0
 """Until a job has ended; clients wait for 30 seconds by default."""
 LOOK_SECONDS: Final = 0.2
@@ -61,8 +61,11 @@ class _Job(Generic[Result]):
     outcome: None before the end, and of a job that lost its place.
     """
 
-    def __init__(self, client: Client, function: Callable[[ShouldStop], Result]) -> None:
+    def __init__(
+        self, client: Client, function: Callable[[ShouldStop], Result], size_bytes: int
+    ) -> None:
         self.client: Final = client
+        self.size_bytes: Final = size_bytes
         self.ended: Final = trio.Event()
         self.outcome: Outcome[Result] | None = None
         self.is_running = False
@@ -87,18 +90,27 @@ class FairPool:
         """Return how many jobs wait for a thread."""
         return len(self._turns)
 
+    @property
+    def waiting_bytes(self) -> int:
+        """Return how many bytes these jobs hold."""
+        return self._turns.size_bytes
+
     def of(self, client: Client) -> ClientPool:
         """Return the pool for the work of one client."""
         return ClientPool(self, client)
 
-    async def run(self, client: Client, function: Callable[[ShouldStop], Result]) -> Result:
+    async def run(
+        self, client: Client, function: Callable[[ShouldStop], Result], size_bytes: int = 0
+    ) -> Result:
         """Return the function's result, or raise its error.
+
+        size_bytes: what the job holds while it waits.
 
         Raises:
           PoolBusy: no room, or WAIT_SECONDS are over.
           CloseConnection: the client is gone.
         """
-        job = _Job(client, function)
+        job = _Job(client, function, size_bytes)
         self._add(job)
         try:
             self._start_next()
@@ -111,11 +123,11 @@ class FairPool:
 
     def _add(self, job: _Job[Any]) -> None:
         try:
-            loser = self._turns.add(job.client.key, job)
+            losers = self._turns.add(job.client.key, job, job.size_bytes)
         except QueueFull:
             self.counters.refused += 1
             raise PoolBusy("too many jobs wait already") from None
-        if loser is not None:
+        for loser in losers:
             self.counters.refused += 1
             loser.ended.set()
 
@@ -165,9 +177,9 @@ class ClientPool:
     pool: FairPool
     client: Client
 
-    async def run(self, function: Callable[[ShouldStop], Result]) -> Result:
+    async def run(self, function: Callable[[ShouldStop], Result], size_bytes: int = 0) -> Result:
         """See FairPool.run."""
-        return await self.pool.run(self.client, function)
+        return await self.pool.run(self.client, function, size_bytes)
 
 
 def in_thread(work: Callable[[], Any], on_end: OnEnd) -> None:

@@ -1,21 +1,42 @@
 """Whose job runs next.  Pure.
 
 Clients take turns.  A client has one running job at most, so it leaves the other threads to others,
-however long its jobs are.  At the bound the client with the most waiting jobs loses its newest one:
-a client that fills the queue keeps no other client out.
+however long its jobs are.  Waiting jobs are bounded by their number and by the bytes that they
+hold.  At a bound the client that has most of it loses its newest job: a client that fills the queue
+keeps no other client out.  A job that is larger than a bound waits alone.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Hashable
-from typing import Final, Generic, TypeVar
+from dataclasses import dataclass, field
+from typing import Final, Generic, NamedTuple, TypeVar
 
 Job = TypeVar("Job")
 
 
+class Bounds(NamedTuple):
+    """Of the jobs that wait, of all clients or of one."""
+
+    jobs: int
+    size_bytes: int
+
+
 class QueueFull(Exception):
     """The client has as many waiting jobs as it may have.  Refuse the job; a later one may fit."""
+
+
+@dataclass(slots=True)
+class _Line(Generic[Job]):
+    """The waiting jobs of one client, with their sizes, and the sum of these."""
+
+    jobs: deque[tuple[Job, int]] = field(default_factory=deque[tuple[Job, int]])
+    size_bytes: int = 0
+
+    def has_room(self, size_bytes: int, bounds: Bounds) -> bool:
+        """Return whether another job fits."""
+        return len(self.jobs) < bounds.jobs and self.size_bytes + size_bytes <= bounds.size_bytes
 
 
 class FairTurns(Generic[Job]):
@@ -23,18 +44,18 @@ class FairTurns(Generic[Job]):
 
     Args:
       max_running: jobs at a time.
-      max_waiting: jobs that wait, of all clients.
-      max_of_client: jobs that wait, of one client.
+      of_all, of_client: bounds.
     """
 
-    def __init__(self, max_running: int, max_waiting: int, max_of_client: int) -> None:
+    def __init__(self, max_running: int, of_all: Bounds, of_client: Bounds) -> None:
         self._max_running: Final = max_running
-        self._max_waiting: Final = max_waiting
-        self._max_of_client: Final = max_of_client
+        self._of_all: Final = of_all
+        self._of_client: Final = of_client
         # In the order of turns.
-        self._waiting: Final[OrderedDict[Hashable, deque[Job]]] = OrderedDict()
+        self._waiting: Final[OrderedDict[Hashable, _Line[Job]]] = OrderedDict()
         self._running: Final[set[Hashable]] = set()
         self._count = 0
+        self.size_bytes = 0
 
     def __len__(self) -> int:
         """Return how many jobs wait."""
@@ -45,33 +66,54 @@ class FairTurns(Generic[Job]):
         """Return how many jobs run."""
         return len(self._running)
 
-    def add(self, client: Hashable, job: Job) -> Job | None:
-        """Let a job wait; return the job that lost its place for it, if one did.
+    def add(self, client: Hashable, job: Job, size_bytes: int = 0) -> list[Job]:
+        """Let a job wait; return the jobs that lost their places for it.
+
+        size_bytes: what it holds while it waits.
 
         Raises:
           QueueFull: it may not wait.
         """
-        jobs = self._waiting.get(client)
-        if jobs is not None and len(jobs) >= self._max_of_client:
+        own = self._waiting.get(client) or _Line()
+        if own.jobs and not own.has_room(size_bytes, self._of_client):
             raise QueueFull
-        loser = None if self._count < self._max_waiting else self._losing(client)
-        if jobs is None:
-            jobs = self._waiting[client] = deque()
-        jobs.append(job)
-        self._count += 1
-        return loser
+        losers = self._losers(own, size_bytes)
+        line = self._waiting.setdefault(client, own)
+        line.jobs.append((job, size_bytes))
+        self._grow(line, 1, size_bytes)
+        return losers
 
-    def _losing(self, client: Hashable) -> Job:
-        """Take the newest job of the client with the most; the asking client must have fewer."""
-        most = max(self._waiting, key=lambda each: len(self._waiting[each]))
-        if len(self._waiting[most]) <= len(self._waiting.get(client, ())) + 1:
+    def _losers(self, own: _Line[Job], size_bytes: int) -> list[Job]:
+        """Take the newest jobs of the client with most, until the queue has room.
+
+        own: of the client that asks, which must have less than that one.
+        """
+        count = max(self._count + 1 - self._of_all.jobs, 0)
+        excess_bytes = max(self.size_bytes + size_bytes - self._of_all.size_bytes, 0)
+        if not self._count or not (count or excess_bytes):
+            return []
+        if excess_bytes:
+            client, most = max(self._waiting.items(), key=lambda each: each[1].size_bytes)
+            has_more = most.size_bytes > own.size_bytes + size_bytes
+        else:
+            client, most = max(self._waiting.items(), key=lambda each: len(each[1].jobs))
+            has_more = len(most.jobs) > len(own.jobs) + 1
+        if not has_more or most.size_bytes < excess_bytes:
             raise QueueFull
-        return self._taken(most, self._waiting[most].pop())
+        losers: list[Job] = []
+        while len(losers) < count or excess_bytes > 0:
+            job, freed_bytes = most.jobs.pop()
+            losers.append(job)
+            self._shrink(client, most, freed_bytes)
+            excess_bytes -= freed_bytes
+        return losers
 
     def leave(self, client: Hashable, job: Job) -> None:
         """Take a waiting job out of the line."""
-        self._waiting[client].remove(job)
-        self._taken(client, job)
+        line = self._waiting[client]
+        row = next(each for each in line.jobs if each[0] is job)
+        line.jobs.remove(row)
+        self._shrink(client, line, row[1])
 
     def next(self) -> Job | None:
         """Take the job that may run now; None if none may."""
@@ -82,14 +124,21 @@ class FairTurns(Generic[Job]):
             return None
         self._running.add(client)
         self._waiting.move_to_end(client)
-        return self._taken(client, self._waiting[client].popleft())
+        line = self._waiting[client]
+        job, size_bytes = line.jobs.popleft()
+        self._shrink(client, line, size_bytes)
+        return job
 
     def done(self, client: Hashable) -> None:
         """Note that a client's running job has ended."""
         self._running.remove(client)
 
-    def _taken(self, client: Hashable, job: Job) -> Job:
-        self._count -= 1
-        if not self._waiting[client]:
+    def _shrink(self, client: Hashable, line: _Line[Job], size_bytes: int) -> None:
+        self._grow(line, -1, -size_bytes)
+        if not line.jobs:
             del self._waiting[client]
-        return job
+
+    def _grow(self, line: _Line[Job], jobs: int, size_bytes: int) -> None:
+        self._count += jobs
+        self.size_bytes += size_bytes
+        line.size_bytes += size_bytes

@@ -45,12 +45,14 @@ class WatchedPool(FairPool):
         self._free += 1
         on_end(outcome, seconds)
 
-    async def run(self, client: Client, function: Callable[[ShouldStop], Result]) -> Result:
+    async def run(
+        self, client: Client, function: Callable[[ShouldStop], Result], size_bytes: int = 0
+    ) -> Result:
         """See FairPool.  A client has one running job at most, so its others may wait."""
         began = trio.current_time()
         self._jobs[client.key] += 1
         try:
-            return await super().run(client, function)
+            return await super().run(client, function, size_bytes)
         except PoolBusy:
             waited_seconds = trio.current_time() - began
             if waited_seconds >= WAIT_SECONDS and self._free and self._jobs[client.key] == 1:

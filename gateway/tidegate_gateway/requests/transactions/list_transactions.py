@@ -92,7 +92,7 @@ class ListTransactions:
         self, call: Call, request: ListTransactionsRequest
     ) -> ListTransactionsResponse:
         client, text = client_of(call), request.transactional_id_pattern
-        pattern = await self.pool.run(client, lambda _: NamePattern(text))
+        pattern = await self.pool.run(client, lambda _: NamePattern(text), len(text or ""))
         await self.coordinator.catch_up()
         filters, turns = _Filters.of(request), Turns()
         found: list[TransactionState] = []
