@@ -134,6 +134,35 @@ class AclFilter(msgspec.Struct, array_like=True, frozen=True, gc=False):
     operation: int = Operation.ANY
     permission: int = Permission.ANY
 
+    @classmethod
+    def of_one(cls, acl: Acl) -> AclFilter:
+        """Return the filter that matches this ACL alone."""
+        return cls(
+            acl.resource_type,
+            acl.pattern_type,
+            acl.name,
+            acl.principal,
+            acl.host,
+            acl.operation,
+            acl.permission,
+        )
+
+    @property
+    def one(self) -> Acl | None:
+        """Return the only ACL that it can match; None if there may be others."""
+        if self.name is None or self.principal is None or self.host is None:
+            return None
+        one = Acl(
+            self.resource_type,
+            self.pattern_type,
+            self.name,
+            self.principal,
+            self.host,
+            self.operation,
+            self.permission,
+        )
+        return one if one.is_possible else None
+
     @property
     def has_one_name(self) -> bool:
         """Return whether all ACLs that it matches have `name`."""

@@ -45,6 +45,9 @@ class AclTable:
 
     def candidates(self, wanted: AclFilter) -> Iterable[Acl]:
         """Return ACLs among which are all that a filter matches."""
+        one = wanted.one
+        if one is not None:
+            return (one,) if one in self._rows else ()
         if wanted.name is None:
             return self._rows
         if wanted.pattern_type != PatternType.MATCH:

@@ -88,6 +88,10 @@ class GroupTable:
     def __iter__(self) -> Iterator[Group]:
         return iter(self._groups.values())
 
+    def copied_ids(self) -> list[str]:
+        """Return the ids of all groups of now."""
+        return list(self._groups)
+
     def get(self, group_id: str) -> Group | None:
         """Return a group; None if the log holds nothing of it."""
         return self._groups.get(group_id)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from functools import partial
+from itertools import chain
 from math import inf
 
 import trio
@@ -159,9 +160,9 @@ class HostedGroups:
         A tool asks all gateways of its listener.  Other tasks may run between two groups.
         """
         state, me = self._coordinator.state, self._coordinator.incarnation
-        ids = {each.group_id for each in state.groups} | self._hosted.keys()
+        hosted = [each for each in self._hosted if state.groups.get(each) is None]
         among = self.candidates(listener)
-        for group_id in sorted(ids):
+        for group_id in chain(state.groups.copied_ids(), hosted):
             place = server(state, group_id, among)
             is_own = place is not None and place.incarnation == me
             yield group_id, self.describe(group_id) if is_own else None

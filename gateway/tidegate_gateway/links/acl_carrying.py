@@ -58,7 +58,7 @@ async def carry_acls(coordinator: Coordinator, plan: AclPlan) -> Carried:
 
 async def _removed(coordinator: Coordinator, acls: Sequence[Acl]) -> tuple[int, str]:
     """Return how many were removed, and why not all; "" if all were."""
-    wanted, count = DeleteAcls([_exactly(each) for each in acls]), 0
+    wanted, count = DeleteAcls([AclFilter.of_one(each) for each in acls]), 0
     for _ in range(_MAX_STEPS):
         answer = await coordinator.propose(wanted)
         if isinstance(answer, AclRefusal):
@@ -75,25 +75,13 @@ def _removals(table: AclTable, acls: Sequence[Acl]) -> Iterator[list[Acl]]:
         some: list[Acl] = []
         looks = 0
         for each in part:
-            own = sum(1 for _ in table.candidates(_exactly(each)))
+            own = sum(1 for _ in table.candidates(AclFilter.of_one(each)))
             if some and looks + own > MAX_LOOKS:
                 yield some
                 some, looks = [], 0
             some.append(each)
             looks += own
         yield some
-
-
-def _exactly(acl: Acl) -> AclFilter:
-    return AclFilter(
-        acl.resource_type,
-        acl.pattern_type,
-        acl.name,
-        acl.principal,
-        acl.host,
-        acl.operation,
-        acl.permission,
-    )
 
 
 def _words(refusal: AclRefusal) -> str:

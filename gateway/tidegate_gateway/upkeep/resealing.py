@@ -74,7 +74,7 @@ class Resealer:
         table = self._coordinator.state.scram
         rows: list[KeptCredential] = []
         closed: set[SealedCredential] = set()
-        for at, user in enumerate(table.users, start=1):
+        for at, user in enumerate(table.copied_users(), start=1):
             found = table.of_user(user)
             rows += found
             closed.update(self._sealing.missing(found))

@@ -12,7 +12,7 @@ coordinator of their group.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from math import inf
@@ -26,7 +26,7 @@ from tidegate_coordination.state.topics import Topic
 
 from ..network.call import Call
 from ..network.turns import PLACED_PARTITION, Turns
-from .placement import Placement, place, recommend
+from .placement import Placement, place, recommend, recommend_each
 from .zone_finder import ZoneFinder
 
 _Choices: TypeAlias = dict[tuple[bytes, str | None], list[int]]
@@ -70,9 +70,24 @@ class Gateways:
         key, count = (topic.topic_id, zone), len(topic.partition_numbers)
         chosen = self._choices.get(key)
         if chosen is None or len(chosen) != count:
-            node_ids = self.leaders if zone is None else self.replicas[zone]
-            chosen = self._choices[key] = recommend(topic.topic_id, count, node_ids)
+            chosen = self._choices[key] = recommend(topic.topic_id, count, self._among(zone))
         return chosen
+
+    async def recommended_in_turns(self, topic: Topic, zone: str | None, turns: Turns) -> list[int]:
+        """Return the same; other tasks run meanwhile, and the topic may grow."""
+        key, count = (topic.topic_id, zone), len(topic.partition_numbers)
+        known = self._choices.get(key)
+        if known is not None and len(known) == count:
+            return known
+        chosen: list[int] = []
+        for node_id in recommend_each(topic.topic_id, count, self._among(zone)):
+            chosen.append(node_id)
+            await turns.count(PLACED_PARTITION)
+        self._choices[key] = chosen
+        return chosen
+
+    def _among(self, zone: str | None) -> Sequence[int]:
+        return self.leaders if zone is None else self.replicas[zone]
 
     def forget_deleted(self, topic_count: int) -> None:
         """Drop cached choices once many may be those of deleted topics."""
@@ -120,19 +135,38 @@ class ListenerView:
         return placed
 
     async def placements_in_turns(self, topic: Topic, turns: Turns) -> list[Placement]:
-        """Return the same as placements(); other tasks run between the choices of two zones."""
+        """Return the same as placements(); other tasks run meanwhile.
+
+        If the topic grows, new partitions may be missing.
+        """
         placed = self._placed.get(topic.topic_id)
-        if placed is None or len(placed) != len(topic.partition_numbers):
-            for zone in (self.zone, *self.gateways.replicas):
-                chosen = self.gateways.recommended(topic, zone)
-                await turns.count(PLACED_PARTITION * len(chosen))
-        return self.placements(topic)
+        if placed is not None and len(placed) == len(topic.partition_numbers):
+            return placed
+        leaders, *by_zone = [
+            await self.gateways.recommended_in_turns(topic, zone, turns)
+            for zone in (self.zone, *self.gateways.replicas)
+        ]
+        placed = list[Placement]()
+        for each in self._placements(topic, leaders, by_zone):
+            placed.append(each)
+            await turns.count()
+        self._placed[topic.topic_id] = placed
+        return placed
 
     def _place(self, topic: Topic) -> list[Placement]:
-        """Partitions with the same gateways share a placement, so there are few of them."""
+        leaders, *by_zone = [
+            self.gateways.recommended(topic, zone) for zone in (self.zone, *self.gateways.replicas)
+        ]
+        return list(self._placements(topic, leaders, by_zone))
+
+    def _placements(
+        self, topic: Topic, leaders: list[int], by_zone: list[list[int]]
+    ) -> Iterator[Placement]:
+        """Partitions with the same gateways share a placement, so there are few of them.
+
+        If the topic has grown between two zones, new partitions are left out.
+        """
         gateways = self.gateways
-        leaders = gateways.recommended(topic, self.zone)
-        by_zone = [gateways.recommended(topic, zone) for zone in gateways.replicas]
         to_produce = gateways.by_zone[self.zone] if self.zone is not None else []
 
         @cache
@@ -145,7 +179,7 @@ class ListenerView:
                 to_produce=to_produce,
             )
 
-        return list(map(placed, leaders, *by_zone))
+        return map(placed, leaders, *by_zone)
 
     def forget_deleted(self, topic_count: int) -> None:
         """Drop cached placements once many may be those of deleted topics."""

@@ -20,7 +20,8 @@ CreateTopics answers the factor of its request.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import repeat
 from typing import NamedTuple, TypeVar
 
 from tidegate_coordination.placement.rendezvous import choose
@@ -43,19 +44,23 @@ class Placement(NamedTuple):
 
 def recommend(topic_id: bytes, partition_count: int, node_ids: Sequence[int]) -> list[int]:
     """Return the gateway for each partition of a topic; NO_LEADER if there is no gateway."""
+    return list(recommend_each(topic_id, partition_count, node_ids))
+
+
+def recommend_each(topic_id: bytes, partition_count: int, node_ids: Sequence[int]) -> Iterator[int]:
+    """Yield the same, for a caller that lets others run meanwhile."""
     if not node_ids:
-        return [NO_LEADER] * partition_count
+        yield from repeat(NO_LEADER, partition_count)
+        return
     bound = most_of(partition_count, len(node_ids))
     held: Counter[int] = Counter()
     with_room = list(node_ids)
-    chosen: list[int] = []
     for index in range(partition_count):
         node_id = choose(topic_id + index.to_bytes(4, "big"), with_room)
-        chosen.append(node_id)
+        yield node_id
         held[node_id] += 1
         if held[node_id] == bound:
             with_room.remove(node_id)
-    return chosen
 
 
 def most_of(partition_count: int, gateway_count: int) -> int:

@@ -12,7 +12,7 @@ log; if it fails in between, a part has changed, and it can be repeated.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import ClassVar, Final
@@ -22,11 +22,11 @@ import trio
 from tidegate_coordination.coordinator.coordinator import Coordinator, ProposalFailed
 from tidegate_coordination.events.metadata_versions import SECURITY
 from tidegate_coordination.rules.acls import (
+    MAX_LOOKS,
     MAX_REMOVED,
     AclRefusal,
     CreateAcls,
     DeleteAcls,
-    RemovedAcls,
 )
 from tidegate_coordination.rules.parts import parts
 from tidegate_coordination.security.acls import Acl, AclFilter
@@ -171,30 +171,62 @@ class DeleteAclsHandler:
             for wanted, result in zip(filters, results, strict=True)
             if not result.error_code
         ]
-        for part in parts(valid, lambda each: _filter_bytes(each[0])):
-            await self._remove(part)
+        found = await self._found(valid)
+        if isinstance(found, AclRefusal):
+            _fail([result for _, result in valid], *error_of(found))
+        else:
+            for part in parts(list(found), lambda each: 2 * each.size_bytes):
+                await self._remove({each: found[each] for each in part})
         return DeleteAclsResponse(filter_results=results)
 
-    async def _remove(self, wanted: Sequence[tuple[AclFilter, DeleteAclsFilterResult]]) -> None:
-        """Remove all, and write it into the results.
+    async def _found(
+        self, wanted: Sequence[tuple[AclFilter, DeleteAclsFilterResult]]
+    ) -> dict[Acl, list[DeleteAclsFilterResult]] | AclRefusal:
+        """Return the ACLs that filters match, with the results that are to name them.
 
-        Where filters come in several parts, one that matches an ACL of an earlier part has it not.
+        They are found here in turns, and removed one by one: a proposal is decided in one step.
+        One that is added meanwhile may stay, as if it came after the request.
         """
-        filters = [each for each, _ in wanted]
-        results = [result for _, result in wanted]
+        if not wanted:
+            return {}
+        await self.coordinator.catch_up()
+        if self.coordinator.state.metadata_version < SECURITY:
+            return AclRefusal.NOT_YET
+        found: dict[Acl, list[DeleteAclsFilterResult]] = {}
+        looks = 0
+        for number, (each, result) in enumerate(wanted):
+            candidates = list(self.coordinator.state.acls.candidates(each))
+            looks += len(candidates)
+            if number and looks > MAX_LOOKS:
+                return AclRefusal.TOO_MUCH_WORK
+            for first in range(0, len(candidates), _ROWS_A_TURN):
+                some = candidates[first : first + _ROWS_A_TURN]
+                for acl in filter(each.matches, some):
+                    found.setdefault(acl, []).append(result)
+                if len(found) > MAX_REMOVED:
+                    return AclRefusal.TOO_MANY
+                await trio.lowlevel.checkpoint()
+        return found
+
+    async def _remove(self, wanted: Mapping[Acl, list[DeleteAclsFilterResult]]) -> None:
+        """Remove these, and write it into the results."""
+        proposal = DeleteAcls([AclFilter.of_one(each) for each in wanted])
+        concerned = [each for results in wanted.values() for each in results]
         for _ in range(_MAX_STEPS):
             try:
-                answer = await self.coordinator.propose(DeleteAcls(filters))
+                answer = await self.coordinator.propose(proposal)
             except ProposalFailed as failure:
                 text = f"Not all were removed: {failure}"
-                return _fail(results, ErrorCode.UNKNOWN_SERVER_ERROR, text)
+                return _fail(concerned, ErrorCode.UNKNOWN_SERVER_ERROR, text)
             if isinstance(answer, AclRefusal):
-                return _fail(results, *error_of(answer))
-            _note(answer, results)
+                return _fail(concerned, *error_of(answer))
+            for each in answer.acls:
+                for result in wanted[each]:
+                    result.matching_acls.append(removed_row(each))
             if answer.is_all:
                 return None
         text = "Others add ACLs that the filters match."
-        return _fail(results, ErrorCode.REQUEST_TIMED_OUT, text)
+        return _fail(concerned, ErrorCode.REQUEST_TIMED_OUT, text)
 
 
 def _begun(wanted: AclFilter) -> DeleteAclsFilterResult:
@@ -203,17 +235,6 @@ def _begun(wanted: AclFilter) -> DeleteAclsFilterResult:
     return DeleteAclsFilterResult(ErrorCode.NONE, None)
 
 
-def _note(answer: RemovedAcls, results: Sequence[DeleteAclsFilterResult]) -> None:
-    rows = [removed_row(each) for each in answer.acls]
-    for result, places in zip(results, answer.matched, strict=True):
-        result.matching_acls += [rows[place] for place in places]
-
-
 def _fail(results: Sequence[DeleteAclsFilterResult], code: ErrorCode, text: str) -> None:
     for each in results:
         each.error_code, each.error_message = code, text
-
-
-def _filter_bytes(wanted: AclFilter) -> int:
-    texts = (wanted.name, wanted.principal, wanted.host)
-    return 16 + sum(len(each.encode()) for each in texts if each is not None)

@@ -85,7 +85,7 @@ class DescribeClientQuotasHandler:
     async def handle(
         self, call: Call, request: DescribeClientQuotasRequest
     ) -> DescribeClientQuotasResponse:
-        """Answer with all entities that the filter matches."""
+        """Answer with all entities that the filter matches, as of one moment."""
         components = [
             (each.entity_type, each.match_type, each.match) for each in request.components
         ]
@@ -102,7 +102,7 @@ class DescribeClientQuotasHandler:
     async def _entries(self, wanted: EntityFilter) -> list[EntryData]:
         turns = Turns()
         entries: list[EntryData] = []
-        for entity, quotas in list(self.coordinator.state.quotas):
+        for entity, quotas in self.coordinator.state.quotas.copied().items():
             if wanted.matches(entity):
                 entries.append(
                     EntryData(
@@ -159,7 +159,7 @@ class AlterClientQuotasHandler:
         for each in request.entries:
             entries.append(_checked(each))
             await turns.count(1 + len(each.ops))
-        _refuse_repeated(entries)
+        await _refuse_repeated(entries, turns)
         sound = [each for each in entries if each.changes]
         for part in parts(sound, lambda each: each.size_bytes):
             await self._alter(part, only_checks=request.validate_only)
@@ -223,12 +223,17 @@ def _changes(entity: QuotaEntity, ops: list[OpData]) -> Iterator[QuotaChange]:
             yield QuotaChange(entity, each.key, None if each.remove else each.value)
 
 
-def _refuse_repeated(entries: list[_Entry]) -> None:
+async def _refuse_repeated(entries: list[_Entry], turns: Turns) -> None:
     """Refuse the entities that a request changes twice."""
-    counts = Counter(each.changes[0].entity for each in entries if each.changes)
+    counts = Counter[QuotaEntity]()
+    for each in entries:
+        if each.changes:
+            counts[each.changes[0].entity] += 1
+        await turns.count()
     for each in entries:
         if each.changes and counts[each.changes[0].entity] > 1:
             each.refuse(_repeated(each.changes[0].entity))
+        await turns.count()
 
 
 def _repeated(entity: QuotaEntity) -> str:

@@ -93,8 +93,12 @@ class PreparedTopics:
             self._prepared.clear()
 
     async def _prepare(self, topic: Topic, turns: Turns) -> MetadataResponseTopic:
-        """If the topic grows or is deleted meanwhile, it is answered as it was."""
-        epochs = [self._partitions[each].leader_epoch for each in topic.partition_numbers]
+        """If the topic grows or is deleted meanwhile, it is answered as it was, about."""
+        epochs: list[int] = []
+        for number in topic.partition_numbers.copy():
+            partition = self._partitions.get(number)  # none once the topic is deleted
+            epochs.append(partition.leader_epoch if partition is not None else 0)
+            await turns.count()
         placements = await self.view.placements_in_turns(topic, turns)
         partitions: list[MetadataResponsePartition] = []
         for index, (epoch, placement) in enumerate(zip(epochs, placements, strict=False)):
@@ -247,7 +251,7 @@ class MetadataHandler:
         turns = Turns()
         by_id = self._state.topics.by_id
         answers: list[MetadataResponseTopic] = []
-        for topic_id in [each.topic_id for each in self._state.topics.by_name.values()]:
+        for topic_id in tuple(by_id):
             topic = by_id.get(topic_id)
             if topic is not None:
                 answers.append(await prepared.of(topic, turns))

@@ -36,7 +36,7 @@ from tidegate_protocol.messages import alter_user_scram_credentials as alter
 from tidegate_protocol.messages import describe_user_scram_credentials as describe
 
 from ...network.call import Call
-from ...network.turns import Turns
+from ...network.turns import Turns, in_order
 from ...security.sasl.exchange import ILLEGAL_USERS
 from ...security.sasl.scram import MIN_ITERATIONS
 from ...security.sasl.scram_keys import MAX_ITERATIONS, credential_of
@@ -181,11 +181,19 @@ class DescribeUserScramCredentials:
     ) -> describe.DescribeUserScramCredentialsResponse:
         """Answer user by user; without names, all users."""
         await self.coordinator.catch_up()
-        asked = [each.name for each in request.users or ()]
-        names = asked or self.coordinator.state.scram.users
         answer = describe.DescribeUserScramCredentialsResponse(error_message="")
         turns = Turns()
-        for name, count in Counter(names).items():
+        if not request.users:
+            for name in await in_order(self.coordinator.state.scram.copied_users(), turns):
+                if self.coordinator.state.scram.of_user(name):
+                    answer.results.append(self._result(name, 1))
+                await turns.count()
+            return answer
+        counts = Counter[str]()
+        for each in request.users:
+            counts[each.name] += 1
+            await turns.count()
+        for name, count in counts.items():
             answer.results.append(self._result(name, count))
             await turns.count()
         return answer

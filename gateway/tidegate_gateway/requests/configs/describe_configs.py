@@ -51,6 +51,7 @@ from tidegate_protocol.messages.describe_configs import (
 )
 
 from ...network.call import Call
+from ...network.turns import Turns
 from ...settings.broker_settings import BrokerSettings
 from .gateway_loggers import LOGGER, GatewayLoggers
 
@@ -79,9 +80,16 @@ class DescribeConfigsHandler:
 
     async def handle(self, call: Call, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
         """Answer resource by resource."""
-        if any(self._is_unknown_topic(each) for each in request.resources):
-            await self.coordinator.catch_up()
-        once = {(each.resource_type, each.resource_name): each for each in request.resources}
+        turns = Turns()
+        once: dict[tuple[int, str], DescribeConfigsResource] = {}
+        for each in request.resources:
+            once[each.resource_type, each.resource_name] = each
+            await turns.count()
+        for each in once.values():
+            if self._is_unknown_topic(each):
+                await self.coordinator.catch_up()
+                break
+            await turns.count()
         results: list[DescribeConfigsResult] = []
         rows = 0
         for each in once.values():

@@ -21,7 +21,7 @@ from tidegate_protocol.messages.list_config_resources import (
 )
 
 from ...network.call import Call
-from ...network.turns import Turns
+from ...network.turns import Turns, in_order
 
 _ALL = tuple(each.value for each in ResourceType)
 
@@ -46,17 +46,18 @@ class ListConfigResourcesHandler:
             return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
         turns, rows = Turns(), list[ConfigResource]()
         for kind in types:
-            for name in self._names(kind):
+            for name in await in_order(self._names(kind), turns):
                 rows.append(ConfigResource(name, kind))
                 await turns.count()
         return ListConfigResourcesResponse(config_resources=rows)
 
     def _names(self, kind: int) -> list[str]:
+        """Return those of now, in no order."""
         state = self.coordinator.state
         match ResourceType(kind):
             case ResourceType.TOPIC:
-                return sorted(state.topics.by_name)
+                return list(state.topics.by_name)
             case ResourceType.BROKER | ResourceType.BROKER_LOGGER:
                 return [str(each.node_id) for each in state.gateways.brokers()]
             case _:
-                return state.configs.names(kind)
+                return state.configs.copied_names(kind)

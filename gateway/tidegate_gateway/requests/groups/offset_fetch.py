@@ -36,7 +36,7 @@ from ...links.group_forwards import GroupForwards
 from ...links.group_requests import fetch_request, fetch_response
 from ...links.source_forwards import EACH_SECONDS, NotForwarded, SourceRequest
 from ...network.call import Call
-from ...network.turns import Turns
+from ...network.turns import Turns, in_order
 
 NAME = "OffsetFetch"
 SEVERAL_SINCE = 8
@@ -138,7 +138,7 @@ class OffsetFetch:
         """Return the offsets of a topic as of one moment."""
         rows: list[OffsetFetchResponsePartitions] = []
         of_topic = self._offsets(group_id).get(topic_id, {}).copy()
-        for index in sorted(of_topic):
+        for index in await in_order(of_topic, turns):
             rows.append(pending.or_partition(group_id, topic_id, index, of_topic[index]))
             await turns.count()
         return rows

@@ -7,7 +7,7 @@ Sizes are the bytes of all live batches; the store's capacity is unknown (-1).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import ClassVar
@@ -25,8 +25,9 @@ from tidegate_protocol.messages.describe_log_dirs import (
 )
 
 from ...network.call import Call
-from ...network.turns import PLACED_PARTITION, Turns
+from ...network.turns import Turns
 from ...zones.cluster_view import ClusterView
+from ...zones.placement import Placement
 
 LOG_DIR = "/object-store"
 
@@ -46,31 +47,38 @@ class DescribeLogDirsHandler:
         turns = Turns()
         rows: list[DescribeLogDirsTopic] = []
         by_name = self.coordinator.state.topics.by_name
+        view = self.cluster_view.of(call.peer.listener)
         for name, asked in self._asked(request):
             topic = by_name.get(name)
-            if topic is None:
-                continue
-            indexes = range(len(topic.partition_numbers)) if asked is None else asked
-            partitions = self._partitions(topic, indexes, call.peer.listener)
-            if partitions:
-                rows.append(DescribeLogDirsTopic(name, partitions))
-            await turns.count(1 + PLACED_PARTITION * len(topic.partition_numbers))
+            if topic is not None:
+                placements = await view.placements_in_turns(topic, turns)
+                partitions = await self._partitions(topic, asked, placements, turns)
+                if partitions:
+                    rows.append(DescribeLogDirsTopic(name, partitions))
+            await turns.count()
         result = DescribeLogDirsResult(log_dir=LOG_DIR, topics=rows)
         return DescribeLogDirsResponse(results=[result])
 
-    def _asked(self, request: DescribeLogDirsRequest) -> list[tuple[str, list[int] | None]]:
-        """Return names and partitions; None for all of them."""
+    def _asked(self, request: DescribeLogDirsRequest) -> Iterator[tuple[str, list[int] | None]]:
+        """Yield names and partitions; None for all of them."""
         if request.topics is None:
-            return [(name, None) for name in self.coordinator.state.topics.by_name]
-        return [(each.topic, each.partitions) for each in request.topics]
+            return ((name, None) for name in tuple(self.coordinator.state.topics.by_name))
+        return ((each.topic, each.partitions) for each in request.topics)
 
-    def _partitions(
-        self, topic: Topic, indexes: Iterable[int], listener: str
+    async def _partitions(
+        self,
+        topic: Topic,
+        asked: list[int] | None,
+        placements: Sequence[Placement],
+        turns: Turns,
     ) -> list[DescribeLogDirsPartition]:
-        placements = self.cluster_view.of(listener).placements(topic)
-        partitions = self.coordinator.state.partitions
-        return [
-            DescribeLogDirsPartition(index, partitions[topic.partition_numbers[index]].size_bytes)
-            for index in indexes
-            if 0 <= index < len(placements) and self.node_id in placements[index].replicas
-        ]
+        """Return those that are here; none if the topic is deleted meanwhile."""
+        rows: list[DescribeLogDirsPartition] = []
+        for index in range(len(placements)) if asked is None else asked:
+            if 0 <= index < len(placements) and self.node_id in placements[index].replicas:
+                found = self.coordinator.state.partitions.get(topic.partition_numbers[index])
+                if found is None:
+                    return []
+                rows.append(DescribeLogDirsPartition(index, found.size_bytes))
+            await turns.count()
+        return rows

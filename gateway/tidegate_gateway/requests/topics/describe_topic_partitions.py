@@ -6,12 +6,10 @@ Topics are sorted by name.  An answer holds at most as many partitions as the cl
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from heapq import merge
-from itertools import islice
 from types import ModuleType
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.rules.topic_names import illegal_topic_name
@@ -29,14 +27,12 @@ from tidegate_protocol.messages.describe_topic_partitions import (
 )
 
 from ...network.call import Call
-from ...network.turns import Turns
+from ...network.turns import Turns, in_order
 from ...security.operations import ALL_ON_TOPIC
 from ...settings.broker_settings import BrokerSettings
 from ...topics.internal_topics import INTERNAL_TOPICS
 from ...zones.cluster_view import ClusterView, ListenerView
 from ...zones.placement import NO_LEADER
-
-SORTED_AT_ONCE: Final = 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +62,7 @@ class DescribeTopicPartitionsHandler:
         cursor = request.cursor
         start = cursor.topic_name if cursor is not None else ""
         turns = Turns()
-        for name in await _in_order(names or known, turns):
+        for name in await in_order(tuple(names or known), turns):
             if name < start:
                 continue
             first = cursor.partition_index if cursor is not None and name == start else 0
@@ -80,16 +76,6 @@ class DescribeTopicPartitionsHandler:
                 break
             await turns.count(1 + len(topic.partition_numbers) if topic is not None else 1)
         return page.response
-
-
-async def _in_order(names: Iterable[str], turns: Turns) -> Iterable[str]:
-    """Sort names, in turns."""
-    left = iter(tuple(names))
-    runs: list[list[str]] = []
-    while run := sorted(islice(left, SORTED_AT_ONCE)):
-        runs.append(run)
-        await turns.count(len(run) // 10)
-    return merge(*runs)
 
 
 class _Page:

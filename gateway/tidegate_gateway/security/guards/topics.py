@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Generator
 from dataclasses import replace
+from heapq import merge
+from itertools import islice
 from typing import Final, TypeAlias
 
 from tidegate_coordination.security.acls import Operation, ResourceType
@@ -17,6 +19,7 @@ from tidegate_protocol.messages import (
 )
 from tidegate_protocol.primitives import ZERO_UUID
 
+from ...network.turns import SORTED_AT_ONCE
 from ..guard import ITEMS_A_TURN, Ask, Caller, Guarding, parted
 from ..operations import OF_TOPIC
 
@@ -196,11 +199,13 @@ def _visible(
     """Return visible names in order, from the cursor on; not more than a page can hold, and one."""
     first = request.cursor.topic_name if request.cursor is not None else ""
     most = min(max(request.response_partition_limit, 1), MAX_PAGE) + 1
-    left = [name for name in caller.topics.by_name if name >= first]
-    yield Ask.PAUSE
-    left.sort()
+    names = iter(tuple(caller.topics.by_name))
+    runs: list[list[str]] = []
+    while run := list(islice(names, SORTED_AT_ONCE)):
+        runs.append(sorted(name for name in run if name >= first))
+        yield Ask.PAUSE
     found: list[str] = []
-    for at, name in enumerate(left, start=1):
+    for at, name in enumerate(merge(*runs), start=1):
         if caller.sees_topic(name):
             found.append(name)
             if len(found) == most:
