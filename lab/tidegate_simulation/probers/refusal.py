@@ -1,8 +1,8 @@
 """Judges the answers of a gateway that the object store refuses, and once it is no longer refused.
 
-If its PUTs were refused for long, and other gateways committed all the time, it must send producers
-to them, and name another leader.  A moment after the store takes its PUTs again, it must serve.  If
-the PUTs of all gateways are refused, none sends producers away.
+If its PUTs were refused for long, or its reads on trial, and other gateways committed all the time,
+it must send producers to them, and name another leader.  A moment after the store takes its calls
+again, it must serve.  If the PUTs of all gateways are refused, none sends producers away.
 """
 
 from __future__ import annotations
@@ -105,10 +105,13 @@ class Refused:
         store, gateway, now = self._node.store, self._gateway, trio.current_time()
         if not self._is_same or store is None or gateway is None or gateway.is_draining:
             return False
-        since = store.puts_refused_since
+        still_puts = now - store.put_refused_at <= _STILL_TRIES_SECONDS
+        puts_since = store.puts_refused_since if still_puts else None
+        gets_since = gateway.store_way.gets.failing_since
+        return self._is_long(puts_since, now) or self._is_long(gets_since, now)
+
+    def _is_long(self, since: float | None, now: float) -> bool:
         if since is None or now - since < _MUST_KNOW_SECONDS:
-            return False
-        if now - store.put_refused_at > _STILL_TRIES_SECONDS:
             return False
         late = [each for each in self._commits if each >= since + _MUST_KNOW_SECONDS / 2]
         return bool(late) and late[-1] - self._commits[0] > _MUST_KNOW_SECONDS / 2

@@ -56,6 +56,13 @@ def refuses_all(plan: FaultPlan) -> bool:
     return is_judged(plan.kinds) and PUTS in plan.kinds
 
 
+def commits_though_it_cannot_read(patch: pytest.MonkeyPatch) -> None:
+    def hold(self: Any, now: float, *, is_marked: bool) -> None:
+        pass
+
+    patch.setattr(StoreWatch, "_hold", hold)
+
+
 def refuses(plan: FaultPlan) -> bool:
     return is_judged(plan.kinds) and any(each.startswith(PREFIX) for each in plan.kinds)
 
@@ -79,3 +86,10 @@ def test_gateways_that_send_producers_to_no_better_ones_are_found(
 ) -> None:
     kinds = {"sends producers away though none can store"}
     must_be_found(believes_a_mark_alone, kinds, 1, monkeypatch, refuses_all, puts=True)
+
+
+def test_a_gateway_whose_commits_hide_that_it_cannot_read_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kinds = {"served though the store refuses it"}
+    must_be_found(commits_though_it_cannot_read, kinds, 3893, monkeypatch, refuses)
