@@ -1,0 +1,124 @@
+"""Which batches a search by time walks, and what it finds where only bounds are known."""
+
+from __future__ import annotations
+
+from array import array
+from typing import Any, cast
+
+import pytest
+from trio.testing import MockClock
+
+from tidegate_coordination.events.cluster import RUN_LOG_APPEND_TIME, RUN_WALKED
+from tidegate_coordination.state.records.partitions import Partition
+from tidegate_coordination.state.records.runs import RunRow
+from tidegate_gateway.fetch import time_search
+from tidegate_gateway.fetch.log_reader import LogReader
+from tidegate_gateway.fetch.offsets_records import Found
+from tidegate_gateway.work.client import Client
+from tidegate_gateway.work.pools import inline_pools
+from tidegate_protocol import batch_walk
+from tidegate_protocol.batches import read_header, with_header
+from tidegate_protocol.records import Record, build_batch
+from tidegate_storage.objects.prepared_runs import PreparedRun
+
+POOL = inline_pools().records.of(Client("c"))
+PARTITION = Partition(0, b"t" * 16, 0)
+
+
+def prepared(base: int, batches: list[tuple[int, ...]], **head: int) -> PreparedRun:
+    """A run of batches, each of records with these times; head: what all headers say instead."""
+    data, offsets, starts = b"", array("q"), array("I")
+    for times in batches:
+        records = [Record(base + at, time, b"k", b"v") for at, time in enumerate(times)]
+        raw = build_batch(records)
+        batch, _ = with_header(memoryview(raw), read_header(raw)._replace(**head))
+        offsets.append(base)
+        starts.append(len(data))
+        data += bytes(batch)
+        base += len(times)
+    starts.append(len(data))
+    return PreparedRun(memoryview(data), offsets, starts, base, base)
+
+
+class Runs:
+    """A reader of runs in memory, by their first offset; `read` tells which were read."""
+
+    def __init__(self, *runs: PreparedRun) -> None:
+        self._runs = {each.base_offsets[0]: each for each in runs}
+        self.read: list[int] = []
+
+    async def run_at(self, partition: Partition, row: RunRow) -> PreparedRun:
+        self.read.append(row.base_offset)
+        return self._runs[row.base_offset]
+
+
+def row(run: PreparedRun, max_timestamp: int, flags: int = 0) -> RunRow:
+    return RunRow(run.base_offsets[0], run.next_offset, 0, 0, 0, max_timestamp, 0, flags)
+
+
+@pytest.fixture
+def walks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The first offsets of the batches that are walked."""
+    found: list[int] = []
+    real = batch_walk.walk_batch
+
+    def walk_batch(batch: memoryview, header: Any, **options: Any) -> Any:
+        found.append(header.base_offset)
+        return real(batch, header, **options)
+
+    monkeypatch.setattr(time_search, "walk_batch", walk_batch)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("flags", "walked"),
+    [(RUN_WALKED, [2]), (RUN_LOG_APPEND_TIME, [2]), (0, [0, 2])],
+)
+async def test_batches_before_the_answer_are_walked_only_if_headers_may_lie(
+    flags: int, walked: list[int], walks: list[int], autojump_clock: MockClock
+) -> None:
+    run = prepared(0, [(10, 11), (20, 21), (30, 31)])
+    reader = cast(LogReader, Runs(run))
+    found = await time_search._first_in_run(reader, POOL, PARTITION, row(run, 31, flags), 21, 0)
+    assert found == Found(3, 21)
+    assert walks == walked
+
+
+@pytest.mark.parametrize("claimed", [-1, 0, 25, 1 << 50])
+async def test_a_false_header_hides_no_record_and_invents_none(
+    claimed: int, autojump_clock: MockClock
+) -> None:
+    run = prepared(0, [(10, 11), (20, 21)], max_timestamp=claimed)
+    reader = cast(LogReader, Runs(run))
+    for timestamp, offset, expected in [
+        (0, 0, Found(0, 10)),
+        (12, 0, Found(2, 20)),
+        (12, 3, Found(3, 21)),
+        (22, 0, None),
+        (None, 0, Found(3, 21)),
+    ]:
+        found = await time_search._first_in_run(
+            reader, POOL, PARTITION, row(run, 21), timestamp, offset
+        )
+        assert found == expected
+
+
+async def test_the_newest_record_is_found_behind_a_chunk_with_a_later_bound(
+    autojump_clock: MockClock,
+) -> None:
+    """Merges give all chunks of a mirrored run its largest time."""
+    first, second, third = (
+        prepared(0, [(10, 50)]),
+        prepared(2, [(60, 61)]),
+        prepared(4, [(95, 70)]),
+    )
+    runs = Runs(first, second, third)
+    rows = [row(first, 100), row(second, 100), row(third, 95)]
+    found = await time_search._largest_in_parts(cast(LogReader, runs), POOL, PARTITION, rows, 1)
+    assert found == Found(4, 95)
+    runs.read.clear()
+    rows = [row(first, 50), row(second, 61), row(third, 95)]
+    assert found == await time_search._largest_in_parts(
+        cast(LogReader, runs), POOL, PARTITION, rows, 1
+    )
+    assert runs.read == [0, 4]  # the others have nothing later
