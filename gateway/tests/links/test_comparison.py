@@ -7,6 +7,7 @@ import re
 import pytest
 
 from tests.worlds.wire_client import NOW_MS
+from tidegate_gateway.links import comparison
 from tidegate_gateway.links.comparison import COPY, SOURCE, Comparison
 from tidegate_protocol import batches as pb
 from tidegate_protocol.compression import Codec
@@ -114,3 +115,12 @@ def test_what_lies_beyond_the_end_is_left_out() -> None:
     comparison.take(SOURCE, memoryview(SOURCE_BYTES))
     comparison.take(COPY, memoryview(stored(0)))
     assert (comparison.side, comparison.difference, comparison.items) == (None, "", 1)
+
+
+def test_records_of_a_batch_with_very_many_are_not_compared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(comparison, "MAX_RECORDS", 1)
+    found = compared(SOURCE_BYTES, SOURCE_BYTES, 6, by_record=True)
+    assert found.difference == "offset 1: a batch of 2 records is too large to compare its records"
+    assert compared(SOURCE_BYTES, SOURCE_BYTES, 6).difference == ""

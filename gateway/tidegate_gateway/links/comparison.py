@@ -13,13 +13,15 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from tidegate_protocol.batches import HEADER_BYTES, BatchHeader, crc_matches, read_header
-from tidegate_protocol.errors import InvalidBatch
+from tidegate_protocol.errors import InvalidBatch, InvalidReason
 from tidegate_protocol.records import Record, decode_records
 
 SOURCE: Final = 0
 COPY: Final = 1
 _NAMES: Final = ("the source", "the copy")
 MAX_DECOMPRESSED_BYTES: Final = 256 << 20
+MAX_RECORDS: Final = 1_000_000
+"""Of a batch: compared records are held, and each takes hundreds of bytes."""
 
 
 class Seen(NamedTuple):
@@ -97,6 +99,9 @@ class Comparison:
             return [_seen(header)]
         if header.is_control:
             return ()
+        if header.record_count > MAX_RECORDS:
+            text = f"a batch of {header.record_count} records is too large to compare its records"
+            raise InvalidBatch(InvalidReason.INVALID_RECORD, text)
         found = decode_records(data, max_decompressed_bytes=MAX_DECOMPRESSED_BYTES)
         self.size_bytes += header.size_bytes
         return [each for each in found if self.start <= each.offset < self.end]
