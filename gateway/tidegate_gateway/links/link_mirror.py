@@ -46,7 +46,7 @@ from .fetch_round import (
 from .leaders import MOVED, Leaders
 from .mirror_tokens import MirrorBytes, write
 from .mirror_walks import MirrorWalks
-from .partition_mirror import PartitionMirror
+from .partition_mirror import PartitionMirror, diverged
 
 _log = structlog.get_logger("tidegate.links")
 
@@ -283,14 +283,12 @@ class LinkMirror:
             text = str(Refused("Fetch", data.error_code))
             return mirror.pause(trio.current_time(), text)
         if data.diverging_epoch is not None and data.diverging_epoch.epoch >= 0:
-            return mirror.pause(trio.current_time(), _diverged(mirror, data))
+            return mirror.pause(trio.current_time(), diverged(mirror, data))
         mirror.high_watermark = data.high_watermark
         mirror.source_start = data.log_start_offset
-        records = data.records
-        if records:
-            batches = fetched_batches(
-                cast("memoryview", records), mirror.position, after=mirror.end
-            )
+        if data.records:
+            records = cast("memoryview", data.records)
+            batches = fetched_batches(records, mirror.position, after=mirror.end)
             walked = await self._walks.walked(batches)
             await write(self._writer, self._held, mirror, walked)
         elif is_empty and data.high_watermark > mirror.position:
@@ -400,12 +398,3 @@ class LinkMirror:
             return (await self._coordinator.propose(proposal))[0]
         except (CoordinatorUnavailable, ProposalFailed):
             return False
-
-
-def _diverged(mirror: PartitionMirror, data: PartitionData) -> str:
-    assert data.diverging_epoch is not None
-    epoch, end = data.diverging_epoch.epoch, data.diverging_epoch.end_offset
-    return (
-        f"the source has another history from offset {end} on (its epoch {epoch} ends there), and"
-        f" the copy goes to {mirror.position}: it lost records in an unclean election"
-    )

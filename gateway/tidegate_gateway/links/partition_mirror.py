@@ -8,6 +8,7 @@ from typing import Final
 from tidegate_coordination.rules.records.wal import BatchOutcome
 from tidegate_coordination.state.records.partitions import Partition
 from tidegate_coordination.state.topics import Topic
+from tidegate_protocol.messages.fetch import PartitionData
 
 FIRST_PAUSE_SECONDS: Final = 1.0
 LAST_PAUSE_SECONDS: Final = 30.0
@@ -96,3 +97,13 @@ class PartitionMirror:
     def lag_records(self, partition: Partition) -> int:
         """Return how many offsets the copy is behind, as of the last answer of the source."""
         return max(self.high_watermark - partition.next_offset, 0)
+
+
+def diverged(mirror: PartitionMirror, data: PartitionData) -> str:
+    """Return what it means that the source answered with a diverging epoch, for people."""
+    assert data.diverging_epoch is not None
+    epoch, end = data.diverging_epoch.epoch, data.diverging_epoch.end_offset
+    return (
+        f"the source has another history from offset {end} on (its epoch {epoch} ends there), and"
+        f" the copy goes to {mirror.position}: it lost records in an unclean election"
+    )
