@@ -92,4 +92,4 @@ def test_a_gateway_whose_commits_hide_that_it_cannot_read_is_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     kinds = {"served though the store refuses it"}
-    must_be_found(commits_though_it_cannot_read, kinds, 3893, monkeypatch, refuses)
+    must_be_found(commits_though_it_cannot_read, kinds, 1430, monkeypatch, refuses)
