@@ -5,65 +5,91 @@ resource is a node id, or "" for the default of all.
 
 from __future__ import annotations
 
-import heapq
+from bisect import insort
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from heapq import nsmallest
 from itertools import chain
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 from ..events.cluster import ConfigsSet
 from .long_values import LongList, sorted_slices
 
 _NOTHING_SET: Mapping[str, str] = MappingProxyType({})
-_OfType = dict[str, dict[str, str]]
+FIRST_NAMES: Final = 500
+
+
+class _OfType:
+    """Configs by resource name.
+
+    first: the first FIRST_NAMES of the names in order, which many ask for: a sort of all would be a
+      long step.
+    """
+
+    def __init__(self) -> None:
+        self.configs: dict[str, dict[str, str]] = {}
+        self.first: list[str] = []
+
+    def set(self, name: str, configs: dict[str, str]) -> None:
+        """Set the configs of a resource."""
+        if name not in self.configs:
+            insort(self.first, name)
+            del self.first[FIRST_NAMES:]
+        self.configs[name] = configs
+
+    def remove(self, name: str) -> None:
+        """Forget a resource, if it is there."""
+        if self.configs.pop(name, None) is not None and name in self.first:
+            self.first = nsmallest(FIRST_NAMES, self.configs)
 
 
 class ConfigTable:
     """Configs by resource type and resource name.  version: rises with every change, for caches."""
 
     def __init__(self) -> None:
-        self._configs: dict[int, _OfType] = {}
+        self._of_types: defaultdict[int, _OfType] = defaultdict(_OfType)
         self.version = 0
 
     def get(self, resource_type: int, resource_name: str) -> Mapping[str, str]:
         """Return the set values of a resource; empty if it has none."""
-        return self._configs.get(resource_type, {}).get(resource_name, _NOTHING_SET)
+        return self._of_types[resource_type].configs.get(resource_name, _NOTHING_SET)
 
     def names(self, resource_type: int) -> list[str]:
         """Return the resources of a type that have set values, sorted: a long step for many."""
-        return sorted(self._configs.get(resource_type, ()))
+        return sorted(self._of_types[resource_type].configs)
 
-    def first_names(self, resource_type: int, count: int) -> list[str]:
-        """Return the first of them."""
-        return heapq.nsmallest(count, self._configs.get(resource_type, ()))
+    def first_names(self, resource_type: int) -> list[str]:
+        """Return the first FIRST_NAMES of them."""
+        return self._of_types[resource_type].first.copy()
 
     def copied_names(self, resource_type: int) -> list[str]:
         """Return those of now, in no order."""
-        return list(self._configs.get(resource_type, ()))
+        return list(self._of_types[resource_type].configs)
 
     def fold_configs_set(self, event: ConfigsSet) -> None:
         """Replace all configs of a resource; a resource without any is forgotten."""
-        of_type = self._configs.setdefault(event.resource_type, {})
+        of_type = self._of_types[event.resource_type]
         if event.configs:
-            of_type[event.resource_name] = dict(event.configs)
+            of_type.set(event.resource_name, dict(event.configs))
         else:
-            of_type.pop(event.resource_name, None)
+            of_type.remove(event.resource_name)
         self.version += 1
 
     def encode(self) -> LongList:
         """Return the whole table; the configs of a resource are replaced, and never change."""
-        copied = {kind: of_type.copy() for kind, of_type in sorted(self._configs.items())}
+        copied = {kind: each.configs.copy() for kind, each in sorted(self._of_types.items())}
         slices = chain.from_iterable(_slices(*each) for each in copied.items())
         return LongList(sum(map(len, copied.values())), slices)
 
     def decode(self, rows: Iterable[Any]) -> None:
         """Fill an empty table from encode()'s answer."""
         for kind, name, configs in rows:
-            self._configs.setdefault(kind, {})[name] = dict(configs)
+            self._of_types[kind].set(name, dict(configs))
 
 
-def _slices(kind: int, of_type: _OfType) -> Iterator[list[object]]:
+def _slices(kind: int, copied: dict[str, dict[str, str]]) -> Iterator[list[object]]:
     def row(name: str, configs: Mapping[str, str]) -> object:
         return [kind, name, dict(sorted(configs.items()))]
 
-    return sorted_slices(of_type, row)
+    return sorted_slices(copied, row)

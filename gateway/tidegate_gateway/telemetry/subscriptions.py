@@ -15,12 +15,12 @@ from tidegate_coordination.configs.definition import Value
 from tidegate_coordination.configs.group_configs import CLIENT_METRICS_CONFIGS
 from tidegate_coordination.configs.validation import InvalidConfig, parse
 from tidegate_coordination.rules.configs import ResourceType
-from tidegate_coordination.state.configs import ConfigTable
+from tidegate_coordination.state.configs import FIRST_NAMES, ConfigTable
 
 ALL_METRICS: Final = "*"
 DEFAULT_INTERVAL_MS: Final = 300_000
 """Kafka's; a longer interval of a subscription has no effect."""
-MAX_SUBSCRIPTIONS: Final = 500
+MAX_SUBSCRIPTIONS: Final = FIRST_NAMES
 """Of a cluster, the first ones by name: each is matched with each client, and read in one step."""
 _KIND: Final = ResourceType.CLIENT_METRICS.value
 
@@ -79,7 +79,7 @@ class Subscriptions:
         return Choice(_id_of(names, interval_ms, instance_id), tuple(names), interval_ms)
 
     def _look(self) -> None:
-        names = self._configs.first_names(_KIND, MAX_SUBSCRIPTIONS)
+        names = self._configs.first_names(_KIND)
         texts = {name: self._configs.get(_KIND, name) for name in names}
         if texts == self._texts:
             return

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import IntEnum
+from functools import cache
 from typing import Any, Final, NamedTuple
 
 import structlog
@@ -199,6 +200,7 @@ def _acls_deleted(request: Any, response: Any) -> Act:
     return Act("ACLs deleted", names, {})
 
 
+@cache  # a request may name 10,000 ACLs, and numbers have one byte
 def _named(kind: type[IntEnum], number: int) -> str:
     return known(kind, number).name
 

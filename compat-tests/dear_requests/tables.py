@@ -1,0 +1,156 @@
+"""Requests that list all, and a snapshot, with tables of a million rows.
+
+    PYTHONPATH=compat-tests .venv/bin/python compat-tests/dear_requests/tables.py [TABLE...]
+
+"stood" is the longest step of any task of the event loop, in CPU time of its thread, and "gc" the
+longest look of Python's collector, a part of it; "MiB" the peak of the process above what it took
+before, answer included.  The client is in the same process, and drops what it gets.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from tests.worlds.wide_tables import SETTINGS, TABLES, Table
+from tests.worlds.wire_client import Closed, WireClient, WireWorld, request_frame, wire_world
+from tidegate_coordination.log.snapshots import encode_state
+from tidegate_gateway.network.transport import TransportBroken
+from tidegate_gateway.work.pools import thread_pools
+from tidegate_runtime.collector import calm_collector
+
+
+class Steps(trio.abc.Instrument):
+    """The longest step of all tasks but one's own, in seconds of CPU."""
+
+    def __init__(self, own: trio.lowlevel.Task) -> None:
+        self.longest = self.longest_collection = 0.0
+        self.task = ""
+        self._own = own
+        self._began = self._collection_began = 0.0
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        self._began = time.thread_time()
+
+    def after_task_step(self, task: trio.lowlevel.Task) -> None:
+        took = time.thread_time() - self._began
+        if task is not self._own and took > self.longest:
+            self.longest, self.task = took, task.name
+
+    def on_collection(self, phase: str, info: object) -> None:
+        """See gc.callbacks."""
+        now = time.thread_time()
+        if phase == "start":
+            self._collection_began = now
+        else:
+            self.longest_collection = max(self.longest_collection, now - self._collection_began)
+
+
+def status_kib(name: str) -> int:
+    """Return a figure of this process."""
+    text = Path("/proc/self/status").read_text()
+    return int(text.split(f"{name}:")[1].split()[0])
+
+
+def reset_peak_kib() -> int:
+    """Forget the peak; return the present size in KiB."""
+    Path("/proc/self/clear_refs").write_text("5")
+    return status_kib("VmRSS")
+
+
+async def watched(name: str, work: Callable[[], Awaitable[int]]) -> None:
+    """Print what a piece of work costs."""
+    steps = Steps(trio.lowlevel.current_task())
+    before = reset_peak_kib()
+    began = time.perf_counter()
+    gc.callbacks.append(steps.on_collection)
+    trio.lowlevel.add_instrument(steps)
+    try:
+        size = await work()
+    finally:
+        trio.lowlevel.remove_instrument(steps)
+        gc.callbacks.remove(steps.on_collection)
+    memory_mib = (status_kib("VmHWM") - before) / 1024
+    print(
+        f"  {name:36} {size / 1024:9.0f} {time.perf_counter() - began:6.2f}"
+        f" {steps.longest * 1000:8.1f} {steps.longest_collection * 1000:6.1f} {memory_mib:8.1f}"
+        f"  {steps.task if steps.longest > 0.05 else ''}",
+        flush=True,
+    )
+
+
+async def ask(client: WireClient, name: str, version: int, request: Any) -> int:
+    """Return the size of an answer; -1 where the connection was closed instead."""
+    await client.send(request_frame(name, version, request))
+    chunk = memoryview(bytearray(1 << 16))
+    head, size = b"", 0
+    try:
+        while len(head) < 4 or size < 4 + int.from_bytes(head):
+            await client.transport.wait_receivable()
+            received = client.transport.receive_nowait(chunk)
+            if received == 0:
+                return -1
+            size += received or 0
+            head = (head + chunk[: received or 0])[:4]
+    except TransportBroken:
+        return -1
+    return size
+
+
+async def go_on(world: WireWorld) -> None:
+    """Let the log go on after the filling, once the gateway has noticed the time that took."""
+    while True:
+        try:
+            await world.create_topic("later", 1)
+        except Closed:
+            await trio.sleep(1.0)
+        else:
+            return
+
+
+async def measure(table: Table, rows: int) -> None:
+    """Print a line for each request, and one for a snapshot."""
+    async with wire_world(settings=SETTINGS, pools=thread_pools()) as world:
+        await world.create_topic("t", 1)
+        state = world.gateway.coordinator.state
+        table.fill(state, rows)
+        await go_on(world)
+        calm_collector()
+
+        async def snapshot() -> int:
+            sizes: list[int] = []
+
+            async def encode() -> None:
+                found = await encode_state(state)
+                sizes.append(sum(map(len, found.chunks)))
+
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(encode)
+            return sizes[0]
+
+        for name, version, request in table.requests():
+            await trio.sleep(0.05)
+            await watched(name, partial(ask, world.connect(), name, version, request))
+        await watched("snapshot", snapshot)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Measure the steps of the loop with wide tables.")
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("tables", nargs="*", help="all by default")
+    options = parser.parse_args()
+    print(f"  {'':36} {'KiB':>9} {'s':>6} {'stood':>8} {'gc':>6} {'MiB':>8}")
+    for name in options.tables or TABLES:
+        print(f"{name}, {options.rows} rows")
+        trio.run(measure, TABLES[name], options.rows)
+
+
+if __name__ == "__main__":
+    main()
