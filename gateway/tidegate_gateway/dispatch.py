@@ -27,7 +27,7 @@ from .gateway_counters import GatewayCounters
 from .network.arenas import Arena
 from .network.call import Call, Handler, Peer
 from .network.connection import Connection, ReplyFlusher, fill
-from .network.large_requests import LARGE_BODY_BYTES, LargeRequests
+from .network.large_requests import LARGE_BODY_BYTES, LISTING, LargeRequests, freed
 from .network.receiver import CloseConnection
 from .quotas.throttling import Throttling
 from .requests.records.produce import Produce
@@ -254,10 +254,15 @@ class Dispatcher:
             raise CloseConnection("internal error") from error
         fill(slot, response_header(header.correlation_id, header.api_key, version), encoded)
         self._flusher.add(connection)
+        self._note_answered(header.api_key, connection.peer, received, began)
+        if header.api_key in LISTING:
+            await freed(response)
+
+    def _note_answered(self, api_key: int, peer: Peer, received: float, began: float) -> None:
         now = trio.current_time()
-        self._counter.answered(header.api_key, received, began, now)
+        self._counter.answered(api_key, received, began, now)
         if now - received >= self._slow.after_seconds:
-            self._note_slow(header.api_key, connection.peer, received, began, now)
+            self._note_slow(api_key, peer, received, began, now)
 
     def _note_slow(
         self, api_key: int, peer: Peer, received: float, began: float, now: float

@@ -20,7 +20,12 @@ from tests.worlds.wire_client import (
     wire_world,
 )
 from tidegate_gateway.network import arenas, large_requests
-from tidegate_gateway.network.large_requests import LARGE_BODY_BYTES, LargeRequests
+from tidegate_gateway.network.large_requests import (
+    FREED_A_TURN,
+    LARGE_BODY_BYTES,
+    LargeRequests,
+    freed,
+)
 from tidegate_gateway.requests.records import fetch
 from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.error_codes import ErrorCode
@@ -29,6 +34,7 @@ from tidegate_protocol.messages import add_partitions_to_txn as ap
 from tidegate_protocol.messages import api_versions as av
 from tidegate_protocol.messages import create_partitions as cp
 from tidegate_protocol.messages import create_topics as ct
+from tidegate_protocol.messages import describe_log_dirs as ld
 from tidegate_protocol.messages import fetch as fe
 from tidegate_protocol.messages import heartbeat as hb
 from tidegate_protocol.messages import join_group as jg
@@ -354,3 +360,24 @@ async def test_a_produce_request_of_too_many_batches_closes_its_connection() -> 
             await client.call("Produce", 9, produce_request(many * 2))
         values = await world.connect().fetch_values("t", 0, 0)
         assert values == [b"a"]
+
+
+async def test_the_rows_of_a_long_answer_are_dropped_in_turns() -> None:
+    topics = [ld.DescribeLogDirsTopic(f"t{each}") for each in range(5 * FREED_A_TURN + 1)]
+    short = [ld.DescribeLogDirsTopic("t", [ld.DescribeLogDirsPartition(0, 1)])]
+    results = [
+        ld.DescribeLogDirsResult(log_dir="a", topics=topics),
+        ld.DescribeLogDirsResult(log_dir="b", topics=short),
+    ]
+    left: list[int] = []
+
+    async def look() -> None:
+        while not left or left[-1]:
+            left.append(len(topics))
+            await trio.lowlevel.checkpoint()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(look)
+        await freed(ld.DescribeLogDirsResponse(results=results))
+    assert len(left) > 3
+    assert (len(topics), len(short)) == (0, 1)

@@ -221,7 +221,7 @@ async def test_topics_may_come_and_go_while_all_are_placed(
     def change(now: int) -> None:
         if now == 1:
             state.topics.fold_deleted(TopicDeleted(topic_ids[-1]))
-        state.topics.fold_created(TopicCreated(bytes([now] * 16), f"new{now}", 1, 1, {}), [0])
+        state.topics.fold_created(TopicCreated(now.to_bytes(16, "big"), f"new{now}", 1, 1, {}), [0])
 
     _, answer = await asked(world, request_, version, change)
     topics = answer.topics if version == 12 else answer.results[0].topics
