@@ -98,6 +98,7 @@ class Watched:
             Mock(),
             hurt=Mock(),
             on_lost=Mock(),
+            on_back=Mock(),
             on_moved=Mock(),
             settings=Mock(),
             groups=Mock(),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
+from .checks_back import brought_back
 from .checks_etl import processed_once
 from .checks_groups import commits, expired_early, generations, static_members
 from .checks_liveness import late_wakeups, unfinished
@@ -34,6 +35,7 @@ _CHECKS: Final[tuple[Callable[[Facts], Iterator[Violation]], ...]] = (
     offsets,
     strangers,
     losses,
+    brought_back,
     sends,
     refusals,
     zombies,

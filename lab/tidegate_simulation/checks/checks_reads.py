@@ -83,7 +83,7 @@ def links(facts: Facts) -> Iterator[Violation]:
         where = (event.process, table["link"], table["key"])
         start, mark = last.get(where, (0, 0))
         now = (table.get("start", 0), table.get("hw", 0))
-        if now[0] < start:
+        if now[0] < start and not facts.may_begin_at(table["key"], now[0], event.index):
             text = f"key {table['key']}: log start {start}, then {now[0]}"
             yield Violation("log start fell", text, (event.index,))
         if now[1] < mark:
@@ -132,7 +132,9 @@ def log_starts_moved(facts: Facts) -> Iterator[Violation]:
     for event, key, start in told:
         known.add(key, event.index, start)
     for event, key, start in told:
-        if event.f != "poll" and start < (highest := known.before(key, event.of)):
+        highest = known.before(key, event.of)
+        has_fallen = start < highest and not facts.may_begin_at(key, start, event.index)
+        if event.f != "poll" and has_fallen:
             text = f"key {key} begins at {start}, and began at {highest} before"
             yield Violation("log start fell", text, (event.index,))
         yield from _too_high(

@@ -61,6 +61,16 @@ class Lost:
     index: int
 
 
+@dataclass(frozen=True, slots=True)
+class Back:
+    """A range of offsets that a repair brought back.  start: the log start since then."""
+
+    base: int
+    next: int
+    start: int
+    index: int
+
+
 @dataclass(slots=True)
 class Facts:
     """The facts of a whole history.
@@ -70,8 +80,8 @@ class Facts:
     topics: key -> the topic that a note names.  dropped: key -> index of the first invoke of its
     deletion.  gone: key -> index of the first ok of it.  retention: key -> (ms, bytes).
     compacted: key -> the rules for its record keys.  same_key: (key, record key) -> values.
-    lost: key -> the ranges declared lost.  first: key -> its first offset ever, if it is not 0.
-    committed: the transactions that certainly were.
+    lost: key -> the ranges declared lost.  back: key -> those that came back.  first: key -> its
+    first offset ever, if it is not 0.  committed: the transactions that certainly were.
     """
 
     events: Sequence[Event]
@@ -88,15 +98,23 @@ class Facts:
         default_factory=dict[tuple[int, int], list[int]]
     )
     lost: dict[int, list[Lost]] = field(default_factory=lambda: defaultdict(list))
+    back: dict[int, list[Back]] = field(default_factory=lambda: defaultdict(list))
     first: dict[int, int] = field(default_factory=lambda: defaultdict(int))
     committed: set[str] = field(default_factory=set[str])
 
     def is_lost(self, key: int, offset: int, index: int) -> bool:
-        """Return whether a repair had declared a record lost before the event of that index."""
+        """Return whether a repair had declared a record lost before the event of that index.
+
+        A gateway that is behind need not know that it came back; see checks_back.py.
+        """
         return any(
             each.base <= offset < each.next and each.index < index
             for each in self.lost.get(key, ())
         )
+
+    def may_begin_at(self, key: int, start: int, index: int) -> bool:
+        """Return whether a repair had moved a log start down as far before an event."""
+        return any(each.start <= start and each.index < index for each in self.back.get(key, ()))
 
     def finished(self, f: str, kind: str = "ok") -> Iterator[tuple[Event, dict[str, Any]]]:
         """Yield the events that end an operation."""
@@ -174,7 +192,7 @@ def gather(events: Sequence[Event]) -> Facts:
             _gather_read(facts, event)
         elif event.f in ("created", "delete", "retention", "compacted"):
             _gather_topic(facts, event)
-        elif event.f == "lost":
+        elif event.f in ("lost", "back"):
             _gather_lost(facts, event)
         elif event.f == "end_txn":
             if event.type == "ok" and value_of(event)["commit"]:
@@ -235,6 +253,10 @@ def _gather_lost(facts: Facts, event: Event) -> None:
     """Move the log start where a repair declared the beginning of a partition lost."""
     table = value_of(event)
     key = table["key"]
+    if event.f == "back":
+        back = Back(table["base"], table["next"], table["start"], event.index)
+        facts.back[key].append(back)
+        return
     facts.lost[key].append(Lost(table["base"], table["next"], event.index))
     if table["start"] >= table["next"]:
         facts.trimmed[key] = max(facts.trimmed[key], table["start"])

@@ -56,7 +56,8 @@ class StateWatch:
       complain: called with the kind and the text of a violation.
       deletions: called with each entry.
       hurt: knows the lost objects and their former bodies.
-      on_lost: called with a partition and a damaged range that a repair declares lost.
+      on_lost, on_back: called with a partition and a damaged range that a repair declares lost, or
+        brings back.
       on_published: called with the number of units of each entry that publishes some.
       on_moved: called with the log that takes entries from now on.
       on_cleaned: called for each round of compaction.
@@ -75,6 +76,7 @@ class StateWatch:
         *,
         hurt: Hurt,
         on_lost: Callable[[Partition, int, int], None],
+        on_back: Callable[[Partition, int, int], None],
         on_moved: Callable[[str], None],
         settings: SettingsWatch,
         groups: GroupWatch,
@@ -94,7 +96,7 @@ class StateWatch:
         self.sealing: Final = SealingWatch(complain)
         self.offsets: Final = OffsetsWatch(self.state, self._broken, complain)
         self._tiling: Final = TilingWatch(
-            self.state, self._broken, complain, hurt=hurt, on_lost=on_lost
+            self.state, self._broken, complain, hurt=hurt, on_lost=on_lost, on_back=on_back
         )
         self._body_of = body_of
         self._complain = complain
@@ -218,11 +220,12 @@ class StateWatch:
                 self._settle(WalName(event.incarnation, event.counter), "abandoned")
             case ev.LogStartsMoved():
                 self._settings.cut(self.state, event)
+                self._tiling.cut(event)
             case ev.ObjectsCollected():
                 self._collect(event)
             case ev.SegmentsPublished():
                 self._publish(event)
-            case ev.RunsSkipped():
+            case ev.RunsSkipped() | ev.SkipsEnded():
                 self._skip(event)
             case _:
                 self._of_rights(author, event)
@@ -339,10 +342,13 @@ class StateWatch:
                 self._broken(3, f"{name} is published again")
             self._published.add(name)
 
-    def _skip(self, event: ev.RunsSkipped) -> None:
-        """8, and that only damaged runs are skipped."""
+    def _skip(self, event: ev.RunsSkipped | ev.SkipsEnded) -> None:
+        """8, and that only damaged runs are skipped, and only whole ones come back."""
         if not self._lives(event.incarnation):
             self._broken(8, f"runs skipped by incarnation {event.incarnation}, which ended")
+        if isinstance(event, ev.SkipsEnded):
+            self._tiling.ended(event)
+            return
         for each in event.stretches:
             self._tiling.skipped(each)
 

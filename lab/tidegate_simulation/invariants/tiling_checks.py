@@ -28,6 +28,7 @@ class TilingWatch:
       complain: called with the kind and the text of another violation.
       hurt: knows what the store lost.
       on_lost: called with a partition and a damaged range that a repair declares lost.
+      on_back: called with a partition and such a range once it is brought back.
     """
 
     def __init__(
@@ -38,14 +39,18 @@ class TilingWatch:
         *,
         hurt: Hurt,
         on_lost: Callable[[Partition, int, int], None],
+        on_back: Callable[[Partition, int, int], None],
     ) -> None:
         self._state = state
         self._broken = broken
         self._complain = complain
         self._hurt = hurt
         self._on_lost = on_lost
+        self._on_back = on_back
         self._holes = Holes()
         self._given_up: list[tuple[int, int, int]] = []
+        self._back: list[tuple[int, int, int]] = []
+        self._deleted_to: dict[int, int] = {}
         self._marks: dict[int, tuple[int, int]] = {}
 
     def check(self, partition: Partition, *, whole: bool) -> None:
@@ -84,6 +89,24 @@ class TilingWatch:
             if partition is not None and is_in:
                 self._give_up(partition, row)
 
+    def cut(self, event: ev.LogStartsMoved) -> None:
+        """Record what is deleted: it must not come back."""
+        for number, offset in event.moves:
+            self._deleted_to[number] = max(self._deleted_to.get(number, 0), offset)
+
+    def ended(self, event: ev.SkipsEnded) -> None:
+        """Only what can be read is brought back; before the entry is folded."""
+        for each in event.stretches if event.are_back else ():
+            partition = self._state.partitions.get(each.partition)
+            for row in (partition.kept or ()) if partition is not None else ():
+                is_in = each.base_offset <= row.base_offset < each.next_offset
+                if partition is None or not is_in:
+                    continue
+                self._back.append((each.partition, row.base_offset, row.next_offset))
+                if self._hurt.is_hurt(partition, row):
+                    text = f"partition {partition.number}: {row} cannot be read"
+                    self._complain("brought back too early", text)
+
     def placed(self, event: kev.MirrorsPlaced) -> None:
         """The source of a mirrored partition has nothing up to a later end."""
         for place in event.places:
@@ -92,7 +115,9 @@ class TilingWatch:
                 self._holes.add(place.partition, partition.next_offset, place.next_offset)
 
     def after_skips(self) -> bool:
-        """1: the log start moved only over lost ranges; return whether there was one."""
+        """1: the log start moved only over lost ranges; return whether ranges were skipped, or came
+        back.
+        """
         for number, base_offset, next_offset in self._given_up:
             self._holes.add(number, base_offset, next_offset)
         for number, base_offset, next_offset in self._given_up:
@@ -102,9 +127,25 @@ class TilingWatch:
                 self._broken(1, f"{partition.number}: log start {before}, {partition.log_start}")
             self.check(partition, whole=True)
             self._on_lost(partition, base_offset, next_offset)
-        is_any = bool(self._given_up)
+        self._after_back()
+        is_any = bool(self._given_up or self._back)
         self._given_up.clear()
+        self._back.clear()
         return is_any
+
+    def _after_back(self) -> None:
+        """1, and 2: the log start falls only to what comes back, and no deletion is undone."""
+        for number, base_offset, next_offset in self._back:
+            self._holes.remove(number, base_offset, next_offset)
+        for number, base_offset, next_offset in self._back:
+            partition = self._state.partitions[number]
+            start, mark = partition.log_start, self._marks.get(number, (0, 0))
+            if start < mark[0]:
+                if start < self._deleted_to.get(number, 0):
+                    self._broken(2, f"{number}: {start} was deleted, and is back")
+                self._marks[number] = (start, mark[1])
+            self.check(partition, whole=True)
+            self._on_back(partition, base_offset, next_offset)
 
     def _give_up(self, partition: Partition, row: RunRow) -> None:
         if self._hurt.is_hurt(partition, row):

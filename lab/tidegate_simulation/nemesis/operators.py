@@ -1,5 +1,7 @@
 """Operators who repair topics: each lists all topics, proves what is lost, and skips that.
 
+In some runs they find the lost objects later, and bring the skipped records back.
+
 An operator begins as soon as something is lost and knows nothing of the other operators.  Its
 machine fails as all machines do; see host.py.
 """
@@ -32,6 +34,7 @@ class Operator(Host):
 
     def __init__(self, world: World, number: int) -> None:
         super().__init__(world, f"operator {number}", 0.0)
+        self._gives_up = False  # a person remembers
 
     @property
     def is_up(self) -> bool:
@@ -39,7 +42,7 @@ class Operator(Host):
         return self.coordinator is not None
 
     async def _serve(self, nursery: trio.Nursery) -> None:
-        while not self._world.hurt.is_left:  # noqa: ASYNC110 - as people do
+        while not has_work(self._world):  # noqa: ASYNC110 - as people do
             await trio.sleep(_LOOK_SECONDS)
         await trio.sleep(self._rng.random() * _THOUGHT_SECONDS)
         log, store = self._open()
@@ -57,7 +60,11 @@ class Operator(Host):
             software_version="0",
         )
         try:
-            await self._repair(repair, [each.number for each in state.partitions.values()])
+            numbers = [each.number for each in state.partitions.values()]
+            if self._world.hurt.is_left:
+                await self._repair(repair, numbers)
+            else:
+                await self._end_skips(repair, numbers)
         except* (StoreUnavailable, ProposalFailed):
             self._count("gave up")  # and runs the command again
 
@@ -72,6 +79,23 @@ class Operator(Host):
         skipped = await repair.skip(found.unreadable, numbers, self._look_again)
         self._world.strikes.count(f"{self.prefix}skipped", len(skipped.done))
 
+    async def _end_skips(self, repair: Repair, numbers: list[int]) -> None:
+        """Bring back what was skipped; give up what a compacted topic should not get back."""
+        await trio.sleep(self._rng.random() * _THOUGHT_SECONDS)
+        kept = repair.kept(numbers)
+        if self._gives_up:
+            self._gives_up = False
+            self._count("gave up kept runs", len((await repair.give_up(kept)).done))
+            return
+        for each in kept:
+            self._world.hurt.put_back(each.row)
+        read = await repair.read_kept(kept)
+        whole = [each for each in read if each.problem is None]
+        if whole:
+            ended = await repair.bring_back(whole, even_if_compacted=False)
+            self._count("brought back", len(ended.done))
+            self._gives_up = ended.is_compacted
+
     def _look_again(self, found: Found) -> None:
         self._count("looked again")
 
@@ -79,7 +103,15 @@ class Operator(Host):
         """An operator keeps nothing of its process."""
 
 
+def has_work(world: World) -> bool:
+    """Return whether a loss is to be repaired, or a skipped range to be brought back."""
+    if world.hurt.is_left:
+        return True
+    partitions = world.watch.state.partitions.values()
+    return world.plan.losses.returns and any(each.kept is not None for each in partitions)
+
+
 async def wait_for_repair(world: World) -> None:
     """Wait until every loss is repaired; forever if no operator repairs one."""
-    while world.hurt.is_left:  # noqa: ASYNC110 - they may die yet
+    while has_work(world):  # noqa: ASYNC110 - they may die yet
         await trio.sleep(_LOOK_SECONDS)

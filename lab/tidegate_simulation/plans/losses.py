@@ -29,16 +29,20 @@ LOSS_KINDS = ("lost_object", "spoilt_object")
 # Of each kind.
 MAX_LOSSES = 2
 _SHARE = 0.2
+_RETURNS_SHARE = 0.5
 # Before this offset lie fields of a batch's header that each read writes anew.
 _COVERED_FROM = 21
 
 
 @dataclass(frozen=True, slots=True)
 class LossPlan:
-    """kinds: the losses of a run.  operators: the number of independent operators who repair it."""
+    """kinds: the losses of a run.  operators: the number of independent operators who repair it.
+    returns: whether they find the lost objects later, and bring the skipped ranges back.
+    """
 
     kinds: tuple[str, ...] = ()
     operators: int = 0
+    returns: bool = False
 
 
 def draw_losses(rng: Random, *, is_calm: bool) -> LossPlan:
@@ -46,7 +50,7 @@ def draw_losses(rng: Random, *, is_calm: bool) -> LossPlan:
     kinds = tuple(each for each in LOSS_KINDS if rng.random() < 0.6)
     if is_calm or rng.random() >= _SHARE or not kinds:
         return LossPlan()
-    return LossPlan(kinds, rng.choice((1, 2)))
+    return LossPlan(kinds, rng.choice((1, 2)), rng.random() < _RETURNS_SHARE)
 
 
 class LossyStore(Protocol):
@@ -58,6 +62,10 @@ class LossyStore(Protocol):
 
     def replace(self, key: str, body: bytes | None) -> None:
         """Replace the body of an object, or delete it; no gateway gets an event."""
+        ...
+
+    def put_back(self, key: str, body: bytes) -> None:
+        """Undo replace()."""
         ...
 
 
@@ -97,6 +105,16 @@ class Hurt:
         self.partitions |= {(each.topic_id, each.index) for each, _ in objects[key]}
         self._store.replace(key, spoilt)
         return True
+
+    def put_back(self, row: RunRow) -> None:
+        """Undo the loss of the object of a kept run, unless the cluster no longer needs it."""
+        state = self._state_of()
+        name = state.objects.name_or_none(row.object_number)
+        if name is None or row.object_number in state.objects.dead:
+            return
+        key = object_key(state, name)
+        if key in self.originals:
+            self._store.put_back(key, self.originals[key])
 
     def _candidates(self) -> dict[str, list[tuple[Partition, RunRow]]]:
         """Return whole objects by key, with their live runs."""
@@ -157,6 +175,10 @@ class Holes:
         stretches = self._stretches.setdefault(number, [])
         stretches.append((base_offset, next_offset))
         stretches.sort()
+
+    def remove(self, number: int, base_offset: int, next_offset: int) -> None:
+        """Remove a range that was added."""
+        self._stretches[number].remove((base_offset, next_offset))
 
     def cover(self, number: int, start: int, end: int) -> bool:
         """Return whether all offsets from start on, below end, were declared lost."""

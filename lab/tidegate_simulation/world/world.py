@@ -6,6 +6,7 @@ named random.Random of its own, so that a change in one part does not change the
 
 from __future__ import annotations
 
+from bisect import insort
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
@@ -71,6 +72,14 @@ class WatchedStore(MemoryObjectStore):
         else:
             self._sorted_keys.remove(key)
             self._lost.add(key)
+
+    def put_back(self, key: str, body: bytes) -> None:
+        """Undo replace()."""
+        found = self._objects.get(key)
+        if found is None:
+            insort(self._sorted_keys, key)
+            self._lost.discard(key)
+        self._objects[key] = (body, found[1] if found is not None else self._clock())
 
     async def put(self, key: str, body: Buffer) -> None:
         """See ObjectStore.  A late copy of a put does not restore a lost object."""
@@ -221,6 +230,7 @@ class World:
             lambda: self.strikes.count("pipeline.compacted", 1),
             hurt=self.hurt,
             on_lost=self._lost,
+            on_back=self._back,
             on_moved=self._moved,
             settings=self.settings_watch,
             groups=self.groups_watch,
@@ -251,6 +261,12 @@ class World:
         number = self.number_of(partition.topic_id, partition.index)
         stretch = {"base": base_offset, "next": next_offset, "start": partition.log_start}
         self.history.note("operator", "ok", "lost", {"key": number, **stretch})
+
+    def _back(self, partition: Partition, base_offset: int, next_offset: int) -> None:
+        """Record in the history which offsets a repair brought back."""
+        number = self.number_of(partition.topic_id, partition.index)
+        stretch = {"base": base_offset, "next": next_offset, "start": partition.log_start}
+        self.history.note("operator", "ok", "back", {"key": number, **stretch})
 
     @property
     def landed(self) -> Counter[str]:

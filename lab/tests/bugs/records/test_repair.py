@@ -13,7 +13,9 @@ from tidegate_coordination.events.cluster import RunsSkipped, SkippedStretch
 from tidegate_coordination.rules.proposal import Decided
 from tidegate_coordination.rules.records import skips as skip_rules
 from tidegate_coordination.rules.records.skips import Skip, SkipRuns
+from tidegate_coordination.state.records.partitions import Partition
 from tidegate_coordination.state.records.runs import Runs
+from tidegate_coordination.state.run_folds import RunFolds
 from tidegate_gateway.tools.readability import ReadabilityCheck
 from tidegate_gateway.tools.repair import Repair
 from tidegate_simulation.checks.checker import check
@@ -31,6 +33,7 @@ def test_some_seeds_lose_objects_and_have_operators() -> None:
     assert 20 < len(lossy) < 100
     assert {kind for plan in lossy for kind in plan.kinds} == set(LOSS_KINDS)
     assert {plan.operators for plan in lossy} == {1, 2}
+    assert {plan.returns for plan in lossy} == {True, False}
     assert not any(plan.operators for plan in plans if not plan.kinds)
     assert not draw_losses(Random(9), is_calm=True).kinds
 
@@ -41,12 +44,14 @@ def lossy_seeds(count: int) -> list[int]:
 
 
 def test_runs_that_lose_objects_are_repaired_and_find_nothing() -> None:
-    skipped = 0
-    for seed in lossy_seeds(6):
+    skipped = back = 0
+    for seed in sorted({*lossy_seeds(6), 66}):
         report = simulate(seed, 150)
         assert not report.violations, report.replay
         skipped += report.landed.counts.get("operator.skipped", 0)
+        back += report.landed.counts.get("operator.brought back", 0)
     assert skipped > 6
+    assert back > 2
 
 
 # -- the checker ----------------------------------------------------------------------------------
@@ -92,6 +97,31 @@ def test_a_reader_that_passes_records_before_their_loss_is_a_violation() -> None
     assert {each.kind for each in check(history.events)} == {"skipped", "log start too high"}
 
 
+@pytest.mark.parametrize(
+    ("read", "expected"), [((0, 1, 2, 3), set()), ((0, 3), {"not brought back"})]
+)
+def test_a_final_reader_reads_what_came_back(read: tuple[int, ...], expected: set[str]) -> None:
+    """The client of the history before need not, since its gateway may be behind."""
+    history = history_of()
+    history.note("operator", "ok", "back", {"key": 0, "base": 1, "next": 3, "start": 0})
+    poll = history.invoke("f", "poll", {"key": 0, "position": 0})
+    history.ok(poll, records=[(each, 10 + each) for each in read], next=4, hw=4)
+    history.events[:] = [each for each in history.events if each.f != "drained"]
+    history.note("f", "ok", "drained", {"key": 0, "offset": 4})
+    assert {each.kind for each in check(history.events)} == expected
+
+
+def test_a_log_start_falls_only_to_what_came_back() -> None:
+    for start, expected in ((0, set[str]()), (1, {"log start fell"})):
+        history = history_of(lost=(0, 3), start=3)
+        history.ok(history.invoke("r", "low", {"key": 0}), offset=3)
+        back = {"key": 0, "base": start, "next": 3, "start": start}
+        history.note("operator", "ok", "back", back)
+        history.ok(history.invoke("r", "low", {"key": 0}), offset=0)
+        assert "log start fell" not in {each.kind for each in check(history.events)} - expected
+        assert expected <= {each.kind for each in check(history.events)}
+
+
 def test_holes_cover_ranges_declared_lost() -> None:
     holes = Holes()
     for stretch in ((4, 6), (2, 4), (9, 10)):
@@ -101,6 +131,9 @@ def test_holes_cover_ranges_declared_lost() -> None:
     assert not holes.cover(1, 1, 6)
     assert not holes.cover(1, 5, 10)
     assert not holes.cover(2, 2, 3)
+    holes.remove(1, 2, 4)
+    assert not holes.cover(1, 2, 6)
+    assert holes.cover(1, 4, 6)
 
 
 # -- planted bugs ---------------------------------------------------------------------------------
@@ -185,15 +218,40 @@ def forgets_where_runs_end(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Runs, "_end_at", wrong)
 
 
+def keeps_runs_without_their_objects(patch: pytest.MonkeyPatch) -> None:
+    """The object of a skipped run dies, although the run is kept."""
+    real = RunFolds.fold_skipped
+
+    def fold(self: Any, event: RunsSkipped) -> None:
+        real(self, event)
+        for each in event.stretches:
+            partition = self._partitions[each.partition]
+            if partition.kept is not None:
+                self._supersede(partition.kept.between(each.base_offset, each.next_offset))
+
+    patch.setattr(RunFolds, "fold_skipped", fold)
+
+
+def brings_nothing_back(patch: pytest.MonkeyPatch) -> None:
+    """The range that is said to be back is given up."""
+
+    def fold(self: Partition, base_offset: int, next_offset: int) -> None:
+        self.fold_given_up(base_offset, next_offset)
+
+    patch.setattr(Partition, "fold_brought_back", fold)
+
+
 # first_seed: a seed that finds the bug, so that the test is short.
 @pytest.mark.parametrize(
     ("plant", "expected", "first_seed"),
     [
         (skips_a_neighbour, {"skipped too much"}, 9),
-        (unwatched(skips_a_neighbour), {"lost", "skipped"}, 9),
+        (unwatched(skips_a_neighbour), {"lost", "skipped"}, 37),
         (untried(skips_whatever_was_seen), {"state broken"}, 9),
-        (asks_once, {"skipped too much"}, 165),
+        (asks_once, {"skipped too much"}, 217),
         (forgets_where_runs_end, {"false error", "stuck"}, 134),
+        (keeps_runs_without_their_objects, {"invariant 4"}, 9),
+        (unwatched(brings_nothing_back), {"not brought back"}, 65),
     ],
 )
 def test_planted_bug_of_the_repair_is_found(
