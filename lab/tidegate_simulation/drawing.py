@@ -20,7 +20,7 @@ from .plans.malformed_plan import draw_malformed
 from .plans.move_plan import draw_moves
 from .plans.pipeline_plan import draw_pipelines
 from .plans.quota_plan import draw_quotas
-from .plans.refused_plan import draw_refusals
+from .plans.refused_plan import draw_refusals, settings_for
 from .plans.rights_plan import draw_rights
 from .plans.sealing_plan import REPLACED
 from .plans.settings_plan import draw_static
@@ -69,6 +69,7 @@ def draw_run(seed: int, rng: Random, asked_zones: int) -> tuple[dict[str, str], 
     drawn = {DRAIN_KIND: has_drains, AWAY_KIND: has_away}
     events = [kind for kind, is_drawn in drawn.items() if is_drawn]
     refusals = draw_refusals(seed, is_calm=not plan.kinds)
+    settings |= settings_for(refusals)
     static = draw_static(seed, zones.last_gateway, may_draw=not versions.is_rolling)
     # Restored logs, and those of older releases, begin at 0.
     may_begin_high = not (versions.is_rolling or draws_restore(seed))

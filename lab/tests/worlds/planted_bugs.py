@@ -64,7 +64,7 @@ def must_be_found(
     sealing: bool = False,
     bearers: bool = False,
     malformed: bool = False,
-    puts: bool = False,
+    refused: bool = False,
 ) -> None:
     """Fail unless one of SEEDS seeds shows a violation of an expected kind.
 
@@ -75,7 +75,8 @@ def must_be_found(
       that log in, or none, which makes them shorter.
     tokens, sealing, bearers: whether clients log in, some by delegation tokens, or to gateways that
       seal, or by tokens of an identity provider.
-    malformed: whether a client sends malformed batches.  puts: whether the store refuses all PUTs.
+    malformed: whether a client sends malformed batches.  refused: whether the store refuses
+      calls of all gateways.
     """
     plant(monkeypatch)
     monkeypatch.setattr(transaction_plan, "SHARE", float(transactions))
@@ -87,7 +88,7 @@ def must_be_found(
     monkeypatch.setattr(sealing_plan, "SHARE", float(sealing))
     monkeypatch.setattr(bearer_plan, "SHARE", float(bearers))
     monkeypatch.setattr(malformed_plan, "SHARE", float(malformed))
-    monkeypatch.setattr(refused_plan, "PUTS_SHARE", 8.0 * puts)
+    monkeypatch.setattr(refused_plan, "OF_ALL_SHARE", 8.0 * refused)
     if units:
         monkeypatch.setattr(link_plan, "_FORWARDS_SHARE", 1.0)
     monkeypatch.setattr(link_plan, "_GROUPS_SHARE", float(groups))

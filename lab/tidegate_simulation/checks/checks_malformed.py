@@ -36,7 +36,7 @@ def _answered(event: Event, table: dict[str, Any]) -> Iterator[Violation]:
         if error != table["due"]:
             text = f"a batch with {kind} got {error}, not {table['due']}"
             yield Violation("wrong refusal", text, (event.index,))
-        elif table["were_named"] != table["named"]:
+        elif table["were_named"] != table.get("named", table["were_named"]):
             text = f"of a batch with {kind} the records {table['were_named']} were named"
             yield Violation("wrong refusal", f"{text}, not {table['named']}", (event.index,))
 

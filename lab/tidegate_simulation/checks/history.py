@@ -21,7 +21,7 @@ that is created again has new keys), and values of records are integers, each se
                ts: time stamp of the records, ms on the clock of time_ns.  by_name: true when the
                topic was not named by its id.  ok: "offset" of the first value, -1 when no longer
                known.  fail, info: ["error"].  Of a malformed batch: "malformed" what is wrong,
-               "due" the error that it must get, "named" the places of the records that the error
+               "due" the error that it must get, ["named"] the places of the records that the error
                must name; fail: "were_named" those that it named
     assign     note ok {"keys"}: the reader's positions start anew
     poll       {"key", "position", ["wait_ms"] for how long it waits for records}.  ok: "records"

@@ -8,7 +8,7 @@ from functools import partial
 
 import trio
 
-from ..plans.refused_plan import CALLS, MAX_SECONDS, MIN_SECONDS, PUTS, ZONE
+from ..plans.refused_plan import CALLS, MAX_SECONDS, MIN_SECONDS, OF_ALL, ZONE, is_judged
 from ..probers.refusal import Refused
 from ..world.node import Node
 from ..world.world import World
@@ -26,22 +26,29 @@ class Refusals:
         self._rng = world.rng("refusals")
 
     async def _refuse(self, kind: str, node: Node) -> None:
-        self._world.strikes.count(kind, node.is_up)
+        if kind not in OF_ALL:
+            self._world.strikes.count(kind, node.is_up)
         struck = [node]
-        if kind in (ZONE, PUTS):
-            struck = [each for each in self._nodes if kind == PUTS or each.zone == node.zone]
+        if kind in (ZONE, *OF_ALL):
+            struck = [each for each in self._nodes if kind in OF_ALL or each.zone == node.zone]
         watched = Refused(self._world, self._nodes, node)
         with ExitStack() as refusals:
             for each in struck:
                 refusals.enter_context(each.refused_by_store(CALLS[kind]))
             with trio.move_on_after(self._rng.uniform(MIN_SECONDS, MAX_SECONDS)):
                 await watched.look_for_others()
-            await watched.judge()
-            if kind == PUTS:
-                await self._judge_all()
+            if kind in OF_ALL:  # lands once a gateway has answered, so that a short run goes on
+                self._world.strikes.count(kind, await self._judge_all())
+            else:
+                await watched.judge()
         await watched.judge_return()
 
-    async def _judge_all(self) -> None:
-        """Judge the gateways, none of which could store anything for a while."""
-        for each in self._nodes:
-            await Refused(self._world, self._nodes, each).judge_among_refused()
+    async def _judge_all(self) -> bool:
+        """Judge the gateways, none of which could serve for another one for a while.
+
+        Return whether one was judged, or none can be.
+        """
+        if not is_judged(self._world.plan.kinds):
+            return True
+        judges = [Refused(self._world, self._nodes, each) for each in self._nodes]
+        return any([await each.judge_among_refused() for each in judges])

@@ -7,6 +7,7 @@ refused.list
 refused.zone   any call of the gateways of a zone
 refused.puts   PUTs of all gateways, as on a full store: nothing else is wrong, and none may serve
                for another
+refused.gets   GETs of all gateways, which have no cache then
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from .zone_plan import PREFIX as PARTITION
 PREFIX: Final = "refused."
 ZONE: Final = f"{PREFIX}zone"
 PUTS: Final = f"{PREFIX}puts"
+GETS: Final = f"{PREFIX}gets"
 _ALL: Final = frozenset({"put", "get", "list", "delete"})
 CALLS: Final[Mapping[str, frozenset[str]]] = {
     f"{PREFIX}all": _ALL,
@@ -28,7 +30,9 @@ CALLS: Final[Mapping[str, frozenset[str]]] = {
     f"{PREFIX}list": frozenset({"list"}),
     ZONE: _ALL,
     PUTS: frozenset({"put"}),
+    GETS: frozenset({"get"}),
 }
+OF_ALL: Final = (PUTS, GETS)
 MIN_SECONDS: Final = 2.0
 MAX_SECONDS: Final = 40.0
 # Where no other fault is drawn, gateways are judged.
@@ -36,7 +40,7 @@ _CALM_SHARE: Final = 0.5
 _SHARE: Final = 0.1
 _KINDS: Final = 2
 # Drawn apart, so that the other runs stay the same.
-PUTS_SHARE: Final = 0.25
+OF_ALL_SHARE: Final = 0.25
 # Faults with which a gateway may learn too late that it is marked, or that others are well.
 _LATE: Final = frozenset(
     {"isolate", "log_outage", "store_outage", "stall", "crash_all", "restart_storm", "skew"}
@@ -45,12 +49,18 @@ _LATE: Final = frozenset(
 
 def draw_refusals(seed: int, *, is_calm: bool) -> tuple[str, ...]:
     """Return the kinds of a seed; most have none."""
-    if Random(f"{seed}/refused puts 2").random() < (PUTS_SHARE if is_calm else PUTS_SHARE / 8):
-        return (PUTS,)
+    rng = Random(f"{seed}/refused puts 2")
+    if rng.random() < (OF_ALL_SHARE if is_calm else OF_ALL_SHARE / 8):
+        return (rng.choice(OF_ALL),)
     rng = Random(f"{seed}/refusals")
     if rng.random() >= (_CALM_SHARE if is_calm else _SHARE):
         return ()
-    return tuple(sorted(rng.sample([each for each in CALLS if each != PUTS], _KINDS)))
+    return tuple(sorted(rng.sample([each for each in CALLS if each not in OF_ALL], _KINDS)))
+
+
+def settings_for(kinds: Collection[str]) -> dict[str, str]:
+    """Return the settings of all gateways: they read where reads are refused."""
+    return {"fetch.cache.bytes": "0"} if GETS in kinds else {}
 
 
 def is_judged(kinds: Collection[str]) -> bool:

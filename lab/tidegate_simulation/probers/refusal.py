@@ -2,7 +2,7 @@
 
 If its PUTs were refused for long, or its reads on trial, and other gateways committed all the time,
 it must send producers to them, and name another leader.  A moment after the store takes its calls
-again, it must serve.  If the PUTs of all gateways are refused, none sends producers away.
+again, it must serve.  If calls of all gateways are refused, none sends producers away.
 """
 
 from __future__ import annotations
@@ -75,14 +75,16 @@ class Refused:
                     text = f"node {self._node.node_id} refuses Produce, and names itself leader"
                     self._world.complain("leader though the store refuses it", text)
 
-    async def judge_among_refused(self) -> None:
-        """Ask it whether it serves, while no gateway stores anything."""
+    async def judge_among_refused(self) -> bool:
+        """Ask it whether it serves while the store refuses all; return whether it said so."""
         if self._is_same and self._gateway is not None and not self._gateway.is_draining:
             code = await self._asked()
             if code is not None and self._is_same and not self._gateway.is_draining:
                 self._world.strikes.count("refusal.judged_all")
                 if code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
-                    self._complain("sends producers away though none can store", code)
+                    self._complain("sends producers away though none is better", code)
+                return True
+        return False
 
     async def judge_return(self) -> None:
         """Ask it whether it serves again; call it when it is refused no more."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from tidegate_gateway.store_way.marks import Marks
 from tidegate_gateway.store_way.store_proof import StoreProof
 from tidegate_gateway.store_way.store_watch import StoreWatch
 from tidegate_simulation.plans.faults import FaultPlan
-from tidegate_simulation.plans.refused_plan import PREFIX, PUTS, is_judged
+from tidegate_simulation.plans.refused_plan import GETS, PREFIX, PUTS, is_judged
 
 
 def is_never_cut_off(patch: pytest.MonkeyPatch) -> None:
@@ -52,8 +53,22 @@ def believes_a_mark_alone(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Marks, "look", trusting)
 
 
-def refuses_all(plan: FaultPlan) -> bool:
+def proves_nothing_of_reads(patch: pytest.MonkeyPatch) -> None:
+    """A commit counts as a proof that its gateway can read."""
+    real = StoreWatch._can_read
+
+    def can_read(self: Any, now: float) -> bool:
+        return not self._marks.is_marked(self._coordinator.incarnation) or real(self, now)
+
+    patch.setattr(StoreWatch, "_can_read", can_read)
+
+
+def refuses_puts_of_all(plan: FaultPlan) -> bool:
     return is_judged(plan.kinds) and PUTS in plan.kinds
+
+
+def refuses_gets_of_all(plan: FaultPlan) -> bool:
+    return is_judged(plan.kinds) and GETS in plan.kinds
 
 
 def commits_though_it_cannot_read(patch: pytest.MonkeyPatch) -> None:
@@ -81,11 +96,18 @@ def test_planted_bugs_of_refused_gateways_are_found(
     must_be_found(plant, kinds, 1, monkeypatch, refuses)
 
 
+@pytest.mark.parametrize(
+    ("plant", "is_concerned"),
+    [
+        (believes_a_mark_alone, refuses_puts_of_all),
+        (proves_nothing_of_reads, refuses_gets_of_all),
+    ],
+)
 def test_gateways_that_send_producers_to_no_better_ones_are_found(
-    monkeypatch: pytest.MonkeyPatch,
+    plant: Plant, is_concerned: Callable[[FaultPlan], bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kinds = {"sends producers away though none can store"}
-    must_be_found(believes_a_mark_alone, kinds, 1, monkeypatch, refuses_all, puts=True)
+    kinds = {"sends producers away though none is better"}
+    must_be_found(plant, kinds, 1, monkeypatch, is_concerned, refused=True)
 
 
 def test_a_gateway_whose_commits_hide_that_it_cannot_read_is_found(
