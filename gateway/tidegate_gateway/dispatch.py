@@ -256,7 +256,7 @@ class Dispatcher:
         self._flusher.add(connection)
         self._note_answered(header.api_key, connection.peer, received, began)
         if header.api_key in LISTING:
-            await freed(response)
+            await freed(response, nested=header.api_key != ApiKey.METADATA)
 
     def _note_answered(self, api_key: int, peer: Peer, received: float, began: float) -> None:
         now = trio.current_time()

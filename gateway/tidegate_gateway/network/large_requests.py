@@ -74,6 +74,7 @@ LISTING: Final = frozenset(
         ApiKey.LIST_CONFIG_RESOURCES,
         ApiKey.LIST_GROUPS,
         ApiKey.LIST_TRANSACTIONS,
+        ApiKey.METADATA,  # whose rows are kept for other answers
         ApiKey.OFFSET_FETCH,
     }
 )
@@ -189,28 +190,28 @@ class LargeRequests:
                 await trio.lowlevel.checkpoint()
 
 
-async def freed(response: Any) -> None:
+async def freed(response: Any, *, nested: bool = True) -> None:
     """Drop the rows of an answer that is encoded, in turns: a million at once take 0.2 s.
 
-    No other object may hold the lists of the answer.
+    No other object may hold the lists of the answer.  nested: nor those of its rows.
     """
-    for rows in _long_lists(response):
+    for rows in _long_lists(response, nested=nested):
         while rows:
             del rows[-FREED_A_TURN:]
             await trio.lowlevel.checkpoint()
 
 
-def _long_lists(message: Any) -> Iterator[list[Any]]:
+def _long_lists(message: Any, *, nested: bool) -> Iterator[list[Any]]:
     for each in fields(message):
         found = getattr(message, each.name)
         if not isinstance(found, list):
             continue
-        rows: list[Any] = found
+        rows: list[Any] = found  # pyright: ignore[reportUnknownVariableType]  # of any rows
         if len(rows) > FREED_A_TURN:
             yield rows
-        else:
+        elif nested:
             for row in filter(is_dataclass, rows):
-                yield from _long_lists(row)
+                yield from _long_lists(row, nested=True)
 
 
 @contextmanager
