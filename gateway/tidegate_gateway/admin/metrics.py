@@ -238,7 +238,7 @@ def _writer(gateway: Gateway) -> Iterator[Metric]:
     yield counter("tidegate_wal_abandoned", "WAL objects abandoned", counters.abandoned)
     yield counter(
         "tidegate_wal_left_batches",
-        "Batches that were not written, as their clients had left",
+        "Batches that were not written, as their clients had left, or send an earlier one again",
         counters.left_batches,
     )
     yield counter("tidegate_wal_put_retries", "PUTs that were repeated", counters.put_retries)

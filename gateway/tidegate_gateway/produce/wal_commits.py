@@ -5,7 +5,9 @@ out its commit.  Then the gateway may refuse its batches with a retriable error,
 be collected.
 
 An object that was stored late may hold batches of clients that have left; such clients send them
-again elsewhere.  They are not proposed, so that an outage leaves few records twice.
+again elsewhere.  They are not proposed, so that an outage leaves few records twice.  An object of
+such batches alone is committed without any: an abandoned id would say that this gateway does not
+reach the store (store_way/marks.py).
 
 Once a batch of a client is refused so that it comes again, or left out, or its outcome is unknown,
 no later batch of that client is proposed: if the log has no state of a producer, it takes any first
@@ -151,9 +153,6 @@ class WalCommits:
         mirrored: the tokens of its mirrored batches.
         """
         left = self._batches_left(wal, of_object)
-        if left and len(left) == len(wal.batches):
-            self._counters.left_batches += len(left)
-            return self.abandon(wal)
         try:
             proposal = self._proposal(wal, mirrored, left)
             # If another gateway decides, waiting fetches may wake before the answer arrives.

@@ -11,7 +11,7 @@ from .produce_times import ProduceTimes
 class WalCounters:
     """The writer's figures for metrics.  Times are trio's, of the last success; None: none yet.
 
-    left_batches: not written, as their clients had left before their object was stored.
+    left_batches: stored and not written, as their clients had left, or send an earlier batch again.
     """
 
     objects: int = 0
