@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 from trio.testing import MockClock
 
-from tidegate_coordination.events.cluster import RUN_LOG_APPEND_TIME, RUN_WALKED
+from tidegate_coordination.events.cluster import RUN_LOG_APPEND_TIME, RUN_WALKED, Run
 from tidegate_coordination.state.records.partitions import Partition
 from tidegate_coordination.state.records.runs import RunRow
 from tidegate_gateway.fetch import time_search
@@ -46,6 +46,9 @@ class Runs:
     def __init__(self, *runs: PreparedRun) -> None:
         self._runs = {each.base_offsets[0]: each for each in runs}
         self.read: list[int] = []
+
+    async def parts(self, partition: Partition, row: RunRow, offset: int) -> list[RunRow]:
+        return [row]
 
     async def run_at(self, partition: Partition, row: RunRow) -> PreparedRun:
         self.read.append(row.base_offset)
@@ -103,22 +106,75 @@ async def test_a_false_header_hides_no_record_and_invents_none(
         assert found == expected
 
 
-async def test_the_newest_record_is_found_behind_a_chunk_with_a_later_bound(
+def partition_of(log_start: int, *rows: RunRow) -> Partition:
+    """A partition of these runs."""
+    partition = Partition(0, b"t" * 16, 0)
+    for base, end, number, position, length, newest, check, flags in rows:
+        run = Run(0, position, length, base, end - base, newest, check, flags)
+        partition.fold_run(run, number)
+    partition.log_start = log_start
+    return partition
+
+
+async def test_the_newest_record_is_found_behind_parts_with_later_bounds(
     autojump_clock: MockClock,
 ) -> None:
-    """Merges give all chunks of a mirrored run its largest time."""
+    """Merges give all chunks of a mirrored run its largest time; and a header may say any."""
     first, second, third = (
         prepared(0, [(10, 50)]),
         prepared(2, [(60, 61)]),
         prepared(4, [(95, 70)]),
     )
     runs = Runs(first, second, third)
-    rows = [row(first, 100), row(second, 100), row(third, 95)]
-    found = await time_search._largest_in_parts(cast(LogReader, runs), POOL, PARTITION, rows, 1)
-    assert found == Found(4, 95)
-    runs.read.clear()
-    rows = [row(first, 50), row(second, 61), row(third, 95)]
-    assert found == await time_search._largest_in_parts(
-        cast(LogReader, runs), POOL, PARTITION, rows, 1
-    )
-    assert runs.read == [0, 4]  # the others have nothing later
+    reader = cast(LogReader, runs)
+    for bounds, read in [
+        ((100, 100, 95), [0, 2, 4]),
+        ((50, 61, 100), [4]),
+        ((98, 97, 96), [0, 2, 4]),
+        ((50, 61, 95), [4]),  # the others have nothing later
+    ]:
+        rows = [row(run, at) for run, at in zip((first, second, third), bounds, strict=True)]
+        partition = partition_of(1, *rows)
+        none = time_search._NOTHING
+        in_parts = await time_search._largest_in_parts(reader, POOL, partition, rows, none)
+        assert in_parts == await time_search.find_largest(reader, POOL, partition) == Found(4, 95)
+        assert runs.read == 2 * read
+        runs.read.clear()
+
+
+@pytest.mark.parametrize("bounds", [(50, 50), (60, 50), (50, 60), (60, 60)])
+async def test_of_equally_new_records_the_first_is_found(
+    bounds: tuple[int, int], autojump_clock: MockClock
+) -> None:
+    first, second = prepared(0, [(50, 50)]), prepared(2, [(50, 10)])
+    reader = cast(LogReader, Runs(first, second))
+    partition = partition_of(0, row(first, bounds[0]), row(second, bounds[1]))
+    assert await time_search.find_largest(reader, POOL, partition) == Found(0, 50)
+
+
+async def test_below_the_log_start_no_record_is_newest(autojump_clock: MockClock) -> None:
+    first, second = prepared(0, [(90, 20), (30, 40)]), prepared(4, [(35, 10)])
+    reader = cast(LogReader, Runs(first, second))
+    rows = row(first, 90), row(second, 35)
+    assert await time_search.find_largest(reader, POOL, partition_of(1, *rows)) == Found(3, 40)
+    assert await time_search.find_largest(reader, POOL, partition_of(4, *rows)) == Found(4, 35)
+
+
+async def test_records_without_times_are_not_newest(autojump_clock: MockClock) -> None:
+    first = prepared(0, [(-1, -1)])
+    reader = cast(LogReader, Runs(first))
+    for bound in (-1, 50):
+        partition = partition_of(0, row(first, bound))
+        assert await time_search.find_largest(reader, POOL, partition) is None
+
+
+async def test_a_search_for_the_newest_record_looks_into_few_runs_that_promise_too_much(
+    autojump_clock: MockClock,
+) -> None:
+    many = [prepared(2 * at, [(at, at)]) for at in range(time_search.MAX_LOOKS + 10)]
+    runs = Runs(*many)
+    reader = cast(LogReader, runs)
+    partition = partition_of(0, *(row(each, 1000 + at) for at, each in enumerate(many)))
+    newest = len(many) - 1
+    assert await time_search.find_largest(reader, POOL, partition) == Found(2 * newest, newest)
+    assert len(runs.read) == time_search.MAX_LOOKS

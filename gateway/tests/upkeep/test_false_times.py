@@ -69,3 +69,13 @@ async def test_what_no_gateway_walked_is_kept_for_as_long_as_records_of_its_comm
         assert (await client.produce("t", 0, claiming(claimed, Codec.NONE))).error_code == 0
         assert await after_housekeeping(world, 40) == 0
         assert await after_housekeeping(world, 70) == 3
+
+
+async def test_a_time_that_no_record_has_hides_no_newest_record(autojump_clock: MockClock) -> None:
+    """As in Kafka, the newest record is found although a header promises a later one."""
+    async with wire_world({"record.validation": "header"}) as world:
+        await world.create_topic("t", 1, **RETENTION)
+        client = world.connect()
+        for claimed in (TIMES[1], NOW_MS + 1000, NOW_MS + 2000, TIMES[0]):
+            assert (await client.produce("t", 0, claiming(claimed, Codec.NONE))).error_code == 0
+        assert await offset_at(client, -3) == (1, NOW_MS - 2_000)

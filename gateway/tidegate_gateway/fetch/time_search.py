@@ -3,13 +3,14 @@
 The state knows the largest time stamp of each run, and an index that of each chunk of a segment.
 In a walked run (RUN_WALKED) a batch header says that of its batch, so only the batch with the
 answer is walked (tidegate_protocol.record_walk), in pieces if it is compressed.  Other headers may
-say any time, so all batches are walked up to the answer, in one job of a thread.  If a run promises
-a time stamp that no record has, it is skipped.  Records below the log start are never found.
+say any time, so all batches are walked up to the answer, in one job of a thread.  A run may promise
+a time stamp that no record has; then others are looked at, too.  Records below the log start are
+never found.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import structlog
 import trio
@@ -31,7 +32,10 @@ MAX_RECORDS = 2_000_000
 """The most records of one batch that is searched: some seconds of work, which cannot be
 interrupted.
 """
+MAX_LOOKS = 100
+"""The most runs in which one search looks for the newest record: each look may read an object."""
 _ANY_TIME = -(1 << 63)  # below any time stamp but one
+_NOTHING = Found(-1, -1)
 _ROWS_AT_ONCE = 1000
 
 _log = structlog.get_logger("tidegate.time_search", STRANGERS_LINES)
@@ -78,25 +82,23 @@ async def _first_in_run(
 async def find_largest(reader: LogReader, pool: ClientPool, partition: Partition) -> Found | None:
     """Return the first of the records with the largest time stamp; None if none has one.
 
+    Of a partition with more than MAX_LOOKS runs that promise too much, it may return another one.
+
     Raises:
       NoSuchObject, StoreUnavailable, CorruptRun, UnknownVersion: as LogReader.parts and run_at.
     """
-    runs, offset = partition.runs, partition.log_start
-    best: Found | None = None
-    if len(runs) and runs[0].base_offset < offset:
-        # The largest time stamp of this run may belong to a record below the log start.
-        row = runs[0]
-        parts = await reader.parts(partition, row, offset)
-        best = await _largest_in_parts(reader, pool, partition, parts, offset)
-        offset = row.next_offset
-    largest = await _largest_stamped(partition, offset)
-    if largest is not None and (best is None or largest.max_timestamp > best.timestamp):
-        return await find_first(reader, pool, partition, largest.max_timestamp, largest.base_offset)
-    return best
-
-
-def _max_timestamp(row: RunRow) -> int:
-    return row.max_timestamp
+    looked: set[tuple[int, int]] = set()
+    best = _NOTHING
+    while len(looked) < MAX_LOOKS:
+        row = await _largest_stamped(partition, best, looked)
+        if row is None:
+            break
+        looked.add(_place(row))
+        parts = await reader.parts(partition, row, partition.log_start)
+        best = await _largest_in_parts(reader, pool, partition, parts, best)
+        if best.timestamp >= row.max_timestamp:
+            break
+    return best if best is not _NOTHING else None
 
 
 async def _largest_in_parts(
@@ -104,20 +106,33 @@ async def _largest_in_parts(
     pool: ClientPool,
     partition: Partition,
     parts: Sequence[RunRow],
-    offset: int,
-) -> Found | None:
-    """See find_largest; the first part may begin below the offset.
+    best: Found,
+) -> Found:
+    """Return the first of the newest records of a run's parts, if one beats the best so far.
 
-    The time of a part may be above that of its records; see segment_writing.py.
+    The time of a part may be above that of its records: a header may say any time, merges give all
+    chunks of a mirrored run its largest time, and the log may start behind the newest record.
     """
-    best = await _first_in_run(reader, pool, partition, parts[0], None, offset)
-    for part in sorted(parts[1:], key=_max_timestamp, reverse=True):
-        if part.max_timestamp <= (best.timestamp if best else -1):
-            break
-        found = await _first_in_run(reader, pool, partition, part, None, offset)
-        if found is not None and (best is None or found.timestamp > best.timestamp):
-            best = found
+    for part in sorted(parts, key=_max_timestamp, reverse=True):
+        if _beats(part.max_timestamp, part.base_offset, best):
+            offset = partition.log_start
+            found = await _first_in_run(reader, pool, partition, part, None, offset)
+            if found is not None and _beats(found.timestamp, found.offset, best):
+                best = found
     return best
+
+
+def _beats(timestamp: int, offset: int, best: Found) -> bool:
+    """Return whether a record with this time at this offset, or later, would be the newest."""
+    return timestamp > best.timestamp or (timestamp == best.timestamp and offset < best.offset)
+
+
+def _max_timestamp(row: RunRow) -> int:
+    return row.max_timestamp
+
+
+def _place(row: RunRow) -> tuple[int, int]:
+    return row.base_offset, row.next_offset
 
 
 def _search(
@@ -211,16 +226,24 @@ async def _first_stamped(partition: Partition, timestamp: int, offset: int) -> R
         await trio.lowlevel.checkpoint()
 
 
-async def _largest_stamped(partition: Partition, offset: int) -> RunRow | None:
-    """Return the first run from offset on with the largest time stamp, if there is one >= 0."""
-    best: RunRow | None = None
+async def _largest_stamped(
+    partition: Partition, best: Found, looked: Collection[tuple[int, int]]
+) -> RunRow | None:
+    """Return the first run with the largest time stamp, if that may beat the best so far.
+
+    looked: the places of runs to pass over.
+    """
+    largest: RunRow | None = None
+    offset = partition.log_start
     while rows := _rows_from(partition, offset):
         for row in rows:
-            if row.max_timestamp > (best.max_timestamp if best else -1):
-                best = row
+            least = largest.max_timestamp if largest else -1
+            is_more = row.max_timestamp > least and _beats(row.max_timestamp, row.base_offset, best)
+            if is_more and _place(row) not in looked:
+                largest = row
         offset = rows[-1].next_offset
         await trio.lowlevel.checkpoint()
-    return best
+    return largest
 
 
 def _rows_from(partition: Partition, offset: int) -> list[RunRow]:
