@@ -143,23 +143,27 @@ async def test_other_clients_of_the_later_object_get_their_offsets(
         assert (answer.error_code, answer.base_offset) == (E.NONE, 0)
 
 
+LARGE = Random(1).randbytes(20_000)
+"""Compressed, it is walked in a thread."""
+
+
+async def no_thread(*_: object) -> object:
+    """A pool that is busy."""
+    await trio.lowlevel.checkpoint()
+    raise PoolBusy("planted")
+
+
 @pytest.mark.parametrize("is_idempotent", [True, False])
 async def test_no_batch_follows_one_for_which_there_was_no_thread(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, is_idempotent: bool
 ) -> None:
-    large = Random(1).randbytes(20_000)
-    first = batch(0, large, codec=Codec.GZIP)
+    first = batch(0, LARGE, codec=Codec.GZIP)
     if not is_idempotent:
-        first = records_batch(large, codec=Codec.GZIP)
-
-    async def run(*_: object) -> object:
-        await trio.lowlevel.checkpoint()
-        raise PoolBusy("planted")
-
+        first = records_batch(LARGE, codec=Codec.GZIP)
     async with losing_world() as (world, _):
         client = world.connect()
         with monkeypatch.context() as patch:
-            patch.setattr(FairPool, "run", run)
+            patch.setattr(FairPool, "run", no_thread)
             assert (await client.produce("t", 0, first)).error_code == E.NOT_ENOUGH_REPLICAS
         await send(client, (0, batch(1)))
         if not is_idempotent:
@@ -168,3 +172,18 @@ async def test_no_batch_follows_one_for_which_there_was_no_thread(
         with pytest.raises(Closed):
             await client.receive()
         await send_again(world, 2)
+
+
+async def test_other_partitions_of_the_request_are_written_though_there_was_no_thread_for_one(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a busy pool would keep them out for as long as it is busy."""
+    monkeypatch.setattr(FairPool, "run", no_thread)
+    async with losing_world() as (world, _):
+        client = world.connect()
+        await send(client, (0, batch(0, LARGE, codec=Codec.GZIP)), (1, batch(0)))
+        assert await codes(client) == [E.NOT_ENOUGH_REPLICAS, E.NONE]
+        await send(client, (1, batch(1)))
+        with pytest.raises(Closed):
+            await client.receive()
+        assert await world.connect().fetch_values("t", 1, 0) == [b"0"]

@@ -406,7 +406,7 @@ class Produce:
         except BatchRefused as refused:
             if topic is not None and refused.code is ErrorCode.MESSAGE_TOO_LARGE:
                 self.counters.topics.rejected(topic.name, len(data.records or b""))
-            _note_order(received.connection, refused.code, data.records)
+            _note_order(received.pending, refused.code, data.records)
             refuse(answer, refused.code, str(refused))
             answer.record_errors = [
                 BatchIndexAndErrorMessage(*each) for each in refused.record_errors
@@ -519,10 +519,10 @@ def _check_still_in_order(connection: Connection, topic: Topic, index: int) -> N
     check_order(connection, topic.topic_id, index)
 
 
-def _note_order(connection: Connection, code: ErrorCode, records: Buffer | None) -> None:
+def _note_order(pending: Pending, code: ErrorCode, records: Buffer | None) -> None:
     """Note a batch of an idempotent producer that comes again; see Produce._error_here()."""
     if code is ErrorCode.NOT_ENOUGH_REPLICAS and read_header(records or b"").producer_id >= 0:
-        connection.peer.was_sent_away = connection.peer.was_refused = True
+        pending.comes_again = True
 
 
 def may_write(rights: Rights, topic: str) -> bool:

@@ -75,7 +75,8 @@ class Pending:
     over.
 
     acks, timeout_ms: as the client sent them.  received_at: seconds on Trio's clock; None: with the
-    connection's last bytes.
+    connection's last bytes.  comes_again: a batch was refused in stage one, and its producer sends
+    it again; batches of other partitions, which follow in the same request, may be taken.
     """
 
     __slots__ = (
@@ -87,6 +88,7 @@ class Pending:
         "_slot",
         "_waiting",
         "acks",
+        "comes_again",
         "connection",
         "owner",
         "response",
@@ -117,6 +119,7 @@ class Pending:
         self._deadlines = deadlines
         self._waiting: set[Token] | None = set()
         self._in_stage_one = True
+        self.comes_again = False
         self.response = ProduceResponse()
 
     @property
@@ -141,6 +144,8 @@ class Pending:
     def stage_one_done(self) -> None:
         """Note that all batches have their place; some may be settled already."""
         self._in_stage_one = False
+        if self.comes_again:
+            self.note_refusal(Refusal.ABANDONED)
         if not self._waiting:
             self._answer()
         elif self._slot is not None:
