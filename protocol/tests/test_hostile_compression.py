@@ -60,26 +60,15 @@ def test_a_record_of_millions_of_headers_is_refused_before_they_are_made() -> No
     assert len(record.headers) == MAX_HEADERS
 
 
-def test_gzip_members_of_every_size_are_joined() -> None:
-    rng = random.Random(1)
-    parts = [rng.randbytes(size) for size in (0, 1, 4000, 4096, 5000, 0, 100_000, 3, 300_000, 0)]
-    packed = b"".join(gzip.compress(each) for each in parts)
-    assert decompress(packed, Codec.GZIP, max_bytes=1 << 20) == b"".join(parts)
+def test_the_gzip_limit_holds_over_all_pieces() -> None:
+    packed = gzip.compress(random.Random(1).randbytes(600_000))
+    assert len(decompress(packed, Codec.GZIP, max_bytes=600_000)) == 600_000
+    with pytest.raises(InvalidBatch, match="larger than 599999"):
+        decompress(packed, Codec.GZIP, max_bytes=599_999)
 
 
-def test_the_gzip_limit_holds_over_all_members() -> None:
-    packed = gzip.compress(bytes(600)) * 2
-    assert decompress(packed, Codec.GZIP, max_bytes=1200) == bytes(1200)
-    with pytest.raises(InvalidBatch, match="larger than 1199"):
-        decompress(packed, Codec.GZIP, max_bytes=1199)
-
-
-def test_gzip_that_ends_inside_a_later_member_is_corrupt() -> None:
-    packed = gzip.compress(b"a" * 5000) + gzip.compress(b"b" * 5000)[:-1]
-    with pytest.raises(InvalidBatch, match="ends early"):
-        decompress(packed, Codec.GZIP, max_bytes=1 << 20)
-
-
-def test_many_tiny_gzip_members_do_not_copy_the_rest_each_time() -> None:
-    packed = gzip.compress(b"") * 500_000  # a minute, were the cost quadratic
-    assert decompress(packed, Codec.GZIP, max_bytes=100) == b""
+def test_gzip_that_ends_early_is_corrupt() -> None:
+    packed = gzip.compress(random.Random(1).randbytes(600_000))
+    for size in (0, 5, 300_000, len(packed) - 1):
+        with pytest.raises(InvalidBatch, match="ends early"):
+            decompress(packed[:size], Codec.GZIP, max_bytes=1 << 20)
