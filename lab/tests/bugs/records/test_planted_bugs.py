@@ -90,13 +90,13 @@ class ForgetsToWake(WalWriter):
 
 
 class CommitsOutOfOrder(WalWriter):
-    def _commit_in_order(self) -> None:
-        for sealed in [each for each in self._in_flight if each.stored or each.given_up]:
+    def commit_in_order(self) -> None:
+        for sealed in [each for each in self._in_flight if self._is_next(each)]:
             self._in_flight.remove(sealed)
-            if sealed.stored:
+            if not sealed.given_up:
                 self._commits.commit(sealed.wal, sealed.mirrored, sealed.times)
             else:
-                self._commits.abandon(sealed.wal)
+                self._commits.abandon(sealed.wal, is_cut_off=self.way.is_cut_off)
 
 
 def in_gateway(part: type, name: str = "WalWriter") -> Plant:
@@ -311,7 +311,7 @@ def log_start_falls_back(patch: pytest.MonkeyPatch) -> None:
         (in_gateway(TakesFailedPutForDone), {"not stored"}, 1),
         (in_gateway(UndoesUnknownPuts), {"not stored", "lost"}, 1),
         (in_gateway(ForgetsToWake), {"stuck"}, 1),
-        (in_gateway(CommitsOutOfOrder), {"reordered send", "refused send"}, 19),
+        (in_gateway(CommitsOutOfOrder), {"reordered send", "refused send"}, 10),
         (mixes_up_partitions, {"foreign record"}, 1),
         (acknowledges_refused_batches, {"lost", "zombie write", "deleted topic written"}, 1),
         (no_duplicate_window, {"refused send"}, 8),
