@@ -25,6 +25,7 @@ from tidegate_simulation.plans.drain_plan import DRAIN_KIND
 from tidegate_simulation.plans.faults import KINDS
 from tidegate_simulation.plans.forwarding_plan import FORWARDING_KINDS
 from tidegate_simulation.plans.link_plan import KINDS as LINK_KINDS
+from tidegate_simulation.plans.link_plan import MALFORMED
 from tidegate_simulation.plans.losses import LOSS_KINDS
 from tidegate_simulation.plans.move_plan import MOVED
 from tidegate_simulation.plans.pipeline_plan import (
@@ -51,7 +52,7 @@ def test_every_kind_is_drawn_and_some_seeds_have_no_pipeline() -> None:
     kinds = {kind for plan in plans for kind in plan.kinds}
     apart = {*PIPELINE_KINDS, *LOSS_KINDS, *DISK_KINDS, *FORWARDING_KINDS, DRAIN_KIND}
     apart |= {MOVED, UPGRADE_KIND, LATE_KIND, DAMAGE_KIND, AWAY_KIND, REPLACED, *LINK_KINDS}
-    apart |= {*REFUSED_KINDS}
+    apart |= {*REFUSED_KINDS, MALFORMED}
     assert kinds == {*KINDS, *apart}
     assert {plan.disks.max_bytes for plan in plans if not plan.pipelines.drivers} == {0}
     assert all(drivers.count(number) > 100 for number in (0, 1, 2)), drivers
