@@ -12,12 +12,14 @@ from trio.testing import MockClock
 from tests.upkeep.test_false_times import offset_at
 from tests.worlds.several_gateways import Clock
 from tidegate_coordination.coordinator.coordinator import Coordinator
-from tidegate_coordination.events.cluster import RUN_SEGMENT
+from tidegate_coordination.events.cluster import RUN_SEGMENT, SegmentsPublished
+from tidegate_coordination.events.entries import decode_entry
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.records.partitions import Partition
 from tidegate_pipeline.driver import Driver
 from tidegate_pipeline.planning.limits import MergeSettings
 from tidegate_pipeline.runners.local_runner import LocalRunner
+from tidegate_simulation.checks.segment_checks import check_published
 
 from .test_malformed_sources import rewrite
 from .test_mirrors import NOW_MS, World, mirroring
@@ -38,11 +40,28 @@ async def merge(world: World) -> Partition:
         while await driver.run_once():
             pass
         nursery.cancel_scope.cancel()
+    await check_segments(world)
     await world.gateways[0].gateway.coordinator.catch_up()
     copy = world.copy()
     assert copy is not None
     assert all(copy.runs[at].flags & RUN_SEGMENT for at in range(len(copy.runs)))
     return copy
+
+
+async def check_segments(world: World) -> None:
+    """Let the simulator's check compare all published segments with their parents."""
+    store = world.ours.store
+    bodies = {each.key: await store.get(each.key) for each in await store.list("")}
+    state = ClusterState()
+    found = await world.ours.log.read(1, 1 << 30)
+    assert isinstance(found, list)
+    for position, payload in found:
+        entry = decode_entry(payload, position)
+        for event in entry.events:
+            if isinstance(event, SegmentsPublished):
+                for each in event.partitions:
+                    check_published(state, event.incarnation, each, bodies.get)
+        state.apply(position, entry)
 
 
 @pytest.mark.parametrize("claimed", [-1, 0, 1 << 50])

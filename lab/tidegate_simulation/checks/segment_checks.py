@@ -17,6 +17,7 @@ from tidegate_coordination.events.cluster import (
     RUN_FINAL,
     RUN_LOG_APPEND_TIME,
     RUN_SEGMENT,
+    RUN_WALKED,
     CleanedPartition,
     Segment,
     SegmentsOfPartition,
@@ -73,6 +74,7 @@ def check_published(
         raise NotWhole(f"partition {event.partition} is gone")
     parents = _parents(partition, event)
     before = [batch for row in parents for batch in _held(state, partition, row, body_of)]
+    bounds = _bounds(state, parents, body_of)
     after: list[Batch] = []
     expected_base = event.base_offset
     for segment in event.segments:
@@ -86,7 +88,7 @@ def check_published(
             segment.base_offset,
         )
         body = _body(object_key(state, name), body_of)
-        after += _segment_batches(partition, segment, body)
+        after += _segment_batches(partition, segment, body, bounds)
         expected_base = segment.next_offset
     if expected_base != event.next_offset:
         raise NotWhole(f"segments end at {expected_base}, not at {event.next_offset}")
@@ -207,6 +209,27 @@ def _held(state: ClusterState, partition: Partition, row: RunRow, body_of: BodyO
     return batches
 
 
+def _bounds(state: ClusterState, parents: list[RunRow], body_of: BodyOf) -> dict[int, int]:
+    """Return the times that stand for batches whose headers may say false ones, by base offset.
+
+    A mirror keeps headers as its source has them, until a walk has proven them.
+    """
+    bounds: dict[int, int] = {}
+    for row in parents:
+        may_be_false = row.flags & (RUN_FINAL | RUN_SEGMENT) and not row.flags & RUN_WALKED
+        if row.is_marker or not may_be_false:
+            continue
+        body = _body(object_key(state, state.objects.name(row.object_number)), body_of)
+        if not row.flags & RUN_SEGMENT:
+            held = walk_batches(body[row.position : row.position + row.length])
+            bounds |= {batch.base_offset: row.max_timestamp for batch in held}
+            continue
+        for chunk in read_segment(body).chunks:
+            held = walk_batches(body[chunk.position : chunk.position + chunk.length])
+            bounds |= {batch.base_offset: chunk.max_timestamp for batch in held}
+    return {base_offset: time_ms for base_offset, time_ms in bounds.items() if time_ms >= 0}
+
+
 def _marker_batch(row: RunRow, epoch: int) -> Batch:
     """Return the control batch that ends a transaction (KIP-98), made apart from the gateway's."""
     marker = row.marker()
@@ -258,7 +281,9 @@ def _final(stored: Batch, offset: int, stamp: int, epoch: int) -> Batch:
     return _batch(_BATCH.pack(*fields) + stored.data[_BATCH.size :])
 
 
-def _segment_batches(partition: Partition, segment: Segment, body: bytes) -> list[Batch]:
+def _segment_batches(
+    partition: Partition, segment: Segment, body: bytes, bounds: dict[int, int]
+) -> list[Batch]:
     """Return the batches of a segment; index, chunks and event must agree."""
     try:
         index = read_segment(body)
@@ -272,33 +297,37 @@ def _segment_batches(partition: Partition, segment: Segment, body: bytes) -> lis
     if what != place:
         raise NotWhole(f"the segment of {place} says that it is that of {what}")
     batches = list(walk_batches(body[HEADER_BYTES : segment.position]))
-    _check_chunks(index, batches)
-    if segment.max_timestamp != max(batch.max_timestamp for batch in batches):
+    _check_chunks(index, batches, bounds)
+    if segment.max_timestamp != max(chunk.max_timestamp for chunk in index.chunks):
         raise NotWhole(f"{segment} has another largest time stamp")
     return batches
 
 
-def _check_chunks(index: SegmentIndex, batches: list[Batch]) -> None:
+def _check_chunks(index: SegmentIndex, batches: list[Batch], bounds: dict[int, int]) -> None:
     """Check the facts of each chunk against its batches."""
     left = iter(batches)
     for chunk in index.chunks:
         own = [next(left) for _ in range(chunk.batch_count)]
-        said = (
-            chunk.length,
-            chunk.record_count,
-            chunk.max_timestamp,
-        )
-        found = (
-            sum(len(batch.data) for batch in own),
-            sum(batch.records for batch in own),
-            max(batch.max_timestamp for batch in own),
-        )
+        said = (chunk.length, chunk.record_count)
+        found = (sum(len(batch.data) for batch in own), sum(batch.records for batch in own))
         # Compaction may have left a gap at either end.
         place = (own[0].base_offset, own[-1].next_offset)
         if said != found or place[0] < chunk.base_offset or place[1] > chunk.next_offset:
             raise NotWhole(f"{chunk} holds {found}, from {place[0]} up to {place[1]}")
+        # A merge goes by the bounds; compaction makes headers true, and goes by them.
+        times = (_newest(own, bounds), _newest(own, {}))
+        if chunk.max_timestamp not in times:
+            raise NotWhole(f"{chunk} has another largest time stamp: {times}")
     if next(left, None) is not None:
         raise NotWhole("a batch is in no chunk")
+
+
+def _newest(batches: list[Batch], bounds: dict[int, int]) -> int:
+    """Return the largest time of batches with records, -1 for none; bounds: see _bounds()."""
+    times = [
+        bounds.get(batch.base_offset, batch.max_timestamp) for batch in batches if batch.records
+    ]
+    return max(times, default=-1)
 
 
 def _compare(before: list[Batch], after: list[Batch]) -> None:
