@@ -8,6 +8,7 @@ from typing import Any
 from ..broken import expect
 from ..frozen import FrozenRows
 from .epochs import NO_EPOCHS, Epochs, EpochStart, with_epoch
+from .partition_rows import decode_partition, encode_partition
 from .partitions import Partition
 
 
@@ -96,7 +97,7 @@ class PartitionTable:
         """Return all rows as they are now; is_wide: see Runs.encode()."""
 
         def encode(number: int) -> object:
-            return self[number].encode(is_wide=is_wide)
+            return encode_partition(self[number], is_wide=is_wide)
 
         numbers, end = list(self._partitions), self.next_number
         return FrozenRows(
@@ -106,6 +107,6 @@ class PartitionTable:
     def decode(self, rows: list[Any]) -> None:
         """Add some of the frozen rows, in their order."""
         for row in rows:
-            decoded = self._partitions[row[0]] = Partition.decode(row)
+            decoded = self._partitions[row[0]] = decode_partition(row)
             if decoded.epochs:
                 decoded.epochs = self._shared(decoded.epochs)

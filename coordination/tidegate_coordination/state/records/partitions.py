@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import merge
-from typing import Any
+from typing import Final
 
 from ...events.cluster import RUN_SEGMENT, ProducerBatch, Run
 from ...events.links import STEP_ABORTED, STEP_BEGAN, MirrorStep
 from ..broken import StateBroken, expect
-from ..long_values import SLICE_ROWS, LongList, LongValue, sorted_slices
 from .aborted import Aborted
 from .cleanings import Cleaning, Cleanings, cleaned_to, uncleaned_from, with_cleaning
 from .epochs import NO_EPOCHS, Epochs, EpochStart, end_of, epoch_at, latest, with_epoch
@@ -19,7 +18,7 @@ from .open_spans import OpenSpans
 from .producers import KeptBatch, ProducerState, with_batch, with_marker
 from .runs import MARKER_BYTES, Marker, RunRow, Runs
 
-_NO_RUNS = Runs()
+NO_RUNS: Final = Runs()
 
 
 @dataclass(slots=True)
@@ -39,7 +38,7 @@ class Partition:
     log_start: int = 0
     next_offset: int = 0
     size_bytes: int = 0
-    runs: Runs = _NO_RUNS
+    runs: Runs = NO_RUNS
     producers: dict[int, ProducerState] = field(default_factory=dict[int, ProducerState])
     cleanings: Cleanings = ()
     epochs: Epochs = NO_EPOCHS
@@ -83,7 +82,7 @@ class Partition:
             raise StateBroken(
                 f"partition {self.number}: run at {base_offset}, next is {self.next_offset}"
             )
-        if self.runs is _NO_RUNS:
+        if self.runs is NO_RUNS:
             self.runs = Runs(base_offset)
         self.next_offset = base_offset + run.record_count
         self.size_bytes += run.length
@@ -121,7 +120,7 @@ class Partition:
             raise StateBroken(
                 f"partition {self.number}: marker at {offset}, next is {self.next_offset}"
             )
-        if self.runs is _NO_RUNS:
+        if self.runs is NO_RUNS:
             self.runs = Runs(offset)
         self.runs.append_marker(offset, packed)
         self.next_offset = offset + 1
@@ -333,70 +332,3 @@ class Partition:
                 for producer_id, state in self.producers.items()
                 if state.last_write_ms >= before_ms or producer_id in opened
             }
-
-    def encode(self, *, is_wide: bool) -> list[object] | LongValue:
-        """Return all of it as builtins.
-
-        Only snapshots from format 6 on can have epochs, from format 7 on transactions, and from
-        format 13 on kept runs.
-        is_wide: see Runs.encode().
-        """
-        kept = self.kept
-        has_transactions = self.open is not None or bool(self.aborted) or kept is not None
-        has_many = len(self.producers) > SLICE_ROWS
-        fields: list[object] = [
-            self.number,
-            self.topic_id,
-            self.index,
-            self.log_start,
-            self.next_offset,
-            self.size_bytes,
-            self.runs.encode(is_wide=is_wide) if self.runs is not _NO_RUNS else None,
-            self._long_producers() if has_many else self._producer_rows(),
-            self.cleanings,
-            *((self.epochs,) if self.epochs or has_transactions else ()),
-            *(self._encode_transactions() if has_transactions else ()),
-            *((kept.encode(is_wide=is_wide),) if kept is not None else ()),
-        ]
-        is_long = any(isinstance(each, LongList) for each in fields)
-        return LongValue.of_row(fields) if is_long else fields
-
-    def _producer_rows(self) -> list[object]:
-        return [_producer_row(*each) for each in sorted(self.producers.items())]
-
-    def _long_producers(self) -> LongList:
-        producers = self.producers.copy()
-        return LongList(len(producers), sorted_slices(producers, _producer_row))
-
-    def _encode_transactions(self) -> tuple[object, object]:
-        aborted = self.aborted.encode() if self.aborted else None
-        return self.open.encode() if self.open else [], aborted
-
-    def _decode_transactions(self, opened: list[Any], aborted: list[Any] | None) -> None:
-        if opened:
-            self.open = OpenSpans((producer_id, offset) for producer_id, offset in opened)
-        self.aborted = Aborted.decode(aborted) if aborted is not None else None
-
-    @classmethod
-    def decode(cls, row: list[Any]) -> Partition:
-        """Return what encode() was called on."""
-        number, topic_id, index, log_start, next_offset, size_bytes, runs, producers, *more = row
-        partition = cls(number, topic_id, index, log_start, next_offset, size_bytes)
-        if runs is not None:
-            partition.runs = Runs.decode(runs)
-        for producer_id, epoch, batches, last_write_ms in producers:
-            kept = tuple(KeptBatch(*each) for each in batches)
-            partition.producers[producer_id] = ProducerState(epoch, kept, last_write_ms)
-        if more:  # format 2 has none
-            partition.cleanings = tuple(Cleaning(*each) for each in more[0])
-        partition.epochs = tuple(EpochStart(*each) for each in more[1]) if more[1:] else NO_EPOCHS
-        if more[2:]:
-            partition._decode_transactions(*more[2:4])
-        if more[4:]:
-            partition.kept = KeptRuns.decode(more[4])
-        return partition
-
-
-def _producer_row(producer_id: int, state: ProducerState) -> list[object]:
-    batches = [list(each) for each in state.batches]
-    return [producer_id, state.epoch, batches, state.last_write_ms]
