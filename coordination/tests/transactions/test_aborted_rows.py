@@ -107,3 +107,21 @@ def test_aborted_rows_stay_for_skipped_runs_that_may_come_back() -> None:
     world.apply(SkipsEnded(1, hole, are_back=True))
     merge(3, 2, 3)
     assert lasts() == []
+
+
+def test_a_reader_of_what_came_back_hears_of_all_that_was_aborted_there() -> None:
+    """The first transaction ends while the log start is above where the second one began."""
+    world = TransactionWorld()
+    first, second = world.init("first"), world.init("second")
+    world.write(batch(second, 0))
+    world.write(batch(first, 0))
+    partition = world.partition()
+    hole = (SkippedStretch(partition.number, 0, 1),)
+    world.apply(RunsSkipped(1, hole))
+    assert (partition.log_start, partition.last_stable_offset) == (1, 1)
+    world.end(first, "first", committed=False)
+    world.end(second, "second", committed=False)
+    world.apply(SkipsEnded(1, hole, are_back=True))
+    assert (partition.log_start, partition.last_stable_offset) == (0, 4)
+    assert partition.aborted is not None
+    assert partition.aborted.named(0, 1) == [(0, second.producer_id)]

@@ -57,10 +57,10 @@ class Partition:
 
         DeleteRecords may move the log start beyond it, as in Kafka.
         """
-        opened = self.open
-        if opened is None:
-            return self.next_offset
-        return max(self.log_start, opened.lowest)
+        return self._stable_above(self.log_start)
+
+    def _stable_above(self, log_start: int) -> int:
+        return self.next_offset if self.open is None else max(log_start, self.open.lowest)
 
     @property
     def leader_epoch(self) -> int:
@@ -140,7 +140,9 @@ class Partition:
         if first_offset is not None and not marker.committed:
             if self.aborted is None:
                 self.aborted = Aborted()
-            self.aborted.append(producer_id, first_offset, offset, self.last_stable_offset)
+            # The log start may fall once skipped runs are back.
+            stable = self._stable_above(self.floor)
+            self.aborted.append(producer_id, first_offset, offset, stable)
 
     def fold_epoch(self, epoch: int, offset: int) -> bool:
         """Note the first offset of a leader epoch of the source; return whether it is new.
