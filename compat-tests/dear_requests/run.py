@@ -39,6 +39,7 @@ from dear_requests.requests import (
     frame,
     many,
 )
+from dear_requests.steps import Steps, peak_kib, reset_peak_kib
 from tidegate_gateway.app import run_gateway
 from tidegate_gateway.settings.broker_settings import BrokerSettings
 from tidegate_protocol.apis import APIS, ApiKey
@@ -50,32 +51,6 @@ _HEAD = (
 )
 MOST_MIB = 64
 PATIENCE_SECONDS = 180.0
-
-
-class Steps(trio.abc.Instrument):
-    """The longest step of a task, in seconds of CPU, and the longest look of Python's collector."""
-
-    def __init__(self) -> None:
-        self.longest = self.longest_collection = 0.0
-        self._collection_began = 0.0
-        self.task = ""
-        self._began = 0.0
-
-    def before_task_step(self, task: trio.lowlevel.Task) -> None:
-        self._began = time.thread_time()
-
-    def after_task_step(self, task: trio.lowlevel.Task) -> None:
-        took = time.thread_time() - self._began
-        if took > self.longest:
-            self.longest, self.task = took, task.name
-
-    def on_collection(self, phase: str, info: object) -> None:
-        """See gc.callbacks."""
-        now = time.thread_time()
-        if phase == "start":
-            self._collection_began = now
-        else:
-            self.longest_collection = max(self.longest_collection, now - self._collection_began)
 
 
 class Seen(NamedTuple):
@@ -94,9 +69,9 @@ def serve(pipe: Connection, folder: str, port: int) -> None:
         before = 0
         while True:
             pipe.recv()
-            memory_mib = (_peak() - before) / 1024
+            memory_mib = (peak_kib() - before) / 1024
             pipe.send(Seen(steps.longest, steps.longest_collection, steps.task, memory_mib))
-            before = _reset_peak()
+            before = reset_peak_kib()
             steps.longest = steps.longest_collection = 0.0
 
     settings = BrokerSettings(
@@ -114,21 +89,6 @@ def serve(pipe: Connection, folder: str, port: int) -> None:
         threading.Thread(target=tell, daemon=True).start()
 
     trio.run(run_gateway, settings, Path(folder), announce, instruments=[steps])
-
-
-def _peak() -> int:
-    return _status("VmHWM")
-
-
-def _status(name: str) -> int:
-    text = Path("/proc/self/status").read_text()
-    return int(text.split(f"{name}:")[1].split()[0])
-
-
-def _reset_peak() -> int:
-    """Forget the peak; return the present size in KiB."""
-    Path("/proc/self/clear_refs").write_text("5")
-    return _status("VmRSS")
 
 
 def ask_all_the_time(pipe: Connection, port: int) -> None:

@@ -14,55 +14,17 @@ import gc
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import trio
 
+from dear_requests.steps import Steps, peak_kib, reset_peak_kib
 from tests.worlds.wide_tables import SETTINGS, TABLES, Table
 from tests.worlds.wire_client import Closed, WireClient, WireWorld, request_frame, wire_world
 from tidegate_coordination.log.snapshots import encode_state
 from tidegate_gateway.network.transport import TransportBroken
 from tidegate_gateway.work.pools import thread_pools
 from tidegate_runtime.collector import calm_collector
-
-
-class Steps(trio.abc.Instrument):
-    """The longest step of all tasks but one's own, in seconds of CPU."""
-
-    def __init__(self, own: trio.lowlevel.Task) -> None:
-        self.longest = self.longest_collection = 0.0
-        self.task = ""
-        self._own = own
-        self._began = self._collection_began = 0.0
-
-    def before_task_step(self, task: trio.lowlevel.Task) -> None:
-        self._began = time.thread_time()
-
-    def after_task_step(self, task: trio.lowlevel.Task) -> None:
-        took = time.thread_time() - self._began
-        if task is not self._own and took > self.longest:
-            self.longest, self.task = took, task.name
-
-    def on_collection(self, phase: str, info: object) -> None:
-        """See gc.callbacks."""
-        now = time.thread_time()
-        if phase == "start":
-            self._collection_began = now
-        else:
-            self.longest_collection = max(self.longest_collection, now - self._collection_began)
-
-
-def status_kib(name: str) -> int:
-    """Return a figure of this process."""
-    text = Path("/proc/self/status").read_text()
-    return int(text.split(f"{name}:")[1].split()[0])
-
-
-def reset_peak_kib() -> int:
-    """Forget the peak; return the present size in KiB."""
-    Path("/proc/self/clear_refs").write_text("5")
-    return status_kib("VmRSS")
 
 
 async def watched(name: str, work: Callable[[], Awaitable[int]]) -> None:
@@ -77,7 +39,7 @@ async def watched(name: str, work: Callable[[], Awaitable[int]]) -> None:
     finally:
         trio.lowlevel.remove_instrument(steps)
         gc.callbacks.remove(steps.on_collection)
-    memory_mib = (status_kib("VmHWM") - before) / 1024
+    memory_mib = (peak_kib() - before) / 1024
     print(
         f"  {name:36} {size / 1024:9.0f} {time.perf_counter() - began:6.2f}"
         f" {steps.longest * 1000:8.1f} {steps.longest_collection * 1000:6.1f} {memory_mib:8.1f}"
