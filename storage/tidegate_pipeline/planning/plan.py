@@ -130,8 +130,10 @@ class Plan:
         found = False
         from_offset = self._under_way.compacted_to.get(number, 0)
         if topic.is_compacted:
-            # The next round of compaction merges compacted segments.
-            from_offset = max(from_offset, cleaned_to(partition.cleanings))
+            # The next round of compaction merges compacted segments.  It ends at the first other
+            # run, which may have come back while the last round ran.
+            merged_to = partition.runs.merged_to(RUN_SEGMENT)
+            from_offset = max(from_offset, min(cleaned_to(partition.cleanings), merged_to))
         limits = limits_of(self._settings, topic)
         for parents in _stretches(self._state, partition, self._settings, limits, from_offset):
             found = True
