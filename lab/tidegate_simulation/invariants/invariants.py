@@ -2,7 +2,7 @@
 
 StateWatch folds each entry into a replica of its own at the moment it is appended, and checks the
 invariants 1 to 8 of the cluster state (docs/architecture.md, "What stays true"); 1 and 2 are in
-tiling_checks.py, 5 in replays.py, 6 in sequence_checks.py.
+tiling_checks.py, 5 in replays.py, 6 in sequence_checks.py; formats in format_checks.py.
 """
 
 from __future__ import annotations
@@ -16,12 +16,10 @@ from tidegate_coordination.events import groups as gev
 from tidegate_coordination.events import links as kev
 from tidegate_coordination.events import security as sev
 from tidegate_coordination.events.entries import AnyEvent, Entry, authored, decode_entry
-from tidegate_coordination.events.metadata_versions import LEVELS, allowed_to, needed_for
 from tidegate_coordination.object_names.keys import object_key
 from tidegate_coordination.state.broken import StateBroken
 from tidegate_coordination.state.claims import Claim
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_coordination.state.frozen import split
 from tidegate_coordination.state.records.objects import ObjectName, SegmentName, WalName
 from tidegate_coordination.state.records.partitions import Partition
 
@@ -31,6 +29,7 @@ from ..checks.sequence_checks import SequenceWatch
 from ..plans.losses import Hurt
 from ..plans.move_plan import FIRST_LOG
 from .deletion_checks import DeletionWatch, live_objects, used_objects
+from .format_checks import FormatWatch
 from .group_checks import GroupWatch
 from .lease_checks import LeaseWatch
 from .mirror_checks import MirrorWatch
@@ -93,6 +92,7 @@ class StateWatch:
             self.state, self._broken, body_of, id_retention_ms=id_retention_ms, count=count
         )
         self.mirrors: Final = MirrorWatch(self.state, complain, body_of)
+        self.formats: Final = FormatWatch(self.state, complain)
         self.sealing: Final = SealingWatch(complain)
         self.offsets: Final = OffsetsWatch(self.state, self._broken, complain)
         self._tiling: Final = TilingWatch(
@@ -114,7 +114,6 @@ class StateWatch:
         self._ended: set[int] = set()
         self._claimed: dict[str, Claim] = {}
         self._moved: set[str] = set()
-        self._versions: dict[int, int] = {}
         self._settled: dict[WalName, str] = {}
         self._is_broken = False
 
@@ -149,7 +148,7 @@ class StateWatch:
         if self._is_broken:
             return
         entry = decode_entry(payload, position)
-        self._format(position, entry)
+        self.formats.before(position, entry)
         self._before(entry)
         try:
             self.state.apply(position, entry)
@@ -158,34 +157,6 @@ class StateWatch:
             self._complain("state broken", f"entry {position}: {error!r}")
             return
         self._after(position, entry)
-
-    def snapshot(self, position: int, data: bytes) -> None:
-        """Check that all gateways that were live at its position can load a snapshot."""
-        head: dict[str, int] = next(split(data))
-        expected = LEVELS[self._versions[position]].snapshot_format
-        if head["format"] != expected:
-            text = f"the snapshot at {position} has {head['format']} and should have {expected}"
-            self._complain("wrong format", text)
-
-    def _format(self, position: int, entry: Entry) -> None:
-        """Check the format of an entry: the cluster's metadata.version, or the one that it sets."""
-        present = self.state.metadata_version
-        expected = LEVELS[present].entry_format
-        if entry.format != expected:
-            text = f"entry {position} has format {entry.format} and should have {expected}"
-            self._complain("wrong format", text)
-        needed, allowed = needed_for(entry.events), allowed_to(entry.events, present)
-        if needed > allowed:
-            text = f"entry {position} needs metadata.version {needed}, and may use {allowed}"
-            self._complain("above its level", text)
-
-    def _left_behind(self) -> None:
-        """Check that every live gateway can read the entries from here on."""
-        version = self.state.metadata_version
-        for each in self.state.gateways.live.values():
-            if each.highest_version < version:
-                text = f"incarnation {each.incarnation} reads up to {each.highest_version}"
-                self._complain("left behind", f"entry {self.state.position}: {text}")
 
     def _before(self, entry: Entry) -> None:
         """Check the events of an entry against the state before it."""
@@ -255,7 +226,7 @@ class StateWatch:
         return incarnation not in self._ended and self.state.gateways.is_live(incarnation)
 
     def _after(self, position: int, entry: Entry) -> None:
-        self._left_behind()
+        self.formats.after_entry()
         if self._tiling.after_skips():
             self._dead()
         for number in sorted(self.state.touched):
@@ -272,7 +243,6 @@ class StateWatch:
         self.transactions.after(whole=position % _WHOLE_ENTRIES == 0)
         self._deletions.after_entry(self.state)
         self.lateness.after_entry(entry)
-        self._versions[position] = self.state.metadata_version
         self.replays.after_entry()
 
     def _broken(self, number: int, text: str) -> None:

@@ -28,7 +28,7 @@ class WatchedLog(MemoryLog):
 
     async def save_snapshot(self, position: int, chunks: Sequence[bytes]) -> None:
         """See MetadataLog."""
-        self._watch.snapshot(position, b"".join(chunks))
+        self._watch.formats.snapshot(position, b"".join(chunks))
         if self._url != FIRST_LOG:
             self._watch.saved(self._url, b"".join(chunks))
         await super().save_snapshot(position, chunks)
