@@ -217,6 +217,16 @@ def test_rounds_of_compaction_count_only_below_what_comes_back() -> None:
     world.check_replay()
 
 
+def test_ends_of_rounds_rise_after_ranges_at_the_front_came_back() -> None:
+    world = world_with(3)
+    front = rows(world)[:1]
+    for _ in range(2):
+        compact(world, 9)
+        skip(world, front)
+        end_skip(world, front, back=True, even=True)
+    assert [each.end_offset for each in world.state.partitions[0].cleanings] == [0]
+
+
 def test_giving_up_asks_nothing_of_a_compacted_topic() -> None:
     world = world_with(3)
     stretch = rows(world)[1:2]

@@ -56,6 +56,6 @@ def uncleaned_from(cleanings: Cleanings, offset: int) -> Cleanings:
     """Return the rounds as if none had reached beyond an offset."""
     below = tuple(each for each in cleanings if each.end_offset <= offset)
     beyond = cleanings[len(below) :]
-    if not beyond or cleaned_to(below) == offset > 0:
+    if not beyond or (below and cleaned_to(below) == offset):
         return below
     return (*below, Cleaning(offset, beyond[0].log_time_ms))
