@@ -1,6 +1,9 @@
 """Setting configs of topics, gateways, groups and client metrics: every refusal and its text."""
 
+from heapq import nsmallest
+from random import Random
 from typing import Any
+from unittest.mock import Mock
 
 import msgspec
 import pytest
@@ -22,6 +25,7 @@ from tidegate_coordination.rules.configs import (
     SetConfigs,
 )
 from tidegate_coordination.rules.proposal import View
+from tidegate_coordination.state import configs as configs_module
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.configs import ConfigTable
 
@@ -227,3 +231,27 @@ def test_the_table_drops_resources_without_configs() -> None:
     copy.decode([[GROUP, "g", {"a": "2", "b": "1"}]])
     assert copy.get(GROUP, "g") == {"a": "2", "b": "1"}
     assert b"".join(copy.encode().parts()) == encoded
+
+
+def test_the_first_names_are_those_of_a_sort(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(configs_module, "FIRST_NAMES", 5)
+    rng, table = Random(1), ConfigTable()
+    for _ in range(2_000):
+        name, configs = f"{rng.randrange(40):02}", {"a": "1"} if rng.random() < 0.5 else {}
+        table.fold_configs_set(ConfigsSet(METRICS, name, configs))
+        assert table.first_names(METRICS) == table.names(METRICS)[:5]
+
+
+def test_names_are_sorted_again_once_many_of_the_first_are_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A look at all of a million is a long step of the event loop."""
+    looks = Mock(side_effect=nsmallest)
+    monkeypatch.setattr(configs_module, "nsmallest", looks)
+    table = ConfigTable()
+    for at in range(2_000):
+        table.fold_configs_set(ConfigsSet(METRICS, f"{at:04}", {"a": "1"}))
+    for at in range(1_000):
+        table.fold_configs_set(ConfigsSet(METRICS, f"{at:04}", {}))
+    assert table.first_names(METRICS) == [f"{at:04}" for at in range(1_000, 1_500)]
+    assert looks.call_count == 1

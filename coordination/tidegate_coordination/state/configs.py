@@ -23,8 +23,8 @@ FIRST_NAMES: Final = 500
 class _OfType:
     """Configs by resource name.
 
-    first: the first FIRST_NAMES of the names in order, which many ask for: a sort of all would be a
-      long step.
+    first: the first names in order, which many ask for: a look at all would be a long step.  They
+      are FIRST_NAMES at least, or all, and twice as many at most, so few removals look at all.
     """
 
     def __init__(self) -> None:
@@ -33,15 +33,19 @@ class _OfType:
 
     def set(self, name: str, configs: dict[str, str]) -> None:
         """Set the configs of a resource."""
-        if name not in self.configs:
+        is_among_first = len(self.first) == len(self.configs) or name < self.first[-1]
+        if is_among_first and name not in self.configs:
             insort(self.first, name)
-            del self.first[FIRST_NAMES:]
+            del self.first[2 * FIRST_NAMES :]
         self.configs[name] = configs
 
     def remove(self, name: str) -> None:
         """Forget a resource, if it is there."""
-        if self.configs.pop(name, None) is not None and name in self.first:
-            self.first = nsmallest(FIRST_NAMES, self.configs)
+        if self.configs.pop(name, None) is None or name not in self.first:
+            return
+        self.first.remove(name)
+        if len(self.first) < min(FIRST_NAMES, len(self.configs)):
+            self.first = nsmallest(2 * FIRST_NAMES, self.configs)
 
 
 class ConfigTable:
@@ -61,7 +65,7 @@ class ConfigTable:
 
     def first_names(self, resource_type: int) -> list[str]:
         """Return the first FIRST_NAMES of them."""
-        return self._of_types[resource_type].first.copy()
+        return self._of_types[resource_type].first[:FIRST_NAMES]
 
     def copied_names(self, resource_type: int) -> list[str]:
         """Return those of now, in no order."""
