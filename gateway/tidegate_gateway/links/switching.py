@@ -5,9 +5,10 @@ and the source takes the same change twice.  The gateway that looks after the li
 If it does not get on, another one lifts the fence.
 
 Order of a switch: every gateway has the answers to what it forwarded; the source is fenced, and all
-leaders say so; the copies reach the ends of the source's logs; the leaders still are fenced, and
-the ends are the same.  A leader may append for a moment what it checked before it was fenced, so
-ends count only once they were read twice, with the drain of the copies between.
+leaders say so; the copies reach the ends of the source's logs; the leaders still are fenced, the
+ends are the same, and no transaction is open, since its marker cannot pass the fence.  A leader may
+append for a moment what it checked before it was fenced, so ends count only once they were read
+twice, with the drain of the copies between.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ from tidegate_coordination.state.topics import Topic
 
 from .assignment import candidates, looks_after
 from .source_fence import FENCED_LIMIT, set_limits, unfenced
+from .source_producers import open_at_source
 from .unit_plan import UnitAtSource
 
 _log = structlog.get_logger("tidegate.links")
@@ -218,6 +220,9 @@ class Switching:
                 place, text = next(iter(not_fenced.items()))
                 raise NotYet(f"{place[0]}-{place[1]}: {text}")
             if known_ends(await source_ends(self._cluster, places)) == ends:
+                still_open = await open_at_source(self._cluster, places)
+                if still_open:
+                    raise NotYet(still_open)
                 epochs = epochs_of(topics, ends)
                 return SwitchTopics(fence.number, by_topic(topics, ends), epochs=epochs)
             await trio.sleep(LOOK_SECONDS)

@@ -13,22 +13,17 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from tidegate_coordination.classic.cluster import ClassicCluster
-from tidegate_coordination.classic.errors import ClassicError, Kind, Refused
-from tidegate_coordination.classic.source_bounds import Place, places_by_leader
+from tidegate_coordination.classic.errors import ClassicError, Kind
+from tidegate_coordination.classic.source_bounds import Place
 from tidegate_coordination.rules.link_units import MAX_IDS
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.link_groups import is_named
 from tidegate_coordination.state.links import Link
 from tidegate_coordination.state.offsets_topic import OFFSETS_TOPIC, offsets_partition
-from tidegate_protocol.error_codes import ErrorCode
-from tidegate_protocol.messages.describe_producers import (
-    DescribeProducersRequest,
-    DescribeProducersResponse,
-    TopicRequest,
-)
 
 from .group_offsets import states_of
 from .source_ids import listed_ids
+from .source_producers import source_producers
 
 UNSEEN_TEXT: Final = (
     "the groups whose offsets they commit are not checked: READ of __consumer_offsets is missing"
@@ -78,7 +73,7 @@ async def closure_of(
         for index in range(len(topic.partition_numbers))
     ]
     await source.refresh({name for name, _ in places})
-    producers = await _producers(source, places)
+    producers = await _writers(source, places)
     closure.missing += missing_writers(producers, ids, unit)
     found = await _offsets(state, link, source)
     if found is None:
@@ -117,7 +112,7 @@ async def _offsets(
         known = metadata.topics.get(OFFSETS_TOPIC)
         count = len(known.partitions) if known is not None else 0
         places = [(OFFSETS_TOPIC, index) for index in range(count)]
-        found = await _producers(source, places)
+        found = await _writers(source, places)
         for group_id in sorted(await states_of(source)) if count else ():
             if state.link_groups.link_of(group_id) == link.name:
                 groups[offsets_partition(group_id, count)].append(group_id)
@@ -169,24 +164,7 @@ def missing_groups(
     return found
 
 
-async def _producers(source: ClassicCluster, places: Iterable[Place]) -> dict[Place, set[int]]:
+async def _writers(source: ClassicCluster, places: Iterable[Place]) -> dict[Place, set[int]]:
     """Return the producer ids that the leaders of partitions know."""
-    by_leader, without = places_by_leader(source, places)
-    if without:
-        raise Refused(f"{without[0][0]}-{without[0][1]}", ErrorCode.LEADER_NOT_AVAILABLE)
-    found: dict[Place, set[int]] = {}
-    for node_id, theirs in by_leader.items():
-        by_topic: defaultdict[str, list[int]] = defaultdict(list)
-        for name, index in theirs:
-            by_topic[name].append(index)
-        request = DescribeProducersRequest([TopicRequest(*each) for each in by_topic.items()])
-        answer: DescribeProducersResponse = await source.call_broker(
-            node_id, "DescribeProducers", request
-        )
-        for topic in answer.topics:
-            for each in topic.partitions:
-                if each.error_code:
-                    raise Refused(f"producers of {topic.name}", each.error_code)
-                known = {producer.producer_id for producer in each.active_producers}
-                found[topic.name, each.partition_index] = known
-    return found
+    found = await source_producers(source, places)
+    return {place: {each.producer_id for each in known} for place, known in found.items()}

@@ -16,10 +16,14 @@ from tidegate_coordination.rules.switches import FenceTopics, LiftFence, ReopenS
 from tidegate_coordination.state.switches import SwitchTable
 from tidegate_gateway.links import source_fence
 from tidegate_gateway.links.switching import Switching
+from tidegate_protocol.apis import ApiKey
+from tidegate_protocol.batches import TRANSACTIONAL
 from tidegate_protocol.error_codes import ErrorCode as E
 from tidegate_protocol.records import Record, build_batch
 from tidegate_simulation.classic import answer_configs
+from tidegate_simulation.classic.log_faults import raise_log_start
 from tidegate_simulation.classic.model_topics import ModelTopic
+from tidegate_simulation.classic.profiles import KAFKA_4_3
 from tidegate_simulation.classic.topic_settings import KINDS
 
 from .test_mirrors import NOW_MS, World, becomes, mirroring, told_epochs
@@ -249,6 +253,43 @@ async def test_a_topic_that_is_gone_at_the_source_keeps_no_fence_standing(
         world.source.delete_topic("u")
         await becomes(lambda: not switches(world).fences)
         assert limit(world) is None
+
+
+async def test_a_transaction_whose_records_have_expired_ends_before_the_switch(
+    autojump_clock: MockClock,
+) -> None:
+    """No copy shows it, and its marker could not pass the fence for ever."""
+    async with mirroring() as world:
+        world.write(2, producer_id=7, producer_epoch=0, base_sequence=0, attributes=TRANSACTIONAL)
+        raise_log_start(world.log(), 2)
+        world.write(1)
+        await world.link()
+        await becomes(lambda: (copy := world.copy()) is not None and copy.next_offset == 3)
+        copy = world.copy()
+        assert copy is not None
+        assert not copy.open
+        await fence(world)
+        with capture_logs() as logs:
+            await becomes(lambda: not switches(world).fences)
+        assert topic(world).topic_id not in switches(world).switched
+        assert limit(world) is None
+        [told] = [each for each in logs if each["event"] == "a switch is given up"]
+        assert told["reason"] == "t-0 has an open transaction at the source"
+        world.mark(7, committed=True)
+        await world.copied()
+        await trio.sleep(61)
+        await switched(world)
+
+
+async def test_a_source_that_does_not_tell_its_producers_is_switched(
+    autojump_clock: MockClock,
+) -> None:
+    older = KAFKA_4_3.without({ApiKey.DESCRIBE_PRODUCERS})
+    async with mirroring(profile=older) as world:
+        await world.link()
+        world.write(1)
+        await world.copied()
+        await switched(world)
 
 
 async def test_a_topic_that_was_made_anew_at_the_source_keeps_its_configs(
