@@ -74,7 +74,12 @@ def never_lifts(patch: pytest.MonkeyPatch) -> None:
 
 def overlooks_open_transactions(patch: pytest.MonkeyPatch) -> None:
     """A transaction of the source that is open at the switch never ends."""
+
+    async def none_is_open(*_: Any) -> str:
+        return ""
+
     patch.setattr(rules, "_open_transaction", lambda *_: "")
+    patch.setattr(switching, "open_at_source", none_is_open)
 
 
 def has_switches(plan: FaultPlan) -> bool:
