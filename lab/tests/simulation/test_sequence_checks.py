@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tidegate_coordination.events.cluster import (
     ProducerBatch,
+    ProducerIdsReserved,
     ProducersExpired,
 )
 from tidegate_simulation.checks.sequence_checks import SequenceWatch
@@ -46,4 +47,18 @@ def test_a_producer_that_may_be_forgotten_begins_anywhere() -> None:
     watch.committed(batch(10, 1))
     assert broken == []
     watch.committed(batch(12, 2))
+    assert broken == [6]
+
+
+def test_a_new_id_of_an_old_block_is_found() -> None:
+    watch, broken = watched()
+    watch.before(ProducerIdsReserved(1000, 1000), 2000)
+    watch.before(ProducerIdsReserved(2000, 1000), 3000)
+    watch.before(ProducersExpired(2000), 9000)
+    watch.given(1999)
+    assert broken == []
+    watch.before(ProducersExpired(2001), 9000)
+    watch.given(2000)
+    assert broken == []
+    watch.given(1999)
     assert broken == [6]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from tidegate_coordination.events.cluster import (
     ProducerBatch,
+    ProducerIdsReserved,
     ProducersExpired,
 )
 from tidegate_coordination.events.entries import AnyEvent
@@ -25,19 +26,32 @@ class SequenceWatch:
         self._now_ms = 0
         self._given_ms: dict[int, int] = {}
         self._old: set[int] = set()
+        self._blocks: list[tuple[int, int]] = []
+        self._old_below = 0
 
     def before(self, event: AnyEvent, now_ms: int) -> None:
         """Record log time, and which producers the cluster may have forgotten."""
         self._now_ms = now_ms
+        if isinstance(event, ProducerIdsReserved):
+            self._blocks.append((event.first + event.count, now_ms))
         if isinstance(event, ProducersExpired):
-            gone = [each for each, since in self._given_ms.items() if since < event.before_ms]
-            self._old.update(gone)
-            for producer_id in gone:
-                del self._given_ms[producer_id]
+            self._expired(event.before_ms)
+
+    def _expired(self, before_ms: int) -> None:
+        gone = [each for each, since in self._given_ms.items() if since < before_ms]
+        self._old.update(gone)
+        for producer_id in gone:
+            del self._given_ms[producer_id]
+        while self._blocks and self._blocks[0][1] < before_ms:
+            self._old_below = self._blocks.pop(0)[0]
 
     def given(self, producer_id: int) -> None:
-        """Record that a gateway gives a client a new id now."""
+        """6: a client gets an id of a block that is young now, so that a gap before its first batch
+        is refused.
+        """
         self._given_ms[producer_id] = self._now_ms
+        if producer_id < self._old_below:
+            self._broken(6, f"producer id {producer_id} is new, but counts as old")
 
     def had_written(self, batch: ProducerBatch) -> None:
         """Record a batch as the last one of a producer whose state the cluster has forgotten."""

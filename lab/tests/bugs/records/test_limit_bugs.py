@@ -166,10 +166,7 @@ def gives_out_old_ids(patch: pytest.MonkeyPatch) -> None:
 
 
 def test_new_producer_ids_of_old_blocks_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def has_outages(plan: FaultPlan) -> bool:
-        return "store_outage" in plan.kinds
-
-    must_be_found(gives_out_old_ids, {"invariant 6"}, 1045, monkeypatch, has_outages)
+    must_be_found(gives_out_old_ids, {"invariant 6"}, 11, monkeypatch)
 
 
 def expires_offsets_too_early(patch: pytest.MonkeyPatch) -> None:
