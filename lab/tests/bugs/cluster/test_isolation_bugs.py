@@ -28,8 +28,11 @@ def isolates(plan: FaultPlan) -> bool:
     return "isolate" in plan.kinds
 
 
-@pytest.mark.parametrize("plant", [is_never_cut_off, waits_at_the_end_it_knows])
+# first_seed: a seed that finds the bug, so that the test is short.
+@pytest.mark.parametrize(
+    ("plant", "first_seed"), [(is_never_cut_off, 21), (waits_at_the_end_it_knows, 74)]
+)
 def test_planted_bugs_of_isolated_gateways_are_found(
-    plant: Plant, monkeypatch: pytest.MonkeyPatch
+    plant: Plant, first_seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    must_be_found(plant, {"served though cut off"}, 21, monkeypatch, isolates)
+    must_be_found(plant, {"served though cut off"}, first_seed, monkeypatch, isolates)

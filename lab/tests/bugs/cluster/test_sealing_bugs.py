@@ -110,7 +110,7 @@ def gets_another_key(plan: FaultPlan) -> bool:
         (leaves_plain_ones, {LEFT}, gets_first_key, 2),
         (leaves_those_of_a_former_key, {LEFT}, gets_another_key, 5),
         (opens_with_the_present_key_only, {DIED, REFUSED}, gets_another_key, 5),
-        (seals_what_it_read_over_what_came_since, {BACK}, gets_another_key, 5),
+        (seals_what_it_read_over_what_came_since, {BACK}, gets_another_key, 30),
         (seals_with_a_former_key, {LEFT}, gets_another_key, 5),
         (seals_a_changed_credential, {BACK, REFUSED}, gets_first_key, 2),
         (binds_no_user, {CLOSED}, gets_first_key, 2),

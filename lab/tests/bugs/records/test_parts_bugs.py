@@ -107,7 +107,7 @@ def counts_from_the_commit(patch: pytest.MonkeyPatch) -> None:
     ("plant", "first_seed"),
     [
         (ends_empty_groups_at_once, 1),
-        (takes_nobody_for_subscribed, 35),
+        (takes_nobody_for_subscribed, 12),
         (counts_from_the_commit, 7),
     ],
 )
