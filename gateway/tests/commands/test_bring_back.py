@@ -19,8 +19,9 @@ from tests.commands.test_topic_repair import (
     repaired,
 )
 from tests.worlds.app_world import serving, tidegate
+from tidegate_coordination.state.records.runs import RunRow
 from tidegate_gateway.cli.topic.kept_text import KeptOutcome, kept_summary
-from tidegate_gateway.tools.kept import Ended
+from tidegate_gateway.tools.kept import Ended, KeptRun
 
 
 def test_records_come_back_once_their_objects_are_there_again(tmp_path: Path) -> None:
@@ -146,3 +147,11 @@ def test_records_are_given_up_and_a_compacted_topic_asks_for_a_word_more(tmp_pat
 def test_a_compacted_topic_is_explained(is_compacted: bool) -> None:
     text = kept_summary(KeptOutcome("t", [], Ended(is_compacted=is_compacted)), brings_back=True)
     assert ("--even-if-compacted" in text) == is_compacted
+
+
+def test_what_expired_meanwhile_is_not_said_to_be_kept() -> None:
+    row = RunRow(0, 5, 1, 0, 10, 0, 0, 0)
+    runs = [KeptRun(at, at, row, "key", 5) for at in range(3)]
+    outcome = KeptOutcome("t", runs, Ended(done=runs[:1]), after=runs[:2])
+    text = kept_summary(outcome, brings_back=False)
+    assert text == "5 records were given up.\n5 records stay skipped, and are kept."

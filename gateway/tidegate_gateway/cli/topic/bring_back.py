@@ -32,6 +32,7 @@ async def bring_back(
     whole = [each for each in outcome.kept if each.problem is None]
     if whole and await agreed(f"Bring {records_of(whole)} records back?", yes=yes):
         outcome.ended = await repair.bring_back(whole, even_if_compacted=even_if_compacted)
+        outcome.after = repair.kept(numbers)
 
 
 async def give_up(
@@ -44,6 +45,7 @@ async def give_up(
     question = f"Give {records_of(outcome.kept)} records up for good?"
     if outcome.kept and await agreed(question, yes=yes):
         outcome.ended = await repair.give_up(outcome.kept)
+        outcome.after = repair.kept(numbers)
 
 
 def exit_code(outcome: KeptOutcome) -> int:

@@ -14,18 +14,24 @@ SHOWN: Final = 200
 
 @dataclass(slots=True)
 class KeptOutcome:
-    """kept: before the command, read if it brings them back.  ended: the result; None for none."""
+    """kept: before the command, read if it brings them back.  ended: the result; None for none.
+
+    after: what is kept once it has ended; others may have expired meanwhile.
+    """
 
     topic: str
     kept: list[KeptRun] = field(default_factory=list[KeptRun])
     ended: Ended | None = None
+    after: list[KeptRun] = field(default_factory=list[KeptRun])
 
     @property
     def left(self) -> list[KeptRun]:
         """Return the runs that are still kept."""
-        done = set(self.ended.done) if self.ended is not None else set[KeptRun]()
-        done_at = {(each.partition, each.row) for each in done}
-        return [each for each in self.kept if (each.partition, each.row) not in done_at]
+        if self.ended is None:
+            return self.kept
+        left_at = {(each.partition, each.row) for each in self.after}
+        left_at -= {(each.partition, each.row) for each in self.ended.done}
+        return [each for each in self.kept if (each.partition, each.row) in left_at]
 
     @property
     def is_unknown(self) -> bool:
