@@ -193,6 +193,15 @@ def test_a_gateway_that_does_not_stop_is_killed(
     assert is_gone(started[0].popen.pid)
 
 
+@pytest.fixture
+def ctrl_c_interrupts() -> Iterator[None]:
+    """Let a SIGINT reach what is started meanwhile, also where a shell runs the tests with `&`."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ctrl_c_interrupts")
 def test_ctrl_c_ends_it() -> None:
     with caller() as (popen, connection):
         os.killpg(popen.pid, signal.SIGINT)
