@@ -42,14 +42,19 @@ class Liveness:
         replica has read to the log's end again.  A slow log that answers is no reason: a gateway
         that counted it as silent would disconnect its clients again and again.
         """
-        return self._is_unsure_for(self._lease_seconds)
+        return self._is_unsure_for(self._lease_seconds) and self._has_others
 
     @property
     def is_stale(self) -> bool:
         """Whether other gateways may have changed the state longer ago than stale_seconds; it is so
         while it is cut off, or sooner.
+
+        After most_stale_seconds it is so also if this replica knows no other gateway: one may have
+        started since.
         """
-        return self._is_unsure_for(self.stale_seconds)
+        if self._is_unsure_for(self.stale_seconds) and self._has_others:
+            return True
+        return self._is_unsure_for(self.most_stale_seconds)
 
     @property
     def stale_seconds(self) -> float:
@@ -60,16 +65,18 @@ class Liveness:
     def _lease_seconds(self) -> float:
         return self._replica.state.gateways.lease_ms / 1000
 
+    @property
+    def _has_others(self) -> bool:
+        return self._replica.state.gateways.has_others(self._replica.incarnation)
+
     def _is_unsure_for(self, seconds: float) -> bool:
         unsure_since = _earlier(self._access.unsure_since, self._route.unheard_since)
-        incarnation = self._replica.incarnation
-        if unsure_since is None or not incarnation:
+        if unsure_since is None or not self._replica.incarnation:
             return False
         now = trio.current_time()
         if now < unsure_since + CUT_OFF_SHARE * seconds:
             return False
-        is_over = now >= self._access.answered_at + seconds
-        return is_over and self._replica.state.gateways.has_others(incarnation)
+        return now >= self._access.answered_at + seconds
 
 
 class Patience:

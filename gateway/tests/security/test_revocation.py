@@ -162,6 +162,26 @@ async def test_a_gateway_without_the_log_takes_nothing_after_a_denial(
             await trio.sleep(HOLDS_SECONDS)
 
 
+async def test_a_gateway_that_knew_no_other_one_takes_nothing_either(
+    autojump_clock: MockClock,
+) -> None:
+    """Another one starts while this one, which was alone, does not reach the log."""
+    async with cluster(SETTINGS) as found:
+        log = FaultyLog(found.log, LogFaults(), Random(8))
+        lone = await found.start(1, Clock(), log=log)
+        await lone.world.create_topic(TOPIC, 30)
+        log.faults = GONE
+        scene = Scene(await found.start(2, Clock()), [lone], [log])
+        assert await scene.reads() == [0]
+        await scene.deny()
+        await trio.sleep(CUT_OFF_SECONDS)
+        assert await scene.reads() == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+        assert await scene.writes() == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+        log.faults = LogFaults()
+        await trio.sleep(60)
+        assert set(await scene.writes()) == DENIED
+
+
 if __name__ == "__main__":
     count = int(sys.argv[1])
     problems = [

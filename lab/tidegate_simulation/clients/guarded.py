@@ -27,6 +27,10 @@ WRITER: Final = "guarded writer"
 READER: Final = "guarded reader"
 _ANONYMOUS: Final = "User:ANONYMOUS"
 _MOMENT_SECONDS: Final = AWAY_SECONDS + 1.0
+_STALE_SECONDS: Final = 12.0
+"""A gateway that does not hear from the log refuses by the rights that it knows, for so long at
+most: authorizer.max.staleness.ms, and a moment.
+"""
 _TOPIC_KIND, _LITERAL, _PREFIXED = 2, 3, 4
 _READ, _WRITE, _DENY, _ALLOW = 3, 4, 2, 3
 _ACL_VERSION: Final = 3
@@ -161,7 +165,7 @@ class GuardedWriter:
         data = produce.PartitionProduceData(0, batch)
         topics = [produce.TopicProduceData(TOPIC, partition_data=[data])]
         request = produce.ProduceRequest(None, -1, 30_000, topics)
-        since = trio.current_time() - _MOMENT_SECONDS
+        sent_at = trio.current_time()
         try:
             answer = await self.client.call("Produce", produce, _PRODUCE_VERSION, request)
         except Disconnected:
@@ -169,9 +173,9 @@ class GuardedWriter:
             return
         code = answer.responses[0].partition_responses[0].error_code
         complain = self.client.world.complain
-        if not code and self._ban.has_been_only(Standing.DENIED, since):
+        if not code and self._ban.has_been_only(Standing.DENIED, sent_at - _MOMENT_SECONDS):
             complain("a denied client wrote", f"record {self._written}")
-        if code == _DENIED and self._ban.has_been_only(Standing.ALLOWED, since):
+        if code == _DENIED and self._ban.has_been_only(Standing.ALLOWED, sent_at - _STALE_SECONDS):
             complain("an allowed client was refused", f"record {self._written}")
 
 
