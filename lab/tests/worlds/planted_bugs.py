@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from types import ModuleType
 
 import pytest
 
@@ -44,6 +45,25 @@ def untried(plant: Plant) -> Plant:
 
     both.__name__ = getattr(plant, "__name__", "")
     return both
+
+
+def put_in_place(patch: pytest.MonkeyPatch, where: ModuleType, name: str, part: type) -> None:
+    """Let a module use a part with a bug instead of the class that it derives from.
+
+    A method that overrides nothing, as the one of that class has another name now, would be no bug.
+    """
+    inert = list(_overriding_nothing(part, getattr(where, name)))
+    assert not inert, f"{part.__name__} overrides nothing by {inert}"
+    patch.setattr(where, name, part)
+
+
+def _overriding_nothing(part: type, parent: type) -> Iterator[str]:
+    """Yield the methods that no class has before; abstract ones are a part's own."""
+    for each in part.__mro__[: part.__mro__.index(parent)]:
+        for name, value in vars(each).items():
+            is_new = not any(hasattr(base, name) for base in each.__bases__)
+            if is_new and callable(value) and not getattr(value, "__isabstractmethod__", False):
+                yield name
 
 
 def must_be_found(

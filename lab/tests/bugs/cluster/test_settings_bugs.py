@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.worlds.planted_bugs import Plant, must_be_found
+from tests.worlds.planted_bugs import Plant, must_be_found, put_in_place
 from tidegate_coordination.configs import effective
 from tidegate_coordination.configs.definition import Definition
 from tidegate_coordination.configs.effective import BrokerLayers
 from tidegate_coordination.rules.cluster_settings import NO_GATEWAY, ClusterSettings
+from tidegate_pipeline import driver
 from tidegate_simulation.plans.faults import FaultPlan
 from tidegate_simulation.plans.settings_plan import LAG, RETENTION
 
@@ -22,7 +23,7 @@ def pipeline_ignores_static_settings(patch: pytest.MonkeyPatch) -> None:
         def _layers_now(self) -> Layers:
             yield NO_GATEWAY, self._layers_of(NO_GATEWAY, {})
 
-    patch.setattr("tidegate_pipeline.driver.ClusterSettings", Deaf)
+    put_in_place(patch, driver, "ClusterSettings", Deaf)
 
 
 def negative_retention_raises(patch: pytest.MonkeyPatch) -> None:

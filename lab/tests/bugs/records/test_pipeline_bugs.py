@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from tests.bugs.records.test_planted_bugs import WrongCache, in_gateway
-from tests.worlds.planted_bugs import Plant, must_be_found, untried
+from tests.worlds.planted_bugs import Plant, must_be_found, put_in_place, untried
 from tidegate_coordination.coordinator.replica import Replica
 from tidegate_coordination.events.cluster import Segment, SegmentsPublished
 from tidegate_coordination.object_names.keys import object_key
@@ -125,7 +125,7 @@ def drops_batches(patch: pytest.MonkeyPatch) -> None:
 
 
 def forgets_times(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(merge_task, "SegmentBuilder", ForgetsTimes)
+    put_in_place(patch, merge_task, "SegmentBuilder", ForgetsTimes)
 
 
 def reorders_sources(patch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ and topics.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import replace
@@ -16,7 +17,7 @@ import trio
 
 import tidegate_gateway.fetch.fetch_plan
 import tidegate_gateway.gateway
-from tests.worlds.planted_bugs import Plant, must_be_found
+from tests.worlds.planted_bugs import Plant, must_be_found, put_in_place
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.object_names.keys import object_key
 from tidegate_coordination.rules.housekeeping import collectable, plan_retention
@@ -100,15 +101,15 @@ class CommitsOutOfOrder(WalWriter):
 
 
 def in_gateway(part: type, name: str = "WalWriter") -> Plant:
-    return lambda patch: patch.setattr(tidegate_gateway.gateway, name, part)
+    return lambda patch: put_in_place(patch, tidegate_gateway.gateway, name, part)
 
 
 def never_catches_up(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(builder, "Coordinator", NeverCatchesUp)
+    put_in_place(patch, builder, "Coordinator", NeverCatchesUp)
 
 
 def acknowledges_before_commit(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(wal_writer, "WalCommits", AcknowledgesBeforeCommit)
+    put_in_place(patch, wal_writer, "WalCommits", AcknowledgesBeforeCommit)
 
 
 def mixes_up_partitions(patch: pytest.MonkeyPatch) -> None:
@@ -183,9 +184,9 @@ class WrongCache(RangeCache[Any]):
     def __contains__(self, key: Any) -> bool:
         return super().__contains__(self.wrong(key))
 
+    @abstractmethod
     def wrong(self, key: Any) -> Any:
         """Return the wrong key: key is an object's name, or (name, position)."""
-        raise NotImplementedError
 
 
 class ForgetsWhoWroteWhat(WrongCache):
