@@ -14,12 +14,9 @@ from typing import Final, NamedTuple, TypeAlias
 from tidegate_protocol.batches import (
     CONTROL,
     CRC_POSITION,
-    HEADER,
-    HEADER_BYTES,
-    LENGTH_OVERHEAD,
     MAGIC,
     BatchHeader,
-    with_header,
+    framed,
 )
 from tidegate_protocol.compression import Codec, compress
 from tidegate_protocol.error_codes import ErrorCode
@@ -63,10 +60,7 @@ class Draft:
         """Return the batch.  header: of the sound one, but for what depends on its bytes."""
         payload = _edited(b"".join(map(_encoded, self.records)), self.raw)
         payload = _edited(compress(payload, self.codec), self.packed)
-        length = HEADER_BYTES - LENGTH_OVERHEAD + len(payload)
-        attributes = self.header.pop("attributes", 0) | self.codec
-        header = header._replace(batch_length=length, attributes=attributes, **self.header)
-        batch, _ = with_header(memoryview(HEADER.pack(*header) + payload), header)
+        batch, _ = framed(header._replace(**self.header), payload, codec=self.codec)
         return _edited(bytes(batch), self.whole)
 
 
