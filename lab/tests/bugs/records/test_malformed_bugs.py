@@ -155,7 +155,7 @@ lacks_threads = partial(has_malformed, lacks_threads=True)
         (stores_what_it_refuses, {"malformed batch read"}, 1, has_malformed),
         (answers_another_partition, {"sound batch refused"}, 1, has_malformed),
         (refuses_all_of_a_request, {"sound batch refused"}, 1, has_malformed),
-        (names_no_records, {"wrong refusal"}, 6, has_malformed),
+        (names_no_records, {"wrong refusal"}, 9, has_malformed),
         (takes_what_no_thread_looked_at, {"malformed batch read"}, 3, lacks_threads),
         (loses_a_turn_without_a_thread, {"turn lost"}, 5, lacks_threads),
     ],
