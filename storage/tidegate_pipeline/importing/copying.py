@@ -121,12 +121,17 @@ class UnitCopy:
         batches = walk.take(portion.records)
         if walk.position == before and walk.ending is None:
             raise SourceFailed(f"offset {before}: the source gives no whole batch")
-        found = self._walked(batches, is_first=before == self._unit.start)
+        found = await self._walked(batches, is_first=before == self._unit.start)
         walk.cut(batches[len(found) :])
         return found
 
-    def _walked(self, batches: Sequence[FetchedBatch], *, is_first: bool) -> Sequence[FetchedBatch]:
+    async def _walked(
+        self, batches: Sequence[FetchedBatch], *, is_first: bool
+    ) -> Sequence[FetchedBatch]:
         """Return the batches up to a malformed one, with which the next unit begins then.
+
+        A walk may take about a second, so others of the process get turns between batches: the
+        driver's lease must not end.
 
         is_first: the unit has no batch before them.
 
@@ -135,12 +140,16 @@ class UnitCopy:
         """
         if self._decompressed_bytes is None:
             return batches
-        try:
-            return walked_batches(batches, self._decompressed_bytes)
-        except BadBatch:
-            if is_first:
-                raise
-            return ()
+        found: list[FetchedBatch] = []
+        for each in batches:
+            await trio.lowlevel.checkpoint()
+            try:
+                found += walked_batches((each,), self._decompressed_bytes)
+            except BadBatch:
+                if is_first and not found:
+                    raise
+                break
+        return found
 
     async def _put_all(self, nursery: trio.Nursery, objects: Iterable[FilledObject]) -> None:
         for each in objects:
