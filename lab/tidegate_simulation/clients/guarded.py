@@ -2,9 +2,9 @@
 
 A change that a gateway has confirmed holds at all gateways a moment later: the writer knows from
 when to when no gateway may take its records, and from when to when none may refuse them.  A gateway
-that does not hear from the log takes none, so a moment is as long as it takes to notice that.  A
-reader is judged by the ACLs of the very gateway that answers it: one that is cut off serves what it
-has, by the rights that it knows.
+that does not hear from the log takes none, so a moment is as long as it takes to notice that; it
+may refuse them for longer, by the rights that it knows.  A reader is judged by the ACLs of the very
+gateway that answers it: one that is cut off serves what it has, by the rights that it knows.
 """
 
 from __future__ import annotations

@@ -112,6 +112,6 @@ def has_work(world: World) -> bool:
 
 
 async def wait_for_repair(world: World) -> None:
-    """Wait until every loss is repaired; forever if no operator repairs one."""
+    """Wait until operators have no work left; forever if none does it."""
     while has_work(world):  # noqa: ASYNC110 - they may die yet
         await trio.sleep(_LOOK_SECONDS)
