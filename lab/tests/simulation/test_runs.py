@@ -59,14 +59,15 @@ def test_every_kind_of_fault_lands_and_runs_are_the_same_under_another_hash_seed
     """Only the first seeds run twice: they draw most kinds, and what the rest adds is rare."""
     struck: set[str] = set()
     seeds = _covering(range(1, 500))
-    elsewhere = dict(zip(seeds, _traces_elsewhere(seeds[:_REPEATED], _OPERATIONS), strict=False))
+    repeated = seeds[:_REPEATED]
+    elsewhere = dict(zip(repeated, _traces_elsewhere(repeated, _OPERATIONS), strict=True))
     for seed in seeds:
         report = simulate(seed, _OPERATIONS)
         assert not report.violations, report.replay
         assert not report.landed.missing
         struck.update(report.landed.counts)
-        assert list(report.trace) == elsewhere.get(seed, [*report.trace]), f"seed {seed}"
-    assert len(elsewhere) == _REPEATED
+        if seed in elsewhere:
+            assert list(report.trace) == elsewhere[seed], f"seed {seed}"
     assert not set(KINDS) - struck
 
 
