@@ -26,6 +26,8 @@ from tidegate_gateway.network.transport import TransportBroken
 from tidegate_gateway.work.pools import thread_pools
 from tidegate_runtime.collector import calm_collector
 
+PATIENCE_SECONDS = 180.0
+
 
 async def watched(name: str, work: Callable[[], Awaitable[int]]) -> None:
     """Print what a piece of work costs."""
@@ -83,7 +85,8 @@ async def measure(table: Table, rows: int) -> None:
         await world.create_topic("t", 1)
         state = world.gateway.coordinator.state
         table.fill(state, rows)
-        await go_on(world)
+        with trio.fail_after(PATIENCE_SECONDS):
+            await go_on(world)
         calm_collector()
 
         async def snapshot() -> int:
@@ -99,7 +102,8 @@ async def measure(table: Table, rows: int) -> None:
 
         for name, version, request in table.requests():
             await trio.sleep(0.05)
-            await watched(name, partial(ask, world.connect(), name, version, request))
+            with trio.fail_after(PATIENCE_SECONDS):
+                await watched(name, partial(ask, world.connect(), name, version, request))
         await watched("snapshot", snapshot)
 
 

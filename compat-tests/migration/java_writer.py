@@ -53,6 +53,7 @@ class JavaWriter:
         while _WRITTEN not in self._said.read_text():
             if time.monotonic() >= deadline:
                 self._popen.kill()
+                self._popen.wait()
                 raise TimeoutError(f"Java's producer wrote nothing in {_BEGIN_SECONDS:.0f} s")
             time.sleep(_POLL_SECONDS)
 
