@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from tidegate_coordination.coordinator.coordinator import Coordinator, ProposalFailed
 from tidegate_coordination.rules.acls import (
-    MAX_LOOKS,
     SECURITY_NOT_YET,
     AclRefusal,
     CreateAcls,
@@ -15,7 +14,6 @@ from tidegate_coordination.rules.acls import (
 )
 from tidegate_coordination.rules.parts import parts
 from tidegate_coordination.security.acls import Acl, AclFilter
-from tidegate_coordination.state.acls import AclTable
 
 from .acl_plan import AclPlan
 
@@ -46,8 +44,8 @@ async def carry_acls(coordinator: Coordinator, plan: AclPlan) -> Carried:
             if refusal is not None:
                 return Carried(added, removed, _words(refusal))
             added += len(part)
-        for some in _removals(coordinator.state.acls, plan.removed):
-            count, problem = await _removed(coordinator, some)
+        for part in parts(plan.removed, lambda each: 2 * each.size_bytes):
+            count, problem = await _removed(coordinator, part)
             removed += count
             if problem:
                 return Carried(added, removed, problem)
@@ -67,21 +65,6 @@ async def _removed(coordinator: Coordinator, acls: Sequence[Acl]) -> tuple[int, 
         if answer.is_all:
             return count, ""
     return count, ADDED_AGAIN
-
-
-def _removals(table: AclTable, acls: Sequence[Acl]) -> Iterator[list[Acl]]:
-    """Yield them in order, so many at a time as one proposal may look for."""
-    for part in parts(acls, lambda each: 2 * each.size_bytes):
-        some: list[Acl] = []
-        looks = 0
-        for each in part:
-            own = sum(1 for _ in table.candidates(AclFilter.of_one(each)))
-            if some and looks + own > MAX_LOOKS:
-                yield some
-                some, looks = [], 0
-            some.append(each)
-            looks += own
-        yield some
 
 
 def _words(refusal: AclRefusal) -> str:
