@@ -19,7 +19,7 @@ from .fetched_batches import BadBatch, FetchedBatch
 
 DECOMPRESSED_BYTES: Final = 1 << 30
 """What a codec may make of one batch by default.  Brokers have no bound, and a walk takes no memory
-for it, so this bounds time: about a second.
+for it, so this bounds time: about a second.  Batches of together as much are enough for one call.
 """
 
 
@@ -31,7 +31,8 @@ def walked_batches(
     """Return the batches that a walk accepts, up to the first other one, with the times that their
     records have.
 
-    The refused batch is the first of the next fetch then.
+    The refused batch is the first of the next fetch then.  So is the next batch after
+    DECOMPRESSED_BYTES of records: a walk that takes too long would be repeated for ever.
 
     Args:
       max_bytes: of the records of a compressed batch.
@@ -41,26 +42,32 @@ def walked_batches(
       BadBatch: the first batch is malformed, or too large.
     """
     found: list[FetchedBatch] = []
+    size_bytes = 0
     for each in batches:
+        if size_bytes >= DECOMPRESSED_BYTES:
+            break
         try:
-            found.append(_walked(each, max_bytes, should_stop))
+            walked, size = _walked(each, max_bytes, should_stop)
         except InvalidBatch as error:
             if found:
                 break
             text = f"offset {each.mirrored.base_offset}: the batch is malformed: {error}"
             raise BadBatch(text) from error
+        found.append(walked)
+        size_bytes += size
     return found
 
 
 def _walked(
     batch: FetchedBatch, max_bytes: int, should_stop: Callable[[], bool] | None
-) -> FetchedBatch:
+) -> tuple[FetchedBatch, int]:
+    """Return the batch, and the bytes of its records, decompressed."""
     header = read_header(batch.data)
-    newest = _newest(batch, header, max_bytes, should_stop)
+    newest, size_bytes = _newest(batch, header, max_bytes, should_stop)
     facts = (batch.facts[0], newest, *batch.facts[2:])
     # Of a batch without records, compaction keeps the time that these had.
     is_walked = newest == header.max_timestamp or not header.record_count
-    return batch._replace(facts=facts, is_walked=is_walked)
+    return batch._replace(facts=facts, is_walked=is_walked), size_bytes
 
 
 def _newest(
@@ -68,12 +75,13 @@ def _newest(
     header: BatchHeader,
     max_bytes: int,
     should_stop: Callable[[], bool] | None,
-) -> int:
-    """Walk; return the largest time stamp of the records, -1 if there is none."""
+) -> tuple[int, int]:
+    """Walk; return the largest time stamp of the records, -1 if there is none, and their bytes."""
     if not header.record_count and len(batch.data) == HEADER_BYTES:
-        return -1
+        return -1, 0
     walk = walk_batch(batch.data, header, max_bytes=max_bytes, should_stop=should_stop)
     if walk.next_offset > 2 * (header.last_offset_delta + 1):
         text = "a record has an offset beyond the last one that the header says"
         raise InvalidBatch(InvalidReason.INVALID_RECORD, text)
-    return header.max_timestamp if header.is_log_append_time else walk.max_timestamp
+    newest = header.max_timestamp if header.is_log_append_time else walk.max_timestamp
+    return newest, walk.size_bytes

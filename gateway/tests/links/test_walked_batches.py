@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.worlds.wire_client import records_batch
+from tidegate_coordination.classic import walked_batches as walking
 from tidegate_coordination.classic.fetched_batches import (
     BadBatch,
     FetchedBatch,
@@ -139,6 +140,14 @@ async def test_the_batches_before_a_malformed_one_are_taken() -> None:
     [found] = await walks.walked(batches)
     assert found.is_walked
     assert found.data == batches[0].data
+
+
+def test_a_walk_of_much_ends_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(walking, "DECOMPRESSED_BYTES", 1500)
+    raw = stored(build_batch([Record(0, 1, None, bytes(1000))], codec=Codec.ZSTD))
+    many = fetched(raw)[:1] * 3
+    assert len(walked_batches(many, 2000)) == 2
+    assert len(walked_batches(many[2:], 2000)) == 1
 
 
 async def test_records_are_not_looked_at_without_validation() -> None:
