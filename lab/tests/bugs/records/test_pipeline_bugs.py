@@ -242,7 +242,7 @@ def does_not_wait_for_the_copy(patch: pytest.MonkeyPatch) -> None:
     [
         (untried(publishes_over_anything), {"segment", "state broken"}, 77),
         (publishes_after_its_end, {"invariant 8"}, 21),
-        (releases_parents_twice, {"invariant 4"}, 12),
+        (releases_parents_twice, {"invariant 4"}, 32),
         (releases_no_parents, {"invariant 4"}, 3),
         (deletes_parents_itself, {"not stored"}, 5),
         (drops_batches, {"segment"}, 6),
