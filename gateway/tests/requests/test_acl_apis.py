@@ -234,14 +234,20 @@ async def test_a_request_may_not_add_too_many(monkeypatch: pytest.MonkeyPatch) -
         assert {each.error_code for each in await create(gateway, *rows)} == {0}
 
 
-async def test_a_request_may_not_remove_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rules, "MAX_REMOVED", 3)
+@pytest.mark.parametrize(
+    ("bound", "most", "text"),
+    [("MAX_REMOVED", 3, "Cannot remove more than"), ("MAX_LOOKS", 7, "look at too many")],
+)
+async def test_a_request_may_not_remove_too_many_or_look_at_too_many(
+    monkeypatch: pytest.MonkeyPatch, bound: str, most: int, text: str
+) -> None:
+    monkeypatch.setattr(handlers, bound, most)
     async with cluster() as [gateway]:
         await create(gateway, *(creation(str(number)) for number in range(4)))
-        deleted = await gateway.ask(DeleteAclsRequest([DeleteAclsFilter(*ALL_ACLS)]))
-        [result] = deleted.filter_results
-        assert result.error_code == ErrorCode.INVALID_REQUEST
-        assert "Cannot remove more than" in result.error_message
+        deleted = await gateway.ask(DeleteAclsRequest([DeleteAclsFilter(*ALL_ACLS)] * 2))
+        for result in deleted.filter_results:
+            assert result.error_code == ErrorCode.INVALID_REQUEST
+            assert text in result.error_message
         assert len(await names(gateway)) == 4
 
 

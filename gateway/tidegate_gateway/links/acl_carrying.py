@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from tidegate_coordination.coordinator.coordinator import Coordinator, ProposalFailed
 from tidegate_coordination.rules.acls import (
@@ -13,14 +12,9 @@ from tidegate_coordination.rules.acls import (
     DeleteAcls,
 )
 from tidegate_coordination.rules.parts import parts
-from tidegate_coordination.security.acls import Acl, AclFilter
+from tidegate_coordination.security.acls import AclFilter
 
 from .acl_plan import AclPlan
-
-# Each step removes as many as an entry holds; more steps than ACLs mean that others add them again.
-_MAX_STEPS: Final = 100
-ADDED_AGAIN: Final = "Others add ACLs again while they are removed."
-"""Why not all were removed, after so many steps."""
 
 
 class Carried(NamedTuple):
@@ -45,26 +39,16 @@ async def carry_acls(coordinator: Coordinator, plan: AclPlan) -> Carried:
                 return Carried(added, removed, _words(refusal))
             added += len(part)
         for part in parts(plan.removed, lambda each: 2 * each.size_bytes):
-            count, problem = await _removed(coordinator, part)
-            removed += count
-            if problem:
-                return Carried(added, removed, problem)
+            answer = await coordinator.propose(
+                DeleteAcls([AclFilter.of_one(each) for each in part])
+            )
+            if isinstance(answer, AclRefusal):
+                return Carried(added, removed, _words(answer))
+            assert answer.is_all, "a part fits an entry"
+            removed += len(answer.acls)
     except ProposalFailed as failure:
         return Carried(added, removed, str(failure))
     return Carried(added, removed)
-
-
-async def _removed(coordinator: Coordinator, acls: Sequence[Acl]) -> tuple[int, str]:
-    """Return how many were removed, and why not all; "" if all were."""
-    wanted, count = DeleteAcls([AclFilter.of_one(each) for each in acls]), 0
-    for _ in range(_MAX_STEPS):
-        answer = await coordinator.propose(wanted)
-        if isinstance(answer, AclRefusal):
-            return count, _words(answer)
-        count += len(answer.acls)
-        if answer.is_all:
-            return count, ""
-    return count, ADDED_AGAIN
 
 
 def _words(refusal: AclRefusal) -> str:

@@ -29,8 +29,8 @@ from tidegate_coordination.security.quotas import QuotaChange, QuotaEntity, Quot
 from tidegate_coordination.state.scram import ScramMechanism
 from tidegate_gateway.cli.link.acls import compared_now
 from tidegate_gateway.cli.link.carrying import CarryOptions
-from tidegate_gateway.links import acl_carrying, scram_plan
-from tidegate_gateway.links.acl_carrying import ADDED_AGAIN, Carried, carry_acls
+from tidegate_gateway.links import scram_plan
+from tidegate_gateway.links.acl_carrying import Carried, carry_acls
 from tidegate_gateway.links.acl_notes import OwnNames
 from tidegate_gateway.links.acl_plan import AclPlan, acl_plan
 from tidegate_gateway.links.acl_scope import Scope
@@ -130,19 +130,6 @@ async def test_an_acl_is_removed_without_a_look_at_others_of_its_name(
         world.source.security.acls = set()
         pruned = await planned(world, coordinator, prunes=True)
         assert await carry_acls(coordinator, pruned) == Carried(0, 16)
-
-
-async def test_acls_that_others_add_again_are_not_called_removed(
-    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(acl_rules, "MAX_PART_BYTES", 1)  # so each step removes one ACL
-    monkeypatch.setattr(acl_carrying, "_MAX_STEPS", 3)
-    async with worlds() as (world, coordinator):
-        rows = tuple(acl("t", ALLOW, f"User:u{each}") for each in range(8))
-        assert await coordinator.propose(CreateAcls(rows)) is None
-        world.source.security.acls = set()
-        pruned = await planned(world, coordinator, prunes=True)
-        assert await carry_acls(coordinator, pruned) == Carried(0, 3, ADDED_AGAIN)
 
 
 async def test_own_topics_are_not_the_links_though_the_source_has_their_names(

@@ -62,9 +62,6 @@ MAX_ADDED: Final = 10_000
 _DISABLED: Final = ErrorCode.SECURITY_DISABLED
 _NO_AUTHORIZER: Final = "This cluster has no authorizer, so it has no ACLs."
 _ROWS_A_TURN: Final = 500
-# Each step removes as many ACLs as an entry holds.  More steps than this mean that others add as
-# many as are removed.
-_MAX_STEPS: Final = MAX_REMOVED
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,21 +209,18 @@ class DeleteAclsHandler:
         """Remove these, and write it into the results."""
         proposal = DeleteAcls([AclFilter.of_one(each) for each in wanted])
         concerned = [each for results in wanted.values() for each in results]
-        for _ in range(_MAX_STEPS):
-            try:
-                answer = await self.coordinator.propose(proposal)
-            except ProposalFailed as failure:
-                text = f"Not all were removed: {failure}"
-                return _fail(concerned, ErrorCode.UNKNOWN_SERVER_ERROR, text)
-            if isinstance(answer, AclRefusal):
-                return _fail(concerned, *error_of(answer))
-            for each in answer.acls:
-                for result in wanted[each]:
-                    result.matching_acls.append(removed_row(each))
-            if answer.is_all:
-                return None
-        text = "Others add ACLs that the filters match."
-        return _fail(concerned, ErrorCode.REQUEST_TIMED_OUT, text)
+        try:
+            answer = await self.coordinator.propose(proposal)
+        except ProposalFailed as failure:
+            text = f"Not all were removed: {failure}"
+            return _fail(concerned, ErrorCode.UNKNOWN_SERVER_ERROR, text)
+        if isinstance(answer, AclRefusal):
+            return _fail(concerned, *error_of(answer))
+        assert answer.is_all, "a part fits an entry"
+        for each in answer.acls:
+            for result in wanted[each]:
+                result.matching_acls.append(removed_row(each))
+        return None
 
 
 def _begun(wanted: AclFilter) -> DeleteAclsFilterResult:
