@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,8 +22,11 @@ from tests.commands.test_topic_repair import (
 )
 from tests.worlds.app_world import serving, tidegate
 from tidegate_coordination.state.records.runs import RunRow
+from tidegate_gateway.cli.topic.bring_back import exit_code, told
 from tidegate_gateway.cli.topic.kept_text import KeptOutcome, kept_summary
+from tidegate_gateway.cli.topic.repair_text import NOT_TOLD
 from tidegate_gateway.tools.kept import Ended, KeptRun
+from tidegate_gateway.tools.readability import Problem
 
 
 def test_records_come_back_once_their_objects_are_there_again(tmp_path: Path) -> None:
@@ -147,6 +152,17 @@ def test_records_are_given_up_and_a_compacted_topic_asks_for_a_word_more(tmp_pat
 def test_a_compacted_topic_is_explained(is_compacted: bool) -> None:
     text = kept_summary(KeptOutcome("t", [], Ended(is_compacted=is_compacted)), brings_back=True)
     assert ("--even-if-compacted" in text) == is_compacted
+
+
+def test_what_cannot_be_read_once_more_is_told() -> None:
+    row = RunRow(0, 5, 1, 0, 10, 0, 0, 0)
+    runs = [KeptRun(at, at, row, "key", 5) for at in range(2)]
+    again = replace(runs[1], problem=Problem.UNKNOWN, reason="no answer")
+    outcome = KeptOutcome("t", runs, Ended(done=runs[:1], unreadable=[again]), after=runs[1:])
+    outcome.see_unreadable([again])
+    assert exit_code(outcome) == NOT_TOLD
+    shown = json.loads(told(outcome, brings_back=True, as_json=True))["kept"]
+    assert [each["problem"] for each in shown] == [None, "unknown"]
 
 
 def test_what_expired_meanwhile_is_not_said_to_be_kept() -> None:

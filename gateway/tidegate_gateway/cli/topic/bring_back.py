@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from ...tools.readability import Problem
 from ...tools.repair import Repair
 from ..asking import agreed
 from ..bar import BytesBar
@@ -32,6 +31,7 @@ async def bring_back(
     whole = [each for each in outcome.kept if each.problem is None]
     if whole and await agreed(f"Bring {records_of(whole)} records back?", yes=yes):
         outcome.ended = await repair.bring_back(whole, even_if_compacted=even_if_compacted)
+        outcome.see_unreadable(outcome.ended.unreadable)
         outcome.after = repair.kept(numbers)
 
 
@@ -60,7 +60,6 @@ def told(outcome: KeptOutcome, *, brings_back: bool, as_json: bool) -> str:
     if not as_json:
         return kept_summary(outcome, brings_back=brings_back)
     done = outcome.ended.done if outcome.ended is not None else []
-    unread = [each for each in outcome.kept if each.problem is Problem.UNKNOWN]
     return json.dumps(
         {
             "ok": exit_code(outcome) == 0,
@@ -69,6 +68,5 @@ def told(outcome: KeptOutcome, *, brings_back: bool, as_json: bool) -> str:
             "brought_back_records": records_of(done) if brings_back else 0,
             "given_up_records": 0 if brings_back else records_of(done),
             "is_compacted": outcome.ended is not None and outcome.ended.is_compacted,
-            "undetermined": len(unread),
         }
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -36,8 +36,12 @@ class KeptOutcome:
     @property
     def is_unknown(self) -> bool:
         """Return whether the store did not answer for all."""
-        unread = self.ended.unreadable if self.ended is not None else []
-        return any(each.problem is Problem.UNKNOWN for each in (*self.kept, *unread))
+        return any(each.problem is Problem.UNKNOWN for each in self.kept)
+
+    def see_unreadable(self, runs: Iterable[KeptRun]) -> None:
+        """Take over the problems of runs that could not be read once more."""
+        again = {(each.partition, each.row): each for each in runs}
+        self.kept = [again.get((each.partition, each.row), each) for each in self.kept]
 
 
 def records_of(runs: Sequence[KeptRun]) -> int:

@@ -11,11 +11,10 @@ from tidegate_coordination.state.topics import Topic
 from ...tools.kept import KeptRun
 from ...tools.proof import Refusal
 from ...tools.readability import BadRun, Found, Problem
-from .kept_text import KeptOutcome, kept_line, kept_values
+from .kept_text import SHOWN, KeptOutcome, kept_line, kept_values
 
 UNREADABLE: Final = 1
 NOT_TOLD: Final = 2
-SHOWN: Final = 200
 
 
 @dataclass(slots=True)
