@@ -14,6 +14,9 @@ from tidegate_coordination.events.cluster import (
     ConfigsSet,
     GatewayExpired,
     GatewayRegistered,
+    Segment,
+    SegmentsOfPartition,
+    SegmentsPublished,
     SkippedStretch,
     SkipsEnded,
     TopicDeleted,
@@ -127,6 +130,16 @@ def test_the_fold_refuses_what_is_not_kept(base: int, end: int) -> None:
     skip(world, rows(world)[:1])
     with pytest.raises(StateBroken):
         world.apply(SkipsEnded(1, (SkippedStretch(0, base, end),), True))
+
+
+def test_the_fold_refuses_to_fill_a_hole_that_a_segment_covers() -> None:
+    """No proposal makes such a segment."""
+    world = world_with(3)
+    skip(world, rows(world)[1:2])
+    segment = Segment(1, 99, 9, 9, 0, 9, 5, 5)
+    world.apply(SegmentsPublished(1, (SegmentsOfPartition(0, 0, 9, (segment,), 9, 9),)))
+    with pytest.raises(StateBroken):
+        world.apply(SkipsEnded(1, (SkippedStretch(0, 3, 6),), True))
 
 
 # -- deleted records stay deleted -----------------------------------------------------------------

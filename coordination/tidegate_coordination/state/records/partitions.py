@@ -282,9 +282,7 @@ class Partition:
         rows = self.kept.between(base_offset, next_offset) if self.kept is not None else []
         where = f"partition {self.number}"
         expect(bool(rows), f"{where}: no kept runs are {base_offset} to {next_offset}")
-        at = self.runs.index_from(base_offset)
-        is_hole = at == self.runs.index_from(next_offset)
-        is_hole = is_hole and (not at or self.runs[at - 1].next_offset <= base_offset)
+        is_hole = self.runs.find(base_offset) == self.runs.index_from(next_offset)
         expect(is_hole, f"{where}: {base_offset} to {next_offset} is no hole")
         return rows
 
@@ -297,8 +295,7 @@ class Partition:
         self.size_bytes += sum(row.length for row in rows)
         # No round of compaction that ran meanwhile has seen them.
         self.cleanings = uncleaned_from(self.cleanings, base_offset)
-        if at == 0:
-            self.log_start = min(self.log_start, max(floor, base_offset))
+        self.log_start = min(self.log_start, max(floor, base_offset))
 
     def fold_given_up(self, base_offset: int, next_offset: int) -> list[RunRow]:
         """Keep the runs in [base_offset, next_offset) no longer; return them."""
