@@ -15,6 +15,7 @@ from tidegate_coordination.events.cluster import (
     SkipsEnded,
 )
 from tidegate_coordination.state.records.aborted import Aborted, AbortedRow
+from tidegate_coordination.state.records.partitions import Partition
 
 
 def rows_of(aborted: Aborted) -> list[AbortedRow]:
@@ -55,38 +56,44 @@ def test_rows_below_an_offset_are_dropped() -> None:
     assert rows_of(decoded) == rows_of(aborted)
 
 
-def test_deleted_records_take_their_aborted_rows_along() -> None:
+def world_with_aborts(count: int) -> TransactionWorld:
+    """Return a world with transactions of one record each."""
     world = TransactionWorld()
-    who = world.init()
-    for _ in range(3):
-        world.write(batch(who, 0))
-        who = world.end(who, committed=False)
-    partition = world.partition()
+    producer = world.init()
+    for _ in range(count):
+        world.write(batch(producer, 0))
+        producer = world.end(producer, committed=False)
+    return world
+
+
+def lasts(partition: Partition) -> list[int]:
     assert partition.aborted is not None
-    assert [row.last for row in rows_of(partition.aborted)] == [1, 3, 5]
+    return [row.last for row in rows_of(partition.aborted)]
+
+
+def test_deleted_records_take_their_aborted_rows_along() -> None:
+    world = world_with_aborts(3)
+    partition = world.partition()
+    assert lasts(partition) == [1, 3, 5]
     world.apply(LogStartsMoved(((partition.number, 4),)))
-    assert [row.last for row in rows_of(partition.aborted)] == [5]
+    assert lasts(partition) == [5]
     assert len(partition.runs) == 2
 
 
 def test_records_may_be_deleted_beyond_the_last_stable_offset() -> None:
     world = TransactionWorld()
-    who = world.init()
-    world.write(batch(who, 0), batch(who, 1))
+    producer = world.init()
+    world.write(batch(producer, 0), batch(producer, 1))
     partition = world.partition()
     world.apply(LogStartsMoved(((partition.number, 2),)))
     assert partition.last_stable_offset == 2
-    world.end(who, committed=False)
+    world.end(producer, committed=False)
     assert (partition.last_stable_offset, partition.next_offset) == (3, 3)
 
 
 def test_aborted_rows_stay_for_skipped_runs_that_may_come_back() -> None:
     """A merge of all that is left must not drop them: no segment's index names those."""
-    world = TransactionWorld()
-    who = world.init()
-    for _ in range(3):
-        world.write(batch(who, 0))
-        who = world.end(who, committed=False)
+    world = world_with_aborts(3)
     partition = world.partition()
     number = partition.number
     hole = (SkippedStretch(number, 2, 3),)
@@ -96,17 +103,13 @@ def test_aborted_rows_stay_for_skipped_runs_that_may_come_back() -> None:
         merged = SegmentsOfPartition(number, base, end, (segment,), end - base, 9)
         world.apply(SegmentsPublished(1, (merged,)))
 
-    def lasts() -> list[int]:
-        assert partition.aborted is not None
-        return [row.last for row in rows_of(partition.aborted)]
-
     world.apply(RunsSkipped(1, hole))
     merge(1, 0, 2)
     merge(2, 3, 6)
-    assert lasts() == [3, 5]
+    assert lasts(partition) == [3, 5]
     world.apply(SkipsEnded(1, hole, are_back=True))
     merge(3, 2, 3)
-    assert lasts() == []
+    assert lasts(partition) == []
 
 
 def test_a_reader_of_what_came_back_hears_of_all_that_was_aborted_there() -> None:
