@@ -23,8 +23,9 @@ FIRST_NAMES: Final = 500
 class _OfType:
     """Configs by resource name.
 
-    first: the first names in order, which many ask for: a look at all would be a long step.  They
-      are FIRST_NAMES at least, or all, and twice as many at most, so few removals look at all.
+    first: the first names in order, for those who ask for no more: to sort all is a long step.
+      It has at least FIRST_NAMES names, or all, and at most twice as many, so that few removals
+      have to fill it again.
     """
 
     def __init__(self) -> None:

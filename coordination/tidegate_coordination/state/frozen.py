@@ -35,7 +35,7 @@ class FrozenRows(Generic[Key]):
     slices: the keys of this moment whenever they are asked for, some at a time.  An empty slice is
       a moment at which other tasks may run, as in sorted_keys().
     encode: returns the live row of a key as builtins; a LongValue is encoded in slices.
-    was_here: returns whether a key may be one of them, and has a row now: it is about to change.
+    was_here: returns whether a key, which is about to change, has a row and may be one of them.
     is_rising: the keys rise, so a row that was taken is not kept when it changes.  Else it is kept
       for nothing, so rows must be small.
     """

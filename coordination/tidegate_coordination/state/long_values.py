@@ -83,9 +83,10 @@ _LONG: Final = (LongList, LongBytes, LongValue)
 
 
 def sorted_keys(keys: Iterable[Key]) -> Iterator[list[Key]]:
-    """Yield keys in order, some at a time, and none after other work.  They must not change.
+    """Yield keys in order, some at a time; an empty list is a moment for other tasks.
 
-    A list is emptied: Python's collector looks at each of a million keys in each new list.
+    The keys must not change.  A list is emptied: Python's collector looks at each of a million keys
+    in each new list.
     """
     falling_runs: list[list[Key]] = []
     for run in _emptied_runs(keys) if isinstance(keys, list) else _runs(keys):

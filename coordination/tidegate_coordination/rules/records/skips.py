@@ -35,7 +35,7 @@ class Skip(Enum):
 @dataclass(frozen=True, slots=True)
 class Unreadable:
     """A stretch of a partition, given by number: at least one run, neighbours as they were
-    found.  Once they are skipped, runs of it stand for a stretch that can be brought back.
+    found.  EndSkips names kept runs in the same way.
     """
 
     partition: int
@@ -81,6 +81,7 @@ def _judge(view: View, stretch: Unreadable, taken: set[tuple[int, int]]) -> Skip
 
 
 def _are_new(stretch: Unreadable, taken: set[tuple[int, int]]) -> bool:
+    """Return whether no earlier stretch has one of its runs; if so, note them."""
     places = {(stretch.partition, run.base_offset) for run in stretch.runs}
     if places & taken:
         return False
