@@ -18,9 +18,12 @@ from tests.worlds.mirror_world import (
 )
 from tidegate_coordination.events.cluster import (
     RUN_FINAL,
+    RunsSkipped,
+    SkippedStretch,
+    SkipsEnded,
 )
 from tidegate_coordination.events.links import LinkedTopic
-from tidegate_coordination.events.metadata_versions import LINKS
+from tidegate_coordination.events.metadata_versions import KEPT_SKIPS, LINKS
 from tidegate_coordination.events.restores import TimelineOpened
 from tidegate_coordination.rules.configs import Change, Operation, ResourceChange, SetConfigs
 from tidegate_coordination.rules.configs import ConfigRefusal as C
@@ -289,6 +292,20 @@ def test_a_transaction_whose_marker_the_source_has_removed_is_over(
     assert partition.last_stable_offset == 20
     rows = partition.aborted.between(0, 20) if partition.aborted else []
     assert [tuple(each) for each in rows] == aborted
+
+
+def test_a_skipped_transaction_whose_marker_the_source_has_removed_is_over() -> None:
+    """Its records may come back, although the skip left none."""
+    world = World(KEPT_SKIPS).linked()
+    world.write(batch(0, 0, 10, TRANSACTIONAL), producer=PRODUCER)
+    skipped = (SkippedStretch(world.partition().number, 0, 10),)
+    world.apply(RunsSkipped(1, skipped))
+    assert world.propose(place(10, 10, 20)) == [True]
+    world.apply(SkipsEnded(1, skipped, are_back=True))
+    partition = world.partition()
+    assert (partition.log_start, len(partition.runs)) == (0, 1)
+    assert partition.aborted is not None
+    assert partition.aborted.named(0, 10) == [(0, PRODUCER)]
 
 
 def test_a_log_start_moves_wherever_the_end_is() -> None:

@@ -185,17 +185,18 @@ class Partition:
             f"partition {self.number}: {log_start} to {next_offset} after {self.log_start}"
             f" to {self.next_offset}",
         )
-        if next_offset > self.next_offset:
-            self._end_transactions(next_offset, is_emptied=log_start >= self.next_offset)
-        self.next_offset = next_offset
+        end, self.next_offset = self.next_offset, next_offset
         # A log start that only stays says nothing of kept runs below it.
-        return self.fold_log_start(log_start if log_start > self.log_start else self.floor)
+        dropped = self.fold_log_start(log_start if log_start > self.log_start else self.floor)
+        if next_offset > end:
+            self._end_transactions(next_offset, is_emptied=self.floor >= end)
+        return dropped
 
     def _end_transactions(self, next_offset: int, *, is_emptied: bool) -> None:
         """End the open transactions of the source: it has removed their markers.
 
         Records of them that stay here are those that the source removed, so no reader of committed
-        records may get them.  is_emptied: none stay.
+        records may get them.  is_emptied: none stay, and no skipped ones can come back.
         """
         opened, self.open = self.open, None
         if opened is None or is_emptied:
