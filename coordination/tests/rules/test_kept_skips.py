@@ -12,8 +12,10 @@ from tidegate_coordination.configs.effective import BrokerLayers
 from tidegate_coordination.configs.topic_settings import compile_topic_settings
 from tidegate_coordination.events.cluster import (
     ConfigsSet,
+    Event,
     GatewayExpired,
     GatewayRegistered,
+    LogStartsMoved,
     Segment,
     SegmentsOfPartition,
     SegmentsPublished,
@@ -28,8 +30,10 @@ from tidegate_coordination.rules.records.skips import Ending, EndSkips, Unreadab
 from tidegate_coordination.rules.topics import DeleteRecords, Deletion
 from tidegate_coordination.state.broken import StateBroken
 from tidegate_coordination.state.records.runs import RunRow
+from tidegate_coordination.state.trial.events import Trial
 
 BACK = (Ending.ENDED,)
+FIRST_BACK = SkipsEnded(1, (SkippedStretch(0, 0, 3),), True)
 
 
 def kept(world: World) -> list[RunRow]:
@@ -43,10 +47,12 @@ def test_runs_come_back_to_where_they_were(first: int, last: int) -> None:
     stretch = before[first:last]
     skip(world, stretch)
     assert kept(world) == stretch
+    world.state.touched.clear()
 
     assert end_skip(world, stretch, back=True) == BACK
 
     assert rows(world) == before
+    assert world.state.touched == {0}
     assert (ends(world), kept(world)) == ((0, 15), [])
     assert world.state.partitions[0].size_bytes == size
     runs = world.state.partitions[0].runs
@@ -130,6 +136,16 @@ def test_the_fold_refuses_what_is_not_kept(base: int, end: int) -> None:
     skip(world, rows(world)[:1])
     with pytest.raises(StateBroken):
         world.apply(SkipsEnded(1, (SkippedStretch(0, base, end),), True))
+
+
+@pytest.mark.parametrize("other", [FIRST_BACK, LogStartsMoved(((0, 6),))])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_no_other_event_of_an_entry_changes_the_same(other: Event, is_first: bool) -> None:
+    world = world_with(4)
+    skip(world, rows(world)[:1])
+    events = [FIRST_BACK, other] if is_first else [other, FIRST_BACK]
+    with pytest.raises(StateBroken):
+        Trial(world.state).check(events)
 
 
 def test_the_fold_refuses_to_fill_a_hole_that_a_segment_covers() -> None:

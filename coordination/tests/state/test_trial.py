@@ -70,6 +70,7 @@ def busy() -> bytes:
         lev.LogMoveOffered("move", "memory:", "c"),
         ev.Proposed(3, 4, 2, 5, 5, b""),
         ev.PartitionsCleaned((ev.CleanedPartition(0, 2, 1),)),
+        ev.RunsSkipped(1, (ev.SkippedStretch(0, 2, 4),)),
         tev.TransactionalIdInitialised("x", 4, 0, -1, -1, 60_000),
         tev.TransactionalIdInitialised("y", 5, 0, -1, -1, 60_000),
         tev.TransactionWritten(4, ((1, 2),)),

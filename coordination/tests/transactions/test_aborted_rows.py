@@ -112,6 +112,15 @@ def test_aborted_rows_stay_for_skipped_runs_that_may_come_back() -> None:
     assert lasts(partition) == []
 
 
+def test_aborted_rows_stay_above_records_deleted_in_a_hole_at_the_front() -> None:
+    world = world_with_aborts(3)
+    partition = world.partition()
+    hole = (SkippedStretch(partition.number, 0, 4),)
+    world.apply(RunsSkipped(1, hole))
+    world.apply(LogStartsMoved(((partition.number, 2),)))
+    assert (partition.log_start, lasts(partition)) == (4, [3, 5])
+
+
 def test_a_reader_of_what_came_back_hears_of_all_that_was_aborted_there() -> None:
     """The first transaction ends while the log start is above where the second one began."""
     world = TransactionWorld()
