@@ -28,11 +28,10 @@ def walked_batches(
     max_bytes: int,
     should_stop: Callable[[], bool] | None = None,
 ) -> list[FetchedBatch]:
-    """Return the batches that a walk accepts, up to the first other one, with the times that their
-    records have.
+    """Return the batches before the first malformed one, with the times of their records.
 
-    The refused batch is the first of the next fetch then.  So is the next batch after
-    DECOMPRESSED_BYTES of records: a walk that takes too long would be repeated for ever.
+    The malformed batch is the first of the next fetch then.  After DECOMPRESSED_BYTES of records
+    the next batch is, too: a walk that takes too long would be repeated for ever.
 
     Args:
       max_bytes: of the records of a compressed batch.
