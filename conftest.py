@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gc
+import os
+import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,19 +14,49 @@ from zlib import crc32
 import hypothesis
 import pytest
 
-from tests.worlds import seaweed
-from tests.worlds.pg_server import PostgresServer, running_postgres
-from tidegate_simulation.world.scheduling import seeded_scheduling
+# The imports below need modules that are not in git; those of an older schema would be as wrong as
+# none.  It takes 0.2 s, and pytest-xdist starts its workers after it.
+if "PYTEST_XDIST_WORKER" not in os.environ:
+    subprocess.run([sys.executable, Path(__file__).parent / "protocol" / "generate.py"], check=True)
 
-# The same examples each time, and no opinion on how long they take: what is found anew on another
-# day is for the fuzzer.
+from tests.worlds import bug_search, seaweed
+from tests.worlds.pg_server import PostgresServer, running_postgres
+from tidegate_simulation.world.tasks.scheduling import seeded_scheduling
+
+# The same examples each time, and no opinion on how long they take: other examples are for the
+# fuzzer.
 hypothesis.settings.register_profile("tests", deadline=None, derandomize=True, database=None)
 hypothesis.settings.load_profile("tests")
 
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that says how planted bugs are searched for."""
+    parser.addoption(
+        "--planted-bugs",
+        choices=bug_search.WAYS,
+        default="recorded",
+        help="run planted bugs in their recorded worlds (default), or in the whole worlds of many "
+        "seeds; or search for the cheapest worlds that show them, and record these",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let tests know the option, which they reach through functions without a fixture; and hear
+    SIGINT, as processes that tests start do: a shell ignores it in the background.
+    """
+    bug_search.way = config.getoption("--planted-bugs")
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 S3_BUCKET = "tidegate-tests"
 
-# The tests of real clients share modules with compat-tests/run, which are in no package.
+# Tests share modules with the programs of compat-tests/run, which are in no package.
 sys.path.append(str(Path(__file__).parent / "compat-tests"))
+
+
+# Imports and collection leave no garbage to speak of: the collector took a third of their time.
+gc.disable()
 
 
 def pytest_collection_finish() -> None:
@@ -35,6 +68,7 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(5_000, 10, 20)
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)
@@ -80,14 +114,45 @@ _SLOW_FOLDERS = (
 )
 _SLOW_FILES = ("real_clients", "pipeline_command", "pipeline_spark", "pipeline_static_settings")
 _SERVERS = {"seaweed_s3_url", "postgres_server"}
+_WITHOUT_SLOW_ONES = "not slow"
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Import nothing from folders that `./check fast` leaves out whole."""
+    is_left_out = config.option.markexpr == _WITHOUT_SLOW_ONES and _is_in_slow_folder(
+        collection_path
+    )
+    return True if is_left_out else None
+
+
+def _is_in_slow_folder(path: Path) -> bool:
+    root = Path(__file__).parent
+    return path.is_relative_to(root) and path.relative_to(root).as_posix().startswith(_SLOW_FOLDERS)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what `./check fast` leaves out."""
-    root = Path(__file__).parent
+    """Mark what `./check fast` leaves out; choose the order for several processes."""
     for item in items:
         fixtures = set(getattr(item, "fixturenames", ()))
-        folder = item.path.parent.relative_to(root).as_posix()
         is_slow_file = any(name in item.path.stem for name in _SLOW_FILES)
-        if _SERVERS & fixtures or is_slow_file or folder.startswith(_SLOW_FOLDERS):
+        if _SERVERS & fixtures or is_slow_file or _is_in_slow_folder(item.path.parent):
             item.add_marker(pytest.mark.slow)
+    if workers := int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "0")):
+        items[:] = shared_out(items, workers)
+
+
+def shared_out(items: list[pytest.Item], workers: int) -> list[pytest.Item]:
+    """Let each worker of pytest-xdist begin with its share of the slow tests.
+
+    It gives each worker a run of the list; one that has nothing left takes the end of another's.
+    So none ends late with a slow test, and tests of a file stay together.
+    """
+    kinds: tuple[list[pytest.Item], list[pytest.Item]] = ([], [])
+    for item in items:
+        kinds[item.get_closest_marker("slow") is None].append(item)
+    return [
+        item
+        for worker in range(workers)
+        for kind in kinds
+        for item in kind[len(kind) * worker // workers : len(kind) * (worker + 1) // workers]
+    ]

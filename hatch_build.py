@@ -1,14 +1,20 @@
-"""Compiles the loops over record bytes while a wheel, or an editable install, is made.
+"""Generates the codec of the protocol, and compiles the loops over record bytes.
 
-Each is a plain Python file with types for Cython beside it (`.pxd`).  Where Cython, a C compiler or
-Python's headers are missing, the build says so and goes on: the Python file does the same, slower.
-The compiled file's name ends in the ABI of this Python.  Another Python does not see it and takes
-the Python file, so the wheel stays one for every platform.
+Both happen while a wheel, an editable install or an sdist is made.  The sdist carries the codec, so
+that an install from it does not generate.  The sdist has no compiled files: the machine that
+installs makes them.
+
+Each loop is a plain Python file with types for Cython beside it (`.pxd`).  Where Cython, a C
+compiler or Python's headers are missing, the build says so and continues: the Python file does the
+same, slower.  The compiled file's name ends in the ABI of this Python.  Another Python does not see
+it and takes the Python file, so the wheel stays one for every platform.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -28,12 +34,17 @@ DIRECTIVES = {
 }
 
 
-class CompileHook(BuildHookInterface[Any]):
-    """See the module's head."""
+class BuildHook(BuildHookInterface[Any]):
+    """The hook that hatchling calls for each target."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Compile; version: "standard" or "editable"."""
+        """Generate and compile; version: "standard" or "editable"."""
         self._work = Path(tempfile.mkdtemp(prefix="tidegate-build-"))
+        generate(Path(self.root))
+        if self.target_name == "wheel":
+            self._compile(version, build_data)
+
+    def _compile(self, version: str, build_data: dict[str, Any]) -> None:
         try:
             built = compiled(Path(self.root), self._work)
         except Exception as error:  # whatever a compiler lacks: the wheel is whole without it
@@ -49,6 +60,15 @@ class CompileHook(BuildHookInterface[Any]):
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
         """Remove what was compiled: the wheel has it."""
         shutil.rmtree(self._work)
+
+
+def generate(root: Path) -> None:
+    """Write what git does not have; a tree with PKG-INFO is an unpacked sdist, which has it."""
+    if not (root / "PKG-INFO").exists():
+        # It imports what lies beside it, whatever the environment says of that.
+        environment = {**os.environ, "PYTHONSAFEPATH": ""}
+        program = [sys.executable, str(root / "protocol" / "generate.py")]
+        subprocess.run(program, check=True, env=environment)
 
 
 def put(built: Path, target: Path) -> None:

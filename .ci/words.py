@@ -20,6 +20,7 @@ import tokenize
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from multiprocessing import Pool
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -46,6 +47,9 @@ ADVICE = [
         "after",
     ),
 ]
+# At the start of a docstring: such a clause has no actor, and names no thing.
+BEGINNING = re.compile(r"\s*(What|Whatever|Whoever|Those)\b")
+NO_BEGINNING = "begin a docstring with a verb, or name the thing"
 PATTERNS = [(re.compile(pattern), advice) for pattern, advice in ADVICE]
 
 GENERATED = re.compile(r"<!-- (begin|end) [a-z ]+ -->")  # its words are checked at their source
@@ -78,8 +82,13 @@ class Text:
 
 
 def main(paths: list[str]) -> int:
+    wanted = files(paths)
+    with Pool() as pool:
+        of_files = pool.map(findings, wanted)
     found = [
-        f"{_shown(path)}:{line}: {what}" for path in files(paths) for line, what in findings(path)
+        f"{_shown(path)}:{line}: {what}"
+        for path, of_file in zip(wanted, of_files, strict=True)
+        for line, what in of_file
     ]
     print("\n".join(found), end="\n" if found else "")
     return 1 if found else 0
@@ -113,12 +122,15 @@ def _shown(path: Path) -> Path:
 
 
 def findings(path: Path) -> list[tuple[int, str]]:
-    """What to rewrite in a file, by line."""
+    """The advice on a file, by line; none on files of other kinds than Markdown and Python."""
+    if path.suffix not in {".md", ".py"}:
+        return []
     source = path.read_text()
     if path.suffix == ".md":
         texts, found = [*markdown(source)], wide_lines(source)
     else:
-        texts, found = [*comments(source), *strings(source)], []
+        tree = ast.parse(source)
+        texts, found = [*comments(source), *strings(tree, source)], [*beginnings(tree)]
     found += [each for text in texts for each in in_text(text)]
     return sorted(set(found))
 
@@ -201,11 +213,11 @@ def comments(source: str) -> Iterator[Text]:
         yield text
 
 
-def strings(source: str) -> Iterator[Text]:
+def strings(tree: ast.Module, source: str) -> Iterator[Text]:
     """Docstrings, and other strings of four words or several lines."""
     source_lines = source.splitlines()
     parts: set[int] = set()
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(tree):
         if isinstance(node, ast.JoinedStr):
             words = "".join(_part(each) for each in node.values)
             parts |= {id(each) for each in ast.walk(node)}
@@ -215,6 +227,18 @@ def strings(source: str) -> Iterator[Text]:
             continue
         if "\n" in words.strip() or len(WORD.findall(words)) >= 4:
             yield _placed(words, source_lines, node.lineno, node.end_lineno or node.lineno)
+
+
+def beginnings(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Docstrings, also those of attributes, that begin with a clause instead of a thing."""
+    left: list[ast.AST] = [tree]
+    while left:  # statements only, which ast.walk() does not keep to
+        node = left.pop()
+        left += getattr(node, "body", [])
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            word = BEGINNING.match(str(node.value.value))
+            if word:
+                yield node.lineno, f'"{word[1]}": {NO_BEGINNING}'
 
 
 def _part(node: ast.expr) -> str:

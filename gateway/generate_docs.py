@@ -1,4 +1,4 @@
-"""Write the parts of docs/ that repeat what the code says: APIs and settings.
+"""Write the parts of pages that repeat the code and the bench: APIs, settings, benchmarks.
 
 python gateway/generate_docs.py            write them into the pages
 python gateway/generate_docs.py --check    exit 1 when a page differs
@@ -14,9 +14,12 @@ import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import Final
 
+from tidegate_bench.measure import published
 from tidegate_coordination.configs.broker_configs import (
     BROKER_CONFIGS,
     KAFKA_BROKER_CONFIGS,
@@ -28,12 +31,12 @@ from tidegate_coordination.configs.definition import INT_MAX, LONG_MAX, Definiti
 from tidegate_coordination.configs.group_configs import GROUP_CONFIGS
 from tidegate_coordination.configs.own_settings import OWN_SETTINGS
 from tidegate_coordination.configs.topic_configs import TOPIC_CONFIGS
-from tidegate_gateway import handlers
+from tidegate_gateway import requests
 from tidegate_gateway.settings.listener_settings import DEFAULT_LISTENERS
 from tidegate_gateway.unserved import unserved_api
-from tidegate_protocol.apis import APIS, ApiFacts, ApiKey
+from tidegate_protocol.apis import APIS, ApiFacts
 
-DOCS: Final = Path(__file__).parents[1] / "docs"
+ROOT: Final = Path(__file__).parents[1]
 COLUMNS: Final = 100
 # More than Kafka has.
 API_KEYS: Final = range(256)
@@ -47,12 +50,12 @@ _TIMES_MS: Final = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000,
 
 def main() -> int:
     """Write or compare all pages; return the exit code."""
-    parser = argparse.ArgumentParser(description="Write the generated parts of docs/")
+    parser = argparse.ArgumentParser(description="Write the generated parts of pages")
     parser.add_argument("--check", action="store_true", help="write nothing, compare")
     is_check = parser.parse_args().check
     stale: list[str] = []
     for name, parts in PAGES.items():
-        page = DOCS / name
+        page = ROOT / name
         present = page.read_text()
         wanted = with_parts(present, parts)
         if wanted != present:
@@ -62,7 +65,7 @@ def main() -> int:
     if not (stale and is_check):
         return 0
     for name in stale:
-        print(f"docs/{name} is not what generate_docs.py writes", file=sys.stderr)
+        print(f"{name} is old: run .venv/bin/python gateway/generate_docs.py", file=sys.stderr)
     return 1
 
 
@@ -82,10 +85,11 @@ def with_parts(page: str, parts: Mapping[str, Callable[[], str]]) -> str:
 
 
 def served_apis() -> list[ApiFacts]:
-    """Return the APIs that have a handler, by key."""
-    keys = {getattr(each, "api_key", None) for each in vars(handlers).values()}
-    served = {ApiKey.PRODUCE, *(key for key in keys if isinstance(key, int))}
-    return [APIS[key] for key in sorted(served)]
+    """Return the APIs whose handlers stand in the rows of features, by key."""
+    folders = (each.name for each in iter_modules(requests.__path__) if each.ispkg)
+    features = [import_module(f"{requests.__name__}.{each}.feature") for each in folders]
+    keys = {getattr(each, "api_key", None) for module in features for each in vars(module).values()}
+    return [APIS[key] for key in sorted(key for key in keys if isinstance(key, int))]
 
 
 def api_table() -> str:
@@ -98,7 +102,9 @@ def api_table() -> str:
 
 
 def refusals() -> str:
-    """Return what is not served and known to be asked for, with the setting that does without."""
+    """Return the APIs that clients ask for and gateways do not serve, with the setting to avoid
+    them.
+    """
     keys: dict[tuple[str, str], list[int]] = {}
     served = {each.key for each in served_apis()}
     for key in API_KEYS:
@@ -106,7 +112,7 @@ def refusals() -> str:
         if key not in served and not what.startswith("unknown"):
             keys.setdefault((what, advice), []).append(key)
     return "\n".join(
-        _item(f"API keys {_ranges(numbers)}: {what}. Advice: {advice}.")
+        _item(f"API key{'s' * (len(numbers) > 1)} {_ranges(numbers)}: {what}. Advice: {advice}.")
         for (what, advice), numbers in keys.items()
     )
 
@@ -211,6 +217,23 @@ def _names(definitions: Iterable[Definition]) -> str:
     return _wrapped(", ".join(f"`{each.name}`" for each in definitions) + ".")
 
 
+# -- benchmarks -----------------------------------------------------------------------------------
+
+
+def readme_benchmarks() -> str:
+    """Return README's table of published figures."""
+    return published.readme_part(_published_runs())
+
+
+def performance_benchmarks() -> str:
+    """Return the table of published figures in docs/performance.md."""
+    return published.performance_part(_published_runs())
+
+
+def _published_runs() -> list[published.Run]:
+    return published.from_json((ROOT / published.FILE).read_bytes())
+
+
 # -- Markdown -------------------------------------------------------------------------------------
 
 
@@ -228,14 +251,16 @@ def _wrapped(text: str, indent: str = "") -> str:
 
 
 PAGES: Final[Mapping[str, Mapping[str, Callable[[], str]]]] = {
-    "api-support.md": {"apis": api_table, "refusals": refusals},
-    "configuration.md": {
+    "README.md": {"benchmarks": readme_benchmarks},
+    "docs/api-support.md": {"apis": api_table, "refusals": refusals},
+    "docs/configuration.md": {
         "own settings": own_settings,
         "kafka settings": kafka_settings,
         "topic configs": topic_configs,
         "inert settings": inert_settings,
         "inert configs": inert_topic_configs,
     },
+    "docs/performance.md": {"benchmarks": performance_benchmarks},
 }
 
 

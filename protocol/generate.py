@@ -1,13 +1,14 @@
 """Write the codec from the schema: one module per API, and the table of APIs.
 
-python protocol/generate.py            write tidegate_protocol/messages/ and apis.py
-python protocol/generate.py --check    exit 1 when what is committed differs
+    python protocol/generate.py
+
+It writes tidegate_protocol/messages/ and apis.py, which are not in git.  A file changes only where
+its text does, and at once: others may run this or import the modules meanwhile.
 """
 
 from __future__ import annotations
 
-import argparse
-import sys
+import os
 from pathlib import Path
 
 from codegen.module import emit_module
@@ -33,7 +34,7 @@ class ApiKey(IntEnum):
 {api_keys}
 
 class ApiFacts(NamedTuple):
-    """What the wire needs to know of an API.
+    """The facts of an API that the wire needs.
 
     Versions min_version to max_version have a codec.  The announced minimum can be lower: clients
     draw conclusions from it, and a request below min_version is refused (KAFKA-18659).
@@ -50,23 +51,6 @@ class ApiFacts(NamedTuple):
 APIS: dict[int, ApiFacts] = {{
 {api_facts}}}
 '''
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description="Write the codec from the schema")
-    parser.add_argument("--check", action="store_true", help="write nothing, compare")
-    files = generate()
-    if not parser.parse_args().check:
-        write(files)
-        return 0
-    stale = [path for path, text in files.items() if not path.exists() or path.read_text() != text]
-    stale += [path for path in unwanted(files)]
-    for path in stale:
-        print(
-            f"{path.relative_to(ROOT)} differs: run generate.py",
-            file=sys.stderr,
-        )
-    return 1 if stale else 0
 
 
 def generate() -> dict[Path, str]:
@@ -101,18 +85,18 @@ def _in_order(lines: dict[int, str]) -> str:
     return "".join(lines[key] for key in sorted(lines))
 
 
-def unwanted(files: dict[Path, str]) -> list[Path]:
-    """Return generated modules whose schema is gone."""
-    return [path for path in (PACKAGE / "messages").glob("*.py") if path not in files]
-
-
 def write(files: dict[Path, str]) -> None:
+    """Write the files that differ, and remove generated modules whose schema is gone."""
     (PACKAGE / "messages").mkdir(exist_ok=True)
     for path, text in files.items():
-        path.write_text(text)
-    for path in unwanted(files):
-        path.unlink()
+        if not path.exists() or path.read_text() != text:
+            new = path.with_name(f"{path.name}.{os.getpid()}")
+            new.write_text(text)
+            new.replace(path)
+    for path in (PACKAGE / "messages").glob("*.py"):
+        if path not in files:
+            path.unlink(missing_ok=True)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    write(generate())

@@ -1,4 +1,4 @@
-"""What of an answer depends on the rights of the client: names, codes, and bit sets.  Pure."""
+"""The parts of an answer that depend on the client's rights: names, codes, and bit sets.  Pure."""
 
 from __future__ import annotations
 

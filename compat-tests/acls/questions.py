@@ -10,6 +10,8 @@ from typing import Any, Final, NamedTuple
 
 from transactions.differential.wire import Request
 
+from acls.group_questions import find, leave, offset_commit, offset_fetch, txn_commit
+from acls.world import MISSING, World
 from tidegate_protocol.apis import APIS, ApiKey
 from tidegate_protocol.messages import add_offsets_to_txn as aot
 from tidegate_protocol.messages import add_partitions_to_txn as apt
@@ -39,25 +41,20 @@ from tidegate_protocol.messages import describe_user_scram_credentials as sus
 from tidegate_protocol.messages import elect_leaders as el
 from tidegate_protocol.messages import end_txn as et
 from tidegate_protocol.messages import fetch as fe
-from tidegate_protocol.messages import find_coordinator as fc
 from tidegate_protocol.messages import heartbeat as hb
 from tidegate_protocol.messages import incremental_alter_configs as iac
 from tidegate_protocol.messages import init_producer_id as ip
 from tidegate_protocol.messages import join_group as jg
-from tidegate_protocol.messages import leave_group as lg
 from tidegate_protocol.messages import list_config_resources as lcr
 from tidegate_protocol.messages import list_groups as lsg
 from tidegate_protocol.messages import list_offsets as lo
 from tidegate_protocol.messages import list_partition_reassignments as lpr
 from tidegate_protocol.messages import list_transactions as lt
 from tidegate_protocol.messages import metadata as md
-from tidegate_protocol.messages import offset_commit as oc
 from tidegate_protocol.messages import offset_delete as od
-from tidegate_protocol.messages import offset_fetch as of
 from tidegate_protocol.messages import offset_for_leader_epoch as ofl
 from tidegate_protocol.messages import produce as pr
 from tidegate_protocol.messages import sync_group as syg
-from tidegate_protocol.messages import txn_offset_commit as toc
 from tidegate_protocol.messages import update_features as uf
 from tidegate_protocol.messages import write_txn_markers as wtm
 from tidegate_protocol.primitives import ZERO_UUID
@@ -65,17 +62,6 @@ from tidegate_protocol.primitives import ZERO_UUID
 from .rights import GROUP, HIDDEN_TOPIC, TOPIC, TRANSACTIONAL_ID
 
 TOPIC_CONFIG, BROKER_CONFIG, GROUP_CONFIG, METRICS_CONFIG = 2, 4, 32, 16
-MISSING: Final = "acl-missing"
-"""A name with the prefix of the principals' rights that no topic or group has."""
-
-
-class World(NamedTuple):
-    """Parts of requests; the ids of topics, by name, and the node id are a broker's own."""
-
-    topic_ids: dict[str, bytes]
-    node: int
-    batch: bytes
-    transactional_batch: bytes
 
 
 class Question(NamedTuple):
@@ -89,7 +75,7 @@ _Make = Callable[[int, World], list[tuple[str, Any]]]
 
 
 def questions(world: World) -> Iterator[Question]:
-    """Yield all, in an order in which no answer depends on an earlier one."""
+    """Yield all questions, in an order in which no answer depends on an earlier one."""
     for key, make in _MAKERS.items():
         facts = APIS[key]
         for version in range(facts.min_version, facts.max_version + 1):
@@ -150,52 +136,6 @@ def _fetch(version: int, world: World) -> list[tuple[str, Any]]:
         for name in (TOPIC, HIDDEN_TOPIC)
     ]
     return [("two", fe.FetchRequest(max_wait_ms=0, min_bytes=0, topics=topics))]
-
-
-def _offset_commit(version: int, world: World) -> list[tuple[str, Any]]:
-    topics = [
-        oc.OffsetCommitRequestTopic(
-            name if version < 10 else "",
-            world.topic_ids[name] if version >= 10 else ZERO_UUID,
-            [oc.OffsetCommitRequestPartition(0, 1)],
-        )
-        for name in (TOPIC, HIDDEN_TOPIC)
-    ]
-    return [("two", oc.OffsetCommitRequest(GROUP, topics=topics))]
-
-
-def _offset_fetch(version: int, world: World) -> list[tuple[str, Any]]:
-    if version < 8:
-        topics = [of.OffsetFetchRequestTopic(name, [0]) for name in (TOPIC, HIDDEN_TOPIC)]
-        found: list[tuple[str, Any]] = [("two", of.OffsetFetchRequest(GROUP, topics))]
-        if version >= 2:
-            found.append(("all", of.OffsetFetchRequest(GROUP, None)))
-        return found
-    several = [
-        of.OffsetFetchRequestTopics(
-            name if version < 10 else "",
-            world.topic_ids[name] if version >= 10 else ZERO_UUID,
-            [0],
-        )
-        for name in (TOPIC, HIDDEN_TOPIC)
-    ]
-    groups = [
-        of.OffsetFetchRequestGroup(GROUP, topics=several),
-        of.OffsetFetchRequestGroup("another", topics=None),
-    ]
-    return [("two", of.OffsetFetchRequest(groups=groups))]
-
-
-def _find(version: int, _: World) -> list[tuple[str, Any]]:
-    if version < 4:
-        found = [("group", fc.FindCoordinatorRequest(GROUP, 0))]
-        return (
-            [*found, ("id", fc.FindCoordinatorRequest(TRANSACTIONAL_ID, 1))] if version else found
-        )
-    return [
-        ("group", fc.FindCoordinatorRequest("", 0, [GROUP, "another"])),
-        ("id", fc.FindCoordinatorRequest("", 1, [TRANSACTIONAL_ID, "another"])),
-    ]
 
 
 def _create_topics(version: int, _: World) -> list[tuple[str, Any]]:
@@ -259,12 +199,6 @@ def _alter_some(_version: int, world: World) -> list[tuple[str, Any]]:
     return [("check", iac.IncrementalAlterConfigsRequest(asked, True))]
 
 
-def _leave(version: int, _: World) -> list[tuple[str, Any]]:
-    if version < 3:
-        return [("one", lg.LeaveGroupRequest(GROUP, "m"))]
-    return [("one", lg.LeaveGroupRequest(GROUP, members=[lg.MemberIdentity("m")]))]
-
-
 def _list_offsets(_version: int, _world: World) -> list[tuple[str, Any]]:
     topics = [
         lo.ListOffsetsTopic(each, [lo.ListOffsetsPartition(0, timestamp=-1)])
@@ -294,27 +228,19 @@ def _new_ids(_version: int, _world: World) -> list[tuple[str, Any]]:
     ]
 
 
-def _txn_commit(_version: int, _world: World) -> list[tuple[str, Any]]:
-    topics = [
-        toc.TxnOffsetCommitRequestTopic(each, [toc.TxnOffsetCommitRequestPartition(0, 1)])
-        for each in (TOPIC, HIDDEN_TOPIC)
-    ]
-    return [("two", toc.TxnOffsetCommitRequest(TRANSACTIONAL_ID, GROUP, 5, 0, topics=topics))]
-
-
 _MAKERS: Final[dict[ApiKey, _Make]] = {
     ApiKey.METADATA: _metadata,
     ApiKey.PRODUCE: _produce,
     ApiKey.FETCH: _fetch,
     ApiKey.LIST_OFFSETS: _list_offsets,
     ApiKey.OFFSET_FOR_LEADER_EPOCH: _epochs,
-    ApiKey.OFFSET_COMMIT: _offset_commit,
-    ApiKey.OFFSET_FETCH: _offset_fetch,
-    ApiKey.FIND_COORDINATOR: _find,
+    ApiKey.OFFSET_COMMIT: offset_commit,
+    ApiKey.OFFSET_FETCH: offset_fetch,
+    ApiKey.FIND_COORDINATOR: find,
     ApiKey.JOIN_GROUP: _one(lambda: jg.JoinGroupRequest(GROUP, 1, 1, "m", None, "consumer")),
     ApiKey.SYNC_GROUP: _one(lambda: syg.SyncGroupRequest(GROUP, 1, "m")),
     ApiKey.HEARTBEAT: _one(lambda: hb.HeartbeatRequest(GROUP, 1, "m")),
-    ApiKey.LEAVE_GROUP: _leave,
+    ApiKey.LEAVE_GROUP: leave,
     ApiKey.DESCRIBE_GROUPS: lambda version, _: [
         ("two", sg.DescribeGroupsRequest([GROUP, "another"], version >= 3))
     ],
@@ -350,7 +276,7 @@ _MAKERS: Final[dict[ApiKey, _Make]] = {
     ApiKey.ADD_OFFSETS_TO_TXN: _one(
         lambda: aot.AddOffsetsToTxnRequest(TRANSACTIONAL_ID, 5, 0, GROUP)
     ),
-    ApiKey.TXN_OFFSET_COMMIT: _txn_commit,
+    ApiKey.TXN_OFFSET_COMMIT: txn_commit,
     ApiKey.END_TXN: _one(lambda: et.EndTxnRequest(TRANSACTIONAL_ID, 5, 0, False)),
     ApiKey.WRITE_TXN_MARKERS: _one(
         lambda: wtm.WriteTxnMarkersRequest(

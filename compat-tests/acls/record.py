@@ -1,21 +1,20 @@
 """Records what Apache Kafka answers to a part of the ACL matrix, for the suite.
 
-PYTHONPATH=compat-tests .venv/bin/python compat-tests/acls/record.py
+compat-tests/run acls-record
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import msgspec
 import trio
 from harness.broker import running
 from harness.process import free_ports
+from runner.result import Result
+from runner.shared import NoOptions
 
 from acls.answers import Shown
 from acls.rights import ADMIN, SHAPES, Principal, principals
@@ -62,14 +61,11 @@ def facts_of(found: dict[str, Answers]) -> Facts:
     return Facts(list(numbers), users)
 
 
-def main() -> None:
+def main(options: NoOptions) -> Result:
     """Record."""
     users = recorded_users()
     [port] = free_ports(1)
     with running("kafka", settings(port, users)):
         found: dict[str, Any] = trio.run(_asked, Side(lines_to(f"127.0.0.1:{port}")), users)
     FACTS.write_bytes(msgspec.json.encode(facts_of(found)) + b"\n")
-
-
-if __name__ == "__main__":
-    main()
+    return Result(is_good=True)

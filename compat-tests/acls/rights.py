@@ -56,7 +56,7 @@ _FOR_ONE_NAME: Final = frozenset({"prefix", "all names", "a prefix is denied", "
 
 
 class Right(NamedTuple):
-    """What an API may need."""
+    """A right that an API may need."""
 
     kind: ResourceType
     operation: Operation

@@ -1,6 +1,6 @@
 """The ACL matrix: every API in every version, asked with all kinds of rights, here and at Kafka.
 
-    PYTHONPATH=compat-tests .venv/bin/python compat-tests/acls/run.py
+    compat-tests/run acls
 
 Nearly 500 users ask the same 230 requests on both brokers.  The answers are compared by names,
 codes and bit sets.  Where both brokers answer a user as they answer a super user, they agree that
@@ -9,19 +9,17 @@ it may, whatever else they say.
 
 from __future__ import annotations
 
-import argparse
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Final, NamedTuple
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import trio
 from harness.broker import running
 from harness.process import free_ports
+from runner.options import option
+from runner.result import Result
 
 from acls.rights import ADMIN, Principal, principals
 from acls.side import Answers, Side, lines_to, settings
@@ -52,7 +50,7 @@ class Matrix:
         self._allowed: list[Answers] = []
 
     async def ask(self) -> None:
-        """Ask everything as everybody."""
+        """Send every request as every principal."""
         for each in self._sides:
             await each.prepare(self._users)
         self._allowed = [await each.answers(ADMIN) for each in self._sides]
@@ -76,7 +74,7 @@ class Matrix:
 
 
 def report(matrix: Matrix, seconds: float) -> None:
-    """Print what was found."""
+    """Print the findings."""
     kinds: Counter[tuple[str, str, tuple[str, ...], tuple[str, ...]]] = Counter()
     examples: dict[object, Difference] = {}
     for each in matrix.differences:
@@ -95,11 +93,15 @@ def report(matrix: Matrix, seconds: float) -> None:
     )
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+@dataclass(frozen=True)
+class Options:
+    """The options."""
+
+    every: int = option(1, "only every Nth user")
+
+
+def main(options: Options) -> Result:
     """Run it."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
-    parser.add_argument("--every", type=int, default=1, help="only every Nth user")
-    options = parser.parse_args(arguments)
     users = list(principals())[:: options.every]
     ports = free_ports(2)
     with (
@@ -111,8 +113,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
         begun = time.monotonic()
         trio.run(matrix.ask)
         report(matrix, time.monotonic() - begun)
-    return 1 if matrix.differences else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return Result(not matrix.differences)

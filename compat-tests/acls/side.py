@@ -23,8 +23,9 @@ from tidegate_protocol.primitives import ZERO_UUID
 from tidegate_protocol.records import Record, build_batch
 
 from .answers import Shown, shown
-from .questions import Question, World, questions
+from .questions import Question, questions
 from .rights import ADMIN, GROUP, HIDDEN_TOPIC, TOPIC, TRANSACTIONAL_ID, Principal
+from .world import World
 
 LISTENER: Final = "SASL_PLAINTEXT"
 ACLS_A_REQUEST: Final = 500
@@ -83,7 +84,7 @@ class Line(Protocol):
 
 
 def lines_to(bootstrap: str) -> Callable[[], Awaitable[Line]]:
-    """Return what opens connections to host:port."""
+    """Return a function that opens connections to host:port."""
     return partial(connect, bootstrap)
 
 
@@ -148,7 +149,9 @@ class Side:
         return found
 
     async def _answer(self, connection: Line, request: Request) -> Shown:
-        """Return what an answer shows; a request that is to be repeated is, as clients do."""
+        """Return the compared part of an answer; repeat the request after a retriable error, as
+        clients do.
+        """
         answer: Shown = ()
         for _ in range(_TRIES):
             answer = shown(await connection.call(request), self._ids)

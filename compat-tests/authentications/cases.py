@@ -1,23 +1,19 @@
 """The list of authentications, as data: what a client sends, frame by frame.  Pure.
 
 Every case runs on a connection of its own.  A step is what to send next, given what the broker
-answered so far; after each the client waits for one answer.  `seen.py` says what counts of it.
+answered so far; after each the client waits for one answer.  `seen.py` says which parts of an
+answer are compared.
 """
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import hmac
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Final
 
-from tidegate_protocol.messages import sasl_authenticate as sa
+from authentications.scram import NONCE, USERS, Scram
 
 from .frames import (
     LOGIN,
-    Answers,
     Case,
     Send,
     after,
@@ -35,18 +31,13 @@ from .tokens import TOKENS, token_cases, token_settings
 AGAIN: Final = "AGAIN"
 OPEN: Final = "PLAINTEXT"
 LISTENERS: Final = (LOGIN, AGAIN, TOKENS, OPEN)
-"""Of SASL; of SASL with sessions that end; of OAUTHBEARER; without."""
+"""Listeners with SASL; with SASL and sessions that end; with OAUTHBEARER; without logins."""
 
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-USERS: Final = {"alice": "secret", "bob": "hunter2"}
-"""Of PLAIN and of both forms of SCRAM; SCRAM has these bytes as salts."""
-SALT: Final = b"a salt of these tests"
-ITERATIONS: Final = 4096
 SESSION_MS: Final = 3000
 DELAY_MS: Final = 400
 PLAIN_MODULE: Final = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM_MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
-NONCE: Final = "fyko+d2lbbFgONRv9qkxdawL"
 
 
 def settings(keys_url: str) -> dict[str, str]:
@@ -74,76 +65,37 @@ def plain(user: str, password: str, authorization_id: str = "") -> bytes:
 # -- SCRAM ----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Scram:
-    """A client of SCRAM whose messages can be spoiled.
-
-    last: (nonce, the message without proof, proof) -> the final message.
-    """
-
-    mechanism: str
-    first: str = f"n,,n=alice,r={NONCE}"
-    password: str = USERS["alice"]
-    last: Callable[[str, str, str], str] = lambda _nonce, unproved, proof: f"{unproved},p={proof}"
-
-    def final(self, challenge: bytes) -> bytes:
-        """Return the final message."""
-        fields = dict(each.split("=", 1) for each in challenge.decode().split(","))
-        hash_name = self.mechanism.removeprefix("SCRAM-").replace("-", "").lower()
-        salted = hashlib.pbkdf2_hmac(
-            hash_name, self.password.encode(), base64.b64decode(fields["s"]), int(fields["i"])
-        )
-        client_key = hmac.digest(salted, b"Client Key", hash_name)
-        stored_key = hashlib.new(hash_name, client_key).digest()
-        unproved = f"c=biws,r={fields['r']}"
-        bare_first = self.first[self.first.index(",n=") + 1 :]
-        signed = f"{bare_first},{challenge.decode()},{unproved}"
-        signature = hmac.digest(stored_key, signed.encode(), hash_name)
-        proof = bytes(one ^ other for one, other in zip(client_key, signature, strict=True))
-        return self.last(fields["r"], unproved, base64.b64encode(proof).decode()).encode()
-
-    def steps(self) -> tuple[Send, ...]:
-        """Return handshake and tokens."""
-
-        def last(answers: Answers) -> bytes:
-            body = memoryview(answers[-1])[5:]
-            return self.final(sa.decode_response(body, 2).auth_bytes)
-
-        return shake(self.mechanism), token(self.first.encode()), token(last)
-
-    def bare_steps(self) -> tuple[Send, ...]:
-        """Return the same as old clients do it."""
-
-        def last(answers: Answers) -> bytes:
-            return self.final(answers[-1])
-
-        return shake(self.mechanism, 0), bare(self.first.encode()), bare(last)
-
-
 # -- the list -------------------------------------------------------------------------------------
 
 
 def cases() -> list[Case]:
     """Return the whole list."""
     return [
-        *(*_orders(), *_handshakes(), *_plain(), *_scram(), *_bare(), *_again(), *_open()),
+        *_first_frames(),
+        *_greetings(),
+        *_between(),
+        *_handshakes(),
+        *_plain(),
+        *_scram(),
+        *_bare(),
+        *_again(),
+        *_open(),
         *token_cases(),
     ]
 
 
-def _orders() -> Iterator[Case]:
-    good = token(plain("alice", "secret"))
-    metadata = request("Metadata", 12, module_of("Metadata").MetadataRequest([]))
-    named = module_of("Metadata").MetadataRequest(
-        [module_of("Metadata").MetadataRequestTopic(name="t")]
-    )
+_GOOD: Final = token(plain("alice", "secret"))
+_METADATA: Final = request("Metadata", 12, module_of("Metadata").MetadataRequest([]))
+
+
+def _first_frames() -> Iterator[Case]:
     find = module_of("FindCoordinator").FindCoordinatorRequest(coordinator_keys=["g"])
     fetch = module_of("Fetch").FetchRequest()
     first = {
-        "metadata": metadata,
+        "metadata": _METADATA,
         "find-coordinator": request("FindCoordinator", 4, find),
         "fetch": request("Fetch", 12, fetch),
-        "authenticate": good,
+        "authenticate": _GOOD,
         "unknown-api": headed(999, 0),
         "negative-api": headed(-1, 0),
         "api-4-that-was-removed": headed(4, 0),
@@ -168,18 +120,27 @@ def _orders() -> Iterator[Case]:
         yield Case(f"first {name}", (send,))
         if name != "authenticate":
             yield Case(f"after versions {name}", (versions(), send))
-    yield Case("after versions authenticate", (versions(), good))
+    yield Case("after versions authenticate", (versions(), _GOOD))
+
+
+def _greetings() -> Iterator[Case]:
     yield Case("versions twice", (versions(), versions()))
     yield Case(
         "versions 99 twice",
         (headed(18, 99, flexible=True), headed(18, 99, flexible=True), versions(), shake("PLAIN")),
     )
-    yield Case("versions of a bad name", (versions(3, "a b"), versions(), shake("PLAIN"), good))
+    yield Case("versions of a bad name", (versions(3, "a b"), versions(), shake("PLAIN"), _GOOD))
     yield Case("versions of no release", (versions(3, "a", ""), versions(3, "", "1")))
     for version in range(5):
-        yield Case(f"versions {version}", (versions(version), shake("PLAIN"), good))
+        yield Case(f"versions {version}", (versions(version), shake("PLAIN"), _GOOD))
+
+
+def _between() -> Iterator[Case]:
+    named = module_of("Metadata").MetadataRequest(
+        [module_of("Metadata").MetadataRequestTopic(name="t")]
+    )
     for name, send in {
-        "metadata": metadata,
+        "metadata": _METADATA,
         "metadata of a topic": request("Metadata", 12, named),
         "versions": versions(),
         "versions 0": versions(0),
@@ -196,9 +157,9 @@ def _orders() -> Iterator[Case]:
     }.items():
         yield Case(f"between {name}", (shake("PLAIN"), send))
     yield Case("twice handshake 0", (shake("PLAIN", 0), shake("PLAIN", 0)))
-    yield Case("at its end authenticate", (shake("PLAIN"), good, good, metadata))
-    yield Case("at its end handshake", (shake("PLAIN"), good, shake("PLAIN"), metadata))
-    yield Case("at its end versions", (versions(), shake("PLAIN"), good, versions(), versions()))
+    yield Case("at its end authenticate", (shake("PLAIN"), _GOOD, _GOOD, _METADATA))
+    yield Case("at its end handshake", (shake("PLAIN"), _GOOD, shake("PLAIN"), _METADATA))
+    yield Case("at its end versions", (versions(), shake("PLAIN"), _GOOD, versions(), versions()))
 
 
 def _handshakes() -> Iterator[Case]:

@@ -1,4 +1,4 @@
-"""What a client sends, frame by frame.  Pure."""
+"""The frames that a client sends.  Pure."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class Provider:
         return jwt.encode({"alg": "ES256", "kid": key.kid}, claims, key)
 
     def key_set(self) -> bytes:
-        """Return what it publishes."""
+        """Return the public keys (JWKS) that the provider publishes."""
         self.reads += 1
         return json.dumps({"keys": [each.as_dict(private=False) for each in self._keys]}).encode()
 

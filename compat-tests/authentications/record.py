@@ -1,6 +1,6 @@
 """Records what Apache Kafka answers to every case: compat-tests/expected/authentications.json.
 
-python compat-tests/authentications/record.py
+compat-tests/run authentications-record
 """
 
 from __future__ import annotations
@@ -8,14 +8,11 @@ from __future__ import annotations
 import json
 import os
 import socket
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
-
-sys.path.append(str(Path(__file__).parents[1]))
 
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._scram import (
@@ -27,18 +24,18 @@ from confluent_kafka.admin._scram import (
 from harness.broker import running
 from harness.places import KAFKA_VERSION, WORK
 from harness.process import free_ports
+from runner.result import Result
+from runner.shared import NoOptions
 
 from authentications.cases import (
     DELAY_MS,
-    ITERATIONS,
     LISTENERS,
     OPEN,
-    SALT,
-    USERS,
     cases,
     settings,
 )
 from authentications.frames import Case
+from authentications.scram import ITERATIONS, SALT, USERS
 from authentications.seen import CLOSED, seen
 from authentications.tokens import published_keys
 
@@ -49,7 +46,7 @@ AT_ONCE: Final = 24
 ALLOWED_URLS: Final = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
 
 
-def main() -> None:
+def main(options: NoOptions) -> Result:
     """Play all cases, and write the file."""
     logins = [each for each in LISTENERS if each != OPEN]
     ports = dict(zip(logins, free_ports(len(logins)), strict=True))
@@ -74,6 +71,7 @@ def main() -> None:
     lines = (f"  {json.dumps(name)}: {json.dumps(each)}" for name, each in facts.items())
     head = f'  "kafka": "{KAFKA_VERSION}"'
     GOLDEN.write_text("{\n" + ",\n".join([head, *lines]) + "\n}\n")
+    return Result(is_good=True)
 
 
 def add_users(bootstrap: str) -> None:
@@ -148,7 +146,3 @@ def _is_closed(connection: socket.socket) -> bool:
         return False
     except ConnectionError:
         return True
-
-
-if __name__ == "__main__":
-    main()

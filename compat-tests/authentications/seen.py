@@ -1,4 +1,4 @@
-"""What counts of a broker's answer: API, code, text, mechanisms, token and whether it came late."""
+"""The compared parts of a broker's answer: API, code, text, mechanisms, token, lateness."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _message(answer: memoryview, key: int, version: int) -> list[Any]:
 
 
 def _lifetime(milliseconds: int) -> int | str:
-    """Return it, or "long" if it depends on the broker's clock."""
+    """Return the lifetime, or "long" if it depends on the broker's clock."""
     return milliseconds if milliseconds < _LONG_MS else "long"
 
 

@@ -1,26 +1,23 @@
 """Random DescribeAcls, CreateAcls and DeleteAcls to Apache Kafka and to our handlers: all answers
 compared, with their texts.
 
-    PYTHONPATH=compat-tests .venv/bin/python compat-tests/authorizer/apis.py [--requests N]
+    compat-tests/run authorizer-apis [--requests N]
 
-The order of ACLs in an answer is not compared: Kafka's is that of a hash table.  Not asked: numbers
-that are 0, for which Kafka closes the connection, and ACLs with the numbers of ANY and MATCH, for
-which it answers UNKNOWN_SERVER_ERROR to the whole request.
+The order of ACLs in an answer is not compared: Kafka's is that of a hash table.  Two kinds of
+requests are left out.  If an enum value is 0, Kafka closes the connection.  If an ACL has the value
+ANY or MATCH, Kafka answers UNKNOWN_SERVER_ERROR to the whole request.
 """
 
 from __future__ import annotations
 
-import argparse
-import sys
-from pathlib import Path
+from dataclasses import dataclass
 from random import Random
 from typing import Any, Final
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "gateway"))
-
 import trio
 from harness.broker import running
+from runner.result import Result
+from runner.shared import Seeded
 from transactions.differential.wire import Connection, Request
 
 from tests.worlds.admin_world import admin_world
@@ -86,7 +83,7 @@ def drawn(rng: Random) -> Request:
 
 
 def seen(answer: Any) -> object:
-    """Return what of an answer is compared."""
+    """Return the compared part of an answer."""
     if hasattr(answer, "results"):
         return [(each.error_code, each.error_message) for each in answer.results]
     if hasattr(answer, "resources"):
@@ -128,18 +125,16 @@ async def compared(host: str, port: int, seed: int, count: int) -> int:
     return different
 
 
-def main() -> int:
-    """Run the command; see the module's head."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--requests", type=int, default=5_000)
-    parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args()
+@dataclass(frozen=True)
+class Options(Seeded):
+    """The options."""
+
+    requests: int = 5_000
+
+
+def main(options: Options) -> Result:
+    """Run it."""
     with running("kafka") as broker:
         host, port = broker.bootstrap.split(":")
         found = trio.run(compared, host, int(port), options.seed, options.requests)
-    print(f"{options.requests} requests, {found} answers differ")
-    return 1 if found else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return Result(not found, f"{options.requests} requests, {found} answers differ")

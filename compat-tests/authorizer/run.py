@@ -1,25 +1,23 @@
 """Random ACLs and questions to Kafka's StandardAuthorizer and to ours: all answers compared.
 
-    PYTHONPATH=compat-tests .venv/bin/python compat-tests/authorizer/run.py [--cases N]
+    compat-tests/run authorizer [--cases N]
 
 A case is a set of ACLs with fifty questions, drawn from a seed (tidegate_fuzz/authorizer).
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Final
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import msgspec
 from harness import install
 from harness.toolbox import java_command
+from runner.options import option
+from runner.result import Result, say
 
 from tidegate_fuzz.authorizer.checking import QUESTIONS, answers
 from tidegate_fuzz.authorizer.drawing import Case, Question, draw
@@ -61,22 +59,22 @@ def differences(seeds: range) -> Iterator[tuple[int, Question]]:
                 yield seed, asked
 
 
-def main() -> int:
-    """Run the command; see the module's head."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--cases", type=int, default=10_000)
-    parser.add_argument("--first", type=int, default=0)
-    options = parser.parse_args()
+@dataclass(frozen=True)
+class Options:
+    """The options."""
+
+    cases: int = 10_000
+    first: int = option(0, "the seed of the first case")
+
+
+def main(options: Options) -> Result:
+    """Run it."""
     count = 0
     for first in range(options.first, options.first + options.cases, PART):
         last = min(first + PART, options.first + options.cases)
         for seed, asked in differences(range(first, last)):
             count += 1
             if count <= SHOWN:
-                print(f"seed {seed}: {asked}", flush=True)
-    print(f"{options.cases} cases, {options.cases * QUESTIONS} questions, {count} differences")
-    return 1 if count else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+                say(f"seed {seed}: {asked}")
+    total = options.cases * QUESTIONS
+    return Result(not count, f"{options.cases} cases, {total} questions, {count} differences")

@@ -1,30 +1,27 @@
-"""Compaction beside Apache Kafka's own log cleaner: what is left must be the same.
+"""Compaction beside Apache Kafka's own log cleaner: the same records must remain.
 
-    PYTHONPATH=compat-tests .venv/bin/python compat-tests/compaction/oracle.py --seed 1
+    compat-tests/run compaction --seed 1
 
 The same random records with keys go to Apache Kafka and to a gateway with `tidegate pipeline run`,
 so they have the same offsets.  When both have compacted them, what is left (offset, key, value,
 headers, time stamp) is compared, with each other and with an independent model.  Kafka never cleans
 its newest segment: a last record begins a new one, and only what lies below is compared.
 Tombstones go in a later round than the one that saw them first, so there are several.
-Exit status 1 when there is a difference, 0 with a line that says so when Kafka cannot be had.
+Exit status 1 when there is a difference.
 """
 
 from __future__ import annotations
 
-import argparse
-import sys
 import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import count
-from pathlib import Path
 from typing import Final
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
-from harness.install import MissingTool
+from runner.options import option
+from runner.result import Result
+from runner.shared import Seeded
 
 from compaction.sides import Side, both_sides, create, read, set_policy, write
 from compaction.workloads import (
@@ -60,7 +57,7 @@ TITLES: Final = (
 
 @dataclass(slots=True)
 class Written:
-    """What a topic was given: a record for each offset."""
+    """The records that were written to a topic: one for each offset."""
 
     workload: Workload
     rows: list[Row] = field(default_factory=list[Row])
@@ -204,28 +201,26 @@ def table(lines: Sequence[Sequence[object]], titles: Sequence[str] = TITLES) -> 
     )
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run it and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--per-codec", type=int, default=4, help="workloads, and one that switches")
-    options = parser.parse_args(arguments)
+@dataclass(frozen=True)
+class Options(Seeded):
+    """The options."""
+
+    per_codec: int = option(4, "workloads, and one that switches")
+
+
+def main(options: Options) -> Result:
+    """Run it."""
     workloads = all_workloads(options.seed, options.per_codec)
-    try:
-        with both_sides() as sides:
-            oracle = Oracle(sides, workloads, int(time.time() * 1000) - DAY_MS)
-            try:
-                oracle.run()
-            finally:
-                print(table(oracle.lines))
-    except MissingTool as missing:
-        print(f"skipped: {missing}")
-        return 0
-    for each in oracle.differences:
-        print(each)
-    print(f"{len(oracle.lines)} comparisons, {len(oracle.differences)} differences")
-    return 1 if oracle.differences else 0
+    with both_sides() as sides:
+        oracle = Oracle(sides, workloads, int(time.time() * 1000) - DAY_MS)
+        try:
+            oracle.run()
+        finally:
+            print(table(oracle.lines))
+    return verdict(len(oracle.lines), oracle.differences)
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def verdict(comparisons: int, differences: Sequence[str]) -> Result:
+    """The result of comparisons: all differences, and their number."""
+    total = f"{comparisons} comparisons, {len(differences)} differences"
+    return Result(not differences, "\n".join([*differences, total]))

@@ -62,7 +62,7 @@ class Side(Protocol):
         ...
 
     def tail(self) -> str:
-        """Return what it said last."""
+        """Return the last lines of its output."""
         ...
 
 

@@ -90,7 +90,7 @@ def _take(rows: Iterator[Row], count: int) -> Iterator[Row]:
 
 @dataclass(slots=True)
 class Expected:
-    """What a topic holds, by the rules of Kafka.
+    """The content of a topic, by the rules of Kafka.
 
     rows: a record for each offset; None for a marker.
     """

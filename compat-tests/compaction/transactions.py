@@ -1,31 +1,26 @@
-"""Transactions beside Apache Kafka: what readers get of merged and of compacted topics.
+"""Transactions beside Apache Kafka: the records that readers get from merged and compacted topics.
 
-    PYTHONPATH=compat-tests .venv/bin/python compat-tests/compaction/transactions.py --seed 1
+    compat-tests/run compaction-transactions --seed 1
 
 The same transactions of three producers go to Apache Kafka and to a gateway with `tidegate pipeline
 run`.  Readers of committed and of uncommitted records are compared with each other and with a
 model: while transactions are open, after all have ended and the gateway's records are in segments,
-and after both sides have compacted.  Exit status 1 when there is a difference, 0 with a line that
-says so when Kafka cannot be had.
+and after both sides have compacted.  Exit status 1 when there is a difference.
 """
 
 from __future__ import annotations
 
-import argparse
-import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import count
-from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from runner.result import Result
+from runner.shared import Seeded
 
-from harness.install import MissingTool
-
-from compaction.oracle import ROUNDS, extra, table
+from compaction.oracle import ROUNDS, extra, table, verdict
 from compaction.sides import (
     Kafka,
     Side,
@@ -176,26 +171,17 @@ def _wait(name: str, reached: Callable[[], dict[str, int]], topics: Sequence[Top
         time.sleep(0.3)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run it and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
-    parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args(arguments)
-    try:
-        with both_sides() as (kafka, gateway):
-            comparison = Comparison(kafka, gateway, all_transactions(options.seed))
-            try:
-                comparison.run()
-            finally:
-                print(table(comparison.lines, TITLES))
-    except MissingTool as missing:
-        print(f"skipped: {missing}")
-        return 0
-    for each in comparison.differences:
-        print(each)
-    print(f"{len(comparison.lines)} comparisons, {len(comparison.differences)} differences")
-    return 1 if comparison.differences else 0
+@dataclass(frozen=True)
+class Options(Seeded):
+    """The options."""
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def main(options: Options) -> Result:
+    """Run it."""
+    with both_sides() as (kafka, gateway):
+        comparison = Comparison(kafka, gateway, all_transactions(options.seed))
+        try:
+            comparison.run()
+        finally:
+            print(table(comparison.lines, TITLES))
+    return verdict(len(comparison.lines), comparison.differences)

@@ -10,7 +10,8 @@ Header: TypeAlias = tuple[str, str | bytes | None]
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 FILLER_KEY = b"\xfffiller"
-# Of the time stamps of neighbours.  Kafka begins a segment when they leap by segment.ms.
+# The distance between the time stamps of two neighbouring records.  Kafka begins a segment when
+# they leap by segment.ms.
 STEP_MS = 20
 SEGMENT_MS = 1_000
 LEAP_MS = 5 * SEGMENT_MS
@@ -95,9 +96,9 @@ def filler(number: int, timestamp_ms: int) -> Row:
 
 
 def survivors(written: list[Row], *, compacted_below: int, tombstones_below: int) -> list[Placed]:
-    """Return what must be left: the newest of each key below one offset, and all above.
+    """Return the records that must remain: the newest of each key below one offset, and all above.
 
-    tombstones_below: those below this offset go, too.
+    tombstones_below: tombstones below this offset are removed, too.
     """
     newest = {row.key: at for at, row in enumerate(written[:compacted_below])}
     left: list[Placed] = []

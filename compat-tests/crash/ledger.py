@@ -46,7 +46,7 @@ class GroupProgress:
     attempted: int = 0
 
     def delivered(self, offset: int, *, is_first_of_member: bool) -> str | None:
-        """Note a record; return what is wrong with its place, None for nothing."""
+        """Record a record's place; return an error of the place, None if it is right."""
         problem = None
         if offset > self.next_offset:
             problem = f"skipped from {self.next_offset} to {offset}"

@@ -68,7 +68,7 @@ class Worker:
         self._thread.start()
 
     def finish(self) -> None:
-        """Tell it to stop and wait; raise what it raised."""
+        """Stop the load, and wait for its end; raise its error, if any."""
         self._stop.set()
         self._thread.join(GIVE_UP_SECONDS)
         if self._thread.is_alive():
@@ -76,7 +76,7 @@ class Worker:
         self.check()
 
     def check(self) -> None:
-        """Raise what it raised so far."""
+        """Raise the error that ended the thread, if any."""
         if self._error is not None:
             raise self._error
 
@@ -135,7 +135,7 @@ class Production:
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """Notes what became of one record."""
+    """Records the outcome of one record."""
 
     ledger: Ledger
     number: int
@@ -167,8 +167,8 @@ class Consumption:
     commits: int = 0
     members: int = 0
     renew: threading.Event = field(default_factory=threading.Event)
-    _uncommitted: dict[int, int] = field(default_factory=dict)
-    _seen: set[int] = field(default_factory=set)
+    _uncommitted: dict[int, int] = field(default_factory=dict, init=False)
+    _seen: set[int] = field(default_factory=set, init=False)
 
     def run(self, stop: threading.Event) -> None:
         """See Load."""
@@ -274,7 +274,7 @@ def _read_to(consumer: Consumer, ends: Mapping[int, int]) -> dict[int, list[tupl
 
 
 def committed_offsets(bootstrap: str) -> dict[int, int]:
-    """What the group has committed, by partition; -1001 for nothing."""
+    """Return the offsets that the group has committed, by partition; -1001 for none."""
     consumer = Consumer(_consumer_settings(bootstrap))
     try:
         asked = [TopicPartition(TOPIC, each) for each in range(PARTITIONS)]

@@ -1,6 +1,6 @@
 """kill -9 under load, many times: is every acknowledged record there, once, in order?
 
-    PYTHONPATH=compat-tests .venv/bin/python compat-tests/crash/run.py --rounds 100 --store file
+    compat-tests/run crash --rounds 100 --store file
 
 Each round lets a producer and a consumer group work, kills the gateway, starts it again on the same
 port and data, and waits until records are acknowledged again.  `--store s3` starts SeaweedFS for
@@ -10,24 +10,23 @@ as JSON; exit status 1 when a promise was broken.
 
 from __future__ import annotations
 
-import argparse
-import json
 import random
 import statistics
-import sys
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from typing import Literal
 
 from harness.broker import LocalBroker, running
 from harness.places import ROOT
 from harness.probe import answers
 from harness.process import StartFailed, spawn, tail
+from runner.options import option
+from runner.result import Result, say
+from runner.shared import Seeded
 
 from crash.ledger import Verdict, judge
 from crash.load import (
@@ -50,7 +49,7 @@ LOAD_SECONDS = (0.2, 1.2)
 
 @dataclass(slots=True)
 class Figures:
-    """What a run measured; seconds are from the kill to the first answer of the next life."""
+    """The measurements of a run; seconds are from the kill to the first answer of the next life."""
 
     rounds: int = 0
     acknowledged_records: int = 0
@@ -217,24 +216,17 @@ def _object_store(kind: str, url: str | None) -> Generator[str | None]:
         yield url
 
 
-def main() -> int:
-    """Run the command line."""
-    parser = argparse.ArgumentParser(description="kill -9 under load")
-    parser.add_argument("--rounds", type=int, default=100)
-    parser.add_argument("--store", choices=("file", "s3"), default="file")
-    parser.add_argument("--object-store", metavar="URL", help="a store that runs already")
-    parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args()
+@dataclass(frozen=True)
+class Options(Seeded):
+    """The options."""
+
+    rounds: int = 100
+    store: Literal["file", "s3"] = "file"
+    object_store: str | None = option(None, "the URL of a store that runs already")
+
+
+def main(options: Options) -> Result:
+    """Run it."""
     with _object_store(options.store, options.object_store) as url:
-        figures = crash_run(
-            options.rounds,
-            object_store=url,
-            seed=options.seed,
-            say=lambda line: print(line, flush=True),
-        )
-    print(json.dumps({"store": options.store, **asdict(figures)}, indent=2))
-    return 0 if figures.is_clean else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        figures = crash_run(options.rounds, object_store=url, seed=options.seed, say=say)
+    return Result(figures.is_clean, figures=figures)

@@ -1,15 +1,27 @@
-"""The dearest requests that a client without rights can send, at default settings.
-
-WIDE has many partitions, MANY is a prefix of many topics; GROUP has committed offsets of them.
-"""
+"""The dearest requests that a client without rights can send, at default settings."""
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from dear_requests.batches import batches, bomb, headers, of_many_producers, zeros
+from dear_requests.shapes import (
+    BATCHES,
+    BLOB,
+    COUNT,
+    FETCHED,
+    GROUP,
+    HALF,
+    TIME_MS,
+    TOO_MANY,
+    WIDE,
+    WIDE_PARTITIONS,
+    many,
+    names,
+    of,
+)
 from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.compression import Codec
 from tidegate_protocol.messages import (
@@ -38,23 +50,8 @@ from tidegate_protocol.messages import (
     offset_delete,
     offset_fetch,
     offset_for_leader_epoch,
-    produce,
     sync_group,
 )
-from tidegate_protocol.records import Record, build_batch
-
-WIDE, WIDE_PARTITIONS = "wide", 10_000
-MANY, MANY_TOPICS = "many", 5_000
-GROUP, GROUP_PARTITIONS = "group", 10_000
-GROUPS = 2_000
-# Of the largest array; what makes more elements than a request may have is refused.
-COUNT = 95_000
-HALF = 48_000
-FETCHED = 14_900
-BATCHES = 9_900
-TOO_MANY = 900_000
-BLOB = bytes(7 << 20)
-TIME_MS = 1_700_000_000_000
 
 
 class Dear(NamedTuple):
@@ -66,24 +63,10 @@ class Dear(NamedTuple):
     body: Callable[[], bytes]
 
 
-def many() -> Iterator[str]:
-    """Yield the names of the many topics."""
-    return (f"{MANY}{number}" for number in range(MANY_TOPICS))
-
-
-def names(prefix: str, count: int = COUNT) -> Iterator[str]:
-    """Yield names of topics that there are not."""
-    return (f"{prefix}{number:x}" for number in range(count))
-
-
-def _of(module: Any, version: int, request: Any) -> bytes:
-    return bytes(module.encode_request(request, version))
-
-
 def _metadata(prefix: str, count: int, *, may_create: bool) -> bytes:
     topics = [metadata.MetadataRequestTopic(name=each) for each in names(prefix, count)]
     request = metadata.MetadataRequest(topics=topics, allow_auto_topic_creation=may_create)
-    return _of(metadata, 9, request)
+    return of(metadata, 9, request)
 
 
 def _offset_fetch(topics: list[tuple[str, list[int]]] | None) -> bytes:
@@ -94,7 +77,7 @@ def _offset_fetch(topics: list[tuple[str, list[int]]] | None) -> bytes:
             for name, each in topics
         ]
     group = offset_fetch.OffsetFetchRequestGroup(GROUP, topics=asked)
-    return _of(offset_fetch, 8, offset_fetch.OffsetFetchRequest(groups=[group]))
+    return of(offset_fetch, 8, offset_fetch.OffsetFetchRequest(groups=[group]))
 
 
 def commit(count: int, first: int = 0) -> bytes:
@@ -104,7 +87,7 @@ def commit(count: int, first: int = 0) -> bytes:
         for each in range(count)
     ]
     topic = offset_commit.OffsetCommitRequestTopic(name=WIDE, partitions=partitions)
-    return _of(offset_commit, 8, offset_commit.OffsetCommitRequest(GROUP, topics=[topic]))
+    return of(offset_commit, 8, offset_commit.OffsetCommitRequest(GROUP, topics=[topic]))
 
 
 def _list_offsets() -> bytes:
@@ -113,28 +96,28 @@ def _list_offsets() -> bytes:
         for each in range(COUNT)
     ]
     topic = list_offsets.ListOffsetsTopic(WIDE, partitions)
-    return _of(list_offsets, 7, list_offsets.ListOffsetsRequest(topics=[topic]))
+    return of(list_offsets, 7, list_offsets.ListOffsetsRequest(topics=[topic]))
 
 
 def create(name: Iterator[str] | list[str], partitions: int) -> bytes:
     """Return a request for topics."""
     topics = [create_topics.CreatableTopic(each, partitions, 1) for each in name]
-    return _of(create_topics, 7, create_topics.CreateTopicsRequest(topics, 60_000))
+    return of(create_topics, 7, create_topics.CreateTopicsRequest(topics, 60_000))
 
 
 def _delete() -> bytes:
     topics = [delete_topics.DeleteTopicState(name=each) for each in many()]
-    return _of(delete_topics, 6, delete_topics.DeleteTopicsRequest(topics=topics))
+    return of(delete_topics, 6, delete_topics.DeleteTopicsRequest(topics=topics))
 
 
 def _grow() -> bytes:
     topics = [create_partitions.CreatePartitionsTopic(each, 3, None) for each in many()]
-    return _of(create_partitions, 3, create_partitions.CreatePartitionsRequest(topics))
+    return of(create_partitions, 3, create_partitions.CreatePartitionsRequest(topics))
 
 
 def _grow_wide() -> bytes:
     topic = create_partitions.CreatePartitionsTopic(WIDE, 2 * WIDE_PARTITIONS, None)
-    return _of(create_partitions, 3, create_partitions.CreatePartitionsRequest([topic]))
+    return of(create_partitions, 3, create_partitions.CreatePartitionsRequest([topic]))
 
 
 def _describe_configs() -> bytes:
@@ -142,7 +125,7 @@ def _describe_configs() -> bytes:
     request = describe_configs.DescribeConfigsRequest(
         asked, include_synonyms=True, include_documentation=True
     )
-    return _of(describe_configs, 4, request)
+    return of(describe_configs, 4, request)
 
 
 def _alter_configs() -> bytes:
@@ -150,7 +133,7 @@ def _alter_configs() -> bytes:
     resource = incremental_alter_configs.AlterConfigsResource
     asked = [resource(2, each, [one("retention.ms", 0, "1000000")]) for each in many()]
     request = incremental_alter_configs.IncrementalAlterConfigsRequest(asked)
-    return _of(incremental_alter_configs, 1, request)
+    return of(incremental_alter_configs, 1, request)
 
 
 def _fetch(count: int = FETCHED) -> bytes:
@@ -160,7 +143,7 @@ def _fetch(count: int = FETCHED) -> bytes:
     ]
     topic = fetch.FetchTopic(topic=WIDE, partitions=partitions)
     request = fetch.FetchRequest(max_bytes=1 << 20, session_epoch=0, topics=[topic])
-    return _of(fetch, 12, request)
+    return of(fetch, 12, request)
 
 
 def _fetch_distinct() -> bytes:
@@ -169,41 +152,7 @@ def _fetch_distinct() -> bytes:
     parts = [fetch.FetchPartition(0, partition_max_bytes=1)]
     topics += [fetch.FetchTopic(topic=each, partitions=parts) for each in islice(many(), 2_400)]
     request = fetch.FetchRequest(max_bytes=1 << 20, session_epoch=0, topics=topics)
-    return _of(fetch, 12, request)
-
-
-def _produce(count: int, partitions: int) -> bytes:
-    batch = build_batch([Record(0, 1_700_000_000_000, b"", b"", ())])
-    data = [produce.PartitionProduceData(each % partitions, batch) for each in range(count)]
-    topic = produce.TopicProduceData(name=WIDE, partition_data=data)
-    return _of(produce, 9, produce.ProduceRequest(None, 1, 30_000, [topic]))
-
-
-def _produce_idempotent() -> bytes:
-    """Return batches of ever new producers, with ids that no gateway gave."""
-    record = Record(0, TIME_MS, b"", b"", ())
-    batches = (
-        build_batch([record], producer_id=(1 << 50) + each, producer_epoch=0, base_sequence=0)
-        for each in range(BATCHES)
-    )
-    data = [produce.PartitionProduceData(index, batch) for index, batch in enumerate(batches)]
-    topic = produce.TopicProduceData(name=WIDE, partition_data=data)
-    return _of(produce, 9, produce.ProduceRequest(None, 1, 30_000, [topic]))
-
-
-def _bomb(record: Record, codec: Codec, partitions: int) -> bytes:
-    batch = build_batch([record], codec=codec)
-    data = [produce.PartitionProduceData(each, batch) for each in range(partitions)]
-    topic = produce.TopicProduceData(name=WIDE, partition_data=data)
-    return _of(produce, 9, produce.ProduceRequest(None, 1, 30_000, [topic]))
-
-
-def _headers() -> Record:
-    return Record(0, TIME_MS, b"", b"", (("", None),) * 1_000_000)
-
-
-def _zeros(size: int) -> Record:
-    return Record(0, TIME_MS, b"", bytes(size), ())
+    return of(fetch, 12, request)
 
 
 def _by_time() -> bytes:
@@ -212,13 +161,13 @@ def _by_time() -> bytes:
         for each in range(WIDE_PARTITIONS)
     ]
     topic = list_offsets.ListOffsetsTopic(WIDE, partitions)
-    return _of(list_offsets, 7, list_offsets.ListOffsetsRequest(topics=[topic]))
+    return of(list_offsets, 7, list_offsets.ListOffsetsRequest(topics=[topic]))
 
 
 def _producers() -> bytes:
     topic = describe_producers.TopicRequest(WIDE, list(range(WIDE_PARTITIONS)))
     request = describe_producers.DescribeProducersRequest([topic])
-    return _of(describe_producers, 0, request)
+    return of(describe_producers, 0, request)
 
 
 def _leader_epochs() -> bytes:
@@ -226,7 +175,7 @@ def _leader_epochs() -> bytes:
     asked = [one(each % WIDE_PARTITIONS, leader_epoch=0) for each in range(COUNT)]
     topic = offset_for_leader_epoch.OffsetForLeaderTopic(WIDE, asked)
     request = offset_for_leader_epoch.OffsetForLeaderEpochRequest(topics=[topic])
-    return _of(offset_for_leader_epoch, 4, request)
+    return of(offset_for_leader_epoch, 4, request)
 
 
 def _log_dirs() -> bytes:
@@ -234,7 +183,7 @@ def _log_dirs() -> bytes:
         describe_log_dirs.DescribableLogDirTopic(WIDE, list(range(WIDE_PARTITIONS)))
         for _ in range(9)
     ]
-    return _of(describe_log_dirs, 4, describe_log_dirs.DescribeLogDirsRequest(asked))
+    return of(describe_log_dirs, 4, describe_log_dirs.DescribeLogDirsRequest(asked))
 
 
 def _reassign() -> bytes:
@@ -244,71 +193,71 @@ def _reassign() -> bytes:
     request = alter_partition_reassignments.AlterPartitionReassignmentsRequest(
         60_000, topics=[topic]
     )
-    return _of(alter_partition_reassignments, 0, request)
+    return of(alter_partition_reassignments, 0, request)
 
 
 def _delete_records() -> bytes:
     one = delete_records.DeleteRecordsPartition
     asked = [one(each % WIDE_PARTITIONS, 0) for each in range(COUNT)]
     topic = delete_records.DeleteRecordsTopic(WIDE, asked)
-    return _of(delete_records, 2, delete_records.DeleteRecordsRequest([topic], 60_000))
+    return of(delete_records, 2, delete_records.DeleteRecordsRequest([topic], 60_000))
 
 
 def _join(protocols: int, metadata_bytes: bytes) -> bytes:
     one = join_group.JoinGroupRequestProtocol
     asked = [one(each, metadata_bytes) for each in names("p", protocols)]
     request = join_group.JoinGroupRequest("joined", 30_000, 30_000, "", None, "consumer", asked)
-    return _of(join_group, 3, request)
+    return of(join_group, 3, request)
 
 
 def _sync(assignments: int, assignment: bytes) -> bytes:
     one = sync_group.SyncGroupRequestAssignment
     asked = [one(each, assignment) for each in names("m", assignments)]
     request = sync_group.SyncGroupRequest("joined", 1, "m", assignments=asked)
-    return _of(sync_group, 3, request)
+    return of(sync_group, 3, request)
 
 
 def _elect() -> bytes:
     topic = elect_leaders.TopicPartitions(WIDE, [each % WIDE_PARTITIONS for each in range(COUNT)])
-    return _of(elect_leaders, 2, elect_leaders.ElectLeadersRequest(0, [topic], 60_000))
+    return of(elect_leaders, 2, elect_leaders.ElectLeadersRequest(0, [topic], 60_000))
 
 
 def _reassignments() -> bytes:
     one = list_partition_reassignments.ListPartitionReassignmentsTopics
     asked = [one(WIDE, [each % WIDE_PARTITIONS for each in range(COUNT)])]
     request = list_partition_reassignments.ListPartitionReassignmentsRequest(60_000, asked)
-    return _of(list_partition_reassignments, 0, request)
+    return of(list_partition_reassignments, 0, request)
 
 
 def _offset_delete() -> bytes:
     one = offset_delete.OffsetDeleteRequestPartition
     asked = [one(each % WIDE_PARTITIONS) for each in range(COUNT)]
     topic = offset_delete.OffsetDeleteRequestTopic(WIDE, asked)
-    return _of(offset_delete, 0, offset_delete.OffsetDeleteRequest(GROUP, [topic]))
+    return of(offset_delete, 0, offset_delete.OffsetDeleteRequest(GROUP, [topic]))
 
 
 def _leave() -> bytes:
     members = [leave_group.MemberIdentity(each) for each in names("m")]
-    return _of(leave_group, 3, leave_group.LeaveGroupRequest(GROUP, members=members))
+    return of(leave_group, 3, leave_group.LeaveGroupRequest(GROUP, members=members))
 
 
 def _topic_partitions() -> bytes:
     asked = [describe_topic_partitions.TopicRequest(each) for each in names("u")]
     request = describe_topic_partitions.DescribeTopicPartitionsRequest(asked)
-    return _of(describe_topic_partitions, 0, request)
+    return of(describe_topic_partitions, 0, request)
 
 
 def _coordinators() -> bytes:
     request = find_coordinator.FindCoordinatorRequest(coordinator_keys=list(names("g")), key_type=0)
-    return _of(find_coordinator, 4, request)
+    return of(find_coordinator, 4, request)
 
 
 def _describe_groups() -> bytes:
-    return _of(describe_groups, 5, describe_groups.DescribeGroupsRequest(list(names("g"))))
+    return of(describe_groups, 5, describe_groups.DescribeGroupsRequest(list(names("g"))))
 
 
 def _delete_groups() -> bytes:
-    return _of(delete_groups, 2, delete_groups.DeleteGroupsRequest(list(names("g"))))
+    return of(delete_groups, 2, delete_groups.DeleteGroupsRequest(list(names("g"))))
 
 
 def _every() -> list[int]:
@@ -336,7 +285,7 @@ DEAR = (
         "Metadata, all topics",
         ApiKey.METADATA,
         9,
-        lambda: _of(metadata, 9, metadata.MetadataRequest(None)),
+        lambda: of(metadata, 9, metadata.MetadataRequest(None)),
     ),
     Dear(
         "OffsetFetch, one topic", ApiKey.OFFSET_FETCH, 8, lambda: _offset_fetch([(WIDE, _every())])
@@ -352,7 +301,7 @@ DEAR = (
         "ListGroups",
         ApiKey.LIST_GROUPS,
         4,
-        lambda: _of(list_groups, 4, list_groups.ListGroupsRequest()),
+        lambda: of(list_groups, 4, list_groups.ListGroupsRequest()),
     ),
     Dear("DeleteGroups", ApiKey.DELETE_GROUPS, 2, _delete_groups),
     Dear("JoinGroup, 7 MiB", ApiKey.JOIN_GROUP, 3, lambda: _join(1, BLOB)),
@@ -365,30 +314,28 @@ DEAR = (
     Dear("Fetch, one topic", ApiKey.FETCH, 12, _fetch),
     Dear("Fetch, many topics", ApiKey.FETCH, 12, _fetch_distinct),
     Dear("Fetch, 95,000 partitions", ApiKey.FETCH, 12, lambda: _fetch(COUNT)),
-    Dear("Produce, tiny batches", ApiKey.PRODUCE, 9, lambda: _produce(BATCHES, WIDE_PARTITIONS)),
-    Dear("Produce, one partition", ApiKey.PRODUCE, 9, lambda: _produce(BATCHES, 1)),
-    Dear("Produce, 100,000 batches", ApiKey.PRODUCE, 9, lambda: _produce(100_000, 1)),
-    Dear("Produce, new producers", ApiKey.PRODUCE, 9, _produce_idempotent),
+    Dear("Produce, tiny batches", ApiKey.PRODUCE, 9, lambda: batches(BATCHES, WIDE_PARTITIONS)),
+    Dear("Produce, one partition", ApiKey.PRODUCE, 9, lambda: batches(BATCHES, 1)),
+    Dear("Produce, 100,000 batches", ApiKey.PRODUCE, 9, lambda: batches(100_000, 1)),
+    Dear("Produce, new producers", ApiKey.PRODUCE, 9, of_many_producers),
     Dear(
         "Produce, zstd, 1,000,000 headers",
         ApiKey.PRODUCE,
         9,
-        lambda: _bomb(_headers(), Codec.ZSTD, 1),
+        lambda: bomb(headers(), Codec.ZSTD, 1),
     ),
-    Dear(
-        "Produce, zstd, 64 MiB", ApiKey.PRODUCE, 9, lambda: _bomb(_zeros(64 << 20), Codec.ZSTD, 1)
-    ),
+    Dear("Produce, zstd, 64 MiB", ApiKey.PRODUCE, 9, lambda: bomb(zeros(64 << 20), Codec.ZSTD, 1)),
     Dear(
         "Produce, gzip, 2 MiB x 500",
         ApiKey.PRODUCE,
         9,
-        lambda: _bomb(_zeros(2 << 20), Codec.GZIP, 500),
+        lambda: bomb(zeros(2 << 20), Codec.GZIP, 500),
     ),
     Dear(
         "Produce, lz4, 2 MiB x 500",
         ApiKey.PRODUCE,
         9,
-        lambda: _bomb(_zeros(2 << 20), Codec.LZ4, 500),
+        lambda: bomb(zeros(2 << 20), Codec.LZ4, 500),
     ),
     Dear("ListOffsets by time", ApiKey.LIST_OFFSETS, 7, _by_time),
     Dear("DescribeProducers", ApiKey.DESCRIBE_PRODUCERS, 0, _producers),
@@ -416,15 +363,9 @@ DEAR = (
         "Metadata, all of more topics",
         ApiKey.METADATA,
         9,
-        lambda: _of(metadata, 9, metadata.MetadataRequest(None)),
+        lambda: of(metadata, 9, metadata.MetadataRequest(None)),
     ),
     Dear("CreatePartitions, one topic", ApiKey.CREATE_PARTITIONS, 3, _grow_wide),
     Dear("CreatePartitions, many topics", ApiKey.CREATE_PARTITIONS, 3, _grow),
     Dear("DeleteTopics", ApiKey.DELETE_TOPICS, 6, _delete),
 )
-
-
-def frame(key: int, version: int, flexible: bool, body: bytes) -> bytes:
-    """Return a whole frame."""
-    head = struct.pack(">hhih", key, version, 7, 4) + b"dear" + (b"\0" if flexible else b"")
-    return struct.pack(">i", len(head) + len(body)) + head + body

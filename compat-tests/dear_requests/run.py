@@ -1,6 +1,6 @@
-"""One request, how long the gateway's loop stood, how much memory it took, what others noticed.
+"""One request: how long it blocked the gateway's loop, its memory, and its effect on other clients.
 
-    PYTHONPATH=compat-tests .venv/bin/python compat-tests/dear_requests/run.py [NAME...]
+    compat-tests/run dear-requests [NAME...]
 
 A gateway at default settings, on local files, and clients that may do nothing special.  "stood" is
 the longest step of any task of the event loop, in CPU time of its thread, so that what else the
@@ -13,32 +13,24 @@ measured, so only its sending counts.  Ends with 1 if a request is dearer than p
 
 from __future__ import annotations
 
-import argparse
 import gc
 import multiprocessing
 import socket
-import sys
 import tempfile
 import threading
 import time
+from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import trio
+from runner.options import option
+from runner.result import Result
 
-from dear_requests.requests import (
-    DEAR,
-    GROUP_PARTITIONS,
-    WIDE,
-    WIDE_PARTITIONS,
-    Dear,
-    commit,
-    create,
-    frame,
-    many,
-)
+from dear_requests.requests import DEAR, Dear, commit, create
+from dear_requests.shapes import GROUP_PARTITIONS, WIDE, WIDE_PARTITIONS, frame, many
 from dear_requests.steps import Steps, peak_kib, reset_peak_kib
 from tidegate_gateway.app import run_gateway
 from tidegate_gateway.settings.broker_settings import BrokerSettings
@@ -211,10 +203,16 @@ def measure(port: int, pipe: Connection, dear: Dear, others: Connection) -> bool
     return is_good
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("names", nargs="*", help="beginnings of names; all by default")
-    wanted = tuple(parser.parse_args().names)
+@dataclass(frozen=True)
+class Options:
+    """The options."""
+
+    names: tuple[str, ...] = option((), "beginnings of names; all by default", is_positional=True)
+
+
+def main(options: Options) -> Result:
+    """Run it."""
+    wanted = tuple(options.names)
     chosen = [each for each in DEAR if not wanted or each.name.startswith(wanted)]
     context = multiprocessing.get_context("spawn")
     pipe, theirs = context.Pipe()
@@ -233,8 +231,4 @@ def main() -> int:
         finally:
             gateway.kill()
             gateway.join(30)
-    return 0 if all(good) else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return Result(all(good))

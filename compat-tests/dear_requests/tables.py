@@ -1,6 +1,6 @@
 """Requests that list all, and a snapshot, with tables of a million rows.
 
-    PYTHONPATH=compat-tests .venv/bin/python compat-tests/dear_requests/tables.py [TABLE...]
+    compat-tests/run dear-tables [TABLE...]
 
 "stood" is the longest step of any task of the event loop, in CPU time of its thread, and "gc" the
 longest look of Python's collector, a part of it; "MiB" the peak of the process above what it took
@@ -9,14 +9,16 @@ before, answer included.  The client is in the same process, and drops what it g
 
 from __future__ import annotations
 
-import argparse
 import gc
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import trio
+from runner.options import option
+from runner.result import Result
 
 from dear_requests.steps import Steps, peak_kib, reset_peak_kib
 from tests.worlds.wide_tables import SETTINGS, TABLES, Table
@@ -69,7 +71,7 @@ async def ask(client: WireClient, name: str, version: int, request: Any) -> int:
 
 
 async def go_on(world: WireWorld) -> None:
-    """Let the log go on after the filling, once the gateway has noticed the time that took."""
+    """Let the log continue after the filling, once the gateway has noticed the time that took."""
     while True:
         try:
             await world.create_topic("later", 1)
@@ -107,16 +109,18 @@ async def measure(table: Table, rows: int) -> None:
         await watched("snapshot", snapshot)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description="Measure the steps of the loop with wide tables.")
-    parser.add_argument("--rows", type=int, default=1_000_000)
-    parser.add_argument("tables", nargs="*", help="all by default")
-    options = parser.parse_args()
+@dataclass(frozen=True)
+class Options:
+    """The options."""
+
+    rows: int = 1_000_000
+    tables: tuple[str, ...] = option((), "all by default", choices=TABLES, is_positional=True)
+
+
+def main(options: Options) -> Result:
+    """Run it."""
     print(f"  {'':36} {'KiB':>9} {'s':>6} {'stood':>8} {'gc':>6} {'MiB':>8}")
     for name in options.tables or TABLES:
         print(f"{name}, {options.rows} rows")
         trio.run(measure, TABLES[name], options.rows)
-
-
-if __name__ == "__main__":
-    main()
+    return Result(is_good=True)

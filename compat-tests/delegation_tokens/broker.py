@@ -1,4 +1,4 @@
-"""What both brokers of the script have: listeners, users and their rights.  Pure."""
+"""The listeners, users and rights that both brokers of the script have.  Pure."""
 
 from __future__ import annotations
 

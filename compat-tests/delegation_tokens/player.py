@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 import trio
-from authentications.cases import ITERATIONS, NONCE, SALT, Scram
+from authentications.scram import ITERATIONS, NONCE, SALT, Scram
 from transactions.differential.wire import ConnectionLost, Request
 
 from tidegate_protocol.messages import alter_user_scram_credentials as asc

@@ -1,23 +1,22 @@
 """Records what Apache Kafka answers about tokens: compat-tests/expected/delegation_tokens.json.
 
-PYTHONPATH=compat-tests .venv/bin/python compat-tests/delegation_tokens/record.py
+compat-tests/run delegation-tokens-record
 """
 
 from __future__ import annotations
 
 import json
-import sys
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
 import trio
 from harness.broker import running
 from harness.places import KAFKA_VERSION
 from harness.process import free_ports
+from runner.result import Result
+from runner.shared import NoOptions
 from transactions.differential.wire import Connection, connect
 
 from delegation_tokens.broker import LOGIN, settings
@@ -27,12 +26,13 @@ from delegation_tokens.script import play, play_without_key
 GOLDEN: Final = Path(__file__).parents[1] / "expected" / "delegation_tokens.json"
 
 
-def main() -> None:
+def main(options: NoOptions) -> Result:
     """Play everything, and write the file."""
     facts = _played(play, has_key=True) | _played(play_without_key, has_key=False)
     lines = (f"  {json.dumps(name)}: {json.dumps(each)}" for name, each in facts.items())
     head = f'  "kafka": "{KAFKA_VERSION}"'
     GOLDEN.write_text("{\n" + ",\n".join([head, *lines]) + "\n}\n")
+    return Result(is_good=True)
 
 
 def _played(script: Callable[[Player], Awaitable[None]], *, has_key: bool) -> dict[str, Facts]:
@@ -47,7 +47,3 @@ def _played(script: Callable[[Player], Awaitable[None]], *, has_key: bool) -> di
         player = Player(open_line, lambda: time.time_ns() // 1_000_000)
         trio.run(script, player)
         return player.facts
-
-
-if __name__ == "__main__":
-    main()

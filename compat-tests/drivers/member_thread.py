@@ -27,14 +27,14 @@ class MemberThread:
         self._thread.start()
 
     def leave(self) -> None:
-        """Leave the group; raise what went wrong."""
+        """Leave the group; raise the error that ended the thread, if any."""
         self._stop.set()
         self._thread.join(WAIT_SECONDS)
         assert not self._thread.is_alive()
         self.check()
 
     def check(self) -> None:
-        """Raise what went wrong so far."""
+        """Raise the error that ended the thread, if any."""
         if self._error is not None:
             raise self._error
 
@@ -61,7 +61,7 @@ def wait_for(members: Sequence[MemberThread], done: Callable[[], bool]) -> None:
     """Wait until `done()`, looking after the members.
 
     Raises:
-      TimeoutError: it did not happen within WAIT_SECONDS; the text tells who holds what.
+      TimeoutError: it did not happen within WAIT_SECONDS; the text names the members' partitions.
     """
     deadline = time.monotonic() + WAIT_SECONDS
     while not done():

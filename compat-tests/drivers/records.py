@@ -1,4 +1,4 @@
-"""What the tests of real clients send and get, and what a client must be able to do."""
+"""The records that the tests of real clients send and get, and the abilities a client needs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Member(Protocol):
     """One member of a consumer group.  Used by one thread."""
 
     def poll(self) -> list[Got]:
-        """Return what came within 0.2 s; also takes part in rebalances."""
+        """Return the records that came within 0.2 s; this call also takes part in rebalances."""
         ...
 
     def assignment(self) -> set[int]:

@@ -105,7 +105,7 @@ class Client(Generic[AnyLife]):
                 self.start()
 
     def signal(self, number: signal.Signals) -> None:
-        """Send it a signal, if it lives."""
+        """Send a signal to the process, if it runs."""
         with self._guard:
             if self._popen is not None and self._popen.poll() is None:
                 self._popen.send_signal(number)

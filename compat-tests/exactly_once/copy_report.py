@@ -33,7 +33,7 @@ class Round:
 
 @dataclass(slots=True)
 class Figures:
-    """What a run measured.  transactions: of the whole run, by how they ended."""
+    """The measurements of a run.  transactions: of the whole run, by how they ended."""
 
     client: str
     seed: int
@@ -63,7 +63,7 @@ def text_of(done: Round) -> str:
 
 
 def table(figures: Figures) -> str:
-    """Return all figures for people."""
+    """Return the figures as a table."""
     words = "kept" if figures.is_clean else "BROKEN"
     ends = ", ".join(f"{count} {how}" for how, count in sorted(figures.transactions.items()))
     examples = [text for each in figures.rounds for text in each.verdict.examples]

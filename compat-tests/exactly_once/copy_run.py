@@ -1,6 +1,6 @@
 """Transactional copiers under kill -9 of gateways and copiers: is the output the input?
 
-    PYTHONPATH=compat-tests .venv/bin/python compat-tests/exactly_once/copy_run.py --minutes 10
+    compat-tests/run copies --minutes 10
 
 Three gateways in three zones on PostgreSQL and SeaweedFS.  Each round writes the input, then three
 copiers with transactional ids of their own read, write and commit it; about each --every seconds
@@ -11,23 +11,18 @@ exactly once, in the order of each partition.  Prints figures; exit status 1 if 
 
 from __future__ import annotations
 
-import argparse
-import sys
 import threading
 import time
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
-
-import msgspec
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from faults.attendance import Say, clock
 from faults.world import World, running_world
-from harness import install
 from harness.places import WORK
+from runner.options import option
+from runner.result import Result, say
+from runner.shared import Kept, Seeded
 
 from exactly_once.clients import Client
 from exactly_once.copiers import COPIERS, MODES, Copying
@@ -44,23 +39,30 @@ GROUP_PARTITIONS = 6
 STUCK_SECONDS = 150.0
 LOOK_SECONDS = 1.0
 SETTLE_SECONDS = 60.0
+ALL_MODES = ("assigned", "group")
+KILLED = ("gateways", "copiers")
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
-    """The options.  every_seconds: 0: nothing is killed.  kill: gateways, copiers."""
+@dataclass(frozen=True, kw_only=True)
+class Copied:
+    """The input of a round, and transactions on it."""
 
-    minutes: float
-    seed: int
-    client: str = "java"
-    modes: tuple[str, ...] = MODES["java"]
-    messages: int = 100_000
+    messages: int = option(100_000, "of a round")
     message_bytes: int = 750
-    transaction_size: int = 100
-    timeout_ms: int = 10_000
-    every_seconds: float = 10.0
-    kill: tuple[str, ...] = ("gateways", "copiers")
-    aborts: bool = True
+    transaction_size: int = option(100, "in messages")
+    timeout_ms: int = option(10_000, "of a transaction")
+
+
+@dataclass(frozen=True)
+class Options(Copied, Seeded, Kept):
+    """The options."""
+
+    minutes: float = 10.0
+    client: str = option("java", choices=COPIERS)
+    modes: Sequence[str] = option((), "by comma; all that the client has", choices=ALL_MODES)
+    every_seconds: float = option(10.0, "seconds between kills; 0: none", flag="--every")
+    kill: Sequence[str] = option(KILLED, "by comma", choices=KILLED)
+    aborts: bool = option(True, "copiers abort by chance")
 
 
 class CopyRound:
@@ -103,7 +105,7 @@ class CopyRound:
 
     @staticmethod
     def ids_of(_number: int) -> str:
-        """Return what the transactional ids of a round begin with."""
+        """Return the prefix of the transactional ids of a round."""
         return "copier"
 
     def run(self) -> Round:
@@ -148,7 +150,7 @@ class CopyRound:
         self._copiers[blow.who].kill()
 
     def _wait_until_copied(self) -> None:
-        """Blows end when the time is up; copying goes on until its end, or until it is stuck."""
+        """Blows end when the time is up; copying continues until its end, or until it is stuck."""
         last, moved_at, said_at = -1, time.monotonic(), 0.0
         while True:
             self._hurting.check()
@@ -232,7 +234,7 @@ class CopyRound:
 
 
 def copy_run(options: Options, folder: Path, say: Say) -> Figures:
-    """Run it in a folder that is empty; what was logged stays there."""
+    """Run it in an empty folder; its logs stay there."""
     figures = Figures(options.client, options.seed)
     with running_world(folder) as world:
         began = time.monotonic()
@@ -251,47 +253,11 @@ def copy_run(options: Options, folder: Path, say: Say) -> Figures:
     return figures
 
 
-def main() -> int:
-    """Run the command line."""
-    parser = argparse.ArgumentParser(description="transactional copiers under kill -9")
-    parser.add_argument("--minutes", type=float, default=10.0)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--client", choices=COPIERS, default="java")
-    parser.add_argument("--modes", help="assigned, group, by comma; all that the client has")
-    parser.add_argument("--messages", type=int, default=100_000, help="of a round")
-    parser.add_argument("--message-bytes", type=int, default=750)
-    parser.add_argument("--transaction-size", type=int, default=100, help="in messages")
-    parser.add_argument("--timeout-ms", type=int, default=10_000, help="of a transaction")
-    parser.add_argument("--every", type=float, default=10.0, help="seconds between kills; 0: none")
-    parser.add_argument("--kill", default="gateways,copiers", help="by comma")
-    parser.add_argument("--no-aborts", action="store_true", help="copiers abort nothing by chance")
-    parser.add_argument("--folder", type=Path, help="where logs and data stay (an empty one)")
-    parser.add_argument("--json", action="store_true", help="print all figures as JSON")
-    given = parser.parse_args()
-    say = partial(print, flush=True, file=sys.stderr if given.json else sys.stdout)
-    options = Options(
-        given.minutes,
-        given.seed,
-        given.client,
-        tuple(given.modes.split(",")) if given.modes else MODES[given.client],
-        given.messages,
-        given.message_bytes,
-        given.transaction_size,
-        given.timeout_ms,
-        given.every,
-        tuple(given.kill.split(",")),
-        not given.no_aborts,
-    )
-    try:
-        COPIERS[options.client](WORK)
-    except install.MissingTool as missing:
-        parser.error(f"{options.client} cannot run here: {missing}")
-    WORK.mkdir(exist_ok=True)
-    with TemporaryDirectory(dir=WORK, prefix="copies-") as made:
-        figures = copy_run(options, (given.folder or Path(made)).absolute(), say)
-    print(msgspec.json.encode(figures).decode() if given.json else table(figures))
-    return 0 if figures.is_clean else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def main(options: Options) -> Result:
+    """Run it."""
+    COPIERS[options.client](WORK)  # say at once what is missing
+    if not options.modes:
+        options = replace(options, modes=MODES[options.client])
+    with options.work_folder("copies") as folder:
+        figures = copy_run(options, folder, say)
+    return Result(figures.is_clean, table(figures), figures)

@@ -62,11 +62,11 @@ class Counting:
         return self.folder / f"state-{self.name}-{number}"
 
     def writer(self, bootstrap: str, rate: int, seed: int) -> Writer:
-        """Return what writes its input.  rate: in records a second."""
+        """Return a writer of the application's input.  rate: in records a second."""
         return Writer(bootstrap, self.source, KEYS, rate, seed)
 
     def reader(self, bootstrap: str) -> Reader:
-        """Return what reads its output as it comes."""
+        """Return a reader of the application's output."""
         return Reader(bootstrap, self.target, PARTITIONS)
 
     def judge(

@@ -1,4 +1,4 @@
-"""The input of a run that goes on, and a reader of its output that goes along."""
+"""Continuous input of a run, and a reader of its output."""
 
 from __future__ import annotations
 

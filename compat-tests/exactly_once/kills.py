@@ -16,7 +16,7 @@ class Blow:
     """A blow to one process.
 
     at_seconds: since the first blow was possible.  how: a kind that the caller named.
-    seconds: until the process goes on or is started again.
+    seconds: until the process continues or is started again.
     """
 
     at_seconds: float

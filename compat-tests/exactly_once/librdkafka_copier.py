@@ -99,7 +99,7 @@ class Copier:
         self._retried(lambda: send(known, group, CALL_SECONDS))
 
     def _abort(self) -> None:
-        """Abort, and go back to what is committed."""
+        """Abort, and go back to the committed offsets."""
         self._retried(lambda: self._producer.abort_transaction(CALL_SECONDS))
         asked = self._consumer.assignment()
         if not asked:

@@ -1,4 +1,4 @@
-"""What a copier prints, and how long it stood still.  No I/O here.
+"""The lines that a copier prints, and how long it stood still.  No I/O here.
 
 A copier prints a JSON object a line, as Kafka's TransactionalMessageCopier does: `stage`, and
 `totalProcessed`, the records whose transactions it committed since it was started.
@@ -44,8 +44,8 @@ class CopierLife(Life):
 def stall_after(life: CopierLife, hurt_ms: int, until_ms: int) -> int | None:
     """Return the longest time without a commit from `hurt_ms` to `until_ms`, in ms.
 
-    Only of a client that worked before, and up to its last commit: later it may have been killed,
-    or have nothing to do.
+    None for a client that had not committed before.  The time after its last commit does not count:
+    it may have been killed, or have had nothing to do.
     """
     if not life.progress or life.progress[0] > hurt_ms:
         return None

@@ -1,4 +1,4 @@
-"""What an instance of java/CountingApp.java prints, and whether its stores came back.  No I/O.
+"""The lines of an instance of java/CountingApp.java, and whether its stores came back.  No I/O.
 
 CountingApp.java describes the lines.
 """

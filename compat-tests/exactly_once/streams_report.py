@@ -10,29 +10,29 @@ from crash.ledger import Verdict
 
 @dataclass(slots=True)
 class Figures:
-    """What a run measured.  stall: the longest time without committed output.
+    """The measurements of a run.  stall: the longest time without committed output.
 
     restores: of a store's partition.  transactions: by how they ended.  errors: of threads.
     """
 
     seed: int
     minutes: float = 0.0
-    inputs: int = 0
-    outputs: int = 0
-    uncommitted_outputs: int = 0
-    gateways_killed: int = 0
-    instances_hurt: Counter[str] = field(default_factory=Counter)
-    lives: int = 0
-    ended_by_themselves: int = 0
-    errors: Counter[str] = field(default_factory=Counter)
-    restores: int = 0
-    restored_records: int = 0
-    longest_restore_ms: int = 0
-    longest_stall_ms: int = 0
-    gateway_down_max_ms: int = 0
-    transactions: Counter[str] = field(default_factory=Counter)
-    verdict: Verdict = field(default_factory=Verdict)
-    problems: list[str] = field(default_factory=list)
+    inputs: int = field(default=0, init=False)
+    outputs: int = field(default=0, init=False)
+    uncommitted_outputs: int = field(default=0, init=False)
+    gateways_killed: int = field(default=0, init=False)
+    instances_hurt: Counter[str] = field(default_factory=Counter, init=False)
+    lives: int = field(default=0, init=False)
+    ended_by_themselves: int = field(default=0, init=False)
+    errors: Counter[str] = field(default_factory=Counter, init=False)
+    restores: int = field(default=0, init=False)
+    restored_records: int = field(default=0, init=False)
+    longest_restore_ms: int = field(default=0, init=False)
+    longest_stall_ms: int = field(default=0, init=False)
+    gateway_down_max_ms: int = field(default=0, init=False)
+    transactions: Counter[str] = field(default_factory=Counter, init=False)
+    verdict: Verdict = field(default_factory=Verdict, init=False)
+    problems: list[str] = field(default_factory=list, init=False)
 
     @property
     def is_clean(self) -> bool:

@@ -1,6 +1,6 @@
 """A Kafka Streams application with exactly_once_v2 while gateways and instances are hurt.
 
-    PYTHONPATH=compat-tests .venv/bin/python compat-tests/exactly_once/streams_run.py --minutes 10
+    compat-tests/run streams --minutes 10
 
 Three gateways in three zones on PostgreSQL and SeaweedFS, a driver of the pipeline, and three
 instances of java/CountingApp.java, each with state files of its own.  In each --every seconds a
@@ -12,7 +12,6 @@ and their stores must come back.  Prints figures; exit status 1 if a promise is 
 
 from __future__ import annotations
 
-import argparse
 import shutil
 import signal
 import sys
@@ -21,21 +20,17 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
-
-import msgspec
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from faults.attendance import Say, clock, now_ms
 from faults.driver import Driver
 from faults.stalls import longest_gap
 from faults.world import World, running_world
 from harness import install
-from harness.places import WORK
+from runner.options import option
+from runner.result import Result, say
+from runner.shared import Kept, Seeded
 
 from exactly_once.counting import INSTANCES, PARTITIONS, Counting
 from exactly_once.ended import ended_transactions
@@ -50,16 +45,15 @@ PAUSE_MORE_SECONDS: Final = 3.0
 STUCK_SECONDS: Final = 180.0
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
-    """The options.  every_seconds, instance_seconds: 0: none is hurt.  rate: inputs a second."""
+@dataclass(frozen=True)
+class Options(Seeded, Kept):
+    """The options; where a time between blows is 0, there are none."""
 
-    minutes: float
-    seed: int
-    rate: int = 200
-    every_seconds: float = 10.0
-    instance_seconds: float = 20.0
-    timeout_ms: int = 10_000
+    minutes: float = 10.0
+    rate: int = option(200, "inputs a second")
+    every_seconds: float = option(10.0, "seconds between gateways killed", flag="--every")
+    instance_seconds: float = option(20.0, "and instances hurt", flag="--every-instance")
+    timeout_ms: int = option(10_000, "of a transaction")
 
 
 class StreamsRun:
@@ -211,42 +205,14 @@ class StreamsRun:
 
 
 def streams_run(options: Options, folder: Path, say: Say) -> Figures:
-    """Run it in a folder that is empty; what was logged stays there."""
+    """Run it in an empty folder; its logs stay there."""
     with running_world(folder) as world:
         return StreamsRun(world, options, folder, say).run()
 
 
-def main() -> int:
-    """Run the command line."""
-    parser = argparse.ArgumentParser(description="Kafka Streams with exactly_once_v2, hurt")
-    parser.add_argument("--minutes", type=float, default=10.0)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--rate", type=int, default=200, help="inputs a second")
-    parser.add_argument("--every", type=float, default=10.0, help="seconds between gateways killed")
-    parser.add_argument("--every-instance", type=float, default=20.0, help="and instances hurt")
-    parser.add_argument("--timeout-ms", type=int, default=10_000, help="of a transaction")
-    parser.add_argument("--folder", type=Path, help="where logs and data stay (an empty one)")
-    parser.add_argument("--json", action="store_true", help="print all figures as JSON")
-    given = parser.parse_args()
-    say = partial(print, flush=True, file=sys.stderr if given.json else sys.stdout)
-    options = Options(
-        given.minutes,
-        given.seed,
-        given.rate,
-        given.every,
-        given.every_instance,
-        given.timeout_ms,
-    )
-    try:
-        install.counting_app()
-    except install.MissingTool as missing:
-        parser.error(f"it cannot run here: {missing}")
-    WORK.mkdir(exist_ok=True)
-    with TemporaryDirectory(dir=WORK, prefix="streams-") as made:
-        figures = streams_run(options, (given.folder or Path(made)).absolute(), say)
-    print(msgspec.json.encode(figures).decode() if given.json else table(figures))
-    return 0 if figures.is_clean else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def main(options: Options) -> Result:
+    """Run it."""
+    install.counting_app()  # say at once what is missing
+    with options.work_folder("streams") as folder:
+        figures = streams_run(options, folder, say)
+    return Result(figures.is_clean, table(figures), figures)

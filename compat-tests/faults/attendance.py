@@ -35,7 +35,7 @@ class Attendance(ABC):
 
     @abstractmethod
     def stuck(self, since_ms: int) -> list[str]:
-        """Return what has not moved since then."""
+        """Return the clients or partitions that made no progress since then."""
 
     @abstractmethod
     def check_clients(self) -> None:
@@ -53,7 +53,7 @@ class Attendance(ABC):
             time.sleep(min(left, LOOK_SECONDS))
 
     def wait_until_moving(self, since_ms: int) -> None:
-        """Every family goes on in every partition."""
+        """Every family continues in every partition."""
         self.wait_for(lambda: not self.stuck(since_ms), "it does not go on")
         stuck = self.stuck(since_ms)
         if stuck:

@@ -63,14 +63,14 @@ COMMANDS: Final[Mapping[str, Callable[[], Command]]] = {**FAMILIES, PLAIN: _plai
 
 
 class Taker(Protocol):
-    """Notes what a client program prints."""
+    """Records the output of a client program."""
 
     def take(self, line: str) -> None:
         """Note one line."""
         ...
 
     def problem(self, text: str) -> None:
-        """Note what is wrong."""
+        """Record a problem."""
         ...
 
 
@@ -105,7 +105,7 @@ class Family(Generic[L]):
             raise RuntimeError(f"the client of {self.name} ended with {self._popen.returncode}")
 
     def tell(self, word: str) -> None:
-        """Give it a command; `flush` ends producers, which then say so."""
+        """Send a command to the program; after `flush` producers end, and report it."""
         commands = cast(IO[bytes], self._popen.stdin)
         commands.write(f"{word}\n".encode())
         commands.flush()
@@ -160,7 +160,7 @@ def installed(
     say: Callable[[str], None],
     families: Mapping[str, Callable[[], Command]] = COMMANDS,
 ) -> list[str]:
-    """Return those that this machine can run; say why not of the others."""
+    """Return the clients that this machine can run; print why it cannot run the others."""
     found: list[str] = []
     for name in names:
         try:

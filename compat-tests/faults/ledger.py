@@ -75,19 +75,21 @@ class FamilyLedger:
 
     name: str
     is_idempotent: bool = True
-    producer: Ledger = field(default_factory=Ledger)
-    progress: dict[int, GroupProgress] = field(default_factory=dict)
-    acknowledged_at: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
-    consumed_at: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
-    told: list[Told] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
-    consumed: int = 0
-    commits: int = 0
-    joins: int = 0
-    is_done: bool = False
-    _positions: dict[int, int] = field(default_factory=dict)
-    _floors: dict[int, int] = field(default_factory=dict)
-    _seen: dict[tuple[int, int], tuple[str, int]] = field(default_factory=dict)
+    producer: Ledger = field(default_factory=Ledger, init=False)
+    progress: dict[int, GroupProgress] = field(default_factory=dict, init=False)
+    acknowledged_at: dict[int, list[int]] = field(
+        default_factory=lambda: defaultdict(list), init=False
+    )
+    consumed_at: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list), init=False)
+    told: list[Told] = field(default_factory=list, init=False)
+    problems: list[str] = field(default_factory=list, init=False)
+    consumed: int = field(default=0, init=False)
+    commits: int = field(default=0, init=False)
+    joins: int = field(default=0, init=False)
+    is_done: bool = field(default=False, init=False)
+    _positions: dict[int, int] = field(default_factory=dict, init=False)
+    _floors: dict[int, int] = field(default_factory=dict, init=False)
+    _seen: dict[tuple[int, int], tuple[str, int]] = field(default_factory=dict, init=False)
 
     def take(self, line: str) -> None:
         """Note one line."""
@@ -95,7 +97,7 @@ class FamilyLedger:
         _TAKERS[kind](self, int(at), words)
 
     def problem(self, text: str) -> None:
-        """Note what is wrong."""
+        """Record a problem."""
         if len(self.problems) < MAX_PROBLEMS:
             self.problems.append(f"{self.name}: {text}")
 
@@ -126,7 +128,7 @@ class FamilyLedger:
         self.told.append(Told(at_ms, error))
 
     def _joined(self, _at_ms: int, _words: list[str]) -> None:
-        """Whatever it is given begins at a commit: one that was acknowledged before, or later.
+        """Let each partition begin at a commit: one that was acknowledged before, or later.
 
         For the committed offsets are asked for now, and a commit may be under way.
         """

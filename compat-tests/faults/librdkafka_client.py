@@ -36,7 +36,7 @@ def say(kind: str, *words: object) -> None:
 
 
 def _ignore(_error: KafkaError) -> None:
-    """Of a gateway that is away; librdkafka tries again."""
+    """Drop errors about a gateway that is down; librdkafka tries again."""
 
 
 class Production(threading.Thread):

@@ -1,6 +1,6 @@
 """Gateways of which the object store refuses one, while all others write.
 
-    PYTHONPATH=compat-tests .venv/bin/python compat-tests/faults/refused.py --seconds 80
+    compat-tests/run refused --seconds 80
 
 Each way of refusing comes once, for so long, under idempotent producers: a wrong clock (403), no
 connection.  Prints the longest time that any partition got no acknowledgement and no record, by
@@ -10,19 +10,15 @@ took longer than --most-seconds.
 
 from __future__ import annotations
 
-import argparse
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
-from harness.places import WORK
+from runner.options import option
+from runner.result import Result, say
+from runner.shared import Kept
 
 from faults.clients import FAMILIES, Load, create_topic, installed, start_families
 from faults.plan import Fault
@@ -64,14 +60,14 @@ def refusals(
     rate: int = 60,
     ways: Sequence[Mode] = WAYS,
 ) -> Refused:
-    """Run the drill in a folder that is empty; what was logged stays there."""
+    """Run the drill in an empty folder; its logs stay there."""
     with running_world(folder) as world:
         _keep(world, gateways)
         create_topic(world.bootstrap)
         families = start_families(clients, Load(world.bootstrap, rate), folder / "logs")
         try:
             watch = Watch(world, families, say)
-            options = Options(0.0, 1, clients, rate=rate, calm_seconds=(3.0, 3.0))
+            options = Options(minutes=0.0, clients=clients, rate=rate, calm_seconds=(3.0, 3.0))
             faults = [Fault("partition store", GATEWAY, seconds, way) for way in ways]
             happened = FaultRun(world, watch, options).suffer(faults)
             return Refused(
@@ -97,35 +93,35 @@ def _stalls(watch: Watch, happened: Happened) -> dict[str, tuple[int, int]]:
     }
 
 
-def main() -> int:
-    """Run the command line."""
-    parser = argparse.ArgumentParser(description="the object store refuses one gateway")
-    parser.add_argument("--seconds", type=float, default=80.0)
-    parser.add_argument("--gateways", type=int, default=2, choices=(2, 3))
-    parser.add_argument("--clients", default=",".join(FAMILIES), help="by comma")
-    parser.add_argument("--rate", type=int, default=60, help="records a second of each family")
-    parser.add_argument("--most-seconds", type=float, default=5.0)
-    given = parser.parse_args()
-    say = partial(print, flush=True)
-    clients = installed(given.clients.split(","), say)
-    WORK.mkdir(exist_ok=True)
-    with TemporaryDirectory(dir=WORK, prefix="refused-") as made:
-        folder = Path(made).absolute()
+@dataclass(frozen=True)
+class RefusedOptions:
+    """The options."""
+
+    seconds: float = 80.0
+    gateways: int = option(2, choices=(2, 3))
+    clients: Sequence[str] = option(tuple(FAMILIES), "by comma", choices=FAMILIES)
+    rate: int = option(60, "records a second of each family")
+    most_seconds: float = option(5.0, "of a stall")
+
+
+def main(options: RefusedOptions) -> Result:
+    """Run it."""
+    clients = installed(options.clients, say)
+    with Kept().work_folder("refused") as folder:
         found = refusals(
             folder,
             clients,
             say,
-            seconds=given.seconds,
-            gateways=given.gateways,
-            rate=given.rate,
+            seconds=options.seconds,
+            gateways=options.gateways,
+            rate=options.rate,
         )
-    for way, stalls in found.stalls_ms.items():
-        say(f"{way}: longest waits in ms (acknowledgement, record): {stalls}")
-    say(f"acknowledged {found.judged.acknowledged}, failed {found.judged.failed}")
-    say(f"{found.judged.records} records; {found.judged.verdict}; {found.judged.problems}")
-    is_fast = found.longest_ms <= given.most_seconds * 1000
-    return 0 if found.judged.is_clean and not found.failed and is_fast else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    judged = found.judged
+    lines = [
+        f"{way}: longest waits in ms (acknowledgement, record): {stalls}"
+        for way, stalls in found.stalls_ms.items()
+    ]
+    lines.append(f"acknowledged {judged.acknowledged}, failed {judged.failed}")
+    lines.append(f"{judged.records} records; {judged.verdict}; {judged.problems}")
+    is_fast = found.longest_ms <= options.most_seconds * 1000
+    return Result(judged.is_clean and not found.failed and is_fast, "\n".join(lines))

@@ -3,8 +3,8 @@
     python compat-tests/faults/relay.py '{"log-1": [9001, 5432], ...}'
 
 A link listens at its first port and forwards to its second.  A line `LINK MODE` on standard input
-sets how it is, and is answered by `ok`; the end of standard input ends the process.  No mode loses
-bytes in the midst of a stream: TCP would not either.
+sets the state of the link, and is answered by `ok`; the end of standard input ends the process.  No
+mode loses bytes inside a stream, since TCP does not lose any.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from faults.watch import Judged
 
 @dataclass(slots=True)
 class Figures(Judged):
-    """What a run measured; kinds: by kind of fault."""
+    """The measurements of a run; kinds: by kind of fault."""
 
     seed: int = 0
     minutes: float = 0.0

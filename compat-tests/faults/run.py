@@ -1,6 +1,6 @@
 """Three zones under load while gateways, log, store and the ways between them fail.
 
-    PYTHONPATH=compat-tests .venv/bin/python compat-tests/faults/run.py --minutes 30 --seed 1
+    compat-tests/run faults --minutes 30 --seed 1
 
 One fault at a time, drawn by seed; the next one comes after all partitions move again and some calm
 seconds.  Then every record is read and compared with the clients' acknowledgements.  Prints a line
@@ -9,25 +9,19 @@ a fault, figures per kind, and ends with 1 when something was lost, doubled, out
 
 from __future__ import annotations
 
-import argparse
 import random
 import signal
-import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields
-from functools import partial
+from dataclasses import dataclass, fields, replace
 from itertools import islice, takewhile
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
 
-import msgspec
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
-from harness.places import WORK
+from runner.options import option, unasked
+from runner.result import Result, say
+from runner.shared import Kept, Seeded
 
 from faults.attendance import Attendance, now_ms
 from faults.clients import FAMILIES, Load, create_topic, installed, start_families
@@ -42,17 +36,16 @@ CALM_SECONDS = (4.0, 9.0)
 DRAIN_EXIT = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
-    """The options.  rate: records a second of each family."""
+@dataclass(frozen=True)
+class Options(Seeded, Kept):
+    """The options."""
 
-    minutes: float
-    seed: int
-    clients: Sequence[str]
-    kinds: Sequence[str] = tuple(KINDS)
-    rate: int = 150
-    calm_seconds: tuple[float, float] = CALM_SECONDS
-    most_faults: int | None = None
+    minutes: float = 30.0
+    clients: Sequence[str] = option(tuple(FAMILIES), "by comma", choices=FAMILIES)
+    kinds: Sequence[str] = option(tuple(KINDS), "of faults, by semicolon", separator=";")
+    rate: int = option(150, "records a second of each family")
+    calm_seconds: tuple[float, float] = unasked(CALM_SECONDS)
+    most_faults: int | None = unasked(None)
 
 
 class FaultRun:
@@ -166,7 +159,7 @@ class FaultRun:
 
 
 def fault_run(options: Options, folder: Path, say: Say) -> Figures:
-    """Run it in a folder that is empty; what was logged stays there."""
+    """Run it in an empty folder; its logs stay there."""
     with running_world(folder) as world:
         create_topic(world.bootstrap)
         load = Load(world.bootstrap, options.rate)
@@ -194,36 +187,9 @@ def _figures(world: World, watch: Watch, options: Options) -> Figures:
     )
 
 
-def as_json(figures: Figures) -> str:
-    """Return all figures as one JSON object."""
-    return msgspec.json.format(msgspec.json.encode(figures)).decode()
-
-
-def main() -> int:
-    """Run the command line."""
-    parser = argparse.ArgumentParser(description="faults under load, in three zones")
-    parser.add_argument("--minutes", type=float, default=30.0)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--clients", default=",".join(FAMILIES), help="by comma")
-    parser.add_argument("--kinds", default=None, help="kinds of faults, by semicolon")
-    parser.add_argument("--rate", type=int, default=150, help="records a second of each family")
-    parser.add_argument("--folder", type=Path, help="where logs and data stay (an empty one)")
-    parser.add_argument("--json", action="store_true", help="print all figures as JSON")
-    given = parser.parse_args()
-    say = partial(print, flush=True, file=sys.stderr if given.json else sys.stdout)
-    options = Options(
-        given.minutes,
-        given.seed,
-        installed(given.clients.split(","), say),
-        given.kinds.split(";") if given.kinds else tuple(KINDS),
-        given.rate,
-    )
-    WORK.mkdir(exist_ok=True)
-    with TemporaryDirectory(dir=WORK, prefix="faults-") as made:
-        figures = fault_run(options, (given.folder or Path(made)).absolute(), say)
-    print(as_json(figures) if given.json else table(figures))
-    return 0 if figures.is_clean else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def main(options: Options) -> Result:
+    """Run it."""
+    options = replace(options, clients=installed(options.clients, say))
+    with options.work_folder("faults") as folder:
+        figures = fault_run(options, folder, say)
+    return Result(figures.is_clean, table(figures), figures)

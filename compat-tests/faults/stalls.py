@@ -26,7 +26,7 @@ class Happened:
 def longest_gap(times: Sequence[int], begin: int, until: int) -> int:
     """The longest time without an event of `times` (rising) between `begin` and `until`.
 
-    Waiting before `begin` does not count, and what is not over at `until` counts up to there.
+    Waiting before `begin` does not count; a wait that is not over at `until` counts up to `until`.
     """
     inner = times[bisect_right(times, begin) : bisect_left(times, until)]
     edges = [begin, *inner, until]
@@ -43,7 +43,7 @@ def stall(by_partition: Mapping[Any, Sequence[int]], happened: Happened) -> int:
 
 @dataclass(slots=True)
 class Seen:
-    """What one family saw of one kind of fault; stalls in ms, each the longest."""
+    """The effect of one kind of fault on one family; stalls in ms, each the longest."""
 
     acknowledgement_stall_ms: int = 0
     consumption_stall_ms: int = 0

@@ -17,7 +17,7 @@ __all__ = ["Judged", "Say", "Watch", "now_ms"]
 
 @dataclass(slots=True)
 class Judged:
-    """What all clients did, and what is wrong with it.  records: that lie in the topic.
+    """The acts of all clients, and the faults found in them.  records: that lie in the topic.
 
     repeats: of producers that are not idempotent; nothing is wrong with them.
     """

@@ -1,7 +1,7 @@
 """Three gateways in three zones over PostgreSQL and SeaweedFS, each a process that can be hurt.
 
 Every way between clients, gateways, log and store leads through a link of relay.py.  The servers
-are those of the other packages' tests.
+come from the tests of the other packages.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class Gateway:
 
     @property
     def log(self) -> Path:
-        """What it printed, all its lives after one another."""
+        """The output of all its lives, one after another."""
         return self.folder.parent / "logs" / f"gateway-{self.number}.log"
 
     @property

@@ -66,7 +66,7 @@ class LocalBroker:
 
     @property
     def log(self) -> Path:
-        """What the broker printed, all its lives after one another."""
+        """The output of the broker in all its lives, one after another."""
         return self.folder / "broker.log"
 
     def start(self) -> None:

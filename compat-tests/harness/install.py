@@ -23,7 +23,7 @@ INSTALL_SECONDS: float = 500
 
 
 class MissingTool(Exception):
-    """A toolchain is not on this machine: skip what needs it and say so."""
+    """A toolchain is not on this machine: skip the programs that need it, with a message."""
 
 
 def need(*programs: str) -> None:

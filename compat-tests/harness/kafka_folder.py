@@ -44,7 +44,7 @@ TOOLS = {
 
 
 def kafka_folder(*, is_gateway: bool = False) -> Path:
-    """Write the folder anew and return it: bin/, config/, and libs/, a link to the jars.
+    """Write the folder again and return it: bin/, config/, and libs/, a link to the jars.
 
     is_gateway: its broker is a gateway of this tree.
     """

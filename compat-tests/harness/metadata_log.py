@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 from importlib.util import find_spec
-from typing import Literal, get_args
+from typing import Literal
 
 from harness.install import MissingTool
 
 LogKind = Literal["sqlite", "postgres"]
-KINDS: tuple[LogKind, ...] = get_args(LogKind)
 
 
 @contextmanager

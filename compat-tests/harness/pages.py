@@ -14,7 +14,7 @@ _FENCE: Final = re.compile(r"^( *)```(\w*)\n(.*?)^\1```$", re.DOTALL | re.MULTIL
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A fenced block.  language: what stands behind the fence."""
+    """A fenced block.  language: the word after the fence."""
 
     language: str
     text: str

@@ -1,12 +1,11 @@
-"""What a run found, for people and as JSON."""
+"""The findings of a run, for people and as JSON."""
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Literal
+from typing import Any, Literal
 
 # excluded: the named reason is written down; skipped: could not be tried on this machine.
 Status = Literal["passed", "failed", "excluded", "skipped"]
@@ -44,17 +43,15 @@ class Report:
             [*lines, f"{self.suite} against {self.against}: {sums}, {self.seconds:.0f} s"]
         )
 
-    def as_json(self) -> str:
-        """One JSON object."""
-        return json.dumps(
-            {
-                "suite": self.suite,
-                "against": self.against,
-                "seconds": round(self.seconds, 1),
-                "failed": self.failed,
-                "outcomes": [asdict(outcome) for outcome in self.outcomes],
-            }
-        )
+    def figures(self) -> dict[str, Any]:
+        """All of it, as JSON has it."""
+        return {
+            "suite": self.suite,
+            "against": self.against,
+            "seconds": round(self.seconds, 1),
+            "failed": self.failed,
+            "outcomes": [asdict(outcome) for outcome in self.outcomes],
+        }
 
 
 def _line(outcome: Outcome) -> str:

@@ -22,7 +22,7 @@ TIMED_OUT = -1
 
 @dataclass(frozen=True, slots=True)
 class Printed:
-    """What one call of a tool printed, and its exit status (TIMED_OUT: it hung)."""
+    """The output of one call of a tool, and its exit status (TIMED_OUT: it hung)."""
 
     status: int
     stdout: str

@@ -142,7 +142,7 @@ def _read(
     """Read partitions from start to end.
 
     Raises:
-      TimeoutError: nothing came for IDLE_SECONDS.
+      TimeoutError: no record came for IDLE_SECONDS.
     """
     consumer = Consumer(
         {

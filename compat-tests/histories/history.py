@@ -1,4 +1,4 @@
-"""What a family of transactional clients did and saw, line by line.  No I/O here.
+"""The acts and answers of a family of transactional clients, line by line.  No I/O here.
 
 A client program prints a line for each event, in their order (MS: the wall clock):
 
@@ -129,7 +129,7 @@ class History:
         _TAKERS[kind](self, int(at), words)
 
     def problem(self, text: str) -> None:
-        """Note what is wrong."""
+        """Record a problem."""
         if len(self.problems) < MAX_PROBLEMS:
             self.problems.append(f"{self.name}: {text}")
 

@@ -67,7 +67,7 @@ class Reader:
         return found
 
     def take(self) -> set[str]:
-        """Print what came; return the places that ended."""
+        """Print the records that came; return the partitions that are read to their end."""
         got: defaultdict[str, list[str]] = defaultdict(list)
         ended: set[str] = set()
         for message in self.consumer.consume(MOST, CONSUME_SECONDS):

@@ -229,7 +229,7 @@ class Mover(Transactor):
         self._consumer.close()
 
     def _assigned(self, _consumer: Consumer, _partitions: list[TopicPartition]) -> None:
-        """Whatever is given begins at the committed offsets."""
+        """Begin at the committed offsets of the given partitions."""
         self._must_rewind = False
 
     def step(self) -> None:

@@ -1,6 +1,6 @@
 """Histories of transactions in three zones, while gateways, log, store and their ways fail.
 
-    PYTHONPATH=compat-tests .venv/bin/python compat-tests/histories/run.py --minutes 10 --seed 1
+    compat-tests/run histories --minutes 10 --seed 1
 
 Each family of clients appends unique values to lists and moves amounts between accounts, in
 transactions; readers of both isolation levels read everything meanwhile, and the pipeline merges.
@@ -10,19 +10,11 @@ status is 1 if a promise was broken.
 
 from __future__ import annotations
 
-import argparse
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
-from functools import partial
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, Final
-
-import msgspec
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from faults.attendance import Say
 from faults.clients import installed
@@ -32,7 +24,9 @@ from faults.run import FaultRun
 from faults.run import Options as FaultOptions
 from faults.stalls import by_kind
 from faults.world import World, running_world
-from harness.places import WORK
+from runner.options import option, unasked
+from runner.result import Result, say
+from runner.shared import Kept, Seeded
 
 from histories.clients import FAMILIES, Launcher, create_topics, pay_in
 from histories.history import History, Records
@@ -40,18 +34,18 @@ from histories.report import Figures, table
 from histories.watch import HistoryWatch, Judged, errors_inside
 
 ALL_KINDS: Final = (*KINDS, *TRANSACTION_KINDS)
+NO_KINDS: Final = ("none",)
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
-    """The options.  rate: transactions a second of each writer."""
+@dataclass(frozen=True)
+class Options(Seeded, Kept):
+    """The options."""
 
-    minutes: float
-    seed: int
-    clients: Sequence[str]
-    kinds: Sequence[str] = ALL_KINDS
-    rate: int = 4
-    most_faults: int | None = None
+    minutes: float = 10.0
+    clients: Sequence[str] = option(tuple(FAMILIES), "by comma", choices=FAMILIES)
+    kinds: Sequence[str] = option(ALL_KINDS, "of faults, by semicolon; or none", separator=";")
+    rate: int = option(4, "transactions a second of a writer")
+    most_faults: int | None = unasked(None)
 
 
 class HistoryRun(FaultRun):
@@ -70,7 +64,7 @@ class HistoryRun(FaultRun):
 
 
 def history_run(options: Options, folder: Path, say: Say) -> Figures:
-    """Run it in a folder that is empty; what was logged stays there."""
+    """Run it in an empty folder; its logs stay there."""
     with running_world(folder) as world:
         create_topics(world.bootstrap, options.clients)
         records = Records()
@@ -90,10 +84,10 @@ def history_run(options: Options, folder: Path, say: Say) -> Figures:
 def _figures(world: World, watch: HistoryWatch, options: Options) -> Figures:
     began = time.monotonic()
     wanted = FaultOptions(
-        options.minutes,
-        options.seed,
-        options.clients,
-        options.kinds,
+        minutes=options.minutes,
+        seed=options.seed,
+        clients=options.clients,
+        kinds=options.kinds,
         most_faults=options.most_faults,
     )
     if options.kinds:
@@ -113,38 +107,10 @@ def _figures(world: World, watch: HistoryWatch, options: Options) -> Figures:
     )
 
 
-def main() -> int:
-    """Run the command line."""
-    parser = argparse.ArgumentParser(description="histories of transactions under faults")
-    parser.add_argument("--minutes", type=float, default=10.0)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--clients", default=",".join(FAMILIES), help="by comma")
-    parser.add_argument("--kinds", default=None, help="kinds of faults, by semicolon, or none")
-    parser.add_argument("--rate", type=int, default=4, help="transactions a second of a writer")
-    parser.add_argument("--folder", type=Path, help="where logs and data stay (an empty one)")
-    parser.add_argument("--json", action="store_true", help="print all figures as JSON")
-    given = parser.parse_args()
-    say = partial(print, flush=True, file=sys.stderr if given.json else sys.stdout)
-    options = Options(
-        given.minutes,
-        given.seed,
-        installed(given.clients.split(","), say, FAMILIES),
-        _kinds(given.kinds),
-        given.rate,
-    )
-    WORK.mkdir(exist_ok=True)
-    with TemporaryDirectory(dir=WORK, prefix="histories-") as made:
-        figures = history_run(options, (given.folder or Path(made)).absolute(), say)
-    as_json = msgspec.json.format(msgspec.json.encode(figures)).decode()
-    print(as_json if given.json else table(figures))
-    return 0 if figures.is_clean else 1
-
-
-def _kinds(given: str | None) -> Sequence[str]:
-    if given is None:
-        return ALL_KINDS
-    return () if given == "none" else given.split(";")
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def main(options: Options) -> Result:
+    """Run it."""
+    kinds = () if options.kinds == NO_KINDS else options.kinds
+    options = replace(options, clients=installed(options.clients, say, FAMILIES), kinds=kinds)
+    with options.work_folder("histories") as folder:
+        figures = history_run(options, folder, say)
+    return Result(figures.is_clean, table(figures), figures)

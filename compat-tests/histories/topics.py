@@ -54,13 +54,13 @@ class Words:
     life: int
 
     def texts(self) -> list[str]:
-        """Return them as a command's words; the last three are numbers of partitions."""
+        """Return the topics as arguments of a command; the last three are numbers of partitions."""
         counts = (PARTITIONS[LISTS], PARTITIONS[ACCOUNTS], ORDERS)
         mine = (self.bootstrap, self.family, self.zone, self.rate, self.seed, self.life)
         return [str(each) for each in (*mine, *counts)]
 
     @classmethod
     def read(cls, texts: list[str]) -> Words:
-        """Read what `texts` made."""
+        """Read the arguments that `texts` returned."""
         bootstrap, family, zone, *numbers = texts
         return cls(bootstrap, family, zone, *map(int, numbers[:3]))

@@ -41,7 +41,7 @@ class Ends:
 
 @dataclass(slots=True)
 class Judged:
-    """What all clients did, and what is wrong with it.
+    """The acts of all clients, and the faults found in them.
 
     records: that lie in the topics, by isolation level.  read: by all readers.  longest_wait:
     for a committed value, while no fault was on.  segments: that the pipeline published.

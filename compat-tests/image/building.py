@@ -116,7 +116,7 @@ def build_stand_ins(machine: Machine) -> None:
 
 
 def check_size(machine: Machine, say: Say) -> None:
-    """What a machine pulls: the image's compressed layers.
+    """Check the size that a machine pulls: the image's compressed layers.
 
     Raises:
       Failed: it is too large.

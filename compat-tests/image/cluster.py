@@ -106,7 +106,7 @@ def check_secrets(machine: Machine, cluster: Cluster, folder: Path) -> None:
 
 
 def lose(cluster: Cluster, production: Production, say: Say) -> None:
-    """Kill a gateway: clients go on with the others, and it comes back."""
+    """Kill a gateway: clients continue with the others, and it comes back."""
     cluster.kill("gateway-a")
     wait_for_records(production)
     say(f"gateway-a was killed: {production.ledger.count} records acknowledged without it")

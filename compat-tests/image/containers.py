@@ -65,10 +65,10 @@ def serving(machine: Machine) -> Generator[str]:
 
 
 def run_suite(path: Path, host: str) -> str:
-    """Run a file of tests; return what pytest says of it.
+    """Run a file of tests; return pytest's summary.
 
     Raises:
-      Failed: a test fails, or there is none.
+      Failed: a test fails, or the file has no tests.
     """
     environ = {
         "DOCKER_HOST": host,

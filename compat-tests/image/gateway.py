@@ -45,7 +45,7 @@ CLOSED: Final = (
 
 
 class Container:
-    """One gateway.  bootstrap: where clients of this machine reach it."""
+    """One gateway.  bootstrap: the address for clients on this machine."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
@@ -82,7 +82,7 @@ class Container:
         return int(self._machine.podman("inspect", "--format", "{{.State.ExitCode}}", NAME))
 
     def remove(self) -> None:
-        """Remove it; its volumes stay."""
+        """Remove the container; its volumes stay."""
         self._machine.podman("rm", "--force", "--time=1", NAME)
 
     def exec(self, *words: str, code: int | None = 0) -> str:
@@ -200,7 +200,8 @@ def check_early_stop(machine: Machine, container: Container, say: Say) -> None:
         before = time.monotonic()
         code = container.stop()
         seconds = time.monotonic() - before
-        # 143: not yet a gateway.  137 would be SIGKILL, at the end of podman's patience.
+        # 143: SIGTERM ended the process before it was a gateway.  137 would be SIGKILL, after
+        # podman's time-out.
         must("a stop while it loads is heard", code in (0, 143), code)
         say(f"SIGTERM {wait_seconds} s after the start: exit code {code} after {seconds:.1f} s")
         container.remove()

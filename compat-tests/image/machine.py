@@ -51,7 +51,7 @@ Say = Callable[[str], None]
 
 
 class CannotRun(Exception):
-    """This machine lacks something that cannot be installed; the text says what."""
+    """This machine lacks a program that cannot be installed; the text names it."""
 
 
 class Failed(Exception):

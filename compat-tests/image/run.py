@@ -1,6 +1,6 @@
 """The image of Tidegate: built from wheels, run alone, in a cluster, and its unit by systemd.
 
-    .venv/bin/python compat-tests/image/run.py [PART...]
+    compat-tests/run image [PART...]
 
 Parts: gateway, containers, cluster, unit; without one all of them.  It takes some minutes and, as
 root on Debian, installs the packages of tools that are missing.  Elsewhere it says that it is
@@ -10,15 +10,14 @@ skipped, and its exit code is 0.
 from __future__ import annotations
 
 import shutil
-import sys
 import time
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
 from harness.places import WORK
+from runner.options import option
+from runner.result import Result
 
 from image.building import BASE, PACKAGES, build_base, build_tidegate, check_python, check_size
 from image.cluster import check_cluster
@@ -35,11 +34,15 @@ PARTS: Final[dict[str, Callable[[Machine, Say], None]]] = {
 }
 
 
-def main(names: Sequence[str]) -> int:
-    """Run the parts; return the exit code."""
-    if unknown := sorted(set(names) - PARTS.keys()):
-        print(f"no part {', '.join(unknown)}: choose of {', '.join(PARTS)}", file=sys.stderr)
-        return 2
+@dataclass(frozen=True)
+class Options:
+    """The options."""
+
+    parts: tuple[str, ...] = option((), "all by default", choices=PARTS, is_positional=True)
+
+
+def main(options: Options) -> Result:
+    """Run the parts."""
     started = time.monotonic()
 
     def say(text: str) -> None:
@@ -56,20 +59,16 @@ def main(names: Sequence[str]) -> int:
         check_python(machine)
         build_tidegate(machine, say)
         check_size(machine, say)
-        for name in names or PARTS:
+        for name in options.parts or PARTS:
             PARTS[name](machine, say)
     except CannotRun as error:
         say(f"skipped: {error}")
-        return 0
+        return Result(is_good=True)
     except Failed as error:
         say(f"FAILED: {error}")
-        return 1
+        return Result(is_good=False)
     finally:
         if folder.exists() and shutil.which("podman") is not None:
             machine.clear()
     say("all is as promised")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    return Result(is_good=True)

@@ -32,7 +32,7 @@ class Gateway:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """What runs."""
+    """The running gateways."""
 
     gateways: tuple[Gateway, ...]
 

@@ -1,33 +1,29 @@
-"""Three gateways, real clients: a request that was given up must not act on what came after it.
+"""Three gateways, real clients: a request that its client gave up must not undo later changes.
 
-    PYTHONPATH=compat-tests .venv/bin/python compat-tests/late/run.py --rounds 20 --real --json
+    compat-tests/run late --rounds 20 --real --json
 
 `tidegate dev --zones 3` is started.  In each round a client asks the gateway of one zone by name:
 to delete a topic, to delete all of its records, or to set a config.  The gateway is stopped
 (SIGSTOP) a moment before or after that, so that the request lies in its socket, in its hands, or in
-the metadata log; the client gives up.  Through another zone the topic is deleted and made anew, or
-written to, or the config is set again, all acknowledged.  Then the first gateway goes on (SIGCONT).
-Exit status 1 when a second life, a record or the newer config was gone afterwards.
+the metadata log; the client gives up.  Through another zone the topic is deleted and made again, or
+written to, or the config is set again, all acknowledged.  Then the first gateway continues
+(SIGCONT).  Exit status 1 when a second life, a record or the newer config was gone afterwards.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import signal
-import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from threading import Thread
 from typing import Any, Final
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import confluent_kafka.admin
 import kafka
@@ -36,6 +32,9 @@ from kafka.admin import ConfigResource as KafkaResource
 from kafka.admin import ConfigResourceType as ResourceType
 from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError
+from runner.options import option
+from runner.result import Result, say
+from runner.shared import Seeded
 
 from late.cluster import Cluster, Gateway, running_cluster
 
@@ -89,7 +88,7 @@ class Hasty:
 
 
 class Clients:
-    """Clients (librdkafka) that go on through the gateways that do not stand still."""
+    """Clients (librdkafka) that continue through the gateways that do not stand still."""
 
     def __init__(self, gateway: Gateway) -> None:
         """Connect."""
@@ -157,7 +156,7 @@ class Clients:
 
 
 def patiently(ask: Callable[[], Future[Any]], seconds: float = 60.0) -> None:
-    """Ask until it is acknowledged: a gateway that just went on refuses for a moment."""
+    """Ask until it is acknowledged: a gateway that just continued refuses for a moment."""
     until = time.monotonic() + seconds
     while True:
         try:
@@ -185,7 +184,7 @@ class Round:
         self.outcome = ""
 
     def run(self) -> str:
-        """Return what was wrong."""
+        """Return the problem that was found, if any."""
         self._other.create(self._topic)
         self._other.write(self._topic)
         hasty = Hasty(self._stopped)
@@ -205,7 +204,9 @@ class Round:
         return "" if self._is_kept(expected, found) else f"{self._topic}: {expected} became {found}"
 
     def _is_kept(self, expected: Any, found: Any) -> bool:
-        """Return whether all later acknowledged records exist; earlier ones may go late."""
+        """Return whether all records that were acknowledged later exist; earlier ones may be
+        deleted late.
+        """
         if self.kind != "empty" or expected[0] != found[0]:
             return bool(expected == found)
         (_, end), (start_now, end_now) = expected[1], found[1]
@@ -266,33 +267,29 @@ def _is_done(asked: Future[Any]) -> bool:
     return True
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line."""
-    parser = argparse.ArgumentParser(description="administrative requests that act late")
-    parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--real", action="store_true", help="on PostgreSQL and an S3 server")
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON alone")
-    options = parser.parse_args(arguments)
+@dataclass(frozen=True)
+class Options(Seeded):
+    """The options."""
+
+    rounds: int = 20
+    is_real: bool = option(False, "on PostgreSQL and an S3 server", flag="--real")
+
+
+def main(options: Options) -> Result:
+    """Run it."""
     rng = Random(options.seed)
     problems: list[str] = []
     counts: Counter[str] = Counter()
     with (
         tempfile.TemporaryDirectory(prefix="tidegate-late-") as folder,
-        running_cluster(Path(folder), is_real=options.real) as cluster,
+        running_cluster(Path(folder), is_real=options.is_real) as cluster,
     ):
         for number in range(options.rounds):
             each = Round(cluster, number, rng)
             wrong = each.run()
             text = f"{each.kind}, stopped {each.moment}, {each.outcome}"
             counts[text] += 1
-            if not options.json:
-                print(f"{number:4}  {text}  {wrong}", flush=True)
+            say(f"{number:4}  {text}  {wrong}")
             problems += [wrong] if wrong else []
     figures = {"rounds": options.rounds, "seed": options.seed, "problems": problems}
-    print(json.dumps({**figures, "requests": dict(sorted(counts.items()))}))
-    return 1 if problems else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return Result(not problems, figures={**figures, "requests": dict(sorted(counts.items()))})

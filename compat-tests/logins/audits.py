@@ -1,4 +1,4 @@
-"""What the audit logs of gateways say about logins.  No I/O here."""
+"""The lines about logins in the audit logs of gateways.  No I/O here."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Logins:
-    """By user: connections that logged in, and how often one did so again.
+    """Counts by user: connections that logged in, and repeated logins of one connection.
 
     failed: logins that were refused, by mechanism and reason.
     """

@@ -1,4 +1,4 @@
-"""What the clients log in at: gateways of one cluster, or Apache Kafka."""
+"""The brokers that the clients log in at: gateways of one cluster, or Apache Kafka."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ALLOWED_URLS: Final = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
 class Brokers:
     """They run.  plain: the addresses of a listener without logins; servers: of the others.
 
-    reload: makes them read their certificates anew; None: they cannot.
+    reload: makes them read their certificates again; None: they cannot.
     """
 
     plain: str
@@ -42,7 +42,7 @@ class Brokers:
     audits: list[Path] = field(default_factory=list)
 
     def logins(self) -> Logins:
-        """Return what the audit logs say by now."""
+        """Return the logins in the audit logs so far."""
         found = Logins()
         for each in self.audits:
             found.add(each.read_text().splitlines())

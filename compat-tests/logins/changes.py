@@ -1,4 +1,4 @@
-"""What changes under the clients: server certificates, keys of tokens, and credentials of SCRAM."""
+"""Changes under the clients: server certificates, keys of tokens, and credentials of SCRAM."""
 
 from __future__ import annotations
 

@@ -37,15 +37,15 @@ class PairLedger:
     """
 
     name: str
-    producer: Ledger = field(default_factory=Ledger)
-    errors: list[str] = field(default_factory=list)
-    warnings: Counter[str] = field(default_factory=Counter)
-    read: int = 0
-    again: int = 0
-    is_done: bool = False
-    problems: list[str] = field(default_factory=list)
-    _next: dict[int, int] = field(default_factory=dict)
-    _seen: dict[tuple[int, int], int] = field(default_factory=dict)
+    producer: Ledger = field(default_factory=Ledger, init=False)
+    errors: list[str] = field(default_factory=list, init=False)
+    warnings: Counter[str] = field(default_factory=Counter, init=False)
+    read: int = field(default=0, init=False)
+    again: int = field(default=0, init=False)
+    is_done: bool = field(default=False, init=False)
+    problems: list[str] = field(default_factory=list, init=False)
+    _next: dict[int, int] = field(default_factory=dict, init=False)
+    _seen: dict[tuple[int, int], int] = field(default_factory=dict, init=False)
 
     @property
     def failed(self) -> int:
@@ -65,7 +65,7 @@ class PairLedger:
         return judge(self.producer, found)
 
     def problem(self, text: str) -> None:
-        """Note what is wrong."""
+        """Record a problem."""
         if len(self.problems) < MAX_PROBLEMS:
             self.problems.append(f"{self.name}: {text}")
 
@@ -120,7 +120,7 @@ class LibraryLedger:
         _TAKERS[kind](self.pairs[mechanism], words)
 
     def problem(self, text: str) -> None:
-        """Note what is wrong with the program."""
+        """Record a problem of the program."""
         self.problems.append(f"{self.library}: {text}")
 
 

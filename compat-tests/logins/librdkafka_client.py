@@ -22,7 +22,7 @@ def settings(plan: Plan, login: Login) -> dict[str, Any]:
     """Return the settings of all clients of a login."""
 
     def told(error: KafkaError) -> None:
-        # Of a connection that was lost, also while it logged in; librdkafka makes another one.
+        # The error of a lost connection, also during its login; librdkafka opens another one.
         is_lost = error.code() == KafkaError._TRANSPORT or LOST in error.str()
         say("W" if is_lost and not error.fatal() else "E", login, error.name(), error.str())
 

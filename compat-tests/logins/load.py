@@ -1,4 +1,4 @@
-"""What the Python clients have in common: a steady producer in a thread, lines, and tokens."""
+"""The parts that the Python clients share: a steady producer in a thread, lines, and tokens."""
 
 from __future__ import annotations
 

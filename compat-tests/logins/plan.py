@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 MTLS: Final = "SSL"
-"""The mechanism of clients that show a certificate and log in no more."""
+"""The mechanism of clients that show a certificate instead of a login."""
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", MTLS)
 LIBRARIES: Final = (
     "librdkafka",
@@ -39,7 +39,7 @@ class Login(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """What one client program is to do.
+    """The task of one client program.
 
     servers: bootstrap addresses, by security protocol.  ca: a file, of the brokers' authority.
     tokens: the URL where an identity provider gives tokens.  rate: records a second of each login.

@@ -14,7 +14,7 @@ from logins.plan import user_of
 
 @dataclass(slots=True)
 class PairFigures:
-    """What the clients of one library did with one mechanism.
+    """The acts of the clients of one library with one mechanism.
 
     failed: requests of the application, for good.  retried: errors that the library got over.
     connections, again: logins of new connections, and on open ones; 0 if nothing tells.
@@ -42,7 +42,7 @@ class PairFigures:
 
 @dataclass(slots=True)
 class Figures:
-    """What a run measured.  changes: how often each kind was made; reloads: of certificates."""
+    """The measurements of a run.  changes: by kind, how often; reloads: of certificates."""
 
     minutes: float
     pairs: list[PairFigures]

@@ -1,6 +1,6 @@
 """Every client library with every way to log in, while sessions end, and keys and passwords change.
 
-    PYTHONPATH=compat-tests .venv/bin/python compat-tests/logins/run.py --minutes 10
+    compat-tests/run logins --minutes 10
 
 Each pair of library and mechanism has a producer, a group member and a topic of its own.  Sessions
 last five seconds.  Server certificates, the identity provider's keys and the credentials of SCRAM
@@ -10,25 +10,20 @@ each group must have got all; otherwise the exit status is 1.
 
 from __future__ import annotations
 
-import argparse
-import sys
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
-
-import msgspec
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from authentications.provider import Provider
 from faults.clients import Family, installed
-from harness.places import WORK
+from runner.options import option
+from runner.result import Result, say
+from runner.shared import Kept
 from tls.certificates import Files, make_files
 
 from logins.brokers import Brokers, gateways, kafka, security
@@ -45,20 +40,20 @@ LOOK_SECONDS: Final = 0.1
 PATIENCE_SECONDS: Final = 90.0
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
-    """The options.  rate: records a second of each pair; every_seconds: between changes."""
+@dataclass(frozen=True)
+class Options(Kept):
+    """The options."""
 
-    minutes: float
-    libraries: Sequence[str]
-    mechanisms: Sequence[str] = MECHANISMS
-    rate: int = 20
-    every_seconds: float = 7.0
-    is_kafka: bool = False
+    minutes: float = 10.0
+    libraries: Sequence[str] = option(LIBRARIES, "by comma", choices=LIBRARIES)
+    mechanisms: Sequence[str] = option(MECHANISMS, "by comma", choices=MECHANISMS)
+    rate: int = option(20, "records a second of each pair")
+    every_seconds: float = option(7.0, "seconds between two changes", flag="--every")
+    is_kafka: bool = option(False, "log in at Apache Kafka instead", flag="--kafka")
 
 
 def login_run(options: Options, folder: Path) -> Figures:
-    """Run it in a folder that is empty; what was logged stays there."""
+    """Run it in an empty folder; its logs stay there."""
     files = make_files(folder / "certificates")
     # A key stays published as long as tokens are good that it signed.
     provider = Provider(TOKEN_SECONDS, 1 + ceil(TOKEN_SECONDS / (KINDS * options.every_seconds)))
@@ -158,33 +153,9 @@ def _check(families: Sequence[Family[LibraryLedger]]) -> None:
         family.check()
 
 
-def main() -> int:
-    """Run the command line."""
-    parser = argparse.ArgumentParser(description="clients and ways to log in, under load")
-    parser.add_argument("--minutes", type=float, default=10.0)
-    parser.add_argument("--libraries", default=",".join(LIBRARIES), help="by comma")
-    parser.add_argument("--mechanisms", default=",".join(MECHANISMS), help="by comma")
-    parser.add_argument("--rate", type=int, default=20, help="records a second of each pair")
-    parser.add_argument("--every", type=float, default=7.0, help="seconds between two changes")
-    parser.add_argument("--kafka", action="store_true", help="log in at Apache Kafka instead")
-    parser.add_argument("--folder", type=Path, help="where logs and data stay (an empty one)")
-    parser.add_argument("--json", action="store_true", help="print all figures as JSON")
-    given = parser.parse_args()
-    say = partial(print, flush=True, file=sys.stderr if given.json else sys.stdout)
-    options = Options(
-        given.minutes,
-        installed(given.libraries.split(","), say, COMMANDS),
-        given.mechanisms.split(","),
-        given.rate,
-        given.every,
-        given.kafka,
-    )
-    WORK.mkdir(exist_ok=True)
-    with TemporaryDirectory(dir=WORK, prefix="logins-") as made:
-        figures = login_run(options, (given.folder or Path(made)).absolute())
-    print(msgspec.json.encode(asdict(figures)).decode() if given.json else table(figures))
-    return 0 if figures.is_clean else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def main(options: Options) -> Result:
+    """Run it."""
+    options = replace(options, libraries=installed(options.libraries, say, COMMANDS))
+    with options.work_folder("logins") as folder:
+        figures = login_run(options, folder)
+    return Result(figures.is_clean, table(figures), figures)

@@ -1,25 +1,22 @@
 """ACLs, client quotas and SCRAM users of Apache Kafka are carried over to a gateway, and compared.
 
-    PYTHONPATH=compat-tests .venv/bin/python compat-tests/migration/carried_rights.py
+    compat-tests/run carried-rights
 
 Kafka has an authorizer and a SASL listener, and so has the gateway.  `tidegate link acls`, `quotas`
 and `users` carry over; then both must show the same, and each user may write with librdkafka, by
 its old password there and its new one here, where it may write there.  A link whose principal may
-not describe the cluster must go on.  Exit status 1 if anything differs.
+not describe the cluster must continue.  Exit status 1 if anything differs.
 """
 
 from __future__ import annotations
 
 import json
 import shutil
-import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
 from itertools import product
 from pathlib import Path
 from typing import Any, Final
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import trio
 from confluent_kafka import KafkaError, Producer
@@ -28,6 +25,8 @@ from confluent_kafka.cimpl import NewTopic
 from harness import broker
 from harness.process import free_ports
 from harness.security import ScramUser, set_scram_users
+from runner.result import Result
+from runner.shared import NoOptions
 from transactions.differential.wire import Request, connect
 
 from migration.mirror import Mirror
@@ -74,7 +73,7 @@ QUOTAS: Final[Mapping[tuple[tuple[str, str | None], ...], Mapping[str, float]]] 
 
 
 def sasl_settings(port: int) -> dict[str, str]:
-    """Return what a broker needs for a SASL listener."""
+    """Return the settings of a broker's SASL listener."""
     module = "org.apache.kafka.common.security.scram.ScramLoginModule"
     prefix = "listener.name.sasl_plaintext"
     mechanisms = (SHA_256, SHA_512)
@@ -168,7 +167,7 @@ def shown(bootstrap: str) -> dict[str, Any]:
 
 
 def may_write(servers: str, user: str, password: str) -> dict[tuple[str, str], str]:
-    """Return what comes of a record of a user to each topic, by each of its mechanisms."""
+    """Send a record to each topic by each mechanism of a user; return the outcomes."""
     found: dict[tuple[str, str], str] = {}
     for mechanism, topic in product(USERS[user], TOPICS):
         producer = Producer(
@@ -238,7 +237,7 @@ def run() -> list[str]:
 
 
 def _limited(mirror: Mirror, servers: str, login: Path) -> list[str]:
-    """Return what is wrong with a link whose principal may not describe the cluster."""
+    """Return the problems of a link whose principal may not describe the cluster."""
     file = ("--client-properties", str(login))
     words = ("limited", "--bootstrap-servers", servers, "--topics", "orders", *file)
     mirror.command("link", "add", *words)
@@ -280,14 +279,8 @@ def _carried(mirror: Mirror, made: Path) -> list[str]:
     return problems
 
 
-def main() -> int:
-    """Run the command line."""
+def main(options: NoOptions) -> Result:
+    """Run it."""
     problems = run()
-    for each in problems:
-        print(f"PROBLEM: {each}")
-    print("equal" if not problems else f"{len(problems)} problems")
-    return 1 if problems else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    lines = [*(f"PROBLEM: {each}" for each in problems), f"{len(problems)} problems"]
+    return Result(not problems, "\n".join(lines))

@@ -1,6 +1,6 @@
 """Producers write to mirrored topics of Apache Kafka through gateways that get kill -9.
 
-    PYTHONPATH=compat-tests .venv/bin/python compat-tests/migration/forward.py --minutes 2 --seed 1
+    compat-tests/run forward --minutes 2 --seed 1
 
 Two gateways forward what librdkafka and the Java client write, both idempotent and pipelined.  At
 the end every acknowledged record is at the source exactly once, in order, at its offset, and so it
@@ -9,18 +9,14 @@ is in the copy.  Exit status 1 if not.
 
 from __future__ import annotations
 
-import argparse
-import json
 import shutil
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any, Final
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
@@ -29,6 +25,9 @@ from crash.ledger import Ledger, judge
 from harness import broker
 from harness.places import ROOT, WORK
 from harness.process import free_ports
+from runner.options import option
+from runner.result import Result
+from runner.shared import Seeded
 
 from migration import java_writer
 from migration.mirror import PATIENCE_SECONDS, Mirror
@@ -105,7 +104,7 @@ def run(seconds: float, seed: int, *, every: float = 6.0) -> dict[str, Any]:
 
 
 _Ledgers = dict[str, tuple[Ledger, int]]
-"""By topic: what was acknowledged, and the number of partitions."""
+"""By topic: the acknowledged records, and the number of partitions."""
 
 
 def _write(
@@ -152,22 +151,17 @@ def _wait(mirror: Mirror) -> bool:
     return False
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line."""
-    parser = argparse.ArgumentParser(description="writes forwarded to Apache Kafka under kill -9")
-    parser.add_argument("--minutes", type=float, default=2.0)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--every", type=float, default=6.0, help="most seconds between two kills")
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
-    options = parser.parse_args(arguments)
+@dataclass(frozen=True)
+class Options(Seeded):
+    """The options."""
+
+    minutes: float = 2.0
+    every: float = option(6.0, "most seconds between two kills")
+
+
+def main(options: Options) -> Result:
+    """Run it."""
     figures = run(options.minutes * 60, options.seed, every=options.every)
-    if options.json:
-        print(json.dumps(figures))
-    else:
-        print(f"{figures['acknowledged']} acknowledged, {figures['kills']} kills")
-        print("\n".join(figures["problems"]) or "every record is there once, in order")
-    return bool(figures["problems"])
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())
+    problems = figures["problems"] or ["every record is there once, in order"]
+    lines = [f"{figures['acknowledged']} acknowledged, {figures['kills']} kills", *problems]
+    return Result(not figures["problems"], "\n".join(lines), figures)

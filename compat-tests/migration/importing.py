@@ -1,6 +1,6 @@
 """Topics of Apache Kafka are imported while driver and workers get kill -9; every byte is compared.
 
-    PYTHONPATH=compat-tests .venv/bin/python compat-tests/migration/importing.py --mib 2000
+    compat-tests/run importing --mib 2000
 
 librdkafka writes to Kafka in all codecs, plain, idempotent and in transactions of which some abort;
 one topic is compacted.  The import runs on Spark.  Its driver is killed in the middle, then a
@@ -11,7 +11,6 @@ differs.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import resource
@@ -21,18 +20,18 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
 from confluent_kafka import Producer
 from harness import broker
 from harness.places import ROOT
+from runner.result import Result
+from runner.shared import Seeded
 
 from migration.mirror import RESULT_SECONDS, Mirror, Writers
 from migration.tidegate_command import COMMAND_SECONDS
@@ -57,7 +56,7 @@ _COMPACTED: Final = {
 
 
 class Backlog(Writers):
-    """What there is to import."""
+    """The backlog that is imported."""
 
     def __init__(self, bootstrap: str, rng: Random) -> None:
         super().__init__(bootstrap, rng)
@@ -279,15 +278,14 @@ def _wait(mirror: Beside) -> bool:
     return False
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line."""
-    parser = argparse.ArgumentParser(description="topics of Apache Kafka, imported under kill -9")
-    parser.add_argument("--mib", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=1)
-    figures = run(**vars(parser.parse_args(arguments)))
-    print(json.dumps(figures))
-    return bool(figures["problems"])
+@dataclass(frozen=True)
+class Options(Seeded):
+    """The options."""
+
+    mib: int = 1000
 
 
-if __name__ == "__main__":
-    raise SystemExit(main())
+def main(options: Options) -> Result:
+    """Run it."""
+    figures = run(options.mib, options.seed)
+    return Result(not figures["problems"], figures=figures)

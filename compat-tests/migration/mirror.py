@@ -1,6 +1,6 @@
 """Topics of Apache Kafka are mirrored by a gateway while both get kill -9; every byte is compared.
 
-    PYTHONPATH=compat-tests .venv/bin/python compat-tests/migration/mirror.py --minutes 3 --seed 1
+    compat-tests/run mirror --minutes 3 --seed 1
 
 librdkafka writes to Kafka in all codecs: plain, idempotent, and in transactions of which some
 abort.  Records are deleted there, topics grow and are made meanwhile.  At the end everything must
@@ -11,22 +11,20 @@ differs.
 
 from __future__ import annotations
 
-import argparse
-import json
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from pathlib import Path
+from dataclasses import dataclass
 from random import Random
 from typing import Any, Final
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from confluent_kafka import KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 from harness import broker
+from runner.options import option
+from runner.result import Result
+from runner.shared import Seeded
 
 from migration.groups import wrong_moves
 from migration.tidegate_command import run_tidegate
@@ -142,7 +140,7 @@ class Mirror:
         return bool(copies) and all(each["behind"] == 0 for each in copies)
 
     def differences(self, *more: str) -> Iterator[str]:
-        """Compare; yield what differs."""
+        """Compare both clusters; yield the differences."""
         for each in self.command("link", "verify", "source", *more, may_fail=True):
             if each["difference"]:
                 yield f"{each['topic']}-{each['partition']} {more}: {each['difference']}"
@@ -201,22 +199,17 @@ def _wait(mirror: Mirror) -> bool:
     return False
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line."""
-    parser = argparse.ArgumentParser(description="topics of Apache Kafka, mirrored under kill -9")
-    parser.add_argument("--minutes", type=float, default=3.0)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--every", type=float, default=10.0, help="seconds between two kills")
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
-    options = parser.parse_args(arguments)
+@dataclass(frozen=True)
+class Options(Seeded):
+    """The options."""
+
+    minutes: float = 3.0
+    every: float = option(10.0, "seconds between two kills")
+
+
+def main(options: Options) -> Result:
+    """Run it."""
     figures = run(options.minutes * 60, options.seed, every=options.every)
-    if options.json:
-        print(json.dumps(figures))
-    else:
-        print(f"{figures['records']} records written, {figures['kills']} kills")
-        print("\n".join(figures["problems"]) or "every byte is equal")
-    return bool(figures["problems"])
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())
+    problems = figures["problems"] or ["every byte is equal"]
+    lines = [f"{figures['records']} records written, {figures['kills']} kills", *problems]
+    return Result(not figures["problems"], "\n".join(lines), figures)

@@ -1,6 +1,6 @@
 """Kafka's own tools through a gateway that forwards to Kafka print what they print at Kafka itself.
 
-    PYTHONPATH=compat-tests .venv/bin/python compat-tests/migration/tools.py
+    compat-tests/run link-tools
 
 The same calls run twice, each time on a fresh Apache Kafka with the same topics: first at Kafka,
 then at a gateway whose link mirrors the topics and forwards writes, groups and transactional ids.
@@ -10,16 +10,11 @@ does.  Exit status 1 if a text differs, but for the limits in tools_script.py.
 
 from __future__ import annotations
 
-import argparse
-import sys
 import time
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Final
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
@@ -29,6 +24,8 @@ from harness.java_tools import verifiable
 from harness.java_tools.script import Call, Step
 from harness.java_tools.suite import Normal, judge, on_stage, play
 from harness.report import Outcome, Report
+from runner.result import Result
+from runner.shared import NoOptions
 
 from migration.mirror import Mirror
 from migration.tools_script import LIMITS, SCRIPT, TOPICS
@@ -79,7 +76,7 @@ def _is_whole(mirror: Mirror) -> bool:
 
 
 def _played(bootstrap: str, script: Iterable[Step]) -> tuple[dict[str, Normal], Sequence[Outcome]]:
-    """Return what each call printed, and what the verifiable tools say."""
+    """Return the output of each call, and the results of the verifiable tools."""
     with on_stage(bootstrap) as stage:
         printed = {call.name: answer for call, answer in play(stage, script)}
     return printed, list(verifiable.look(bootstrap))
@@ -106,7 +103,7 @@ def _gateway(source: str) -> Generator[tuple[str, Mirror]]:
 
 
 def compare(script: Sequence[Step]) -> list[Outcome]:
-    """Play it at both; return what came of each call."""
+    """Run the script at both brokers; return the outcome of each call."""
     with _source() as source:
         there, outcomes = _played(source, script)
     with _source() as source, _gateway(source) as (gateway, mirror):
@@ -116,21 +113,10 @@ def compare(script: Sequence[Step]) -> list[Outcome]:
     return [*found, *more]
 
 
-def main() -> int:
-    """Run the command line."""
-    parser = argparse.ArgumentParser(description="Kafka's tools through a gateway that forwards")
-    parser.add_argument("--json", action="store_true", help="print the outcomes as JSON")
-    given = parser.parse_args()
-    try:
-        install.kafka_jars()
-    except install.MissingTool as missing:
-        parser.error(f"it cannot run here: {missing}")
+def main(options: NoOptions) -> Result:
+    """Run it."""
+    install.kafka_jars()  # say at once what is missing
     begun = time.monotonic()
     outcomes = compare(SCRIPT)
     report = Report("tools", "a gateway that forwards", outcomes, time.monotonic() - begun)
-    print(report.as_json() if given.json else report.text())
-    return 1 if report.failed else 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())
+    return Result(not report.failed, report.text(), report.figures())

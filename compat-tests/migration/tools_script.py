@@ -1,4 +1,4 @@
-"""What migration/tools.py has Kafka's tools do, and the differences that are limits of links.
+"""The calls of Kafka's tools in migration/tools.py, and the differences that are limits of links.
 
 The calls are those of java-tools about records, offsets, groups and transactions.  Left out are
 calls that change topics, configs and features: topics are made at the source.

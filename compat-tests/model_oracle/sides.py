@@ -34,7 +34,7 @@ from tidegate_protocol.messages import produce as pr
 from tidegate_protocol.messages import write_txn_markers as wm
 from tidegate_protocol.records import Record, build_batch
 from tidegate_simulation.classic.dial import ClassicServers, open_servers
-from tidegate_simulation.classic.log_faults import raise_log_start
+from tidegate_simulation.classic.log.faults import raise_log_start
 from tidegate_simulation.classic.model_cluster import ModelCluster
 from tidegate_simulation.classic.model_transaction import ModelTransaction
 from tidegate_simulation.classic.refusals import Refused
@@ -83,7 +83,7 @@ def _transactional_batch(step: WriteInTransaction, producer_id: int, epoch: int)
 
 
 class _OnWire:
-    """What both sides do by requests."""
+    """A side that is driven by requests."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection

@@ -24,7 +24,7 @@ BOUNDS: Final = {
     "tidegate_objects - tidegate_segments) > 20000": "tidegate_objects - tidegate_segments) > 5",
     "_put_age_seconds > 60\n            and": "_put_age_seconds > 2\n            and",
 }
-"""What a rule waits for, and for how little in a test."""
+"""The bounds of the rules, and the lower ones of a test."""
 BALLAST: Final = "ballast"
 
 
@@ -48,7 +48,7 @@ def shortened(rules: str) -> str:
 
 
 def short_rules() -> str:
-    """Return those of deploy/monitoring, shortened."""
+    """Return the alerting rules of deploy/monitoring, with shorter times and lower bounds."""
     return shortened((MONITORING / "alerts.yaml").read_text(encoding="utf-8"))
 
 
@@ -66,12 +66,12 @@ def becomes(is_so: Callable[[], bool], what: str = "it did not become so") -> No
 
 
 def fires(server: Prometheus, *alerts: str) -> None:
-    """Wait until all of them fire."""
+    """Wait until all these alerts fire."""
     becomes(lambda: set(alerts) <= server.firing(), f"{alerts} do not all fire")
 
 
 def clears(server: Prometheus, *alerts: str) -> None:
-    """Wait until none of them fires."""
+    """Wait until none of these alerts fires."""
     becomes(lambda: not set(alerts) & server.firing(), f"{alerts} do not all clear")
 
 

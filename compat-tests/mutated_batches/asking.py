@@ -1,4 +1,4 @@
-"""What a broker answers to a case, stores of it, and finds by time: comparable facts."""
+"""Comparable facts of a broker: its answer to a case, its stored batches, its finds by time."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class RawRecord:
 
 @dataclass(slots=True)
 class Draft:
-    """What a batch will be.
+    """A batch before it is built.
 
     header: fields that are not as the records say; "length" and "crc" count from the right ones.
     raw, packed, whole: changes of the records, of the codec's stream, and of all.
@@ -71,14 +71,14 @@ class Draft:
     rng: Random
     now_ms: int
     codec: int
-    records: list[RawRecord] = field(default_factory=list)
-    base_timestamp: int = 0
-    header: dict[str, int] = field(default_factory=dict)
-    raw: list[Edit] = field(default_factory=list)
-    pack: Edit | None = None
-    packed: list[Edit] = field(default_factory=list)
-    whole: list[Edit] = field(default_factory=list)
-    is_null: bool = False
+    records: list[RawRecord] = field(default_factory=list, init=False)
+    base_timestamp: int = field(default=0, init=False)
+    header: dict[str, int] = field(default_factory=dict, init=False)
+    raw: list[Edit] = field(default_factory=list, init=False)
+    pack: Edit | None = field(default=None, init=False)
+    packed: list[Edit] = field(default_factory=list, init=False)
+    whole: list[Edit] = field(default_factory=list, init=False)
+    is_null: bool = field(default=False, init=False)
 
     def payload(self) -> bytes:
         """Return the records as they are before the codec."""

@@ -1,4 +1,4 @@
-"""What Apache Kafka answered: compat-tests/expected/mutated_batches.json, equal facts once."""
+"""The answers of Apache Kafka: compat-tests/expected/mutated_batches.json, equal facts once."""
 
 from __future__ import annotations
 

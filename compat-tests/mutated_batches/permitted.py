@@ -1,4 +1,4 @@
-"""What a gateway answers or stores otherwise than Apache Kafka 4.3.1, by name.  Pure.
+"""Answers and stored batches of a gateway that differ from Apache Kafka 4.3.1's, by name.  Pure.
 
 Kafka reads the records of a plain batch, and streams over those of a compressed one without a look
 at their lengths, so it accepts some of one kind only.  Where readers would fail, a gateway refuses.
@@ -39,7 +39,7 @@ class Permitted:
 
 
 def permission(difference: Difference) -> Permitted | None:
-    """Return what permits a difference."""
+    """Return the entry of PERMITTED that allows a difference; None if there is none."""
     return next((each for each in PERMITTED if each.allows(difference)), None)
 
 

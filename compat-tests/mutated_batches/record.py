@@ -1,28 +1,22 @@
 """Records what Apache Kafka makes of every case: compat-tests/expected/mutated_batches.json.
 
-PYTHONPATH=compat-tests .venv/bin/python compat-tests/mutated_batches/record.py
+compat-tests/run mutated-batches-record
 """
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
 import trio
 from harness.broker import running
+from runner.result import Result
+from runner.shared import NoOptions
 
 from mutated_batches import golden
 from mutated_batches.cases import cases
 from mutated_batches.playing import SETTINGS, play
 
 
-def main() -> None:
+def main(options: NoOptions) -> Result:
     """Play all cases, and write the file."""
     with running("kafka", SETTINGS) as broker:
         golden.write(trio.run(play, broker.bootstrap, cases()))
-
-
-if __name__ == "__main__":
-    main()
+    return Result(is_good=True)

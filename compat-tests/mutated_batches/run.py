@@ -1,20 +1,17 @@
 """Plays the 2,000 mutated batches on a broker and says what differs from the recording of Kafka.
 
-PYTHONPATH=compat-tests .venv/bin/python compat-tests/mutated_batches/run.py [--against tidegate]
+compat-tests/run mutated-batches [--against tidegate]
 """
 
 from __future__ import annotations
 
-import argparse
-import sys
 from collections import Counter
-from collections.abc import Sequence
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from dataclasses import dataclass
 
 import trio
 from harness.broker import running
+from runner.options import option
+from runner.result import Result
 
 from mutated_batches import golden
 from mutated_batches.cases import cases
@@ -23,11 +20,15 @@ from mutated_batches.permitted import permission
 from mutated_batches.playing import SETTINGS, play
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+@dataclass(frozen=True)
+class Options:
+    """The options."""
+
+    against: str = option("tidegate", "tidegate, kafka or HOST:PORT")
+
+
+def main(options: Options) -> Result:
     """Run it."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
-    parser.add_argument("--against", default="tidegate", help="tidegate, kafka or HOST:PORT")
-    options = parser.parse_args(arguments)
     with running(options.against, SETTINGS) as broker:
         found = trio.run(play, broker.bootstrap, cases())
     permitted: Counter[str] = Counter()
@@ -39,11 +40,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             others.add(each.case.number)
         else:
             permitted[allowed.name] += 1
-    for name, count in permitted.most_common():
-        print(f"permitted {count} times: {name}")
-    print(f"{len(others)} of {len(found)} batches have other differences")
-    return 1 if others else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    lines = [f"permitted {count} times: {name}" for name, count in permitted.most_common()]
+    total = f"{len(others)} of {len(found)} batches have other differences"
+    return Result(not others, "\n".join([*lines, total]))

@@ -19,7 +19,7 @@ _HOLE: Final = re.compile(r"(\.\.\.|<\w+>)")
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One block of commands.  shown: what the page says they print; "" if it does not say."""
+    """One block of commands.  shown: their output as the page shows it; "" if it shows none."""
 
     heading: str
     typed: str

@@ -1,6 +1,6 @@
 """A new operator on a bare Debian: types the commands of docs/operations/first-cluster.md.
 
-    .venv/bin/python compat-tests/newcomer/run.py
+    compat-tests/run newcomer
 
 The root has Python, the wheels and Prometheus, and no network.  Each command must print what the
 page shows.  It takes some minutes.  Without root, mmdebstrap or Prometheus it says that it is
@@ -10,20 +10,19 @@ skipped, and its exit code is 0.
 from __future__ import annotations
 
 import shutil
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
 from harness import install
 from harness.install import MissingTool
 from harness.places import ROOT
 from image.building import PACKAGES, SAY_VERSION, check_python_is, make_root
 from image.machine import CannotRun, Failed, Machine, Say
+from runner.result import Result
+from runner.shared import NoOptions
 
 from newcomer import wheels
 from newcomer.page import Step, is_shown, steps_of
@@ -35,8 +34,8 @@ PATIENCE_SECONDS: Final = 180.0
 LOOK_SECONDS: Final = 2.0
 
 
-def main() -> int:
-    """Walk the page; return the exit code."""
+def main(options: NoOptions) -> Result:
+    """Walk the page."""
     started = time.monotonic()
 
     def say(text: str) -> None:
@@ -50,16 +49,16 @@ def main() -> int:
             walk(prepared(Machine(Path(folder)), say), say)
     except (CannotRun, MissingTool) as error:
         say(f"skipped: {error}")
-        return 0
+        return Result(is_good=True)
     except Failed as error:
         say(f"FAILED: {error}")
-        return 1
+        return Result(is_good=False)
     say("each command printed what the page shows")
-    return 0
+    return Result(is_good=True)
 
 
 def prepared(machine: Machine, say: Say) -> Path:
-    """Make the root, with what the page asks for and nothing else; return its folder."""
+    """Make the root file system with the programs that the page asks for; return its folder."""
     root, programs = machine.folder / "root", install.prometheus()
     folders = [machine.folder / each for each in ("wheels", "next-wheels")]
     with ThreadPoolExecutor() as pool:
@@ -116,7 +115,3 @@ def take(shell: Shell, step: Step) -> None:
                 f"{printed}\ninstead of\n{step.shown}"
             )
         time.sleep(LOOK_SECONDS)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

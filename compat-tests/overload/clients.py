@@ -47,7 +47,7 @@ class Flood:
     errors: dict[str, int] = field(default_factory=dict)
 
     def run(self, stop: threading.Event) -> None:
-        """Offer until told to stop; what is not sent by then is dropped."""
+        """Offer records until stop is set; drop the records that are not sent by then."""
         producer = Producer(
             {
                 "bootstrap.servers": self.bootstrap,

@@ -1,6 +1,6 @@
 """How long a gateway with much state takes from kill -9 to serving, the groups' claims included.
 
-    PYTHONPATH=compat-tests .venv/bin/python compat-tests/overload/restart.py --slices 100000
+    compat-tests/run restart --slices 100000
 
 Writes a log as a busy gateway leaves it, starts the gateway on it, kills it, and starts it again,
 several times: until it answers ApiVersions, and until a committed offset of a group whose claim it
@@ -9,24 +9,21 @@ held can be read.  `--snapshot` lets it begin from a snapshot instead of from th
 
 from __future__ import annotations
 
-import argparse
-import json
 import shutil
 import statistics
-import sys
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import trio
 from confluent_kafka import Consumer, TopicPartition
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
 from harness.broker import LocalBroker
 from harness.places import ROOT, WORK
 from harness.probe import answers
 from harness.process import StartFailed, free_ports, spawn, tail
+from runner.options import option
+from runner.result import Result
 
 from tidegate_coordination.events import cluster as ev
 from tidegate_coordination.events import groups as gev
@@ -42,6 +39,17 @@ GROUP_OFFSET = 7
 RUNS_AN_ENTRY = 200
 START_MS = int(time.time() * 1000)
 SERVING_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options."""
+
+    slices: int = 100_000
+    partitions: int = 1_000
+    groups: int = 100
+    lives: int = 7
+    snapshot: bool = option(False, "begin from a snapshot")
 
 
 def entries(slices: int, partitions: int, groups: int) -> Iterator[bytes]:
@@ -72,7 +80,7 @@ def _entry(*events: ev.Event, writer: int = 1) -> bytes:
     return encode_entry(bytes(12), writer, START_MS, encode_events(events))
 
 
-async def write_log(path: Path, options: argparse.Namespace) -> None:
+async def write_log(path: Path, options: Options) -> None:
     """Write the log, with a snapshot if that is wanted."""
     state = ClusterState()
     log = await open_file(path)
@@ -86,7 +94,7 @@ async def write_log(path: Path, options: argparse.Namespace) -> None:
     await log.aclose()
 
 
-def prepared(options: argparse.Namespace) -> LocalBroker:
+def prepared(options: Options) -> LocalBroker:
     """A gateway that has not been started, on such a log."""
     folder = WORK / "brokers" / "restart"
     shutil.rmtree(folder, ignore_errors=True)
@@ -121,15 +129,8 @@ def life(broker: LocalBroker, group: str) -> tuple[float, float]:
     return serving, claimed
 
 
-def main() -> int:
-    """Run the command line."""
-    parser = argparse.ArgumentParser(description="from kill -9 to serving with much state")
-    parser.add_argument("--slices", type=int, default=100_000)
-    parser.add_argument("--partitions", type=int, default=1_000)
-    parser.add_argument("--groups", type=int, default=100)
-    parser.add_argument("--lives", type=int, default=7)
-    parser.add_argument("--snapshot", action="store_true")
-    options = parser.parse_args()
+def main(options: Options) -> Result:
+    """Run it."""
     broker = prepared(options)
     lives = [life(broker, f"group-{number % options.groups}") for number in range(options.lives)]
     shutil.rmtree(broker.folder / "data")
@@ -142,9 +143,4 @@ def main() -> int:
         "group_p50_seconds": round(statistics.median(claimed), 3),
         "group_max_seconds": round(max(claimed), 3),
     }
-    print(json.dumps(figures, indent=2))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return Result(is_good=True, figures=figures)

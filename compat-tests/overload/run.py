@@ -1,6 +1,6 @@
 """An object store with a cap on its bandwidth, and clients that offer several times that.
 
-    PYTHONPATH=compat-tests .venv/bin/python compat-tests/overload/run.py --seconds 300 --json
+    compat-tests/run overload --seconds 300 --json
 
 SeaweedFS stands behind a proxy that lets `--cap` bytes a second pass.  Producers, half of them
 idempotent, offer `--times` as much; three members of a group read it; a probe sends and reads a
@@ -11,24 +11,22 @@ bound, no member expired, fetches served, latency back.
 
 from __future__ import annotations
 
-import argparse
-import json
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from crash.load import Worker
 from crash.seaweed_store import seaweed_store
 from harness.broker import LocalBroker, running
 from harness.process import free_ports
+from runner.options import option
+from runner.result import Result
 
 from overload.clients import Flood, Member, Probe, ProbeReader, create_topics
 
@@ -55,26 +53,36 @@ NORMAL_SECONDS = 0.5
 FETCH_GAP_SECONDS = 10.0
 
 
+@dataclass(frozen=True)
+class Options:
+    """The options."""
+
+    seconds: float = 60.0
+    cap: float = option(20e6, "bytes a second")
+    times: float = option(5.0, "offered load over the cap")
+    producers: int = 4
+
+
 @dataclass(slots=True)
 class Figures:
-    """What a run measured; latencies are the probe's, in seconds."""
+    """The measurements of a run; latencies are the probe's, in seconds."""
 
     seconds: float
     cap_bytes_per_second: float
-    offered_bytes: int = 0
-    delivered_bytes: int = 0
-    read_bytes: int = 0
-    rss_start_mib: float = 0.0
-    rss_peak_mib: float = 0.0
-    rss_bound_mib: float = MEMORY_BOUND_BYTES / MIB
-    calm_p50_seconds: float = 0.0
-    overload_p50_seconds: float = 0.0
-    overload_max_seconds: float = 0.0
-    relief_seconds: float = 0.0
-    longest_fetch_gap_seconds: float = 0.0
-    rebalances: int = 0
-    producer_errors: dict[str, int] = field(default_factory=dict)
-    problems: list[str] = field(default_factory=list)
+    offered_bytes: int = field(default=0, init=False)
+    delivered_bytes: int = field(default=0, init=False)
+    read_bytes: int = field(default=0, init=False)
+    rss_start_mib: float = field(default=0.0, init=False)
+    rss_peak_mib: float = field(default=0.0, init=False)
+    rss_bound_mib: float = field(default=MEMORY_BOUND_BYTES / MIB, init=False)
+    calm_p50_seconds: float = field(default=0.0, init=False)
+    overload_p50_seconds: float = field(default=0.0, init=False)
+    overload_max_seconds: float = field(default=0.0, init=False)
+    relief_seconds: float = field(default=0.0, init=False)
+    longest_fetch_gap_seconds: float = field(default=0.0, init=False)
+    rebalances: int = field(default=0, init=False)
+    producer_errors: dict[str, int] = field(default_factory=dict, init=False)
+    problems: list[str] = field(default_factory=list, init=False)
 
 
 def rss_bytes(pid: int) -> int:
@@ -94,9 +102,9 @@ class Load(Worker):
 
 
 class OverloadRun:
-    """A gateway, its clients, and what is seen of them."""
+    """A gateway, its clients, and their measurements."""
 
-    def __init__(self, broker: LocalBroker, options: argparse.Namespace) -> None:
+    def __init__(self, broker: LocalBroker, options: Options) -> None:
         rate = options.cap * options.times / options.producers
         address = broker.bootstrap
         self._broker = broker
@@ -220,15 +228,8 @@ def throttled(url: str, bytes_per_second: float) -> Generator[str]:
         process.communicate(timeout=10)
 
 
-def main() -> int:
-    """Run the command line."""
-    parser = argparse.ArgumentParser(description="more than the object store can take")
-    parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--cap", type=float, default=20e6, help="bytes a second")
-    parser.add_argument("--times", type=float, default=5.0, help="offered load over the cap")
-    parser.add_argument("--producers", type=int, default=4)
-    parser.add_argument("--json", action="store_true", help="print figures as JSON alone")
-    options = parser.parse_args()
+def main(options: Options) -> Result:
+    """Run it."""
     with ExitStack() as stack:
         folder = stack.enter_context(TemporaryDirectory())
         url = stack.enter_context(seaweed_store(Path(folder)))
@@ -236,12 +237,4 @@ def main() -> int:
         broker = stack.enter_context(running("tidegate", {**SETTINGS, "object.store": slow}))
         assert isinstance(broker, LocalBroker)
         figures = OverloadRun(broker, options).run()
-    if options.json:
-        print(json.dumps(asdict(figures), indent=2))
-    else:
-        print("\n".join(f"{name:28} {value}" for name, value in asdict(figures).items()))
-    return 1 if figures.problems else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return Result(not figures.problems, figures=figures)

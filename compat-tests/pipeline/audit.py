@@ -1,4 +1,4 @@
-"""Compares an object store that is a folder with what the metadata log says of it."""
+"""Compares the objects in a store's folder with those that the metadata log names."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def _load(url: str) -> ClusterState:
 
 
 def named(state: ClusterState) -> Named:
-    """Return what a state names."""
+    """Return the objects that a cluster state names."""
     objects = state.objects
     keys: dict[int, str] = {}
     for number in objects.numbers():

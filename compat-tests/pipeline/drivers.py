@@ -44,7 +44,7 @@ class Driver:
 
     @property
     def pid(self) -> int:
-        """Of the driver itself."""
+        """Return the process id of the driver itself."""
         return self.process.popen.pid
 
     @property
@@ -53,7 +53,7 @@ class Driver:
         return self.process.popen.poll() is None
 
     def events(self) -> list[dict[str, Any]]:
-        """Return what it said so far: a line of JSON each."""
+        """Return the events in the driver's log so far: each is a line of JSON."""
         return [each for each in map(event_of, self.log_text().splitlines()) if each]
 
     def log_text(self) -> str:
@@ -86,7 +86,7 @@ class Driver:
         self.process.popen.wait(20)
 
     def kill_alone(self) -> None:
-        """kill -9 the driver only: what it started finds out by itself, and writes until then."""
+        """kill -9 the driver only: the processes that it started write until they notice."""
         kill(self.pid)
         self.process.popen.wait(20)
 
@@ -110,7 +110,7 @@ class Driver:
 
 
 class Drivers:
-    """All that were started; those that ended are counted by what they said."""
+    """All drivers that were started; those that ended are counted by their logs."""
 
     def __init__(
         self,
@@ -224,7 +224,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def event_of(line: str) -> dict[str, Any]:
-    """Return what a line of a log says; nothing if it is none, or only begun."""
+    """Return the event in a line of a log; an empty one if the line is no whole JSON."""
     try:
         event: Any = json.loads(line)
     except ValueError:

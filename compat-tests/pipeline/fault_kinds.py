@@ -37,7 +37,7 @@ WAITS = "another pipeline holds the claim"
 
 @dataclass(slots=True)
 class World:
-    """What faults strike."""
+    """The world that faults strike."""
 
     broker: LocalBroker
     data: Path
@@ -91,7 +91,7 @@ Fault = Callable[[World], bool]
 
 
 def kill_driver(world: World) -> bool:
-    """kill -9 of the driver alone; its JVM and workers go on until they notice."""
+    """kill -9 of the driver alone; its JVM and workers continue until they notice."""
     driver = world.driver()
     world.pause(2.0)
     driver.kill_alone()

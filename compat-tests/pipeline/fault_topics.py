@@ -60,7 +60,7 @@ def make_topics(bootstrap: str) -> dict[str, list[Ledger]]:
 
 
 def streams_of(bootstrap: str, ledgers: dict[str, list[Ledger]]) -> list[Stream]:
-    """Return what writes to them."""
+    """Return the streams that write to these topics."""
     producers = {
         codec: producer_of(bootstrap, codec, is_exact=codec not in INEXACT) for codec in CODECS
     }

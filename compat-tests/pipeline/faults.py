@@ -1,6 +1,6 @@
 """Faults with real Spark, round after round: is every record there as it was acknowledged?
 
-    PYTHONPATH=compat-tests .venv/bin/python compat-tests/pipeline/faults.py --rounds 50 --json
+    compat-tests/run pipeline-faults --rounds 50 --json
 
 A gateway on files and SQLite serves producers (librdkafka; all codecs, some idempotent, some with
 keys of a compacted topic) while drivers of the pipeline merge and compact on Spark with sizes and
@@ -12,23 +12,21 @@ Exit status 1 when a promise was broken, or a kind of fault that was drawn never
 
 from __future__ import annotations
 
-import argparse
-import json
 import shutil
-import signal
 import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from typing import Final
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
 from harness.broker import LocalBroker, start
 from harness.process import tail
+from runner.options import option
+from runner.result import Result, say
+from runner.shared import Seeded
 
 from pipeline.audit import StoreFolder, load, named
 from pipeline.drivers import Drivers, event_of, wait_until
@@ -60,38 +58,46 @@ TOLD: Final = (
 )
 
 
+@dataclass(frozen=True)
+class Options(Seeded):
+    """The options."""
+
+    rounds: int = 50
+    master: str = option("local[2]", "Spark's")
+    read_every: int = option(5, "rounds")
+    only: tuple[str, ...] = option(tuple(FAULTS), "kinds of faults, by comma", choices=FAULTS)
+
+
 @dataclass(slots=True)
 class Figures:
-    """What a run found.  dropped: units by reason.  told: lines of the drivers' logs."""
+    """The findings of a run.  dropped: units by reason.  told: lines of the drivers' logs."""
 
-    rounds: int = 0
-    seconds: float = 0.0
-    acknowledged: int = 0
-    without_answer: int = 0
-    read_back: int = 0
-    drivers: dict[str, int] = field(default_factory=dict[str, int])
-    drawn: dict[str, int] = field(default_factory=dict[str, int])
-    landed: dict[str, int] = field(default_factory=dict[str, int])
-    units_published: int = 0
-    dropped: dict[str, int] = field(default_factory=dict[str, int])
-    told: dict[str, int] = field(default_factory=dict[str, int])
-    keyed_records_left: int = 0
-    keyed_records_written: int = 0
-    orphans_removed: int = 0
-    objects_at_end: int = 0
-    problems: list[str] = field(default_factory=list[str])
+    rounds: int = field(default=0, init=False)
+    seconds: float = field(default=0.0, init=False)
+    acknowledged: int = field(default=0, init=False)
+    without_answer: int = field(default=0, init=False)
+    read_back: int = field(default=0, init=False)
+    drivers: dict[str, int] = field(default_factory=dict[str, int], init=False)
+    drawn: dict[str, int] = field(default_factory=dict[str, int], init=False)
+    landed: dict[str, int] = field(default_factory=dict[str, int], init=False)
+    units_published: int = field(default=0, init=False)
+    dropped: dict[str, int] = field(default_factory=dict[str, int], init=False)
+    told: dict[str, int] = field(default_factory=dict[str, int], init=False)
+    keyed_records_left: int = field(default=0, init=False)
+    keyed_records_written: int = field(default=0, init=False)
+    orphans_removed: int = field(default=0, init=False)
+    objects_at_end: int = field(default=0, init=False)
+    problems: list[str] = field(default_factory=list[str], init=False)
 
 
 class FaultRun:
-    """See the module's head."""
+    """Rounds of faults, and the comparison after each."""
 
-    def __init__(
-        self, world: World, ledgers: dict[str, list[Ledger]], options: argparse.Namespace
-    ) -> None:
+    def __init__(self, world: World, ledgers: dict[str, list[Ledger]], options: Options) -> None:
         self._world = world
         self._ledgers = ledgers
         self._options = options
-        self._names: list[str] = options.only or list(FAULTS)
+        self._names = list(options.only)
         self._load = Load(streams_of(world.broker.bootstrap, ledgers))
         self._reader = SteadyReader(world.broker.bootstrap, ledgers[STEADY])
         self._drawn: Counter[str] = Counter()
@@ -163,7 +169,7 @@ class FaultRun:
         self._complain([f"{each} is named and not there" for each in sorted(missing)[:3]])
 
     def _calm_down(self) -> None:
-        """End the load, and let what is there be merged."""
+        """End the load, and let the pipeline merge the remaining runs."""
         self._world.doomed.end()
         self._load.finish()
         set_policy(self._world.admin(), "compact")
@@ -225,8 +231,8 @@ class FaultRun:
         print(text, file=sys.stderr, flush=True)
 
 
-def world_of(broker: LocalBroker, cut: Ledger, options: argparse.Namespace) -> World:
-    """Return what faults strike: a gateway, and drivers that are started when they are needed."""
+def world_of(broker: LocalBroker, cut: Ledger, options: Options) -> World:
+    """Return the targets of faults: a gateway, and drivers that are started when needed."""
     data = broker.folder / "data"
     return World(
         broker,
@@ -245,17 +251,8 @@ def _orphans(log: Path) -> int:
     return sum(int(each["count"]) for each in said if each)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run it and print the figures."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
-    parser.add_argument("--rounds", type=int, default=50)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--master", default="local[2]", help="Spark's")
-    parser.add_argument("--read-every", type=int, default=5, metavar="N", help="rounds")
-    parser.add_argument("--only", action="append", choices=list(FAULTS), help="kinds of faults")
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args(arguments)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # and end what was started
+def main(options: Options) -> Result:
+    """Run it."""
     broker = start("tidegate", SETTINGS)
     assert isinstance(broker, LocalBroker)
     broker.command += ["--log-level", "info"]  # tells of orphans
@@ -266,17 +263,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         figures = FaultRun(world, ledgers, options).run()
     finally:
         broker.stop()
-    if options.json:
-        print(json.dumps(asdict(figures), indent=2))
-    else:
-        for name, value in asdict(figures).items():
-            print(f"{name:24} {value}")
     if figures.problems:
-        print(f"what is left is in {broker.folder}", file=sys.stderr)
-        return 1
-    shutil.rmtree(broker.folder)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        say(f"what is left is in {broker.folder}")
+    else:
+        shutil.rmtree(broker.folder)
+    return Result(not figures.problems, figures=figures)

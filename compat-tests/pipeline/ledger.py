@@ -43,10 +43,10 @@ class Ledger:
     codec: str
     is_exact: bool
     is_compacted: bool = False
-    timestamps: list[int] = field(default_factory=list[int])
-    at: dict[int, int] = field(default_factory=dict[int, int])
-    unknown: set[int] = field(default_factory=set[int])
-    acknowledged: int = 0
+    timestamps: list[int] = field(default_factory=list[int], init=False)
+    at: dict[int, int] = field(default_factory=dict[int, int], init=False)
+    unknown: set[int] = field(default_factory=set[int], init=False)
+    acknowledged: int = field(default=0, init=False)
 
     @property
     def name(self) -> str:
@@ -156,7 +156,8 @@ class Judge:
         return iter(sorted(each for each in known - self.found.keys() if self.start <= each < end))
 
     def lost_keys(self, end: int) -> Iterator[str]:
-        """Yield what a compacted partition should show and does not (end: of this reading).
+        """Yield the records that a compacted partition should have and has not.  end: of this
+        reading.
 
         The newest record of each key must be there, even an unknown one; only a tombstone may be
         gone, together with all older records.

@@ -90,7 +90,7 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """Notes what became of one record."""
+    """Records the outcome of one record."""
 
     ledger: Ledger
     number: int
@@ -117,7 +117,7 @@ class Load:
         self._thread.start()
 
     def finish(self) -> None:
-        """Stop, and wait until every record has an answer; raise what went wrong."""
+        """Stop, and wait until every record has an answer; raise the thread's error, if any."""
         self._stop.set()
         self._thread.join(GIVE_UP_SECONDS * 2)
         if self._thread.is_alive():
@@ -125,7 +125,7 @@ class Load:
         self.check()
 
     def check(self) -> None:
-        """Raise what went wrong so far."""
+        """Raise the error that ended the thread, if any."""
         if self._error is not None:
             raise self._error
 

@@ -36,7 +36,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What a topic may lack in front: records older than ms, or below an offset cut; None: none."""
+    """The records that may be gone: older than ms, None for none; or below an offset cut."""
 
     retention_ms: int | None = None
     is_cut: bool = False
@@ -46,7 +46,7 @@ def read_all(bootstrap: str, ledgers: Sequence[Ledger], kept: Kept = Kept()) -> 
     """Read whole streams of one topic; each from its start to where it ends when that is reached.
 
     Raises:
-      TimeoutError: it goes on no more.
+      TimeoutError: the read makes no progress.
     """
     consumer = _consumer(bootstrap)
     try:
@@ -189,7 +189,7 @@ class SteadyReader:
         return self.total
 
     def check(self) -> None:
-        """Raise what went wrong so far."""
+        """Raise the error that ended the thread, if any."""
         if self._error is not None:
             raise self._error
 

@@ -18,7 +18,7 @@ Headers: TypeAlias = list[tuple[str, str | bytes | None]]
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What a record holds."""
+    """The content of a record."""
 
     key: bytes | None
     value: bytes | None

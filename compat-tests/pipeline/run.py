@@ -1,6 +1,6 @@
 """Records through a gateway on SeaweedFS while the pipeline merges: all come back as written.
 
-    PYTHONPATH=compat-tests .venv/bin/python compat-tests/pipeline/run.py --gigabytes 3 --json
+    compat-tests/run pipeline --gigabytes 3 --json
 
 A part of the topic is written without the pipeline and read by a gateway with nothing in memory;
 then the pipeline runs beside the writers, and when it has nothing left to do, everything is read
@@ -9,19 +9,14 @@ again from offset 0, again from nothing.  Exit status 1 when a record is not wha
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
-import sys
 import time
 import urllib.request
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
@@ -29,6 +24,7 @@ from crash.seaweed_store import seaweed_store
 from harness.broker import LocalBroker, running
 from harness.places import ROOT
 from harness.process import Process, spawn
+from runner.result import Result
 
 from pipeline.clients import Many
 
@@ -38,25 +34,33 @@ FIRST_SHARE = 0.2
 MERGED_SECONDS = 600.0
 
 
+@dataclass(frozen=True)
+class Options:
+    """The options."""
+
+    gigabytes: float = 3.0
+    partitions: int = 60
+
+
 @dataclass(slots=True)
 class Figures:
-    """What a run measured; GETs of the gateway, by GiB of values read."""
+    """The measurements of a run; GETs of the gateway, by GiB of values read."""
 
     gigabytes: float
     partitions: int
     records: int = 0
-    runs_before: int = 0
-    rows_after: int = 0
-    gets_per_gib_before: float = 0.0
-    gets_per_gib_after: float = 0.0
-    got_per_byte_before: float = 0.0
-    got_per_byte_after: float = 0.0
-    write_seconds: float = 0.0
-    merge_lag_seconds: float = 0.0
-    read_mb_per_second_before: float = 0.0
-    read_mb_per_second_after: float = 0.0
-    log_bytes: int = 0
-    status: dict[str, Any] | None = None
+    runs_before: int = field(default=0, init=False)
+    rows_after: int = field(default=0, init=False)
+    gets_per_gib_before: float = field(default=0.0, init=False)
+    gets_per_gib_after: float = field(default=0.0, init=False)
+    got_per_byte_before: float = field(default=0.0, init=False)
+    got_per_byte_after: float = field(default=0.0, init=False)
+    write_seconds: float = field(default=0.0, init=False)
+    merge_lag_seconds: float = field(default=0.0, init=False)
+    read_mb_per_second_before: float = field(default=0.0, init=False)
+    read_mb_per_second_after: float = field(default=0.0, init=False)
+    log_bytes: int = field(default=0, init=False)
+    status: dict[str, Any] | None = field(default=None, init=False)
 
 
 def metric(broker: LocalBroker, name: str) -> float:
@@ -98,9 +102,9 @@ class Pipeline:
 
 
 class Run:
-    """See the module's head."""
+    """One run: load, merges, and the comparison of all records."""
 
-    def __init__(self, broker: LocalBroker, store: str, options: argparse.Namespace) -> None:
+    def __init__(self, broker: LocalBroker, store: str, options: Options) -> None:
         self._broker = broker
         self._pipeline = Pipeline(broker, store)
         self._many = Many(broker.bootstrap, TOPIC, options.partitions)
@@ -161,13 +165,8 @@ class Run:
         return gets / size_bytes * 2**30, got / size_bytes, size_bytes / seconds / 1e6
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run it and print the figures."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
-    parser.add_argument("--gigabytes", type=float, default=3.0)
-    parser.add_argument("--partitions", type=int, default=60)
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args(arguments)
+def main(options: Options) -> Result:
+    """Run it."""
     with (
         TemporaryDirectory() as folder,
         seaweed_store(Path(folder)) as store,
@@ -175,13 +174,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ):
         assert isinstance(broker, LocalBroker)
         figures = Run(broker, store, options).run()
-    if options.json:
-        print(json.dumps(asdict(figures)))
-    else:
-        for name, value in asdict(figures).items():
-            print(f"{name:28} {value}")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return Result(is_good=True, figures=figures)

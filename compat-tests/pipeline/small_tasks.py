@@ -24,7 +24,7 @@ MAP_BYTES = 24 << 10
 
 
 class SmallTasks(Options):
-    """See the module's head."""
+    """The options of `tidegate pipeline run`, with small tasks."""
 
     def merge_settings(self) -> MergeSettings:
         """Return how to plan."""

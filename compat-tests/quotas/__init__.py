@@ -1,1 +1,1 @@
-"""What clients get through under quotas, beside Apache Kafka."""
+"""The throughput of clients under quotas, beside Apache Kafka."""

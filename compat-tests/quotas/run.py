@@ -1,6 +1,6 @@
 """Clients at full speed under quotas, at Apache Kafka and at a gateway: what gets through.
 
-    PYTHONPATH=compat-tests .venv/bin/python compat-tests/quotas/run.py [--seconds 60]
+    compat-tests/run quotas [--seconds 60]
 
 kafka-configs.sh sets the quotas and shows them.  The exit code is 1 if a rate differs from Kafka's
 by more than 5 %, or what the tool shows differs.  The rate of requests depends on what a request
@@ -9,18 +9,16 @@ costs, so it is only shown.
 
 from __future__ import annotations
 
-import argparse
-import sys
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Final
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from harness.broker import running
 from harness.toolbox import call_alone
+from runner.options import option
+from runner.result import Result
 
 from quotas.scripts import ELSEWHERE, FETCHED, PRODUCED, SCRIPTS, fill
 
@@ -81,13 +79,17 @@ def tool(bootstrap: str, *arguments: str) -> str:
     return "\n".join(sorted(printed.stdout.splitlines()))
 
 
-def main() -> int:
-    """Run the command; see the module's head."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=60.0)
-    seconds = parser.parse_args().seconds
-    kafka, kafka_shown = measure("kafka", seconds)
-    ours, shown = measure("tidegate", seconds)
+@dataclass(frozen=True)
+class Options:
+    """The options."""
+
+    seconds: float = option(60.0, "of each kind of quota")
+
+
+def main(options: Options) -> Result:
+    """Run it."""
+    kafka, kafka_shown = measure("kafka", options.seconds)
+    ours, shown = measure("tidegate", options.seconds)
     worst = 0.0
     print(f"{'quota':28} {'Kafka':>12} {'Tidegate':>12}  ratio")
     for name, rate in kafka.items():
@@ -98,8 +100,4 @@ def main() -> int:
     for entity, theirs, own in zip(SHOWN, kafka_shown, shown, strict=True):
         if theirs != own:
             print(f"--describe {' '.join(entity)} differs:\n{theirs}\n-- and --\n{own}")
-    return int(worst > ALLOWED or shown != kafka_shown)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return Result(worst <= ALLOWED and shown == kafka_shown)

@@ -1,7 +1,6 @@
 """Clients of three gateways under one quota that the gateways share (quota.scope=cluster).
 
-    PYTHONPATH=compat-tests .venv/bin/python compat-tests/quotas/shared.py \
-        [--seconds 30] [--quota 1000000] [produce] [consume]
+    compat-tests/run quotas-shared [--seconds 30] [--quota 1000000] [--what produce,consume]
 
 The clients of one gateway want 1.8 times the quota, those of another 0.2 times, and the third has
 none.  What passes in all is measured; then the gateway with the most clients, which also divides
@@ -12,7 +11,6 @@ than 110 % of the quota passes.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 from collections.abc import Generator
@@ -22,14 +20,14 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any, Final
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from harness.broker import fresh_folder
 from harness.probe import answers
 from harness.process import Process, free_ports, spawn
+from runner.options import option
+from runner.result import Result
 
 from quotas.scripts import Wire
 from tidegate_coordination.placement.rendezvous import choose
@@ -43,10 +41,11 @@ PARTS: Final = (1.8, 0.2)
 NODES: Final = (1, 2, 3)
 START_SECONDS: Final = 90.0
 WARM_SECONDS: Final = 20.0
-"""What clients may use at once at the beginning, ten seconds of the quota, is used up by then."""
+"""After this time clients have used up the burst of ten seconds of their quota."""
 KILLED_SECONDS: Final = 5.0
 ALLOWED: Final = (0.95, 1.10)
 USER: Final = "ANONYMOUS"
+WAYS: Final = ("produce", "consume")
 
 
 @dataclass(slots=True)
@@ -178,7 +177,7 @@ class Client:
             yield
 
     def rate(self, since: float, until: float) -> float:
-        """Return what passed in that time, as a part of the quota."""
+        """Return the rate of use in that time, divided by the quota."""
         total = sum(size for at, size in self.passed if since < at <= until)
         return total / (until - since) / self.quota
 
@@ -256,16 +255,16 @@ def judge(name: str, clients: list[Client], since: float, until: float) -> bool:
     return least <= show(name, clients, since, until) <= most
 
 
-def main() -> int:
-    """Run the command; see the module's head."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=30.0)
-    parser.add_argument("--quota", type=int, default=1_000_000)
-    parser.add_argument("what", nargs="*", default=["produce", "consume"])
-    chosen = parser.parse_args()
-    are_right = [measure(each, chosen.quota, chosen.seconds) for each in chosen.what]
-    return int(not all(are_right))
+@dataclass(frozen=True)
+class Options:
+    """The options."""
+
+    seconds: float = 30.0
+    quota: int = option(1_000_000, "bytes a second")
+    what: tuple[str, ...] = option(WAYS, "by comma", choices=WAYS)
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def main(options: Options) -> Result:
+    """Run it."""
+    are_right = [measure(each, options.quota, options.seconds) for each in options.what]
+    return Result(all(are_right))

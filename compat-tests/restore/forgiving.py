@@ -1,4 +1,4 @@
-"""What a restore may forget of transactions, and what it must not.  No I/O here."""
+"""The losses of transactions that a restore may cause, and those that it must not.  No I/O here."""
 
 from __future__ import annotations
 

@@ -41,8 +41,8 @@ class Keeper:
         consumer.close()
 
     def problems(self) -> list[str]:
-        """Return what is wrong after the restore: the producer must be fenced, its offset gone,
-        and a new producer of its id must be able to commit.
+        """Return the problems after a restore.  The producer must be fenced, its offset must be
+        gone, and a new producer of its id must be able to commit.
         """
         found: list[str] = []
         try:

@@ -1,6 +1,6 @@
 """A metadata log is lost and restored while transactions are open.
 
-    PYTHONPATH=compat-tests .venv/bin/python compat-tests/restore/run.py
+    compat-tests/run restore
 
 The world and the clients of histories/.  The log is copied once, under load, and lost some time
 later with all gateways; `tidegate log restore` makes a new one.  New clients take over the
@@ -11,31 +11,26 @@ those committed after the copy wholly or not at all.
 
 from __future__ import annotations
 
-import argparse
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
-from functools import partial
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
-
-import msgspec
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from faults.attendance import Say, now_ms
 from faults.clients import Family, installed
 from faults.driver import Driver
 from faults.world import BUCKET, World, running_world
-from harness.places import WORK
 from histories.clients import FAMILIES, Launcher, create_topics, pay_in
 from histories.history import History, Records
 from histories.report import summary
 from histories.watch import HistoryWatch, Judged
+from runner.options import option
+from runner.result import Result, say
+from runner.shared import Kept, Seeded
 
 from restore.forgiving import Lost, forgive, is_open_at, zombies
 from restore.keeper import Keeper
@@ -46,19 +41,18 @@ ZOMBIE_SECONDS: Final = 6.0
 NO_SCHEDULE: Final = {"log.backup.interval.ms": "0"}
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
-    """The options.  seconds: of load before the copy, after it, and after the restore."""
+@dataclass(frozen=True)
+class Options(Seeded, Kept):
+    """The options."""
 
-    clients: Sequence[str]
-    seed: int = 1
-    seconds: float = 15.0
-    rate: int = 4
+    clients: Sequence[str] = option(tuple(FAMILIES), "by comma", choices=FAMILIES)
+    seconds: float = option(15.0, "of load before the copy, after it, and after the restore")
+    rate: int = option(4, "transactions a second of a writer")
 
 
 @dataclass(slots=True)
 class Figures(Judged):
-    """What a run measured.
+    """The measurements of a run.
 
     open_*: transactions that were open then, by family.  restore: what the command printed.
     """
@@ -163,7 +157,7 @@ class Restore:
         old: Sequence[Family[History]],
         keepers: Sequence[Keeper],
     ) -> Figures:
-        """Let new clients take over, and the old ones go on; then judge."""
+        """Let new clients take over, and the old ones continue; then judge."""
         records = Records()
         watch = self._load([History(each.name, records) for each in self._before], 1)
         try:
@@ -188,7 +182,7 @@ class Restore:
 
 
 def restore_run(options: Options, folder: Path, say: Say) -> Figures:
-    """Run it in a folder that is empty; what was logged stays there."""
+    """Run it in an empty folder; its logs stay there."""
     with running_world(folder, more=NO_SCHEDULE) as world:
         create_topics(world.bootstrap, options.clients)
         return Restore(world, options, folder, say).run()
@@ -199,25 +193,9 @@ def _text(figures: Figures) -> str:
     return "\n".join([opened, "after the restore:", *summary(figures)])
 
 
-def main() -> int:
-    """Run the command line."""
-    parser = argparse.ArgumentParser(description="a restore of the log under transactions")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--clients", default=",".join(FAMILIES), help="by comma")
-    parser.add_argument("--seconds", type=float, default=15.0, help="of load before and after")
-    parser.add_argument("--rate", type=int, default=4, help="transactions a second of a writer")
-    parser.add_argument("--folder", type=Path, help="where logs and data stay (an empty one)")
-    parser.add_argument("--json", action="store_true", help="print all figures as JSON")
-    given = parser.parse_args()
-    say = partial(print, flush=True, file=sys.stderr if given.json else sys.stdout)
-    names = installed(given.clients.split(","), say, FAMILIES)
-    options = Options(names, given.seed, given.seconds, given.rate)
-    WORK.mkdir(exist_ok=True)
-    with TemporaryDirectory(dir=WORK, prefix="restore-") as made:
-        figures = restore_run(options, (given.folder or Path(made)).absolute(), say)
-    print(msgspec.json.encode(figures).decode() if given.json else _text(figures))
-    return 0 if figures.is_clean else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def main(options: Options) -> Result:
+    """Run it."""
+    options = replace(options, clients=installed(options.clients, say, FAMILIES))
+    with options.work_folder("restore") as folder:
+        figures = restore_run(options, folder, say)
+    return Result(figures.is_clean, _text(figures), figures)

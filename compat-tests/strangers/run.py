@@ -1,6 +1,6 @@
 """300 silent and 300 dripping strangers at each listener of a gateway, and how long others wait.
 
-python -m strangers.run [SECONDS] [COUNT]      in compat-tests/, on a quiet machine
+    compat-tests/run strangers [--seconds N] [--count N]      on a quiet machine
 
 The gateway has listeners for clients with a login, for operators and for other gateways, and its
 log is served by `tidegate log serve`; once without TLS, once with it.  Each visit (visits.py) is
@@ -24,6 +24,8 @@ from typing import Final
 import trio
 from harness.probe import answers
 from harness.process import Process, free_ports, spawn
+from runner.options import option
+from runner.result import Result
 from tls.certificates import Files, make_files
 
 from .crowd import FRAME, HELLO, HTTP, crowding
@@ -89,17 +91,24 @@ class Place:
         return [word for name, text in texts.items() for word in ("--set", f"{name}={text}")]
 
 
-def main(arguments: list[str]) -> int:
-    """Print a table of each round; return 1 if anyone waited too long."""
-    seconds, count = (int(each) for each in [*arguments, *("60", "300")[len(arguments) :]])
+@dataclass(frozen=True)
+class Options:
+    """The options."""
+
+    seconds: int = option(60, "of each round")
+    count: int = option(300, "strangers of each kind")
+
+
+def main(options: Options) -> Result:
+    """Print a table of each round; the result is bad if anyone waited too long."""
     missed = 0
     for has_tls in (False, True):
         with tempfile.TemporaryDirectory() as folder:
             files = make_files(Path(folder) / "tls")
             place = Place(Path(folder), files, has_tls, Ports(*free_ports(5)))
             (place.folder / "token").write_text(f"{TOKEN}\n")
-            missed += _round(place, seconds, count)
-    return int(missed > 0)
+            missed += _round(place, options.seconds, options.count)
+    return Result(not missed)
 
 
 def _round(place: Place, seconds: int, count: int) -> int:
@@ -215,7 +224,3 @@ def _running(
         stack.callback(process.stop)
         process.wait_until(is_ready, START_SECONDS)
         yield process
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -1,4 +1,4 @@
-"""Those whom strangers must not keep out, and how long each of them waits.
+"""The visitors that strangers must not keep out, and how long each of them waits.
 
 health         /livez and /readyz, without a token
 pages          /metrics with admin.token
@@ -57,7 +57,7 @@ class Visits:
         }
 
     async def run(self, seconds: float) -> None:
-        """Visit all for a time, each by itself."""
+        """Send requests to all listeners for a time, to each in a task of its own."""
         producer = self._producer()
         async with trio.open_nursery() as nursery:
             until = trio.current_time() + seconds

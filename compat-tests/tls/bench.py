@@ -1,6 +1,6 @@
 """CPU of a broker per MiB, in and out, over plaintext and TLS: a gateway and Apache Kafka in turns.
 
-python -m tls.bench [MIB] [ROUNDS]        in compat-tests/, on a quiet machine
+    compat-tests/run tls-bench [--mib N] [--rounds N]        on a quiet machine
 
 Each round produces and reads MIB of records of 1 KiB in batches of up to 1 MB by librdkafka.  The
 first round warms up and does not count.  The figures are medians of the others.
@@ -8,10 +8,10 @@ first round warms up and does not count.  The figures are medians of the others.
 
 from __future__ import annotations
 
-import sys
 import tempfile
 from collections import defaultdict
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from statistics import median
@@ -19,6 +19,8 @@ from statistics import median
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
+from runner.options import option
+from runner.result import Result
 
 from tidegate_bench.measure.proc import cpu_seconds
 
@@ -99,9 +101,16 @@ def one_round(
     return found
 
 
-def main(arguments: list[str]) -> int:
+@dataclass(frozen=True)
+class Options:
+    """The options."""
+
+    mib: int = option(128, "of each round")
+    rounds: int = 5
+
+
+def main(options: Options) -> Result:
     """Print the table."""
-    mib, rounds = (int(each) for each in [*arguments, *("128", "5")[len(arguments) :]])
     figures: dict[tuple[str, str, str], list[float]] = defaultdict(list)
     with ExitStack() as stack:
         files = make_files(Path(stack.enter_context(tempfile.TemporaryDirectory())))
@@ -109,9 +118,9 @@ def main(arguments: list[str]) -> int:
             "gateway": stack.enter_context(gateway(files)),
             "kafka": stack.enter_context(kafka(files)),
         }
-        for number in range(rounds + 1):
+        for number in range(options.rounds + 1):
             for name, broker in brokers.items():
-                for key, value in one_round(broker, files, f"t{number}", mib).items():
+                for key, value in one_round(broker, files, f"t{number}", options.mib).items():
                     if number:
                         figures[name, *key].append(value)
     print("| broker | way | plain | TLS | TLS adds |\n|---|---|---|---|---|")
@@ -120,8 +129,4 @@ def main(arguments: list[str]) -> int:
             plain = median(figures[name, "plain", way])
             tls = median(figures[name, "tls", way])
             print(f"| {name} | {way} | {plain:.2f} | {tls:.2f} | {tls - plain:.2f} |")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    return Result(is_good=True)

@@ -1,6 +1,6 @@
 """A good client's latency while strangers make TLS handshakes, and never log in.
 
-python -m tls.flood [SECONDS] [HANDSHAKES A SECOND]      in compat-tests/, on a quiet machine
+    compat-tests/run tls-flood [--seconds N] [--rate N]      on a quiet machine
 
 One client of librdkafka writes a record at a time to a listener with SASL_SSL, and waits for its
 acknowledgement: first alone, then beside the strangers, in turns.  The aim: its 99th percentile at
@@ -19,6 +19,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.synchronize import Event
 from pathlib import Path
@@ -27,6 +28,8 @@ from typing import Final
 
 from confluent_kafka import Producer
 from crash.seaweed_store import seaweed_store
+from runner.options import option
+from runner.result import Result
 
 from .brokers import TwoListeners, gateway, kafka
 from .certificates import Files, make_files
@@ -92,15 +95,23 @@ def latencies(producer: Producer, topic: str, seconds: float) -> list[float]:
     return found
 
 
-def main(arguments: list[str]) -> int:
-    """Print both percentiles of each phase; return 1 if an aim is missed."""
-    seconds, rate = (int(each) for each in [*arguments, *("10", "500")[len(arguments) :]])
+@dataclass(frozen=True)
+class Options:
+    """The options."""
+
+    seconds: int = option(10, "of each phase")
+    rate: int = option(500, "handshakes a second")
+
+
+def main(options: Options) -> Result:
+    """Print both percentiles of each phase; the result is bad if an aim is missed."""
     with tempfile.TemporaryDirectory() as folder:
         files = make_files(Path(folder))
         growth = {
-            name: _growth(name, opened, files, seconds, rate) for name, opened in BROKERS.items()
+            name: _growth(name, opened, files, options.seconds, options.rate)
+            for name, opened in BROKERS.items()
         }
-    return int(growth["tidegate"] > MOST or growth["in memory"] > growth["kafka"])
+    return Result(growth["tidegate"] <= MOST and growth["in memory"] <= growth["kafka"])
 
 
 @contextmanager
@@ -177,7 +188,3 @@ def _measured(
             time.sleep(1)
             found["flooded"] += latencies(producer, "flood", seconds)
     return found
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -1,17 +1,20 @@
 """Random names of certificates, as Java reads them: the golden ones, and many more.
 
-python compat-tests/tls/random_names.py compare [COUNT] [SEED]   ours beside Java's
-python compat-tests/tls/random_names.py write                    the golden file of the tests
+compat-tests/run tls-names [--count N] [--seed N]   ours beside Java's
+compat-tests/run tls-names-record                   the golden file of the tests
 """
 
 from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
+
+from runner.result import Result, say
+from runner.shared import NoOptions
 
 from tidegate_runtime.tls.der import BadDer
 from tidegate_runtime.tls.distinguished_names import java_name
@@ -110,22 +113,27 @@ def ours(name: bytes) -> str | None:
         return None
 
 
-def main(arguments: list[str]) -> int:
-    """Run a command of the module's head; return the exit code."""
-    if arguments[:1] == ["write"]:
-        random = Random(1)
-        names = [random_name(random) for _ in range(GOLDEN_COUNT)]
-        answers = zip(names, java_names(names), strict=True)
-        rows = [json.dumps([each.hex(), text]) for each, text in answers if text is not None]
-        GOLDEN.write_text("[\n" + ",\n".join(rows) + "\n]\n")
-        return 0
-    count, seed = (int(each) for each in [*arguments[1:], "10000", "2"][:2])
-    wrong = list(differences(count, seed))
+@dataclass(frozen=True)
+class Options:
+    """The options."""
+
+    count: int = 10_000
+    seed: int = 2
+
+
+def main(options: Options) -> Result:
+    """Compare ours with Java's."""
+    wrong = list(differences(options.count, options.seed))
     for name, wanted, found in wrong[:20]:
-        print(name.hex(), f"java: {wanted!r}", f"here: {found!r}", sep="\n")
-    print(f"{count} names, {len(wrong)} differ")
-    return bool(wrong)
+        say("\n".join([name.hex(), f"java: {wanted!r}", f"here: {found!r}"]))
+    return Result(not wrong, f"{options.count} names, {len(wrong)} differ")
 
 
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+def record(options: NoOptions) -> Result:
+    """Write the golden file of the tests."""
+    random = Random(1)
+    names = [random_name(random) for _ in range(GOLDEN_COUNT)]
+    answers = zip(names, java_names(names), strict=True)
+    rows = [json.dumps([each.hex(), text]) for each, text in answers if text is not None]
+    GOLDEN.write_text("[\n" + ",\n".join(rows) + "\n]\n")
+    return Result(is_good=True)

@@ -1,16 +1,17 @@
-"""What Apache Kafka's SslPrincipalMapper makes of rules and subjects: the golden cases.
+"""The golden cases of Apache Kafka's SslPrincipalMapper: rules, subjects, and principals.
 
-python compat-tests/tls/rule_cases.py write
+compat-tests/run tls-rules-record
 """
 
 from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 from harness import install
+from runner.result import Result
+from runner.shared import NoOptions
 
 GOLDEN = Path(__file__).parents[2] / "gateway/tests/tls/kafka_rules.json"
 PROGRAM = Path(__file__).parent / "Rules.java"
@@ -77,14 +78,10 @@ def kafka_names(cases: list[tuple[str, str]]) -> list[str]:
     ]
 
 
-def main() -> int:
+def main(options: NoOptions) -> Result:
     """Write the golden file."""
     cases = [(rules, subject) for rules in RULES for subject in SUBJECTS]
     found = zip(cases, kafka_names(cases), strict=True)
     rows = [json.dumps([*case, name], ensure_ascii=False) for case, name in found]
     GOLDEN.write_text("[\n" + ",\n".join(rows) + "\n]\n")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return Result(is_good=True)

@@ -74,12 +74,12 @@ class Administrator:
         release: Release,
         services: Mapping[str, Callable[[], None]],
     ) -> list[Answer]:
-        """Run commands on a machine, with a release's wheel at hand; return their answers.
+        """Run commands on a machine that has a release's wheel; return their output.
 
         services: what systemctl does here, by the whole command.
 
         Raises:
-          CommandFailed: one of them failed; those after it did not run.
+          CommandFailed: a command failed; later commands did not run.
         """
         answers: list[Answer] = []
         for step in steps:
@@ -120,7 +120,7 @@ class Administrator:
         self.run(steps, host, release, {})
 
     def _names(self, host: Host, release: Release) -> dict[str, str]:
-        """Return what stands here for each name of the page."""
+        """Return the path in this test for each name in the page's commands."""
         names = {
             "/opt/tidegate": str(host.environment),
             "/opt/tidegate-next": str(environment("next")),

@@ -19,7 +19,7 @@ INDENT: Final = "    "
 def commands(page: str) -> dict[str, list[str]]:
     """Return the commands of each part of the page, by its title, in their order.
 
-    A line of code is indented by four or more; one that ends with a backslash goes on.
+    A line of code is indented by four or more; one that ends with a backslash continues.
     """
     found: dict[str, list[str]] = {}
     title, goes_on = "", False

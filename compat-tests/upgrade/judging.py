@@ -1,4 +1,4 @@
-"""What the commands of an upgrade show, and what its clients saw.  No I/O here."""
+"""The output of an upgrade's commands, and the answers that its clients saw.  No I/O here."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _SHOWN: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Levels:
-    """Of tidegate.metadata.version.  newest: the highest that the asked gateway reads."""
+    """Levels of tidegate.metadata.version.  newest: the highest that the asked gateway reads."""
 
     on: int
     newest: int
 
 
 def levels(described: str) -> Levels:
-    """Return what `kafka-features.sh describe` shows.
+    """Return the levels that `kafka-features.sh describe` shows.
 
     Raises:
       ValueError: it does not show the feature.
@@ -40,7 +40,7 @@ def levels(described: str) -> Levels:
 
 
 def early_raise(asked: int, before: int, after: int, refusal: str) -> list[str]:
-    """Return what is wrong with a raise while an older release lives.
+    """Return the problems of a raise of the level while a gateway of an older release is live.
 
     asked, before, after: levels.  Between releases of one level it asks for the one that is on:
     that changes nothing, and need not be refused.  refusal: "" if it was not.
@@ -53,7 +53,7 @@ def early_raise(asked: int, before: int, after: int, refusal: str) -> list[str]:
 
 
 def odd_gateways(listed: str, releases: Mapping[int, str]) -> list[str]:
-    """Return what `tidegate gateway list` shows, and what the operator does not expect.
+    """Return the rows of `tidegate gateway list` that the operator does not expect.
 
     releases: by node.id.
     """

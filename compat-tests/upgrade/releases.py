@@ -56,7 +56,7 @@ def older_release(commit: str) -> Release:
 
 
 def newer_release() -> Release:
-    """Return the release of this tree, built anew.
+    """Return the release of this tree, built again.
 
     Raises:
       CalledProcessError: it cannot be built.

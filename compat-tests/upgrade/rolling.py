@@ -72,7 +72,7 @@ class Upgrade:
         self._running = dict.fromkeys(HOSTS, releases.older.version)
 
     def run(self, order: str) -> None:
-        """Do all of it; what is not as promised becomes a problem of the watch."""
+        """Do the whole upgrade; each broken promise becomes a problem of the watch."""
         before = self._levels().on
         self._transactions.begin(before)
         self._calm("all of the older release")
@@ -91,7 +91,7 @@ class Upgrade:
         self._check_no_way_back()
 
     def _replace(self, what: int | str, release: Release) -> None:
-        """Replace a gateway as the page says, or the driver; then all must go on."""
+        """Replace a gateway as the page says, or the driver; then all must continue."""
         if isinstance(what, int):
             services = {
                 STOP: partial(self._stop, what),
@@ -176,7 +176,7 @@ class Upgrade:
         self._calm(f"{FEATURE} is {found.on}, was {before}")
 
     def _check_no_way_back(self) -> None:
-        """The older release ends by itself, with a sentence, and harms nothing."""
+        """The older release ends with a message, and harms nothing."""
         page = self._administrator.page[ONE_GATEWAY]
         services = {STOP: partial(self._stop, 3), START: partial(self._world.start_gateway, 3)}
         self._administrator.run(until_start(page), HOSTS[3], self._older, services)

@@ -1,32 +1,24 @@
 """A rolling upgrade from an older release under load, and over the new metadata.version.
 
-    PYTHONPATH=compat-tests .venv/bin/python compat-tests/upgrade/run.py --from COMMIT
+    compat-tests/run upgrade --from COMMIT
 
 Three gateways and a driver of the pipeline, each with an environment of its own, run the wheel of
 an older commit and serve an idempotent producer and a group of each family of clients, and
 transactional ones.  An administrator follows docs/operations/upgrade.md, whose commands are run as
 they stand there: one by one all go to the wheel of this tree, back, and to this tree's again.  On
-the way he raises metadata.version too early and is refused.  Then it is raised, all start anew, and
-the older release must be refused with a sentence.  Every record is read and compared at the end,
-and no application may have seen an error.
+the way he raises metadata.version too early and is refused.  Then it is raised, all start again,
+and the older release must be refused with a sentence.  Every record is read and compared at the
+end, and no application may have seen an error.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
-
-import msgspec
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from faults.clients import FAMILIES, Load, create_topic, installed, start_families
 from faults.driver import Driver
@@ -36,6 +28,9 @@ from harness.places import WORK
 from histories.clients import FAMILIES as HISTORY_FAMILIES
 from histories.report import summary
 from histories.watch import Judged as HistoryJudged
+from runner.options import option
+from runner.result import Result, say
+from runner.shared import Kept
 
 from upgrade.administrator import Administrator
 from upgrade.judging import errors_seen
@@ -44,23 +39,22 @@ from upgrade.rolling import HOSTS, ORDERS, PIPELINE, Releases, Upgrade
 from upgrade.transactions import Transactions
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
-    """The options.
+@dataclass(frozen=True)
+class Options(Kept):
+    """The options."""
 
-    order: one of ORDERS.  transactions: families of histories/.  rate: records a second of each
-    family of faults/.
-    """
-
-    order: str
-    clients: Sequence[str]
-    transactions: Sequence[str] = ()
-    rate: int = 150
+    older: str = option(says="a commit of this repository", flag="--from")
+    order: str = option("gateways-first", choices=ORDERS)
+    clients: Sequence[str] = option(tuple(FAMILIES), "by comma", choices=FAMILIES)
+    transactions: Sequence[str] = option(
+        tuple(HISTORY_FAMILIES), "by comma", choices=HISTORY_FAMILIES
+    )
+    rate: int = option(150, "records a second of each family")
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What the clients of faults/ and those of histories/ did.
+    """The acts of the clients of faults/ and of histories/.
 
     errors: that applications saw.
     """
@@ -76,7 +70,7 @@ class Outcome:
 
 
 def upgrade_run(options: Options, releases: Releases, folder: Path, say: Say) -> Outcome:
-    """Run it in a folder that is empty; what was logged stays there."""
+    """Run it in an empty folder; its logs stay there."""
     administrator = Administrator(folder / "logs" / "administrator.log")
     for host in (*HOSTS.values(), PIPELINE):
         administrator.install(host, releases.older)
@@ -123,33 +117,17 @@ def _text(outcome: Outcome) -> str:
     return "\n".join(lines)
 
 
-def main() -> int:
-    """Run the command line."""
-    parser = argparse.ArgumentParser(description="a rolling upgrade under load")
-    parser.add_argument("--from", dest="older", required=True, help="a commit of this repository")
-    parser.add_argument("--order", choices=ORDERS, default="gateways-first")
-    parser.add_argument("--clients", default=",".join(FAMILIES), help="by comma")
-    parser.add_argument("--transactions", default=",".join(HISTORY_FAMILIES), help="by comma")
-    parser.add_argument("--rate", type=int, default=150, help="records a second of each family")
-    parser.add_argument("--folder", type=Path, help="where logs and data stay (an empty one)")
-    parser.add_argument("--json", action="store_true", help="print all figures as JSON")
-    given = parser.parse_args()
-    say = partial(print, flush=True, file=sys.stderr if given.json else sys.stdout)
-    options = Options(
-        given.order,
-        installed(given.clients.split(","), say),
-        installed(given.transactions.split(","), say, HISTORY_FAMILIES),
-        given.rate,
+def main(options: Options) -> Result:
+    """Run it."""
+    options = replace(
+        options,
+        clients=installed(options.clients, say),
+        transactions=installed(options.transactions, say, HISTORY_FAMILIES),
     )
     os.environ.pop("PYTHONPATH", None)  # the wheels' environments are to be their own
     WORK.mkdir(exist_ok=True)
-    releases = Releases(older_release(given.older), newer_release())
+    releases = Releases(older_release(options.older), newer_release())
     say(f"from {releases.older.wheel} to {releases.newer.wheel}")
-    with TemporaryDirectory(dir=WORK, prefix="upgrade-") as made:
-        outcome = upgrade_run(options, releases, (given.folder or Path(made)).absolute(), say)
-    print(msgspec.json.encode(outcome).decode() if given.json else _text(outcome))
-    return 0 if outcome.is_clean else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    with options.work_folder("upgrade") as folder:
+        outcome = upgrade_run(options, releases, folder, say)
+    return Result(outcome.is_clean, _text(outcome), outcome)

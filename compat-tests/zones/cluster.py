@@ -1,4 +1,4 @@
-"""`tidegate dev --zones 3 --real`, and its gateways started anew with what a run needs besides.
+"""`tidegate dev --zones 3 --real`, and its gateways started again with what a run needs besides.
 
 dev brings PostgreSQL, SeaweedFS and a file of settings for each gateway.  Its gateways are stopped
 then, and the same ones started from these files: with more listeners, more of them in each zone,
@@ -66,7 +66,7 @@ def _say(popen: subprocess.Popen[bytes], word: str) -> None:
 
 @dataclass(slots=True)
 class Relay:
-    """One of ours as a process; port: where it listens."""
+    """A relay of the tests as a process.  port: where it listens."""
 
     popen: subprocess.Popen[bytes]
     port: int
@@ -78,7 +78,7 @@ class Relay:
         return cls(popen, int(_line(popen)))
 
     def counts(self) -> dict[str, list[int]]:
-        """Return what counting.py counted since the last time."""
+        """Return the counts of counting.py since the last call."""
         _say(self.popen, "counts")
         found: dict[str, list[int]] = json.loads(_line(self.popen))
         return found
@@ -143,7 +143,7 @@ class ZoneGateway:
             return str(page.read().decode())
 
     def report(self) -> dict[str, Any]:
-        """Return what `tidegate zones --json` prints."""
+        """Return the report that `tidegate zones --json` prints."""
         found: dict[str, Any] = json.loads(self.get("/v1/zones"))
         return found
 

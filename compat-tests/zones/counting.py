@@ -1,8 +1,8 @@
 """python compat-tests/zones/counting.py HOST:PORT: counts what a gateway gets from an S3 store.
 
-It stands between them, and carries bytes both ways.  It prints its port; each line on standard
-input is answered with a line of JSON, {path: [GETs, bytes of answers]}, since the last such line.
-The end of standard input ends it.
+It stands between gateways and store, and relays bytes both ways.  It prints its port; each line on
+standard input is answered with a line of JSON, {path: [GETs, bytes of answers]}, since the last
+such line.  The end of standard input ends it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Counts:
     by_path: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(_nothing))
 
     def taken(self) -> dict[str, list[int]]:
-        """Return them, and begin anew."""
+        """Return the counts, and start them again at 0."""
         found = dict(self.by_path)
         self.by_path.clear()
         return found

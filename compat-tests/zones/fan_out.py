@@ -121,7 +121,7 @@ class FanOut:
         }
 
     def _segments(self) -> dict[str, int]:
-        """Return those of our topic, which has most of them."""
+        """Return the segments of the test's topic, which has most of all segments."""
         found = self._objects("/segments/")
         topics = [_topic_of(key) for key in found]
         ours = max(set(topics), key=topics.count)

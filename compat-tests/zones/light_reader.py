@@ -37,7 +37,7 @@ _DELTA_AT, _LENGTH_BYTES = 23, 12
 
 
 class Failed(Exception):
-    """A gateway said something that a consumer cannot go on with."""
+    """A gateway said something that a consumer cannot continue with."""
 
 
 class Connection:
@@ -155,7 +155,7 @@ def leaders(bootstrap: str, client_id: str, topic: str) -> dict[tuple[str, int],
 
 
 def main() -> None:
-    """Read with all of them, and print what they counted."""
+    """Read with all readers, and print their counts."""
     parser = argparse.ArgumentParser(description="many consumers of one zone")
     parser.add_argument("--bootstrap", required=True)
     parser.add_argument("--zone", required=True)

@@ -1,27 +1,26 @@
 """Three zones and unmodified clients: bytes across zones, and GETs per object in each zone.
 
-    PYTHONPATH=compat-tests .venv/bin/python compat-tests/zones/run.py --gigabytes 0.2 --json
+    compat-tests/run zones --gigabytes 0.2 --json
 
 `tidegate dev --zones 3 --real` is started, PostgreSQL and SeaweedFS below its gateways.  First
 clients say their zone in every way there is, and none of their bytes may cross zones; a zone loses
-its gateways, and they go on elsewhere.  Then --consumers in each zone read the same records through
-gateways that begin with nothing, once as WAL objects and once as segments.  Exit status 1 when a
-promise was broken.
+its gateways, and they continue elsewhere.  Then --consumers in each zone read the same records
+through gateways that begin with nothing, once as WAL objects and once as segments.  Exit status 1
+when a promise was broken.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from runner.options import option
+from runner.result import Result
 
 from zones.cluster import Cluster, running_zones
 from zones.fan_out import FanOut, Shape
@@ -30,7 +29,19 @@ from zones.traffic import TrafficRun
 MOST_GETS_PER_OBJECT = 1.0
 
 
-def run(cluster: Cluster, options: argparse.Namespace) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Options:
+    """The options."""
+
+    part: Literal["both", "traffic", "fan-out"] = "both"
+    gigabytes: float = 2.0
+    partitions: int = 24
+    consumers: int = option(50, "in each zone")
+    gateways: int = option(1, "in each zone")
+    settings: tuple[str, ...] = option((), "NAME=VALUE, by semicolon", flag="--set", separator=";")
+
+
+def run(cluster: Cluster, options: Options) -> dict[str, Any]:
     """Run both parts; return the figures, with what was wrong as `problems`."""
     problems: list[str] = []
     figures: dict[str, Any] = {"gateways_in_zone": options.gateways, "problems": problems}
@@ -58,29 +69,15 @@ def too_many(figures: dict[str, Any]) -> list[str]:
     ]
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line."""
-    parser = argparse.ArgumentParser(description="three zones and unmodified clients")
-    parser.add_argument("--part", choices=("both", "traffic", "fan-out"), default="both")
-    parser.add_argument("--gigabytes", type=float, default=2.0)
-    parser.add_argument("--partitions", type=int, default=24)
-    parser.add_argument("--consumers", type=int, default=50, help="in each zone")
-    parser.add_argument("--gateways", type=int, default=1, help="in each zone")
-    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON alone")
-    options = parser.parse_args(arguments)
+def main(options: Options) -> Result:
+    """Run it."""
     # PostgreSQL may have to run as another user, to whom a private folder would be closed.
     folder = Path(tempfile.mkdtemp(prefix="tidegate-zones-"))
     folder.chmod(0o755)
     try:
-        more = dict(each.split("=", 1) for each in options.set)
+        more = dict(each.split("=", 1) for each in options.settings)
         with running_zones(folder / "data", options.gateways, more) as cluster:
             figures = run(cluster, options)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    print(json.dumps(figures, indent=None if options.json else 2))
-    return 1 if figures["problems"] else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return Result(not figures["problems"], figures=figures)

@@ -20,10 +20,8 @@ def sqlite_path(url: str) -> Path | None:
 
 
 async def open_existing_log(url: str) -> MetadataLog:
-    """Open a log; a file that is not there is not made.
-
-    Raises:
-      LogMisconfigured: there is none.
+    """Open a log; do not create a missing file.  Raises: LogMisconfigured: there is no log at the
+    URL.
     """
     path = sqlite_path(url)
     if path is not None and not path.exists():

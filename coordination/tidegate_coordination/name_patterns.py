@@ -14,7 +14,7 @@ import re2
 MAX_PROGRAM: Final = 5_000
 """RE2's instructions: 0.1 s for the longest transactional id.  `.*` has 12, and `\\pL+` 1,201."""
 LONG_STEPS: Final = 1_000_000
-"""Of one match: a millisecond or so."""
+"""The most steps of one match: they take about a millisecond."""
 _RE2: Any = re2  # it has no types
 
 

@@ -47,7 +47,8 @@ _PREFIXES: Final = (
 
 
 def sentence_of(error: BaseException, *more: type[BaseException]) -> str | None:
-    """Return what to say to a person; None for a bug.  more: errors whose texts stand as they are.
+    """Return the message to the operator; None for a bug.  more: errors whose texts are used
+    unchanged.
 
     A group is said by its first error, if a person can mend all of it.
     """

@@ -1,7 +1,7 @@
-"""Renders the chart's examples into rendered/, where a review sees what a change of the chart does.
+"""Renders the chart's examples.
 
-    python deploy/helm/render.py             # writes rendered/
-    python deploy/helm/render.py --check     # exit code 1 if rendered/ is not what the chart makes
+    python deploy/helm/render.py             # writes rendered/, which has one of them
+    python deploy/helm/render.py FOLDER      # writes all, to compare before and after a change
     python deploy/helm/render.py --json      # reads a list of values, prints a list of results
 
 It uses Helm's own code (helm-python-sdk, of the extra `deploy`), and no cluster.  Results of --json
@@ -10,6 +10,7 @@ are {"files": {template: text}} or {"error": message of Helm}.
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from pathlib import Path
@@ -21,40 +22,34 @@ from helm_python import Chart, HelmError
 HERE = Path(__file__).parent
 CHART = HERE / "tidegate"
 RENDERED = HERE / "rendered"
+# The example in git, where a review sees what a change of the chart does.
+SHOWN = "postgres-s3.yaml"
 
 
-def main(arguments: list[str]) -> int:
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Render the chart's examples")
+    parser.add_argument("folder", nargs="?", type=Path, help="where to write all of them")
+    parser.add_argument("--json", action="store_true", help="read values from standard input")
+    options = parser.parse_args()
     with Chart.load(CHART) as chart:
-        if "--json" in arguments:
+        if options.json:
             print(json.dumps([result(chart, each) for each in json.load(sys.stdin)]))
-            return 0
-        texts = {
-            RENDERED / path.name: joined(rendered(chart, yaml.safe_load(path.read_text())))
-            for path in sorted((CHART / "examples").glob("*.yaml"))
-        }
-    if "--check" in arguments:
-        return checked(texts)
-    RENDERED.mkdir(exist_ok=True)
-    for path in set(RENDERED.iterdir()) - texts.keys():
-        path.unlink()
-    for path, text in texts.items():
-        path.write_text(text)
-    return 0
+        elif options.folder:
+            write(chart, options.folder, "*.yaml")
+        else:
+            write(chart, RENDERED, SHOWN)
 
 
-def checked(texts: dict[Path, str]) -> int:
-    """Return 1, and name the files, if rendered/ has others than these."""
-    there = {path: path.read_text() for path in RENDERED.iterdir()}
-    differing = sorted(
-        path.name for path in there.keys() | texts.keys() if there.get(path) != texts.get(path)
-    )
-    for name in differing:
-        print(f"rendered/{name} is not what the chart makes: run python deploy/helm/render.py")
-    return 1 if differing else 0
+def write(chart: Chart, folder: Path, names: str) -> None:
+    """Render the examples of a pattern into a folder."""
+    folder.mkdir(exist_ok=True)
+    for path in (CHART / "examples").glob(names):
+        values = yaml.safe_load(path.read_text())
+        (folder / path.name).write_text(joined(rendered(chart, values)))
 
 
 def rendered(chart: Chart, values: dict[str, Any]) -> dict[str, str]:
-    """Return what Helm makes of values: template -> text; without templates that make nothing.
+    """Return the text that Helm renders from each template, without templates that render nothing.
 
     Raises:
       HelmError: values.schema.json or a check of the chart refuses the values.
@@ -84,4 +79,4 @@ def joined(files: dict[str, str]) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main()

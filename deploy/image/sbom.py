@@ -65,7 +65,7 @@ def reference(package: Distribution) -> str:
 
 
 def needs(package: Distribution, packages: dict[str, Distribution]) -> list[str]:
-    """Return what it requires and what is there, an extra's packages included."""
+    """Return the installed packages that a package requires, with those of its extras."""
     names = {normal(re.split(r"[^\w.-]", each)[0]) for each in package.requires or []}
     names.discard(normal(package.name))  # an extra that takes in another extra
     return sorted(reference(packages[each]) for each in names if each in packages)

@@ -1,4 +1,4 @@
-"""What spark-submit starts: `tidegate pipeline`, with the same arguments."""
+"""The program for spark-submit: `tidegate pipeline`, with the same arguments."""
 
 from tidegate_pipeline.commands.command import app
 

@@ -36,10 +36,10 @@ from tidegate_runtime.service_manager import ServiceManager, of_this_process
 
 from .admin.admin_pages import AdminPages
 from .admin.admin_server import admin_slots, serve_admin
+from .client_door import max_connections
 from .gateway import Gateway
 from .network.transport import SocketTransport
 from .opening import Parts, max_open_files, opened, serve_peers
-from .part_settings import max_connections
 from .settings.broker_settings import BrokerSettings
 from .settings.inner_listeners import ADMIN_LISTENER, has_tls
 from .settings.known_hosts import known_hosts
@@ -232,7 +232,7 @@ class Process:
 
     async def _serve_until_stopped(self, gateway: Gateway) -> None:
         most = self._most_connections(gateway)
-        gateway.slots.maximum = max_connections(self._settings, most)
+        gateway.door.slots.maximum = max_connections(self._settings, most)
         gateway.doors[ADMIN_LISTENER] = self._admin_slots
         async with trio.open_nursery() as nursery:
             for listener in self._parts.listeners:
@@ -261,10 +261,10 @@ class Process:
                 transport = SocketTransport(accepted)
             except OSError:
                 return  # the client has already disconnected
-            await gateway.serve(transport, name, visitor)
+            await gateway.door.serve(transport, name, visitor)
 
-        pause, is_open = gateway.connection_rates.pause, gateway.is_open(name)
-        await accept_forever(listener, serve, gateway.slots, pause, is_open=is_open)
+        pause, is_open = gateway.limits.connection_rates.pause, gateway.door.is_open(name)
+        await accept_forever(listener, serve, gateway.door.slots, pause, is_open=is_open)
 
     async def _serve_admin(self, listener: Listener) -> None:
         builder = self._builder

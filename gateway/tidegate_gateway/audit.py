@@ -1,11 +1,11 @@
-"""What takes note of logins, denials and changes; see security/audit_log.py."""
+"""The interface to an audit log: logins, denials and changes; see security/audit_log.py."""
 
 from __future__ import annotations
 
 from typing import Final, Protocol
 
 MAX_ITEMS: Final = 200
-"""Of a list in one event; what is beyond it is left out, and counted."""
+"""The most items of a list in one event; further items are left out, and counted."""
 
 
 class Audit(Protocol):

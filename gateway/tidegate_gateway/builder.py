@@ -30,10 +30,10 @@ from tidegate_storage.stores.counting_store import CountingStore, RequestSums
 from .cost.ledger import CostLedger
 from .environment import Environment, Identity
 from .gateway import Gateway
-from .part_settings import with_advertised
 from .peers.peer_listener import Forwarding, forwarding
 from .security.sealing import refuse_missing_keys, sealing_of
 from .settings.broker_settings import BrokerSettings
+from .settings.listener_settings import with_advertised
 from .startup import register, tell_settings
 from .upkeep.cost_files import Books
 from .upkeep.patience import propose_patiently

@@ -2,7 +2,7 @@
 
 Once the log marks the gateway as draining, all gateways send clients to the others.  Its
 groups move to the others.  It answers its clients with "not here", so that they ask for new
-metadata, and closes connections that are silent for a while; later also those of clients that go on
+metadata, and closes connections that are silent for a while; later also those of clients that keep
 asking: some keep to a broker, whatever it says.  When no connection and no group is
 left, a gateway that got SIGTERM ends.  A gateway that an operator marked writes to the log that it
 is drained, and stays unless the operator also asked it to stop.
@@ -27,16 +27,18 @@ from tidegate_coordination.coordinator.coordinator import (
 from tidegate_coordination.rules.consumer_groups.groups import GROUP_CLAIMS
 from tidegate_coordination.rules.draining import ReportDrained
 from tidegate_coordination.rules.gateways import StartDraining
-from tidegate_coordination.state.gateways import Gateway as Life
+from tidegate_coordination.state.changes import GATEWAYS
+from tidegate_coordination.state.writers.gateways import Gateway as Life
 
+from .feature import Feature, Ground, Task
 from .groups.group_manager import GroupManager
 
 _log = structlog.get_logger("tidegate.draining")
 
-# Of drain.timeout.ms: how long clients may take to go; the rest is for writes in flight.
+# The part of drain.timeout.ms that clients have to leave; the rest is for writes in flight.
 GOODBYE_SHARE: Final = 2 / 3
 PATIENT_GRACES: Final = 2
-"""After so many times the grace, a client that goes on asking is disconnected between requests."""
+"""After so many times the grace, a client that keeps asking is disconnected between requests."""
 LOOK_SECONDS: Final = 0.1
 REPORT_SECONDS: Final = 1.0
 
@@ -72,7 +74,7 @@ class Draining:
         self._away_since = inf  # as far as `hurries` was asked for
         self._seen_version = -1
         self._news = trio.Event()
-        coordinator.listen(self._on_change)
+        coordinator.listen(self._on_change, GATEWAYS)
 
     @property
     def is_marked(self) -> bool:
@@ -172,3 +174,19 @@ class Draining:
         if version != self._seen_version:
             self._seen_version = version
             self._news.set()
+
+    @property
+    def feature(self) -> Feature:
+        """Return what draining does in the background."""
+        return Feature("draining", tasks=(Task("heed operators", self.run),))
+
+
+def draining_of(ground: Ground, groups: GroupManager, connections: Collection[object]) -> Draining:
+    """Make the part that drains a gateway.  connections: the open ones at any time."""
+    return Draining(
+        ground.coordinator,
+        groups,
+        connections,
+        grace_seconds=ground.settings.int("drain.grace.ms") / 1000,
+        timeout_seconds=ground.settings.int("drain.timeout.ms") / 1000,
+    )

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from random import Random
 from time import perf_counter
 
-from tidegate_coordination.classic.dialling import Dial as SourceDial
-from tidegate_coordination.classic.dialling import dial_of
-from tidegate_coordination.classic.properties import ClientProperties
+from tidegate_coordination.client.properties.client import ClientProperties
+from tidegate_coordination.client.wire.dialling import Dial as SourceDial
+from tidegate_coordination.client.wire.dialling import dial_of
 from tidegate_coordination.events.cluster import Endpoint
 from tidegate_coordination.events.metadata_versions import NEWEST
 from tidegate_coordination.forwarding.contention import ENOUGH

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from functools import partial
 
+import trio
+
+from tidegate_coordination.state.cluster import ClusterState
 from tidegate_runtime.histograms import Histogram
 
 from .counting.error_counts import ErrorCounts
+from .counting.refused_features import RefusedFeatures
+from .counting.slow_requests import SlowRequests, Waits, seconds_of
 from .counting.topic_counters import TopicCounters
+from .counting.topic_series import MAX_TOPIC_SERIES, TopicSeries
+from .network.call import Peer
+from .settings.broker_settings import BrokerSettings
+from .topics.internal_topics import INTERNAL_TOPICS
 
 
 @dataclass(slots=True)
@@ -40,6 +50,8 @@ class GatewayCounters:
     """Requests, errors and times by API; numbers by topic.
 
     times: of all APIs but Produce, see produce_times.py.
+    slow: notes requests that took long.  refused: warns of features that are not served.
+    series: the topics that metrics name.
     """
 
     topics: TopicCounters = field(default_factory=TopicCounters)
@@ -47,13 +59,31 @@ class GatewayCounters:
     errors: ErrorCounts = field(default_factory=ErrorCounts)
     times: dict[int, RequestTimes] = field(default_factory=lambda: defaultdict(RequestTimes))
     fetches: FetchTimes = field(default_factory=FetchTimes)
+    slow: SlowRequests = field(default_factory=SlowRequests)
+    refused: RefusedFeatures = field(default_factory=partial(RefusedFeatures, trio.current_time))
+    series: TopicSeries = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Choose the topics that have series of their own."""
+        is_internal = INTERNAL_TOPICS.__contains__
+        self.series = TopicSeries(self.topics, is_internal, MAX_TOPIC_SERIES)
 
     def count(self, api_key: int) -> None:
         """Count a request of the API."""
         self.requests[api_key] += 1
 
-    def answered(self, api_key: int, received: float, began: float, now: float) -> None:
+    def answered(
+        self, api_key: int, waits: Waits, peer: Peer, received: float, began: float
+    ) -> None:
         """Count the times of an answered request: when it came, and when its handler began."""
-        times = self.times[api_key]
+        now, times = trio.current_time(), self.times[api_key]
         times.queue.add(began - received)
         times.total.add(now - received)
+        if now - received >= self.slow.after_seconds:
+            self.slow.note_answered(api_key, waits, peer, received, began, now)
+
+
+def gateway_counters(state: ClusterState, settings: BrokerSettings) -> GatewayCounters:
+    """Return the counters of a gateway."""
+    slow = SlowRequests(seconds_of(settings.int("slow.request.log.ms")))
+    return GatewayCounters(TopicCounters(state.topics.by_name), slow=slow)

@@ -32,21 +32,22 @@ _STREAMS_GROUPS: Final = Refusal(
     "streams groups are not served yet", "set group.protocol=classic in Kafka Streams"
 )
 
-_BY_KEY: Final = {
+BY_KEY: Final = {
     **dict.fromkeys((68, 69), _NEW_GROUPS),
     **dict.fromkeys((76, 77, 78, 79, 90, 91, 92), _SHARE_GROUPS),
     **dict.fromkeys((88, 89), _STREAMS_GROUPS),
 }
+"""APIs that no feature serves, though the protocol package may know them."""
 
 
-def is_unserved(key: int) -> bool:
-    """Return whether no handler serves the API, though the protocol package may know it."""
-    return key in _BY_KEY
+def is_served(facts: ApiFacts, version: int) -> bool:
+    """Return whether a version of an API is served."""
+    return facts.min_version <= version <= facts.max_version
 
 
 def unserved_api(key: int) -> Refusal:
     """Return the refusal of an API that no handler serves."""
-    found = _BY_KEY.get(key)
+    found = BY_KEY.get(key)
     if found is not None:
         return found
     return Refusal(f"unknown API key {key}", "use a client that asks for ApiVersions first")

@@ -29,7 +29,7 @@ Scenarios = Annotated[
     typer.Argument(
         metavar="SCENARIO...",
         help="ingest, latency, lone-producer, fanout, cold-read, transactions, state,"
-        " transaction-state, commits, connections, restart, merge, compact, metadata.",
+        " transaction-state, commits, connections, restart, merge, compact, metadata, published.",
     ),
 ]
 Bootstrap = Annotated[
@@ -58,13 +58,13 @@ Only = Annotated[
     list[str] | None, typer.Option(metavar="TEXT", help="Cases whose label holds the text.")
 ]
 DelayMs = Annotated[
-    float, typer.Option(min=0, metavar="MS", help="Of each PUT, for lone-producer.")
+    float, typer.Option(min=0, metavar="MS", help="The delay of each PUT, for lone-producer.")
 ]
-Hours = Annotated[float, typer.Option(min=0, metavar="H", help="Of virtual time, for metadata.")]
+Hours = Annotated[float, typer.Option(min=0, metavar="H", help="Virtual time, for metadata.")]
 Partitions = Annotated[int, typer.Option(min=1, metavar="N", help="For metadata.")]
 Gateways = Annotated[int, typer.Option(min=1, metavar="N", help="For metadata and commits.")]
 Slices = Annotated[
-    int, typer.Option(min=1, metavar="N", help="Of a flush, for metadata and commits.")
+    int, typer.Option(min=1, metavar="N", help="Slices of a flush, for metadata and commits.")
 ]
 RetentionHours = Annotated[float, typer.Option(min=0, metavar="H", help="For metadata.")]
 Processes = Annotated[
@@ -77,7 +77,11 @@ Processes = Annotated[
     ),
 ]
 Set = Annotated[
-    list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Of our own gateway.")
+    list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="For our own gateway.")
+]
+Publish = Annotated[
+    bool,
+    typer.Option("--publish", help="Write the figures into the pages: published --vs-kafka only."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 
@@ -103,6 +107,7 @@ def main(
     retention_hours: RetentionHours = 0.25,
     processes: Processes = None,
     set_: Set = None,
+    publish: Publish = False,
     json: Json = False,
 ) -> None:
     """Measure what a gateway costs: CPU per MB, latency, memory, requests to the store."""
@@ -110,7 +115,7 @@ def main(
     from .run import run
 
     _ = signal.signal(signal.SIGTERM, _leave)
-    raise typer.Exit(run(scenarios, options, as_json=json))
+    raise typer.Exit(run(scenarios, options, as_json=json, is_published=publish))
 
 
 def _options(arguments: Mapping[str, Any]) -> Options:

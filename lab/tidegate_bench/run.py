@@ -9,10 +9,11 @@ from typing import Final, cast
 
 from rich.console import Console
 
+from . import publishing
 from .checkout import need_librdkafka
 from .errors import BenchError
 from .lab import Lab
-from .measure import table
+from .measure import published, table
 from .measure.header import header
 from .measure.table import Report
 from .options import Options, check
@@ -33,13 +34,19 @@ SCENARIOS: Final[Mapping[str, str]] = {
     "cold-read": "cold_read",
     "transactions": "transactions",
     "transaction-state": "transaction_state",
+    "published": "published",
 }
 
 
-def run(names: Sequence[str], options: Options, *, as_json: bool) -> int:
+def run(
+    names: Sequence[str], options: Options, *, as_json: bool, is_published: bool = False
+) -> int:
     """Run scenarios; return the exit code.  Progress goes to stderr.
 
     If a scenario fails, the figures before the failure are still printed.
+
+    Args:
+      is_published: write the figures into the pages, too.
     """
     progress = _console(stderr=True)
     reports: list[Report] = []
@@ -47,11 +54,15 @@ def run(names: Sequence[str], options: Options, *, as_json: bool) -> int:
     try:
         modules = {name: _scenario(name) for name in names}
         need_librdkafka()
+        origin = publishing.origin(names, options) if is_published else None
         told = header(check(options))
         with ExitStack() as stack:
             lab = Lab(options, progress, stack)
             for name, scenario in modules.items():
                 reports.append(_report(name, scenario, lab))
+        if origin is not None:
+            publishing.publish(origin, reports)
+            progress.print(f"{published.FILE} and the pages have the figures: commit them")
     except BenchError as error:
         progress.print(f"tidegate: {error}", highlight=False, markup=False)
         told["error"] = str(error)

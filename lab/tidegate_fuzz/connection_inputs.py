@@ -20,7 +20,7 @@ from tidegate_protocol.records import Record, build_batch
 from .mutations import mutate
 from .record_targets import NOW_MS, repair_batch, some_batches
 from .shapes import message
-from .transaction_inputs import lives, names_a_producer, transaction_requests, with_producer
+from .transactions.inputs import lives, names_a_producer, transaction_requests, with_producer
 from .wire_targets import snake
 
 TOPIC: Final = "orders"

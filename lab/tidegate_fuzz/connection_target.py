@@ -38,7 +38,7 @@ from tidegate_protocol.messages import (
     list_offsets,
     produce,
 )
-from tidegate_simulation.world.scheduling import seeded_scheduling
+from tidegate_simulation.world.tasks.scheduling import seeded_scheduling
 from tidegate_storage.stores.memory_store import MemoryObjectStore
 
 from .connection_inputs import (
@@ -56,8 +56,8 @@ from .connection_inputs import (
 from .cover import Marks
 from .engine import MAX_FINDINGS, Chooser, Finding, Tally, Target, finding_of
 from .record_targets import NOW_MS
-from .transaction_checks import TransactionChecks, check_none_is_open
-from .transaction_inputs import LONG_TX, TX
+from .transactions.checks import TransactionChecks, check_none_is_open
+from .transactions.inputs import LONG_TX, TX
 
 STRETCH: Final = 1000
 GOOD_TOPIC: Final = "good-neighbour"
@@ -69,7 +69,7 @@ GOOD_PATIENCE_SECONDS: Final = 60.0
 SETTLE_SECONDS: Final = 2400.0
 """Longer than any join can wait (group.max.session.timeout.ms)."""
 SLOW_SECONDS: Final = 1.0
-"""Of CPU, with the good client's share."""
+"""The CPU time from which an input is slow, with the good client's share."""
 WORKS_EVERY: Final = 20
 MAX_GROWTH_BYTES: Final = 256 << 20
 _MEMBER: Final = re.compile(CLIENT.encode() + rb"-[0-9a-f]{8}-[0-9a-f-]{27}")
@@ -278,7 +278,7 @@ class World:
         """Open a connection."""
         self._clients += 1
         ours, theirs = memory_transport_pair(("client", 1024 + self._clients % 60_000))
-        self._nursery.start_soon(self.gateway.let_in, theirs, "PLAINTEXT")
+        self._nursery.start_soon(self.gateway.door.let_in, theirs, "PLAINTEXT")
         return ours
 
     async def offend(self, data: bytes) -> None:
@@ -343,7 +343,9 @@ class World:
         await trio.sleep(SETTLE_SECONDS)
         gateway = self.gateway
         assert not gateway.connections, f"{len(gateway.connections)} connections are held"
-        assert gateway.pool.large_bytes == 0, f"{gateway.pool.large_bytes} bytes of arenas are held"
+        assert gateway.writes.pool.large_bytes == 0, (
+            f"{gateway.writes.pool.large_bytes} bytes of arenas are held"
+        )
         check_none_is_open(self._state)
         await self.good_client_is_served(works=True)
 

@@ -48,14 +48,14 @@ class Marks:
 
 
 class _Weaver:
-    """Adds the marks of a module.  It skips expressions, which have no statements within."""
+    """Weaves marks into a module.  It skips expressions, since they hold no statements."""
 
     def __init__(self, marks: Marks, path: str) -> None:
         self._marks = marks
         self._path = path
 
     def weave(self, node: ast.AST) -> None:
-        """Mark what is in a node first, then the node."""
+        """Mark the children of a node first, then the node."""
         for each in ast.iter_child_nodes(node):
             if isinstance(each, ast.stmt | ast.ExceptHandler | ast.match_case):
                 self.weave(each)

@@ -25,9 +25,9 @@ from tidegate_coordination.log.metadata_log import LogCorrupt
 from tidegate_coordination.log.snapshots import frame_chunks, unframe_chunks
 from tidegate_coordination.state.broken import StateBroken
 from tidegate_coordination.state.cluster import ClusterState
+from tidegate_coordination.state.entry_trial import Trial
 from tidegate_coordination.state.records.partitions import Partition
 from tidegate_coordination.state.records.runs import RunRow
-from tidegate_coordination.state.trial.events import Trial
 from tidegate_gateway.fetch.prepared_runs import CorruptRun, prepare_run
 from tidegate_protocol.batches import CRC_POSITION, CRC_START, read_header, walk
 from tidegate_protocol.errors import InvalidBatch

@@ -223,7 +223,7 @@ class RecordsTarget:
 
 
 def _agree(batch: memoryview, header: BatchHeader, records: list[Record] | None) -> None:
-    """What the walk accepts, the decoder and compaction read alike; what it refuses, they refuse.
+    """Check that walk, decoder and compaction accept and refuse the same batches.
 
     The decoder also looks at the offsets that the header has.  It takes deltas that do not rise.
     """
@@ -252,7 +252,7 @@ def _agree(batch: memoryview, header: BatchHeader, records: list[Record] | None)
 
 
 def _spans(payload: bytes, count: int) -> Spans | None:
-    """Return what compaction makes of records that nothing has looked at before."""
+    """Return the spans that compaction reads from records that were not checked before."""
     try:
         return record_spans(payload, count)
     except InvalidBatch:

@@ -8,6 +8,7 @@ from tidegate_coordination.events import cluster as ev
 from tidegate_coordination.events import groups as gev
 from tidegate_coordination.events import links as kev
 from tidegate_coordination.events import log_moves as lev
+from tidegate_coordination.events import pipeline as pev
 from tidegate_coordination.events import restores as rev
 from tidegate_coordination.events import security as sev
 from tidegate_coordination.events import transactions as tev
@@ -26,12 +27,12 @@ _MIRRORED: Final = 4  # the number of its partition
 _FOREIGN: Final = 5 << 40
 
 
-def some_events() -> list[ev.Event]:
-    """Return one event of each type at least."""
+def some_events(newest: int = NEWEST) -> list[ev.Event]:
+    """Return one event of each type at least.  newest: the level of the cluster."""
     return [
         ev.ClusterCreated("c" * 22, 1),
-        ev.MetadataVersionSet(NEWEST),
-        ev.GatewayRegistered(1, 1, "k", "z", (ev.Endpoint("P", "h", 9092),), "1", 0, NEWEST),
+        ev.MetadataVersionSet(newest),
+        ev.GatewayRegistered(1, 1, "k", "z", (ev.Endpoint("P", "h", 9092),), "1", 0, newest),
         ev.GatewayRenewed(),
         ev.StaticSettingsTold(1, {"log.retention.ms": "5"}),
         ev.Proposed(1, 1, 0, NOW_MS, 5, b""),
@@ -55,7 +56,7 @@ def some_events() -> list[ev.Event]:
 
 
 def some_entries() -> list[tuple[int, ev.Event]]:
-    """Return each event after its writer; 0: no gateway that is registered."""
+    """Return pairs of a writer and an event; writer 0 is no registered gateway."""
     writer = 0
     entries: list[tuple[int, ev.Event]] = []
     for each in some_events():
@@ -114,11 +115,11 @@ def _of_transactions() -> list[ev.Event]:
 
 def _of_segments() -> list[ev.Event]:
     segment = ev.Segment(1, 999, 70, 70, 0, 2, NOW_MS, 5)
-    report = ev.PipelineReport(1, 0, 1, 999, 2, 0, 1, "an error", {"late": 1})
+    report = pev.PipelineReport(1, 0, 1, 999, 2, 0, 1, "an error", {"late": 1})
     return [
         ev.SegmentsPublished(1, (ev.SegmentsOfPartition(0, 0, 2, (segment,), 2, 9),)),
         ev.PartitionsCleaned((ev.CleanedPartition(0, 2, 1),)),
-        ev.PipelineReported(1, report),
+        pev.PipelineReported(1, report),
         ev.RunsSkipped(1, (ev.SkippedStretch(1, 0, 1),)),
         ev.SkipsEnded(1, (ev.SkippedStretch(1, 0, 1),), True),
         ev.RunsSkipped(1, (ev.SkippedStretch(1, 0, 1),)),

@@ -120,7 +120,7 @@ def _offsets_readers(workload: Workload) -> list[Actor]:
 
 
 def _with_logins(workload: Workload, others: list[Actor]) -> list[Actor]:
-    """Return the others, or a few of them, and those that log in, or do not."""
+    """Return the other clients, or a few of them, with logins or without."""
     if workload.world.plan.logins.is_focused:
         others = [each for each in others if each.client.name in _FEW or _uses_lives(each)]
         for each in others:
@@ -177,7 +177,7 @@ def _uses_lives(actor: Actor) -> bool:
 
 
 def _with_mirrors(workload: Workload, others: list[Actor], source: Source) -> list[Actor]:
-    """Return the others, or a few of them, and those that write to the source of the link."""
+    """Return the other clients, or a few of them, and the writers to the link's source."""
     if workload.world.plan.links.is_focused:
         others = [each for each in others if each.client.name in _FEW or _uses_lives(each)]
         for each in others:

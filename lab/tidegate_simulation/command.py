@@ -43,6 +43,13 @@ def main(
     ] = 0,
     jobs: Annotated[int | None, typer.Option(min=1, help="Processes; one a CPU.")] = None,
     *,
+    decisions: Annotated[
+        bool,
+        typer.Option(
+            "--decisions",
+            help="Only what decides and folds, without tasks, network and store: 20 times as fast.",
+        ),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Run gateways in a simulated world of faults, and check all that clients see.
@@ -55,6 +62,12 @@ def main(
     wanted = _seed_range(seeds)
     if trace is not None and len(wanted) > 1:
         raise typer.BadParameter("--trace needs a single seed")
+    if decisions:
+        if trace is not None or zones:
+            raise typer.BadParameter("--decisions has no trace and no zones")
+        from .decisions.run_many import run_many
+
+        raise typer.Exit(run_many(wanted, operations, jobs, as_json=as_json))
     from .run_seeds import SeedsOptions, run_seeds
 
     options = SeedsOptions(wanted, operations, trace, zones, jobs)

@@ -6,27 +6,27 @@ from dataclasses import replace
 from random import Random
 
 from .nemesis.restore_trial import draws_restore
-from .plans.away_plan import AWAY_KIND, draws_away
 from .plans.beginnings import draw_beginnings
 from .plans.disk_plan import draw_disks
-from .plans.drain_plan import DRAIN_KIND, draws_drains
 from .plans.expiry_plan import draw_expiries
 from .plans.faults import FaultPlan, draw_plan, draw_settings
-from .plans.forwarding_plan import draw_forwarding
+from .plans.gateways.away_plan import AWAY_KIND, draws_away
+from .plans.gateways.drain_plan import DRAIN_KIND, draws_drains
+from .plans.gateways.forwarding_plan import draw_forwarding
+from .plans.gateways.refused_plan import draw_refusals, settings_for
+from .plans.gateways.zone_plan import draw_zones
 from .plans.link_plan import draw_links
-from .plans.login_plan import draw_logins
 from .plans.losses import draw_losses
 from .plans.malformed_plan import draw_malformed
 from .plans.move_plan import draw_moves
 from .plans.pipeline_plan import draw_pipelines
-from .plans.quota_plan import draw_quotas
-from .plans.refused_plan import draw_refusals, settings_for
-from .plans.rights_plan import draw_rights
-from .plans.sealing_plan import REPLACED
+from .plans.security.login_plan import draw_logins
+from .plans.security.quota_plan import draw_quotas
+from .plans.security.rights_plan import draw_rights
+from .plans.security.sealing_plan import REPLACED
 from .plans.settings_plan import draw_static
 from .plans.transaction_plan import draw_transaction_plan
 from .plans.version_plan import draw_versions
-from .plans.zone_plan import draw_zones
 
 
 def draw_run(seed: int, rng: Random, asked_zones: int) -> tuple[dict[str, str], FaultPlan]:
@@ -99,7 +99,7 @@ def draw_run(seed: int, rng: Random, asked_zones: int) -> tuple[dict[str, str], 
         has_acls=rights.is_on,
     )
     may_share = not (versions.is_rolling or draws_restore(seed) or plan.has_wrong_clocks)
-    # Of those who log in, a producer has a quota that each gateway counts for itself.
+    # If clients log in, a producer has a quota that each gateway counts for itself.
     quotas = draw_quotas(seed, may_draw=may_share and not logins.is_on)
     malformed = draw_malformed(seed)
     settings |= logins.settings | quotas.settings | malformed.settings

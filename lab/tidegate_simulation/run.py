@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import traceback
-from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from random import Random
@@ -16,58 +16,49 @@ import trio.testing
 from structlog.typing import EventDict
 
 from tidegate_coordination.log_contract.faulty import LogFaults
-from tidegate_pipeline.planning.plan import backlog
 
 from .actors import Actor, make_actors
 from .checks.checker import Violation, check
 from .checks.history import Event
 from .clients.careless import Careless
 from .clients.compacters import Compacter
-from .clients.final_readers import FinalReader, MakeReader, read_to_the_end
 from .clients.hostile import draws_hostile, hostile_clients
-from .clients.offsets_readers import OffsetsReader
 from .clients.readers import Admin
 from .clients.static_keepers import DefaultsChanger, StaticKeeper
 from .clients.workload import Workload, create_topics_and_keys
 from .drawing import draw_run
 from .members.steady import steady_members
-from .mirrors.linker import incomplete, wait_for_copies
-from .mirrors.mirror_readers import MirrorReader
 from .mirrors.source import Source
-from .mirrors.transaction_clients import UnitReader
 from .nemesis.key_keeper import KeyKeeper
-from .nemesis.movers import Mover, wait_for_moves
+from .nemesis.movers import Mover
 from .nemesis.nemesis import Nemesis
-from .nemesis.operators import Operator, wait_for_repair
+from .nemesis.operators import Operator
 from .nemesis.restore_trial import RestoreTrial, draws_restore
 from .nemesis.upgrader import Upgrader
-from .plans.drain_plan import DRAIN_KIND, may_stay
 from .plans.expiry_plan import OFFSETS_EXPIRED, PRODUCERS
 from .plans.faults import FaultPlan, Landed
+from .plans.gateways.drain_plan import DRAIN_KIND, may_stay
 from .plans.pipeline_plan import PREFIX
 from .plans.store_faults import StoreFaults
 from .plans.strikes import Strikes
-from .probers.collection import leaks, wait_for_collection
 from .probers.drain_probers import DrainProber
 from .probers.metered import OF_CONSUMERS, OF_PRODUCERS
 from .probers.neighbourhood import wrongly_absent
 from .probers.quota_trial import QuotaTrial
 from .probers.telemetry_trial import TelemetryTrial, draws_telemetry
 from .probers.zone_probers import ZoneProber
-from .transactions.committed_readers import FinalCommittedReader
-from .transactions.last_phase import finish_transactions
+from .settling import CALM_SECONDS, Settling
 from .world.host import Host
-from .world.livelock import LivelockGuard
 from .world.node import Node
-from .world.pipelines import Pipeline, merge_what_rests
-from .world.scheduling import seeded_scheduling
+from .world.pipelines import Pipeline
+from .world.tasks.livelock import LivelockGuard
+from .world.tasks.scheduling import seeded_scheduling
 from .world.world import World
 
 TOPICS: Final = {"orders": 2, "clicks": 1}
-# Virtual seconds: the faulty part at most, and more for each operation; each part after it.
+# Virtual seconds: the faulty part at most, and more for each operation.
 FAULTY_SECONDS: Final = 900.0
 FAULTY_SECONDS_PER_OPERATION: Final = 4.0
-CALM_SECONDS: Final = 240.0
 # The work is prolonged by so many operations when it nears its end and a promised fault is missing.
 MORE_OPERATIONS: Final = 40
 
@@ -242,15 +233,16 @@ class _Run:
         self._start_restarts(world, nodes, nursery)
         nemesis = Nemesis(world, nodes, pipelines, [*operators, *movers])
         await self._faulty_phase(workload, nemesis)
-        await self._await_nodes(nodes)
+        settling = Settling(world, self._source, self.note)
+        await settling.await_nodes(nodes)
         self._note_if("absent though it lives", await wrongly_absent(nodes))
-        await self._try_quotas(world, nodes)
-        await self._await_repair(world)
-        await self._await_moves(world)
-        await self._await_copies(world)
-        await self._merge_all(world, pipelines)
-        await self._await_collection(world)
-        await self._final_phase(workload, [*nodes, *pipelines])
+        await self._try_quotas(world, nodes, settling)
+        await settling.await_repair()
+        await settling.await_moves()
+        await settling.await_copies()
+        await settling.merge_all(pipelines)
+        await settling.await_collection()
+        await settling.read_all(workload, [*nodes, *pipelines])
         for node in nodes:
             self._note_if("metrics differ from answers", node.miscounted())
             node.count_disk_uses()
@@ -265,7 +257,7 @@ class _Run:
         elif draws_telemetry(self._seed, self.plan):
             await TelemetryTrial(world, nodes).run()
 
-    async def _try_quotas(self, world: World, nodes: list[Node]) -> None:
+    async def _try_quotas(self, world: World, nodes: list[Node], settling: Settling) -> None:
         quotas = self.plan.quotas
         for strikes, metered in (
             (quotas.strikes, OF_PRODUCERS),
@@ -273,7 +265,7 @@ class _Run:
         ):
             if strikes:
                 await QuotaTrial(world, nodes, metered).run()
-                await self._await_nodes(nodes)
+                await settling.await_nodes(nodes)
 
     def _start_restarts(self, world: World, nodes: list[Node], nursery: trio.Nursery) -> None:
         if self.plan.versions.is_rolling:
@@ -307,25 +299,6 @@ class _Run:
             offset = rng.uniform(-2, 2) + skew_seconds
             pipelines.append(Pipeline(world, number, offset, rng.uniform(0.99, 1.01)))
         return pipelines
-
-    async def _merge_all(self, world: World, pipelines: list[Pipeline]) -> None:
-        """The pipelines must get everything into segments, so that all is read from these."""
-        if not pipelines:
-            return
-        with trio.move_on_after(CALM_SECONDS) as waited:
-            await merge_what_rests(world, pipelines)
-        if waited.cancelled_caught:
-            runs, size_bytes = backlog(world.watch.state)
-            self.note("not merged", f"{runs} runs, {size_bytes} bytes after {CALM_SECONDS} s")
-
-    async def _await_collection(self, world: World) -> None:
-        """Dead objects must go, unless no clock may be trusted: then no gateway keeps house."""
-        if self.plan.has_wrong_clocks:
-            return
-        with trio.move_on_after(CALM_SECONDS) as waited:
-            await wait_for_collection(world)
-        if waited.cancelled_caught:
-            self.note("not collected", f"{leaks(world)} objects after {CALM_SECONDS} s")
 
     async def _faulty_phase(self, workload: Workload, nemesis: Nemesis) -> None:
         """All clients at work; faults until no operation is left."""
@@ -380,75 +353,6 @@ class _Run:
             self._asked += MORE_OPERATIONS
             late.set()
         return workload.operations_left <= 0
-
-    async def _await_nodes(self, nodes: list[Node]) -> None:
-        """Every gateway must come back by itself."""
-        with trio.move_on_after(CALM_SECONDS):
-            while any(each.gateway is None for each in nodes):  # noqa: ASYNC110 - they may die yet
-                await trio.sleep(1.0)
-        down = [each.node_id for each in nodes if each.gateway is None]
-        if down:
-            self.note("stuck", f"gateways {down} did not come back in {CALM_SECONDS} s")
-
-    async def _await_repair(self, world: World) -> None:
-        """Lost runs must be skipped, so that readers can continue."""
-        with trio.move_on_after(CALM_SECONDS) as waited:
-            await wait_for_repair(world)
-        if waited.cancelled_caught:
-            self.note("not repaired", f"after {CALM_SECONDS} s")
-
-    async def _await_moves(self, world: World) -> None:
-        """A repeated run of the command must complete."""
-        with trio.move_on_after(CALM_SECONDS) as waited:
-            await wait_for_moves(world)
-        if waited.cancelled_caught:
-            moves = world.plan.moves.moves
-            self.note("not moved", f"{len(world.homes) - 1} of {moves} after {CALM_SECONDS} s")
-
-    async def _await_copies(self, world: World) -> None:
-        """All that the source has must be mirrored."""
-        source = self._source
-        if source is None:
-            return
-        with trio.move_on_after(CALM_SECONDS) as waited:
-            await wait_for_copies(world, source)
-        if waited.cancelled_caught:
-            text = "; ".join(incomplete(world.watch.state, source))
-            self.note("not mirrored", f"after {CALM_SECONDS} s: {text}")
-
-    async def _final_phase(self, workload: Workload, hosts: Sequence[Host]) -> None:
-        """Everything acknowledged must be readable, now that nothing is wrong any more."""
-        kinds: list[MakeReader] = [FinalReader]
-        if self.plan.transactions.is_on:
-            kinds.append(FinalCommittedReader)
-            with trio.move_on_after(CALM_SECONDS) as waited:
-                await finish_transactions(workload)
-            if waited.cancelled_caught:
-                self.note("stuck", f"transactions did not finish in {CALM_SECONDS} s")
-        if self._source is not None:
-            with trio.move_on_after(CALM_SECONDS) as waited:
-                await MirrorReader(workload, "last of mirrors", self._source).read_all()
-                if self.plan.links.transactions:
-                    await UnitReader(workload, self._source).judge()
-            if waited.cancelled_caught:
-                self.note("stuck", f"copies were not read in {CALM_SECONDS} s")
-        if not await read_to_the_end(workload, CALM_SECONDS, kinds):
-            self.note("stuck", f"the last readers got nothing for {CALM_SECONDS} s")
-        await self._read_offsets(workload)
-        watch = workload.world.watch
-        for name in watch.missing_objects():
-            self.note("not stored", f"{name} holds live records and is gone")
-        for host in hosts:
-            if host.coordinator is not None:
-                watch.replays.compare(host.name, host.coordinator.state)
-        watch.replays.replay_all()
-
-    async def _read_offsets(self, workload: Workload) -> None:
-        """The last record of each key of `__consumer_offsets` must be what the group has."""
-        with trio.move_on_after(CALM_SECONDS) as waited:
-            await OffsetsReader(workload, "last of offsets").read_all()
-        if waited.cancelled_caught:
-            self.note("stuck", f"group offsets were not read in {CALM_SECONDS} s")
 
 
 def _text(errors: BaseExceptionGroup[BaseException]) -> str:

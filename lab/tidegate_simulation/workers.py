@@ -100,7 +100,7 @@ class Workers:
         return report
 
     def _replace(self, worker: _Worker, why: str) -> Report:
-        """Kill a worker and drop its seed; another process goes on with the rest."""
+        """Kill a worker and drop its seed; another process continues with the rest."""
         self._remove(worker)
         seed = next(self._seeds, None)
         if seed is not None:

@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 
 from .reading import emit_reader, holds_arrays
+from .refusing import emit_refusal
 from .schema import Field, Message, SchemaFile, Versions
 from .text import Regime, default_literal, function_name, regimes, type_name
 from .writing import emit_writer, is_long
@@ -30,6 +31,7 @@ def emit_module(schema: SchemaFile) -> str:
         body += _functions(message)
     for message in schema.messages:
         body += _doors(message)
+    body += emit_refusal(schema)
     return "\n".join(_head(schema, "\n".join(body)) + body) + "\n"
 
 

@@ -174,7 +174,7 @@ def test_in_turns_the_same_is_read_and_written(case: Case) -> None:
 
 
 def _ended(work: Generator[int, None, Any]) -> tuple[list[int], Any]:
-    """Do all of it; return what it yielded, and its result."""
+    """Run the generator to its end; return the yielded values, and its result."""
     yielded: list[int] = []
     while True:
         try:

@@ -47,7 +47,7 @@ each_form = pytest.mark.parametrize("form", FORMS, ids=["installed", "uncompiled
 
 
 class Noted(NamedTuple):
-    """What a walk noted; or, with an error, only that."""
+    """The notes of a walk; with an error, nothing else."""
 
     error: bool
     values: tuple[int, ...] = ()
@@ -254,6 +254,7 @@ def mutated(seed: int, payload: bytes) -> bytes:
     return bytes(data)
 
 
+@pytest.mark.slow
 @EACH
 @given(seed=st.integers(0, 1 << 32), size=st.integers(1, 400))
 def test_all_forms_agree_however_the_bytes_come(seed: int, size: int) -> None:

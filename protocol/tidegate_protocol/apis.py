@@ -73,7 +73,7 @@ class ApiKey(IntEnum):
 
 
 class ApiFacts(NamedTuple):
-    """What the wire needs to know of an API.
+    """The facts of an API that the wire needs.
 
     Versions min_version to max_version have a codec.  The announced minimum can be lower: clients
     draw conclusions from it, and a request below min_version is refused (KAFKA-18659).

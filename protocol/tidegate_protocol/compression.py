@@ -97,7 +97,7 @@ def compress(data: Buffer, codec: int, *, level: int | None = None) -> bytes:
 
 
 def compressed_pieces(data: Buffer, codec: int, *, level: int | None = None) -> Iterator[bytes]:
-    """Yield what compress() returns in pieces, each of some 256 KiB of the data; some are empty."""
+    """Yield the result of compress() in pieces, each for some 256 KiB of data; some are empty."""
     if codec == Codec.NONE:
         yield bytes(data)
         return

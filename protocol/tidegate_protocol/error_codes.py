@@ -340,7 +340,7 @@ def is_retriable(code: int) -> bool:
 
 
 def error_text(code: int) -> str:
-    """Return what to say with the code where nothing better is known; "" for no error."""
+    """Return the default text of an error code; "" for no error."""
     if code == ErrorCode.NONE:
         return ""
     known = ErrorCode(code)

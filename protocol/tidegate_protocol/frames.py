@@ -21,7 +21,7 @@ _HTTP_VERBS = (b"GET ", b"PUT ", b"POST", b"HEAD", b"OPTI", b"CONN", b"DELE", b"
 
 
 class Frames(NamedTuple):
-    """What the received bytes hold.
+    """The frames that lie in the received bytes.
 
     Attributes:
       whole: (start, end) of each complete frame, without its length.

@@ -1,4 +1,4 @@
-"""What a service manager hears, on a socket as systemd's."""
+"""Messages to a service manager, on a socket as systemd's."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The newest log lines of a process, for people who look at it later.
 
-They are those that were written, in the same order, as JSON; the oldest go first.
+These are the written lines, in the same order, as JSON; the oldest are dropped first.
 """
 
 from __future__ import annotations
@@ -29,5 +29,5 @@ class LastLines:
             self._bytes -= len(self._lines.popleft())
 
     def texts(self) -> list[str]:
-        """Return all, the oldest first."""
+        """Return all lines, the oldest first."""
         return [each.decode(errors="replace") for each in self._lines]

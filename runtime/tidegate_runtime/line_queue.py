@@ -42,7 +42,7 @@ class LineQueue:
         self._put(lines)
 
     def first(self) -> bytes | None:
-        """Return what to write next; None if nothing waits.  It stays until removed."""
+        """Return the next line to write; None if none waits.  It stays until removed."""
         if not self._waiting and self._untold:
             self._tell()
         return self._waiting[0] if self._waiting else None

@@ -1,6 +1,6 @@
 """How many lines of a kind are written: a client that causes them must not fill a log.  Pure.
 
-The next line that is written after others were left out tells how many those were.
+The next written line has the number of lines that were left out before it.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ from .line_rates import STRANGERS_LINES
 _log = structlog.get_logger("tidegate.server", STRANGERS_LINES)
 
 BACKLOG: Final = 1024
-# One listener must not delay the others, however many clients connect at once.
+# A listener must not delay the others, however many clients connect to it at once.
 ACCEPTS_A_TURN: Final = 64
 OUT_OF_RESOURCES_SECONDS: Final = 0.1
 _OUT_OF_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
@@ -147,7 +147,7 @@ def _families(host: str) -> list[tuple[int, str]]:
 
 
 def _bind(family: int, host: str, port: int) -> socket.socket:
-    """Do what socket.create_server does, but for listening."""
+    """Create a socket as socket.create_server does, but do not listen yet."""
     bound = socket.socket(family, socket.SOCK_STREAM)
     try:
         # Else a restart would wait for the last packets of old connections.

@@ -30,11 +30,11 @@ from .secret import HIDDEN
 LEVELS: Final = ("debug", "info", "warning", "error")
 
 PROCESS_LEVELS: Final = LogLevels()
-"""Those of this process's log lines."""
+"""The levels of this process's log lines."""
 PROCESS_LINES: Final = LastLines()
 """This process's newest log lines."""
 PROCESS_RATES: Final = LineRates()
-"""Those of this process's log lines."""
+"""The rates of this process's log lines."""
 NOTHING: Final[Mapping[str, object]] = MappingProxyType({})
 _NAMES: Final = {
     "debug": "DEBUG",

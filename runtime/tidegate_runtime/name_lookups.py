@@ -41,7 +41,7 @@ class _Question:
 
 
 class NameLookups:
-    """See the module's head."""
+    """Dials hosts; their names are looked up in threads of its own."""
 
     def __init__(self, look_up: LookUp = look_up) -> None:
         self._look_up = look_up

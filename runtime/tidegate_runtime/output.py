@@ -23,7 +23,7 @@ from .line_queue import LineQueue
 
 OUTPUTS: Final = ("stdout", "stderr")
 MAX_BYTES: Final = 1 << 20
-"""Of the lines that wait for one output."""
+"""The most bytes of lines that wait for one output."""
 MAX_PART: Final = 1 << 16
 """Characters of a line that may wait for its end."""
 AGAIN_SECONDS: Final = 1.0
@@ -36,7 +36,7 @@ TellDropped = Callable[[int], bytes]
 
 
 class RawFile(Protocol):
-    """What a thread writes to; may block."""
+    """A file that a thread writes to; may block."""
 
     def write(self, data: memoryview, /) -> int | None:
         """Write a part and return its size; None: nothing now, as it never blocks."""
@@ -146,7 +146,7 @@ class QueuedText(io.TextIOBase):
         return len(text)
 
     def flush(self) -> None:
-        """Have what was taken written soon."""
+        """Have the taken lines written soon."""
         with self._lock:
             if self._part:
                 part, self._part = self._part, ""
@@ -212,4 +212,4 @@ def _told(count: int) -> bytes:
 
 
 PROCESS_OUTPUT: Final = ProcessOutput()
-"""Those of this process."""
+"""The output of this process."""

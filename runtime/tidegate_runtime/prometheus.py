@@ -2,7 +2,7 @@
 
 A thread would not spare the loop: it holds the interpreter's lock, so that each step of the loop
 waits for it.  A family of many samples is a Series, whose lines are made as the page comes to them:
-a Metric of the Prometheus client costs ten times as much.  So the values of a page are those of
+a Metric of the Prometheus client costs ten times as much.  So the values of a page come from
 slightly different moments.
 """
 
@@ -16,7 +16,7 @@ from typing import Final
 import trio
 from prometheus_client import ProcessCollector
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
-from prometheus_client.metrics_core import Metric
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.samples import Sample
 
 from .histograms import SHOWN, Histogram
@@ -51,6 +51,16 @@ class Break:
 
 
 BREAK: Final = Break()
+
+
+def gauge(name: str, help_text: str, value: float) -> Metric:
+    """Return a value that rises and falls."""
+    return GaugeMetricFamily(name, help_text, value=value)
+
+
+def counter(name: str, help_text: str, value: float) -> Metric:
+    """Return a count since the process's start; its name gets _total."""
+    return CounterMetricFamily(name, help_text, value=value)
 
 
 def line(name: str, labels: str, value: float | str) -> str:

@@ -1,9 +1,9 @@
 """A text that must not be shown: a password, a token, a key, a URL that may hold one.
 
-A str gets into log lines, tracebacks and pages without anybody's intent: through the repr of the
-dataclass that holds it, an f-string, an encoder.  A Secret shows HIDDEN there, and the type checker
-finds who takes it for a text.  Only reveal() and reveal_bytes() give the value: call them where the
-value leaves for what needs it, and keep the answer in no other object.
+A str gets into log lines, tracebacks and pages by accident: through the repr of the dataclass that
+holds it, an f-string, an encoder.  A Secret shows HIDDEN there, and the type checker finds who
+takes it for a text.  Only reveal() and reveal_bytes() give the value: call them where the value
+leaves for what needs it, and keep the answer in no other object.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from hmac import compare_digest
 from typing import Final
 
 HIDDEN: Final = "[hidden]"
-"""What people see instead."""
+"""The text that people see instead of a secret."""
 
 
 class Secret:

@@ -134,7 +134,7 @@ def _joined(text: str, source: str) -> str:
 
 def _unicode(digits: str, source: str) -> str:
     if not re.fullmatch(r"[0-9A-Fa-f]{4}", digits):
-        # Of the digits none is shown: they may be a password with a backslash.
+        # No digit is shown: they may be part of a password with a backslash.
         raise BadSource(f"{source} has an incomplete \\u escape: write \\\\ for a backslash")
     return chr(int(digits, 16))
 

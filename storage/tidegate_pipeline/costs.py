@@ -1,4 +1,5 @@
-"""Books what this pipeline asks of the object store, and writes the sums beside those of gateways.
+"""Counts this pipeline's requests to the object store, and writes the sums beside those of
+gateways.
 
 Tasks count their requests where they run, also in Spark's workers, and tell them with their
 results.  So what a task asked that gave no result is not known: a stopped one, or a lost one.
@@ -36,7 +37,8 @@ from .tasks.work import Asked
 _log = structlog.get_logger("tidegate.pipeline")
 
 WRITE_SECONDS: Final = 3_600.0
-# Keys take no number below zero, and the incarnation alone makes this one's.
+# A key needs a node id of 0 or more.  The driver has none, and its incarnation alone makes the key
+# unique.
 _NODE_ID: Final = 0
 
 
@@ -54,7 +56,7 @@ class CostBook:
         self._asked = KindBook()
 
     def counted(self, store: ObjectStore, log: MovableLog) -> ObjectStore:
-        """Return the store, whose requests are booked; so are those of the log from now on."""
+        """Return the store with its requests counted; count the log's requests from now on, too."""
         self._log = log
         # Now, since a driver that an error ended wrote nothing: else the rest of its log is lost.
         self._log_requests.book(self._asked)

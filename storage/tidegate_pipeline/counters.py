@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from tidegate_coordination.events.cluster import PipelineReport
+from tidegate_coordination.events.pipeline import PipelineReport
 
 
 @dataclass(slots=True)

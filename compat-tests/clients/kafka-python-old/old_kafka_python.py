@@ -19,7 +19,7 @@ six: Any = import_module("six")
 sys.modules["kafka.vendor.six"] = six
 sys.modules["kafka.vendor.six.moves"] = six.moves
 
-# By name, since the types of the kafka-python beside the checks are not those of these.
+# Compare types by name: these are of another kafka-python than that of the checks.
 kafka: Any = import_module("kafka")
 admin: Any = import_module("kafka.admin")
 TopicPartition: Any = import_module("kafka.structs").TopicPartition
@@ -114,7 +114,9 @@ class Run:
         self._read_by(1, self.records, self.records + EXTRA)
 
     def _read_by(self, members: int, first: int, last: int) -> None:
-        """Each in a thread of its own, since who joins waits for all others to join anew."""
+        """Each runs in a thread of its own, since a member that joins waits until all others join
+        again.
+        """
         found = set[int]()
         deadline = time.monotonic() + PATIENCE_SECONDS
 

@@ -94,7 +94,7 @@ class Kcat:
 
 @dataclass(slots=True)
 class Seen:
-    """What the members of a group have read."""
+    """The records that the members of a group have read."""
 
     counts: dict[tuple[int, int], int] = field(default_factory=dict[tuple[int, int], int])
     fault: Wrong | None = None
@@ -241,7 +241,7 @@ class Run:
             self.seen.fault = error
 
     def committed(self) -> None:
-        """All leave; who comes then reads nothing up to the end."""
+        """All members leave; a member that joins then reads nothing up to the end."""
         while self.members:
             self.members.pop().leave()
         later = Seen()
@@ -289,7 +289,7 @@ class Run:
         return "" if found == wanted else f"{found} {what}"
 
     def close(self) -> None:
-        """End what still runs."""
+        """End the processes that still run."""
         while self.members:
             self.members.pop().leave()
 

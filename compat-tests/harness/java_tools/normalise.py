@@ -37,7 +37,7 @@ FIGURE = re.compile(r"-?\d+(\.\d+)?(E-?\d+)?|NaN|Infinity")
 
 
 def normal(call: Call, printed: Printed) -> dict[str, object]:
-    """What of a call is recorded and compared."""
+    """Return the parts of a call that are recorded and compared."""
     return {
         "status": printed.status,
         "stdout": _view(call, _lines(printed.stdout)),

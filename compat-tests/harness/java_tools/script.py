@@ -57,7 +57,7 @@ class Call:
 
     @property
     def name(self) -> str:
-        """What the call is known by in the record and the tables."""
+        """The name of the call in the record and the tables."""
         return f"{self.tool} {self.label or self.words}"
 
 

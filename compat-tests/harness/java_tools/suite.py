@@ -51,9 +51,7 @@ Normal = dict[str, Any]
 
 @dataclass(slots=True)
 class Stage:
-    """What a script runs on: a JVM for the tools, producers and members beside it, a folder for
-    files.
-    """
+    """The ground of a script: a JVM for the tools, producers and members beside it, a folder."""
 
     box: Toolbox
     transactor: Transactor

@@ -17,7 +17,7 @@ class Transactor:
         self._jvm: subprocess.Popen[str] | None = None
 
     def step(self, words: str) -> str:
-        """Take one step; return what came of it."""
+        """Take one step; return its outcome."""
         if self._jvm is None:
             self._jvm = subprocess.Popen(
                 [*java_command(), str(HERE / "java" / "Transactor.java"), self._bootstrap],

@@ -1,4 +1,4 @@
-"""What the clients of a script know, as its broker has told them, and the requests they make of it.
+"""The knowledge of a script's clients, as its broker has told them, and their requests.
 
 Each broker has its own: the same step becomes other bytes where producer ids differ.  Pure.
 """
@@ -57,7 +57,7 @@ class ProducerClient:
     last: dict[st.Place, int] = field(default_factory=dict)
 
     def take(self, producer_id: int, epoch: int) -> None:
-        """Go on with a producer id and epoch; a new one begins with sequence 0."""
+        """Continue with a producer id and epoch; a new one begins with sequence 0."""
         if (producer_id, epoch) != (self.id, self.epoch):
             self.id, self.epoch = producer_id, epoch
             self.next.clear()

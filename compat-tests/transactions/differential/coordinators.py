@@ -1,4 +1,4 @@
-"""What a broker needs before a script: its coordinators, and producer ids above 0.
+"""Makes the coordinators of a broker before a script, and takes producer id 0.
 
 Kafka makes the coordinators' topics when a client asks first.  Its first producer id is 0, which
 answers with an error contain, too.

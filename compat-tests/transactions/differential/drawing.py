@@ -1,7 +1,7 @@
 """Draws scripts: mostly what clients do, and at every step some chance of what they should not.
 
 The drawer keeps a rough idea of where each producer is, so that most transactions get somewhere.
-It is no model of a broker: Apache Kafka says what is right.  Pure.
+It is no model of a broker: the answers of Apache Kafka are the right ones.  Pure.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SHORT_TIMEOUT_MS: Final = 1_500
 
 @dataclass(slots=True)
 class _Producer:
-    """What the drawer takes for the state of a producer."""
+    """The state of a producer, as the drawer guesses it."""
 
     flavour: int
     added: set[st.Place] = field(default_factory=set)
@@ -268,7 +268,7 @@ class _Drawer:
         self.steps.append(st.Mark(self.rng.choice((1, 2)), who, self.place(), commits))
 
     def time_out(self) -> None:
-        """Let a transaction time out, and let its producer go on."""
+        """Let a transaction time out, and let its producer continue."""
         producer = self.producer()
         place = (0, self.rng.randrange(2))
         version = self.rng.choice((3, 4, 5, 5))

@@ -1,4 +1,4 @@
-"""What two brokers name differently, in one form: producer ids, epochs, member ids, topic ids."""
+"""One form for names that differ between brokers: producer ids, epochs, member ids, topic ids."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Names:
         return self._producers.get(producer_id, str(producer_id))
 
     def skip_epoch(self, producer_id: int, epoch: int) -> None:
-        """Note that the broker gave out one more epoch than it need have, and now this one."""
+        """Note that the broker has skipped an epoch, and has now given out this one."""
         self._skipped[producer_id].append(epoch)
 
     def epoch(self, producer_id: int, epoch: int) -> int:

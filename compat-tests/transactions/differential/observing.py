@@ -96,7 +96,7 @@ class Observer:
         }
 
     async def look(self, asked: Mapping[str, Request]) -> Seen:
-        """Return what there is to be seen."""
+        """Send the requests; return the parts of their answers that are compared."""
         answers = await self._connection.call_all(list(asked.values()))
         seen: Seen = {}
         for what, answer in zip(asked, answers, strict=True):

@@ -1,8 +1,9 @@
-"""Differences from Kafka that are meant.  Each has a name, and its reason.
+"""Intended differences from Kafka.  Each has a name and a reason.
 
 docs/api-support.md lists those that clients can notice.
 
-Some leave the two brokers in different states, so what follows cannot be compared: the script ends.
+Some leave the two brokers in different states.  The script ends there, since later answers cannot
+be compared.
 """
 
 from __future__ import annotations
@@ -276,6 +277,6 @@ PERMITTED: Final = (
 
 
 def permission(difference: Difference) -> Permission | None:
-    """Return what permits a difference."""
+    """Return the entry of PERMITTED that covers a difference; None if there is none."""
     found = (each for each in PERMITTED if each.covers is not None and each.covers(difference))
     return next(found, None)

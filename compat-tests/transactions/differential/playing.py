@@ -35,7 +35,7 @@ class Brokers(NamedTuple):
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of a script.  answers: how often each step got each code from Kafka.
+    """The result of a script.  answers: how often each step got each code from Kafka.
 
     permitted: the permitted differences that it met.  differences: of the first step with others;
     the script ended there.
@@ -82,7 +82,7 @@ async def _finish(player: Player) -> None:
 
 
 async def _step(script: st.Script, index: int, players: list[Player], outcome: Outcome) -> bool:
-    """Take a step on both; return whether the script goes on."""
+    """Take a step on both; return whether the script continues."""
     step = script.steps[index]
 
     async def take(player: Player) -> Seen:
@@ -122,7 +122,7 @@ def _unexpected(found: list[Difference]) -> list[Difference]:
 
 
 def _settle(found: list[Difference], outcome: Outcome) -> bool:
-    """Note what differs; return whether both brokers are still in the same state."""
+    """Record the differences; return whether both brokers are still in the same state."""
     outcome.permitted.update({each.name for one in found if (each := permission(one)) is not None})
     if not _goes_on(found):
         return False

@@ -1,6 +1,6 @@
 """Random scripts of transactions on Apache Kafka and on a gateway: all answers and state compared.
 
-    PYTHONPATH=compat-tests .venv/bin/python compat-tests/transactions/differential/run.py
+    compat-tests/run transactions
 
 A script is a few dozen requests of three producers and two groups, drawn from a seed.  Each is
 played step by step on both brokers.
@@ -8,19 +8,17 @@ played step by step on both brokers.
 
 from __future__ import annotations
 
-import argparse
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
 import trio
 from harness.broker import running
+from runner.options import option
+from runner.result import Result
+from runner.shared import Seeded
 
 from transactions.differential.coordinators import find_coordinators, take_first_producer_id
 from transactions.differential.drawing import draw
@@ -69,7 +67,7 @@ class Run:
                 print(f"    {outcome.differences[0].step}", flush=True)
 
     def report(self, seconds: float) -> None:
-        """Print what was found."""
+        """Print the findings."""
         steps = sum(each.steps for each in self.outcomes)
         answers: Counter[tuple[str, int]] = Counter()
         permitted: Counter[str] = Counter()
@@ -88,17 +86,20 @@ class Run:
         print(f"{differing} scripts with other differences")
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+@dataclass(frozen=True)
+class Options(Seeded):
+    """The options."""
+
+    scripts: int = 20
+    first: int = option(0, "number of the first script")
+    worn: int = option(0, "scripts at the last epochs, besides")
+    at_once: int = AT_ONCE
+    kafka: str = option("kafka", "host:port of one that runs")
+    gateway: str = option("tidegate", "host:port of one that runs")
+
+
+def main(options: Options) -> Result:
     """Run it."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--scripts", type=int, default=20)
-    parser.add_argument("--first", type=int, default=0, help="number of the first script")
-    parser.add_argument("--worn", type=int, default=0, help="scripts at the last epochs, besides")
-    parser.add_argument("--at-once", type=int, default=AT_ONCE)
-    parser.add_argument("--kafka", default="kafka", help="host:port of one that runs")
-    parser.add_argument("--gateway", default="tidegate", help="host:port of one that runs")
-    options = parser.parse_args(arguments)
     last = options.first + options.scripts
     scripts = [draw(options.seed, each) for each in range(options.first, last)]
     worn = [draw(options.seed, each, is_worn=True) for each in range(last, last + options.worn)]
@@ -112,8 +113,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
         trio.run(run.play_all, scripts, options.at_once)
         trio.run(run.play_all, worn, len(worn))
         run.report(time.monotonic() - begun)
-    return 1 if any(each.differences for each in run.outcomes) else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return Result(not any(each.differences for each in run.outcomes))

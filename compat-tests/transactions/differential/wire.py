@@ -33,7 +33,7 @@ class ConnectionLost(Exception):
 
 
 class Caller(Protocol):
-    """What a player needs of a connection."""
+    """A connection, as a player needs it."""
 
     async def call(self, request: Request) -> Any:
         """Send a request and return its response."""
@@ -45,7 +45,7 @@ class Caller(Protocol):
 
 
 class Connection:
-    """See the module's head."""
+    """One connection that sends requests of our codecs, and reads their answers."""
 
     def __init__(self, stream: trio.SocketStream) -> None:
         self._stream = stream

@@ -138,7 +138,7 @@ async def test_a_second_round_copies_only_new_entries(autojump_clock: MockClock)
         await writer.create_topic("u")
         report = await copier.copy()
         assert (report.entries, report.position) == (1, 3)
-        # Another one finds what is there.
+        # Another gateway finds the copies that exist.
         assert (await Copier(log, store, CLUSTER, 1).copy()).objects == 0
 
 

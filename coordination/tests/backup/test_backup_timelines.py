@@ -16,7 +16,7 @@ from tidegate_coordination.events.restores import (
     TimelineOpened,
 )
 from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_coordination.rules.records.wal import BatchFacts
+from tidegate_coordination.rules.records.batch_outcomes import BatchFacts
 from tidegate_coordination.state.broken import StateBroken
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.records.producers import MAX_SEQUENCE, KeptBatch, ProducerState

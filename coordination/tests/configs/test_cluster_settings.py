@@ -23,7 +23,7 @@ from tidegate_coordination.rules.cluster_settings import (
 from tidegate_coordination.rules.gateways import TellSettings
 from tidegate_coordination.rules.proposal import View
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_coordination.state.static_settings import KEPT_MS, MAX_ENDED
+from tidegate_coordination.state.writers.static_settings import KEPT_MS, MAX_ENDED
 
 NOW_MS = 1_700_000_000_000
 HOUR = 3_600_000
@@ -43,7 +43,7 @@ class World:
         self.fold(ev.TopicCreated(b"t" * 16, "t", 1, 1, {}))
 
     def fold(self, *events: Event, writer: int = 0) -> None:
-        entry = Entry(1, b"", writer, self.now_ms, tuple(events))  # type: ignore[arg-type]
+        entry = Entry(1, b"", writer, self.now_ms, tuple(events))
         self.state.apply(self.state.position + 1, entry)
 
     def begin(self, node_id: int, static: dict[str, str] | None = None) -> int:
@@ -256,7 +256,7 @@ def test_a_gateway_that_ended_long_ago_is_forgotten_once_another_tells_its_own()
 
 @pytest.mark.parametrize("crash", [False, True])
 def test_time_with_only_a_pipeline_removes_no_settings(*, crash: bool) -> None:
-    """Those that crashed hold log time where it is, as the driver's clock does not count."""
+    """Crashed gateways hold log time where it is, as the driver's clock does not count."""
     world = World()
     careful, brief, driver = world.begin(1, FOREVER), world.begin(2, {}), world.begin(-5)
     third = world.begin(3, {})
@@ -280,7 +280,7 @@ def test_time_with_only_a_pipeline_removes_no_settings(*, crash: bool) -> None:
 
 
 def test_a_lone_gateway_that_starts_daily_removes_settings_of_gone_gateways() -> None:
-    """Only the time between its incarnations does not count."""
+    """The time between two incarnations of the gateway does not count; all other time does."""
     world = World()
     world.end(world.begin(1, FOREVER))
     for day in range(9):

@@ -282,7 +282,7 @@ async def test_an_event_shows_its_author(autojump_clock: MockClock) -> None:
 async def test_a_gateway_that_appends_for_others_numbers_its_own_proposals(
     autojump_clock: MockClock,
 ) -> None:
-    """Its own proposals and those of others can then share an entry."""
+    """Its own and others' proposals can then share an entry."""
     async with forwarding_world() as world:
         race = await raced(world)
         race.log.races = ENOUGH

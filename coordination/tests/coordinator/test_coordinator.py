@@ -26,6 +26,7 @@ from tidegate_coordination.rules.gateways import ExpireGateways, NodeIdTaken, Re
 from tidegate_coordination.rules.numbered import Numbered
 from tidegate_coordination.rules.proposal import NOTHING, TOPICS, Decided, View
 from tidegate_coordination.rules.records.producer_ids import ReserveProducerIds
+from tidegate_coordination.state.changes import EVERY_ENTRY
 from tidegate_coordination.state.cluster import ClusterState
 
 
@@ -167,7 +168,7 @@ async def test_a_gateway_notices_entries_of_other_gateways(
         assert len(other.state.topics.by_name) == 20
         # The log's own wake-up reports it, not the fallback look once a second.
         grew = trio.Event()
-        other.listen(lambda touched: grew.set())
+        other.listen(lambda touched: grew.set(), EVERY_ENTRY)
         await one.propose(CreateTopic("last"))
         with trio.fail_after(0.1):
             await grew.wait()

@@ -32,16 +32,11 @@ from tidegate_coordination.log_contract.faulty import FaultyLog, LogFaults
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.rules.configs import Change, Operation, ResourceChange, SetConfigs
 from tidegate_coordination.rules.gateways import Renew
+from tidegate_coordination.rules.records.batch_outcomes import BatchFacts
+from tidegate_coordination.rules.records.deletions import DeleteRecords, Deletion
 from tidegate_coordination.rules.records.producer_ids import ReserveProducerIds
-from tidegate_coordination.rules.records.wal import BatchFacts, CommitWal
-from tidegate_coordination.rules.topics import (
-    CreateTopics,
-    DeleteRecords,
-    DeleteTopics,
-    Deletion,
-    NewTopic,
-    TopicKey,
-)
+from tidegate_coordination.rules.records.wal import CommitWal
+from tidegate_coordination.rules.topics import CreateTopics, DeleteTopics, NewTopic, TopicKey
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.records.objects import WalName
 

@@ -19,9 +19,9 @@ from tidegate_coordination.coordinator.coordinator import (
 )
 from tidegate_coordination.coordinator.permits import PERMIT
 from tidegate_coordination.events.metadata_versions import NEWEST
-from tidegate_coordination.rules.acls import CreateAcls
 from tidegate_coordination.rules.gateways import Renew
 from tidegate_coordination.rules.records.producer_ids import ReserveProducerIds
+from tidegate_coordination.rules.security.acls import CreateAcls
 from tidegate_coordination.security.acls import (
     Acl,
     Operation,

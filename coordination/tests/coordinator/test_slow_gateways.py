@@ -74,6 +74,7 @@ def _make_busy(world: World, node_ids: Iterable[int]) -> None:
         world.nursery.start_soon(_is_busy, world.gateways[each])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("leads", [False, True])
 async def test_a_slow_gateway_answers_in_order_and_soon(
     leads: bool, autojump_clock: MockClock

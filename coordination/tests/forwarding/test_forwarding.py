@@ -22,8 +22,9 @@ from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.rules.gateways import Renew, StartDraining, TakeClaim
 from tidegate_coordination.rules.numbered import NotDecided, Numbered
 from tidegate_coordination.rules.proposal import Decided, View
+from tidegate_coordination.rules.records.batch_outcomes import BatchFacts
 from tidegate_coordination.rules.records.producer_ids import ReserveProducerIds
-from tidegate_coordination.rules.records.wal import BatchFacts, CommitWal
+from tidegate_coordination.rules.records.wal import CommitWal
 from tidegate_coordination.rules.topics import (
     Created,
     CreateTopics,

@@ -25,8 +25,9 @@ SMALL = codec.encode_proposal(ReserveProducerIds(1))
     [
         (Sent(51, "CommitOffsets", LARGE), Outcome.UNKNOWN),
         (Sent(51, "NoSuchKind", b""), Outcome.NEWER),
+        (Sent(51, "ReserveProducerIds", SMALL, tenant=5), Outcome.NEWER),
     ],
-    ids=["no room", "of a newer release"],
+    ids=["no room", "of a newer release", "of another tenant"],
 )
 async def test_no_proposal_overtakes_one_that_is_not_accepted(
     left: Sent,

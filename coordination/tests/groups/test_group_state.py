@@ -74,7 +74,7 @@ class World:
         self.fold(ClaimTaken("group/g", 1, 1))
 
     def fold(self, *events: Event, writer: int = 1) -> None:
-        entry = Entry(1, b"n", writer, self.clock_ms, events)  # type: ignore[arg-type]
+        entry = Entry(1, b"n", writer, self.clock_ms, events)
         self.state.apply(self.state.position + 1, entry)
 
     def wait(self, milliseconds: int) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -266,7 +267,7 @@ class GroupMachine(RuleBasedStateMachine):
 
     @invariant()
     def whoever_waits_waits_for_something(self) -> None:
-        """No ticket is forgotten, and a timer or an append will answer it."""
+        """The group keeps each open ticket, and a timer or an append will answer it."""
         parked = {
             ticket
             for each in self.group.roster.members.values()
@@ -278,7 +279,7 @@ class GroupMachine(RuleBasedStateMachine):
             assert self.group.next_deadline() < inf or self.records
 
     def teardown(self) -> None:
-        """With time and a log that answers, everybody is answered in the end."""
+        """If time passes and the log answers, every ticket gets an answer in the end."""
         if not hasattr(self, "group"):
             return
         for _ in range(200):
@@ -289,7 +290,7 @@ class GroupMachine(RuleBasedStateMachine):
         assert self.group.is_idle
 
 
-TestGroupMachine = GroupMachine.TestCase
+TestGroupMachine = pytest.mark.slow(GroupMachine.TestCase)
 TestGroupMachine.settings = settings(
     max_examples=200,
     stateful_step_count=50,

@@ -16,7 +16,7 @@ from tidegate_coordination.rules.consumer_groups.offsets import (
     CommitRefusal,
     OffsetToCommit,
 )
-from tidegate_coordination.rules.link_groups import (
+from tidegate_coordination.rules.migration.group_moves import (
     MAX_MEMBERS,
     MAX_OFFSETS,
     FenceGroups,
@@ -25,7 +25,12 @@ from tidegate_coordination.rules.link_groups import (
     ReachGroupFence,
     UnfenceGroups,
 )
-from tidegate_coordination.rules.mirrors import LinkRefusal, MirrorTopics, RemoveLink, SetLink
+from tidegate_coordination.rules.migration.mirrors import (
+    LinkRefusal,
+    MirrorTopics,
+    RemoveLink,
+    SetLink,
+)
 from tidegate_coordination.state.groups import HAS_MEMBERS
 
 MEMBER = MemberRecord("c-1", None, "c", "/h", 300_000, 45_000, (("range", b"p"),), b"a")

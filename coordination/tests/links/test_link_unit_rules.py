@@ -13,17 +13,22 @@ from tidegate_coordination.events.groups import GroupChanged
 from tidegate_coordination.events.metadata_versions import SWITCHES
 from tidegate_coordination.events.restores import TimelineOpened
 from tidegate_coordination.events.transactions import TransactionalIdInitialised
-from tidegate_coordination.rules.link_groups import (
+from tidegate_coordination.rules.migration.group_moves import (
     FenceGroups,
     GroupToMove,
     MoveGroups,
     ReachGroupFence,
     UnfenceGroups,
 )
-from tidegate_coordination.rules.link_units import MAX_IDS, IdToMove
-from tidegate_coordination.rules.mirrors import LinkRefusal, MirrorTopics, SetLink
-from tidegate_coordination.rules.returns import ReverseTopics
-from tidegate_coordination.rules.switches import FenceTopics, LiftFence, ReachFence, SwitchTopics
+from tidegate_coordination.rules.migration.mirrors import LinkRefusal, MirrorTopics, SetLink
+from tidegate_coordination.rules.migration.returns import ReverseTopics
+from tidegate_coordination.rules.migration.switches import (
+    FenceTopics,
+    LiftFence,
+    ReachFence,
+    SwitchTopics,
+)
+from tidegate_coordination.rules.migration.units import MAX_IDS, IdToMove
 from tidegate_coordination.rules.transactions.initialising import InitialiseTransactionalId
 from tidegate_coordination.rules.transactions.refusals import TransactionRefusal
 from tidegate_coordination.state.cluster import ClusterState

@@ -1,4 +1,4 @@
-"""Links and mirrored partitions: what the rules accept, and what the fold makes of it."""
+"""Links and mirrored partitions: accepted proposals, and the state after the fold."""
 
 from __future__ import annotations
 
@@ -16,19 +16,14 @@ from tests.worlds.mirror_world import (
     batch,
     topic,
 )
-from tidegate_coordination.events.cluster import (
-    RUN_FINAL,
-    RunsSkipped,
-    SkippedStretch,
-    SkipsEnded,
-)
+from tidegate_coordination.events.cluster import RUN_FINAL, RunsSkipped, SkippedStretch, SkipsEnded
 from tidegate_coordination.events.links import LinkedTopic
 from tidegate_coordination.events.metadata_versions import KEPT_SKIPS, LINKS
 from tidegate_coordination.events.restores import TimelineOpened
 from tidegate_coordination.rules.configs import Change, Operation, ResourceChange, SetConfigs
 from tidegate_coordination.rules.configs import ConfigRefusal as C
 from tidegate_coordination.rules.housekeeping import MoveLogStarts
-from tidegate_coordination.rules.mirrors import (
+from tidegate_coordination.rules.migration.mirrors import (
     ANY_END,
     LinkRefusal,
     MirrorTopics,
@@ -37,19 +32,18 @@ from tidegate_coordination.rules.mirrors import (
     RemoveLink,
     SetLink,
 )
+from tidegate_coordination.rules.records.batch_outcomes import BatchOutcome, Refusal
+from tidegate_coordination.rules.records.deletions import DeleteRecords, Deletion, DeletionRefusal
 from tidegate_coordination.rules.records.mirrored_batches import (
     ABORT,
     COMMIT,
     TRANSACTIONAL,
     MirroredBatch,
 )
-from tidegate_coordination.rules.records.wal import BatchOutcome, CommitWal, Refusal
+from tidegate_coordination.rules.records.wal import CommitWal
 from tidegate_coordination.rules.topics import (
     CreatePartitions,
-    DeleteRecords,
     DeleteTopics,
-    Deletion,
-    DeletionRefusal,
     Growth,
     Refused,
     TopicKey,

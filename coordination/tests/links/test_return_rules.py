@@ -19,28 +19,27 @@ from tidegate_coordination.events.cluster import (
 from tidegate_coordination.events.restores import TimelineOpened
 from tidegate_coordination.events.transactions import TransactionalIdInitialised
 from tidegate_coordination.rules.housekeeping import MoveLogStarts, plan_retention
-from tidegate_coordination.rules.mirrors import LinkRefusal, RemoveLink, SetLink
-from tidegate_coordination.rules.records.wal import CommitWal, Refusal
-from tidegate_coordination.rules.returns import (
+from tidegate_coordination.rules.migration.mirrors import LinkRefusal, RemoveLink, SetLink
+from tidegate_coordination.rules.migration.returns import (
     EndReverse,
     FenceReturn,
     NoteReversed,
     ReturnTopics,
     ReverseTopics,
 )
-from tidegate_coordination.rules.switches import (
+from tidegate_coordination.rules.migration.switches import (
     FenceTopics,
     FinishSwitches,
     LiftFence,
     ReachFence,
     SwitchTopics,
 )
+from tidegate_coordination.rules.records.batch_outcomes import Refusal
+from tidegate_coordination.rules.records.deletions import DeleteRecords, Deletion, DeletionRefusal
+from tidegate_coordination.rules.records.wal import CommitWal
 from tidegate_coordination.rules.topics import (
     CreatePartitions,
-    DeleteRecords,
     DeleteTopics,
-    Deletion,
-    DeletionRefusal,
     Growth,
     Refused,
     TopicKey,
@@ -75,7 +74,7 @@ def reached(world: World) -> tuple[int, ...]:
 
 
 def returns(world: World, first: int = 0, second: int = 0) -> ReturnTopics:
-    """The source has these leader epochs."""
+    """Return a proposal of a topic's return; first and second are the source's leader epochs."""
     numbers = world.state.topics.by_id[MIRRORED].partition_numbers
     return ReturnTopics(2, tuple(zip(numbers, (first, second), strict=True)))
 
@@ -207,7 +206,7 @@ def test_a_topic_returns_once_its_source_has_all_and_every_gateway_is_there() ->
     assert is_mirrored(world)
     assert MIRRORED not in world.state.switches.switched
     assert world.state.switches.fence_of(MIRRORED) is None
-    # The source goes on, and the topic can be switched again.
+    # The source continues, and the topic can be switched again.
     [outcome] = world.write(batch(11, 11, 13), producer=-1)
     assert outcome.refusal is None
     assert world.propose(FenceTopics("src", ((MIRRORED, ""),))) == 3

@@ -1,4 +1,4 @@
-"""Switches of mirrored topics: what the rules accept, and what the fold makes of it."""
+"""Switches of mirrored topics: accepted proposals, and the state after the fold."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ from tidegate_coordination.events.cluster import Endpoint, GatewayExpired, Gatew
 from tidegate_coordination.events.links import LinkedTopic
 from tidegate_coordination.events.metadata_versions import LINKS, SWITCHES
 from tidegate_coordination.events.restores import TimelineOpened
-from tidegate_coordination.rules.mirrors import LinkRefusal, MirrorTopics, RemoveLink, SetLink
-from tidegate_coordination.rules.records.mirrored_batches import TRANSACTIONAL
-from tidegate_coordination.rules.records.wal import BatchFacts, BatchOutcome, CommitWal, Refusal
-from tidegate_coordination.rules.switches import (
+from tidegate_coordination.rules.migration.mirrors import (
+    LinkRefusal,
+    MirrorTopics,
+    RemoveLink,
+    SetLink,
+)
+from tidegate_coordination.rules.migration.switches import (
     MAX_WAVE_PARTITIONS,
     FenceTopics,
     FinishSwitches,
@@ -23,9 +26,12 @@ from tidegate_coordination.rules.switches import (
     ReopenSource,
     SwitchTopics,
 )
+from tidegate_coordination.rules.records.batch_outcomes import BatchFacts, BatchOutcome, Refusal
+from tidegate_coordination.rules.records.mirrored_batches import TRANSACTIONAL
+from tidegate_coordination.rules.records.wal import CommitWal
 from tidegate_coordination.rules.topics import DeleteTopics, Refused, TopicKey
+from tidegate_coordination.state.migration.switches import Switched
 from tidegate_coordination.state.records.objects import WalName
-from tidegate_coordination.state.switches import Switched
 
 FENCE = FenceTopics("src", ((MIRRORED, "1048588"),))
 

@@ -245,7 +245,7 @@ async def test_a_damaged_entry_is_not_copied() -> None:
 
 
 async def test_a_trimmed_copy_holds_the_entry() -> None:
-    """They may do so at any moment, once the move is done: it is no other log for that."""
+    """Gateways may trim the copy once the move is done: it still counts as the copy."""
     source, copy = MemoryLog(), MemoryLog()
     for log in (source, copy):
         await log.append(1, b"x")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import trio
 import trio.testing
 
-from tests.worlds.move_world import MoveWorld, Wrap, gateways, replayed
+from tests.worlds.move_world import MoveWorld, Wrap, gateways, register, replayed
 from tidegate_coordination.events.entries import decode_entry
 from tidegate_coordination.events.log_moves import LogMoved
 from tidegate_coordination.log.metadata_log import (
@@ -17,7 +18,7 @@ from tidegate_coordination.log.metadata_log import (
     MetadataLog,
     Trimmed,
 )
-from tidegate_coordination.log_move.mover import MoveReport
+from tidegate_coordination.log_move.mover import LogMover, MovePlan, MoveRefused, MoveReport
 
 LATE_SECONDS = 6.0
 
@@ -80,3 +81,23 @@ async def test_an_old_log_that_refuses_reads_after_its_end_has_moved(
         return wrapped[-1]
 
     await moved(MoveWorld(2), wrap)
+
+
+async def test_a_move_that_an_earlier_one_overtakes_says_so(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """The new log has entries by then that the old one, the source, will never have."""
+    world = MoveWorld(3)
+    log = world.movable(-2)
+    coordinator = await world.coordinator(-2, log)
+    async with gateways(world, 2) as found, trio.open_nursery() as nursery:
+        nursery.start_soon(coordinator.run)
+        await register(coordinator, -9, "late")
+        await world.move("b")
+        await world.work(found[0], 3)
+        source, target, plan = world.opened("a", 7), world.opened("b", 8), MovePlan("late", "b")
+        mover = LogMover(coordinator, log, source, target, plan, lambda _: None)
+        with pytest.raises(MoveRefused, match="an earlier move has just moved the log to b"):
+            await mover.run()
+        nursery.cancel_scope.cancel()
+    assert (await replayed(world.logs["b"])).log_moves.present is None

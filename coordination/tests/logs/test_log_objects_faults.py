@@ -185,7 +185,7 @@ async def test_a_stale_list_of_boundaries_is_good_enough(store: WatchedStore) ->
 async def test_an_append_may_be_cut_at_every_request(
     store: WatchedStore, log: ObjectLog, after_effect: bool
 ) -> None:
-    """If appends are repeated as by the coordinator, each entry is there once after any cut."""
+    """If a cut append is repeated, as the coordinator does, the log holds each entry once."""
     fresh = await opened(store)
     for position in range(1, 9):
         store.heal()

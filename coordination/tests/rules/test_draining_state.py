@@ -17,7 +17,7 @@ from tidegate_coordination.rules.gateways import TakeClaim
 from tidegate_coordination.rules.proposal import View
 from tidegate_coordination.state.broken import StateBroken
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_coordination.state.gateways import GatewayTable
+from tidegate_coordination.state.writers.gateways import GatewayTable
 
 
 def table(*node_ids: int) -> GatewayTable:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.rules.test_wal_rules import World
 from tidegate_coordination.events.cluster import GatewayExpired, GatewayRegistered
-from tidegate_coordination.state.cluster import MAX_LEAP_MS
+from tidegate_coordination.state.folds.cluster import MAX_LEAP_MS
 
 DAY_MS = 86_400_000
 

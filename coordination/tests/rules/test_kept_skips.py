@@ -25,12 +25,12 @@ from tidegate_coordination.events.cluster import (
 )
 from tidegate_coordination.events.metadata_versions import KEPT_SKIPS
 from tidegate_coordination.rules.housekeeping import MoveLogStarts, collectable, plan_retention
+from tidegate_coordination.rules.records.deletions import DeleteRecords, Deletion
 from tidegate_coordination.rules.records.segments import Publication
 from tidegate_coordination.rules.records.skips import Ending, EndSkips, Unreadable
-from tidegate_coordination.rules.topics import DeleteRecords, Deletion
 from tidegate_coordination.state.broken import StateBroken
+from tidegate_coordination.state.entry_trial import Trial
 from tidegate_coordination.state.records.runs import RunRow
-from tidegate_coordination.state.trial.events import Trial
 
 BACK = (Ending.ENDED,)
 FIRST_BACK = SkipsEnded(1, (SkippedStretch(0, 0, 3),), True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tidegate_coordination.events.cluster import GatewayRegistered
-from tidegate_coordination.state.gateways import GatewayTable
+from tidegate_coordination.state.writers.gateways import GatewayTable
 
 LEASE_MS = 30_000
 CLOCK_MS = 1_000_000

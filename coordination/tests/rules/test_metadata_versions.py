@@ -16,7 +16,7 @@ import trio
 from tidegate_coordination.backup.copier import Copier
 from tidegate_coordination.coordinator.coordinator import Coordinator, ProposalFailed
 from tidegate_coordination.events import cluster as ev
-from tidegate_coordination.events import metadata_versions
+from tidegate_coordination.events import gates as own_gates
 from tidegate_coordination.events.entries import (
     UnreadableEntry,
     check_entry,
@@ -304,7 +304,7 @@ async def test_an_event_that_needs_a_higher_level_is_not_written(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     gates = LevelGates(OLD, {ev.GatewayRenewed: NEW}, {})
-    monkeypatch.setattr(metadata_versions, "GATES", gates)
+    monkeypatch.setattr(own_gates, "GATES", gates)
     log = MemoryLog()
     old = coordinator(log, OLD)
     async with running(old):
@@ -319,7 +319,7 @@ async def test_a_field_that_needs_a_higher_level_is_not_written(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     gates = LevelGates(OLD, {}, {(ev.GatewayRenewed, "highest_version"): NEW})
-    monkeypatch.setattr(metadata_versions, "GATES", gates)
+    monkeypatch.setattr(own_gates, "GATES", gates)
     log = MemoryLog()
     old = coordinator(log, OLD)
     async with running(old):
@@ -334,7 +334,7 @@ async def test_a_field_that_needs_a_higher_level_is_not_written(
 async def test_the_entry_that_raises_the_level_may_use_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """A new cluster says at once what its level brings: no older release folds its beginning."""
     gates = LevelGates(OLD, {}, {(ev.ClusterCreated, "lease_ms"): NEW})
-    monkeypatch.setattr(metadata_versions, "GATES", gates)
+    monkeypatch.setattr(own_gates, "GATES", gates)
     for highest, is_taken in ((NEW, True), (OLD, False)):
         one = coordinator(MemoryLog(), highest)
         proposal = replace(registration(1, highest), lease_ms=5)

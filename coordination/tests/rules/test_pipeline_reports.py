@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from tests.rules.test_wal_rules import World
-from tidegate_coordination.events.cluster import GatewayExpired, PipelineReport
+from tidegate_coordination.events.cluster import GatewayExpired
+from tidegate_coordination.events.pipeline import PipelineReport
 from tidegate_coordination.rules.pipeline_reports import MAX_TEXT, ReportPipeline
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_coordination.state.pipeline_reports import KEPT_REPORTS
+from tidegate_coordination.state.writers.pipeline_reports import KEPT_REPORTS
 
 
 def report(merges: int, error: str = "", **dropped: int) -> PipelineReport:

@@ -8,11 +8,7 @@ import pytest
 
 from tests.state.test_limits import gateway_on
 from tests.worlds.near_limits import moved_up
-from tidegate_coordination.backup.salvage_rules import (
-    PRODUCER_ID_GAP,
-    EndSalvage,
-    SequenceIndex,
-)
+from tidegate_coordination.backup.salvage_rules import PRODUCER_ID_GAP, EndSalvage, SequenceIndex
 from tidegate_coordination.coordinator.coordinator import ProposalFailed
 from tidegate_coordination.events import cluster as ev
 from tidegate_coordination.events import restores as rev
@@ -20,8 +16,9 @@ from tidegate_coordination.events.entries import ENTRY_FORMAT, Entry
 from tidegate_coordination.events.metadata_versions import NEWEST, OWN_PRODUCER_IDS
 from tidegate_coordination.rules.gateways import Register
 from tidegate_coordination.rules.proposal import Decided, Proposal, View
+from tidegate_coordination.rules.records.batch_outcomes import BatchFacts
 from tidegate_coordination.rules.records.producer_ids import ReserveProducerIds
-from tidegate_coordination.rules.records.wal import BatchFacts, CommitWal
+from tidegate_coordination.rules.records.wal import CommitWal
 from tidegate_coordination.rules.topics import CreateTopics, NewTopic
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.columns import MAX_INT64
@@ -54,7 +51,7 @@ class Cluster:
         return decided.answer if isinstance(decided.answer, int) else 0
 
     def apply(self, *events: ev.Event) -> None:
-        entry = Entry(ENTRY_FORMAT, b"", self.writer, 1_000_000, tuple(events))  # type: ignore[arg-type]
+        entry = Entry(ENTRY_FORMAT, b"", self.writer, 1_000_000, tuple(events))
         self.state.apply(self.state.position + 1, entry)
 
     def write(self, counter: int, producer: int) -> None:

@@ -321,7 +321,7 @@ class Holes(RuleBasedStateMachine):
         self.world.check_replay()
 
 
-TestHoles = Holes.TestCase
+TestHoles = pytest.mark.slow(Holes.TestCase)
 TestHoles.settings = settings(
     max_examples=60,
     stateful_step_count=40,

@@ -12,7 +12,7 @@ def test_a_topic_named_twice_does_not_grow() -> None:
     created = (ClusterCreated("cluster", 1), TopicCreated(b"t" * 16, "t", 1, 1, {}))
     state.apply(1, Entry(1, b"n", 0, 1000, created))
     decided = CreatePartitions([Growth("t", 3), Growth("t", 3)]).decide(View(state, 0, 1000, 1000))
-    state.apply(2, Entry(1, b"n", 0, 1000, tuple(decided.events)))  # type: ignore[arg-type]
+    state.apply(2, Entry(1, b"n", 0, 1000, tuple(decided.events)))
     refused = Refused(TopicRefusal.CONTRADICTION, "Duplicate topic name.")
     assert decided.answer == [refused, refused]
     assert len(state.topics.by_name["t"].partition_numbers) == 1

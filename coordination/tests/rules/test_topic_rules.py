@@ -15,18 +15,20 @@ from tidegate_coordination.events.cluster import (
 )
 from tidegate_coordination.events.entries import Entry
 from tidegate_coordination.rules.proposal import HEADS, Proposal, View
+from tidegate_coordination.rules.records.deletions import (
+    HIGH_WATERMARK,
+    DeleteRecords,
+    Deletion,
+    DeletionRefusal,
+)
 from tidegate_coordination.rules.records.wal import CommitWal
 from tidegate_coordination.rules.topics import (
-    HIGH_WATERMARK,
     MAX_PARTITIONS_PER_REQUEST,
     Created,
     CreatePartitions,
     CreateTopics,
     Deleted,
-    DeleteRecords,
     DeleteTopics,
-    Deletion,
-    DeletionRefusal,
     Growth,
     NewTopic,
     Refused,
@@ -59,7 +61,7 @@ class World:
         return decided.answer
 
     def _apply(self, events: Sequence[Event], writer: int = 1) -> None:
-        entry = Entry(1, b"n", writer, NOW_MS, tuple(events))  # type: ignore[arg-type]
+        entry = Entry(1, b"n", writer, NOW_MS, tuple(events))
         self.state.apply(self.state.position + 1, entry)
 
     def create(self, *topics: NewTopic, **options: Any) -> list[Created | Refused]:

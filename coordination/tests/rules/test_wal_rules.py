@@ -21,14 +21,9 @@ from tidegate_coordination.events.cluster import (
 from tidegate_coordination.events.entries import decode_entry, encode_entry, encode_events
 from tidegate_coordination.events.metadata_versions import FIRST, NEWEST
 from tidegate_coordination.rules.proposal import View
-from tidegate_coordination.rules.records.wal import (
-    ROOM_FOR_MADE_UP_IDS,
-    AbandonWal,
-    BatchFacts,
-    BatchOutcome,
-    CommitWal,
-    Refusal,
-)
+from tidegate_coordination.rules.records.batch_outcomes import BatchFacts, BatchOutcome, Refusal
+from tidegate_coordination.rules.records.wal import AbandonWal, CommitWal
+from tidegate_coordination.rules.records.wal_judge import ROOM_FOR_MADE_UP_IDS
 from tidegate_coordination.state.broken import StateBroken
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.records.objects import WalName, WalStatus

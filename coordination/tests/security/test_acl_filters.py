@@ -16,7 +16,7 @@ from tidegate_coordination.security.acls import (
     ResourceType,
     known,
 )
-from tidegate_coordination.state.acls import AclTable
+from tidegate_coordination.state.security.acls import AclTable
 
 LITERAL, PREFIXED, MATCH, ANY = 3, 4, 2, 1
 

@@ -9,16 +9,22 @@ import pytest
 
 from tests.rules.test_wal_rules import World
 from tidegate_coordination.events.cluster import Event
-from tidegate_coordination.events.metadata_versions import SECURITY, needed_for
+from tidegate_coordination.events.gates import needed_for
+from tidegate_coordination.events.metadata_versions import SECURITY
 from tidegate_coordination.events.security import (
     AclsChanged,
     ScramCredentialRemoved,
     ScramCredentialSet,
 )
-from tidegate_coordination.rules import acls as rules
-from tidegate_coordination.rules.acls import AclRefusal, CreateAcls, DeleteAcls, RemovedAcls
-from tidegate_coordination.rules.parts import MAX_PART_BYTES, is_one_part, parts
-from tidegate_coordination.rules.scram import (
+from tidegate_coordination.rules.security import acls as rules
+from tidegate_coordination.rules.security.acls import (
+    AclRefusal,
+    CreateAcls,
+    DeleteAcls,
+    RemovedAcls,
+)
+from tidegate_coordination.rules.security.parts import MAX_PART_BYTES, is_one_part, parts
+from tidegate_coordination.rules.security.scram import (
     AlterScramCredentials,
     ScramDeletion,
     ScramRefusal,
@@ -34,8 +40,8 @@ from tidegate_coordination.security.acls import (
 )
 from tidegate_coordination.state.broken import StateBroken
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_coordination.state.scram import ScramCredential, ScramMechanism
-from tidegate_coordination.state.trial.events import Trial
+from tidegate_coordination.state.entry_trial import Trial
+from tidegate_coordination.state.security.scram import ScramCredential, ScramMechanism
 
 A = Acl(2, 3, "a", "User:bob", "*", 3, 3)
 B = Acl(3, 4, "b", "User:*", "10.0.0.1", 2, 2)
@@ -301,6 +307,7 @@ def test_parts_keep_the_order_and_the_bound() -> None:
     assert list(parts([], lambda each: each)) == []
 
 
+@pytest.mark.slow
 def test_a_snapshot_under_way_does_not_see_later_changes() -> None:
     cluster = Cluster()
     add(cluster, many(3_000, name_length=6))

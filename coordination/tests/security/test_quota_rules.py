@@ -8,7 +8,7 @@ import pytest
 
 from tests.rules.test_wal_rules import World
 from tidegate_coordination.events.metadata_versions import SECURITY
-from tidegate_coordination.rules.quotas import AlterClientQuotas, QuotaRefusal
+from tidegate_coordination.rules.security.quotas import AlterClientQuotas, QuotaRefusal
 from tidegate_coordination.security.quotas import (
     DEFAULT,
     Bucket,
@@ -18,7 +18,7 @@ from tidegate_coordination.security.quotas import (
     QuotaKey,
 )
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_coordination.state.trial.events import Trial
+from tidegate_coordination.state.entry_trial import Trial
 
 A = QuotaEntity("a")
 RATE = "producer_byte_rate"

@@ -7,10 +7,11 @@ import pytest
 
 from tests.security.test_acl_rules import Cluster, credential
 from tidegate_coordination.events.cluster import Event
-from tidegate_coordination.events.metadata_versions import SEALS, needed_for
+from tidegate_coordination.events.gates import needed_for
+from tidegate_coordination.events.metadata_versions import SEALS
 from tidegate_coordination.events.security import ScramCredentialSealed
-from tidegate_coordination.rules.parts import parts
-from tidegate_coordination.rules.scram import (
+from tidegate_coordination.rules.security.parts import parts
+from tidegate_coordination.rules.security.scram import (
     MAX_SEALED_BYTES,
     AlterScramCredentials,
     Resealing,
@@ -21,8 +22,8 @@ from tidegate_coordination.rules.scram import (
 )
 from tidegate_coordination.state.broken import StateBroken
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_coordination.state.scram import KeptCredential, SealedCredential, fingerprint
-from tidegate_coordination.state.trial.events import Trial
+from tidegate_coordination.state.entry_trial import Trial
+from tidegate_coordination.state.security.scram import KeptCredential, SealedCredential, fingerprint
 
 
 def sealed(

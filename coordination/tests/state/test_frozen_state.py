@@ -58,7 +58,7 @@ def make_long(state: ClusterState) -> None:
 
 
 def of_user(number: int, iterations: int) -> Iterator[ev.Event]:
-    """Yield what gives a user a plain or a sealed credential, quotas and a token."""
+    """Yield the events that give a user a plain or a sealed credential, quotas and a token."""
     user = f"u{number * 7919 % 100_003}"
     kind = number % 2
     if kind:
@@ -90,7 +90,7 @@ def initialised(name: str, producer_id: int, epoch: int) -> tev.TransactionalIdI
 
 
 def fold(state: ClusterState, *events: ev.Event) -> None:
-    entry = Entry(1, b"n", 1, START_MS + state.position, events)  # type: ignore[arg-type]
+    entry = Entry(1, b"n", 1, START_MS + state.position, events)
     state.apply(state.position + 1, entry)
 
 

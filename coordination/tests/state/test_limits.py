@@ -20,8 +20,9 @@ from tidegate_coordination.events.metadata_versions import NEWEST, WIDE_NUMBERS
 from tidegate_coordination.log.metadata_log import Trimmed
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.rules.gateways import Register
+from tidegate_coordination.rules.records.batch_outcomes import BatchFacts, Refusal
 from tidegate_coordination.rules.records.producer_ids import ReserveProducerIds
-from tidegate_coordination.rules.records.wal import AbandonWal, BatchFacts, CommitWal, Refusal
+from tidegate_coordination.rules.records.wal import AbandonWal, CommitWal
 from tidegate_coordination.rules.topics import CreateTopics, NewTopic
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.columns import MAX_INT64, MAX_OBJECTS, MAX_UINT32

@@ -69,7 +69,7 @@ def records(state: ClusterState, group: str = "g", start: int = 0) -> list[Offse
 def told(state: ClusterState, group: str = "g", start: int = 0) -> list[tuple[object, ...]]:
     """Return the records as (place, what)."""
     return [
-        (each.place, each.topic, each.committed.partition, each.committed.offset)
+        (each.place, each.topic.name, each.committed.partition, each.committed.offset)
         if isinstance(each, CommitRecord)
         else (each.place, each.group.generation)
         if isinstance(each, GroupRecord)

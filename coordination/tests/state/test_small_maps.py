@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
-from tidegate_coordination.state.int_map import IntMap
 from tidegate_coordination.state.records.open_spans import OpenSpans
+from tidegate_coordination.state.transactions.int_map import IntMap
 
 
 def test_an_int_map_is_a_map() -> None:
@@ -56,7 +56,7 @@ def test_open_transactions_end_in_any_order() -> None:
             else:
                 assert producer_id not in spans
                 assert spans.end(producer_id) is None
-                # Of one object, a later event may begin at an earlier offset.
+                # A later event of the same object may begin at an earlier offset.
                 offset += rng.choice([1, 5, -2]) if offset > 10 else 3
                 if offset not in model.values():
                     spans.begin(producer_id, offset)

@@ -18,9 +18,10 @@ from tidegate_coordination.rules.gateways import Leave, Register, Renew, TakeCla
 from tidegate_coordination.rules.housekeeping import ForgetObjects, MoveLogStarts
 from tidegate_coordination.rules.metadata_versions import SetMetadataVersion
 from tidegate_coordination.rules.proposal import Proposal
+from tidegate_coordination.rules.records.batch_outcomes import BatchFacts
 from tidegate_coordination.rules.records.producer_ids import ExpireProducers, ReserveProducerIds
 from tidegate_coordination.rules.records.segments import PublishSegments, SegmentUnit
-from tidegate_coordination.rules.records.wal import AbandonWal, BatchFacts, CommitWal
+from tidegate_coordination.rules.records.wal import AbandonWal, CommitWal
 from tidegate_coordination.rules.topics import CreateTopics, DeleteTopics, NewTopic, TopicKey
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.columns import MAX_INT64, MAX_OBJECTS, MAX_UINT32

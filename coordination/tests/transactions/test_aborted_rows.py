@@ -1,4 +1,4 @@
-"""The aborted transactions of a partition: what a reader needs of them."""
+"""The aborted transactions of a partition that a reader needs."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from typing import Any
 from tests.worlds.transaction_world import OLD, TransactionWorld, batch
 from tidegate_coordination.rules.numbered import Numbered
 from tidegate_coordination.rules.proposal import Proposal
-from tidegate_coordination.rules.records.wal import Refusal
+from tidegate_coordination.rules.records.batch_outcomes import Refusal
 
 
 def forwarded(world: TransactionWorld, *proposals: Proposal[Any]) -> list[Any]:

@@ -9,7 +9,7 @@ import pytest
 from tests.worlds.transaction_world import TransactionWorld, batch
 from tidegate_coordination.rules.numbered import Numbered
 from tidegate_coordination.rules.proposal import Proposal
-from tidegate_coordination.rules.records.wal import Refusal
+from tidegate_coordination.rules.records.batch_outcomes import Refusal
 from tidegate_coordination.rules.transactions.initialising import InitialiseTransactionalId
 from tidegate_coordination.state.transactions.rows import TransactionState
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tests.worlds.transaction_world import GROUP, OLD, TransactionWorld, batch, row
+from tidegate_coordination.rules.records.batch_outcomes import BatchFacts, Refusal
 from tidegate_coordination.rules.records.transactional_batches import began_of, with_began
-from tidegate_coordination.rules.records.wal import BatchFacts, Refusal
 from tidegate_coordination.rules.transactions.ending import EndAnswer
 from tidegate_coordination.rules.transactions.refusals import TransactionRefusal as R
 from tidegate_coordination.rules.transactions.staging import StageOffsets

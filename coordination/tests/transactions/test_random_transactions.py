@@ -1,6 +1,6 @@
 """Random steps of clients of both versions, several to an entry, beside a naive model.
 
-The model knows only what clients were answered.  From that follow the last stable offsets, the
+The model knows only the answers that clients got.  From that follow the last stable offsets, the
 aborted transactions that readers must know, and the offsets that groups have.
 """
 
@@ -13,30 +13,22 @@ from typing import Any
 
 import pytest
 
-from tests.worlds.transaction_world import (
-    GROUP,
-    NEW,
-    OLD,
-    TOPIC,
-    TransactionWorld,
-    batch,
-    row,
-)
+from tests.worlds.transaction_world import GROUP, NEW, OLD, TOPIC, TransactionWorld, batch, row
 from tidegate_coordination.events.cluster import Segment, SegmentsOfPartition, SegmentsPublished
+from tidegate_coordination.events.fields import LAST_EPOCH
 from tidegate_coordination.events.restores import TimelineOpened
 from tidegate_coordination.rules.consumer_groups.offsets import CommitOffsets, DeleteOffsets
 from tidegate_coordination.rules.housekeeping import MoveLogStarts
 from tidegate_coordination.rules.proposal import Proposal
+from tidegate_coordination.rules.records.batch_outcomes import BatchFacts, BatchOutcome, Refusal
 from tidegate_coordination.rules.records.producer_ids import ExpireProducers
 from tidegate_coordination.rules.records.transactional_batches import MAY_ADD
-from tidegate_coordination.rules.records.wal import BatchFacts, BatchOutcome, Refusal
 from tidegate_coordination.rules.transactions.ending import AbortTimedOut, EndAnswer
 from tidegate_coordination.rules.transactions.expiring import ExpireTransactionalIds
 from tidegate_coordination.rules.transactions.growing import GrowTransaction
 from tidegate_coordination.rules.transactions.initialising import InitialiseTransactionalId
 from tidegate_coordination.rules.transactions.staging import StageOffsets
 from tidegate_coordination.state.records.partitions import Partition
-from tidegate_coordination.state.transactions.rows import LAST_EPOCH
 
 NAMES = ("x", "y", "z")
 PARTITIONS = range(3)
@@ -63,7 +55,7 @@ class Open:
 
 
 class Model:
-    """See the module's head."""
+    """The naive model: transactions, ends and offsets as plain dictionaries."""
 
     def __init__(self) -> None:
         self.present: dict[str, EndAnswer] = {}
@@ -274,7 +266,9 @@ class Walk:
         return MoveLogStarts(((self.world.partition(index).number, offset),)), told
 
     def _expire(self) -> tuple[Proposal[Any], Told]:
-        """Forget what was not used for a while; check() sees that nothing open goes."""
+        """Forget ids that were not used for a while; check() sees that no open transaction is
+        forgotten.
+        """
         if self.rng.random() < 0.5:
             return ExpireProducers(30_000), lambda _: None
         return ExpireTransactionalIds(30_000), lambda _: None
@@ -353,7 +347,7 @@ class Walk:
         return {each for each in self.model.aborted[index] if each[2] >= start and each[1] < end}
 
     def _named(self, partition: Partition, index: int, start: int, end: int) -> set[Aborted]:
-        """Those that a fetch finds: in the state, and in the indexes of the segments it reads."""
+        """Return the aborted transactions that a fetch finds: in state and segments' indexes."""
         return set(self._found(partition, index, start, end)) if start < end else set()
 
     def _found(self, partition: Partition, index: int, start: int, end: int) -> Iterator[Aborted]:

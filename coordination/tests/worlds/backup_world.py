@@ -20,7 +20,8 @@ from tidegate_coordination.events.metadata_versions import FIRST
 from tidegate_coordination.log.metadata_log import MetadataLog, Trimmed
 from tidegate_coordination.rules.gateways import Register
 from tidegate_coordination.rules.proposal import TOPICS, Decided, View
-from tidegate_coordination.rules.records.wal import BatchFacts, BatchOutcome, CommitWal
+from tidegate_coordination.rules.records.batch_outcomes import BatchFacts, BatchOutcome
+from tidegate_coordination.rules.records.wal import CommitWal
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.records.objects import WalName
 from tidegate_protocol.records import Record, build_batch, decode_records, read_header, walk

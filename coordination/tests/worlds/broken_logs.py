@@ -76,7 +76,7 @@ class _SkipsEntries(MemoryLog):
 
 
 class _LagsBehind(MemoryLog):
-    """Reads from a replica that is one entry behind."""
+    """Reads from a replica that lacks the last entry."""
 
     async def read(self, from_position: int, max_bytes: int) -> list[LogEntry] | Trimmed:
         entries = await super().read(from_position, max_bytes)

@@ -36,7 +36,7 @@ from tidegate_coordination.logs.forward import ForwardLog
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.rules.gateways import Register
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_coordination.state.gateways import Gateway
+from tidegate_coordination.state.writers.gateways import Gateway
 
 CLUSTER = "cluster"
 LATE_SECONDS = 60.0

@@ -16,14 +16,15 @@ from tidegate_coordination.events.cluster import (
 from tidegate_coordination.events.entries import decode_entry, encode_entry, encode_events
 from tidegate_coordination.events.links import LinkedTopic
 from tidegate_coordination.events.metadata_versions import LINKS
-from tidegate_coordination.rules.mirrors import MirrorTopics, SetLink
+from tidegate_coordination.rules.migration.mirrors import MirrorTopics, SetLink
 from tidegate_coordination.rules.proposal import View
+from tidegate_coordination.rules.records.batch_outcomes import BatchFacts, BatchOutcome
 from tidegate_coordination.rules.records.mirrored_batches import PLAIN, MirroredBatch
-from tidegate_coordination.rules.records.wal import BatchFacts, BatchOutcome, CommitWal
+from tidegate_coordination.rules.records.wal import CommitWal
 from tidegate_coordination.state.cluster import ClusterState
+from tidegate_coordination.state.entry_trial import Trial
 from tidegate_coordination.state.records.objects import WalName
 from tidegate_coordination.state.records.partitions import Partition
-from tidegate_coordination.state.trial.events import Trial
 
 MIRRORED = b"m" * 16
 OWN = b"o" * 16

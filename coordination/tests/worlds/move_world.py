@@ -150,7 +150,7 @@ class MoveWorld:
             await register(coordinator, -coordinator.state.gateways.next_incarnation - 2, name)
             nursery.start_soon(renew, coordinator)
             plan = MovePlan(f"{name}-{coordinator.incarnation}", target, **patience)
-            report = await LogMover(coordinator, source, copy, plan, lambda _: None).run()
+            report = await LogMover(coordinator, log, source, copy, plan, lambda _: None).run()
             await coordinator.leave()
             nursery.cancel_scope.cancel()
         return report

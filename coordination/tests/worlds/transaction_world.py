@@ -17,17 +17,18 @@ from tidegate_coordination.events.metadata_versions import FIRST, NEWEST
 from tidegate_coordination.events.transactions import TransactionalIdInitialised
 from tidegate_coordination.rules.consumer_groups.offsets import CommitOffsets, OffsetToCommit
 from tidegate_coordination.rules.proposal import Proposal, View
+from tidegate_coordination.rules.records.batch_outcomes import BatchFacts, BatchOutcome
 from tidegate_coordination.rules.records.transactional_batches import MAY_ADD, TRANSACTIONAL
-from tidegate_coordination.rules.records.wal import BatchFacts, BatchOutcome, CommitWal
+from tidegate_coordination.rules.records.wal import CommitWal
 from tidegate_coordination.rules.transactions.ending import EndAnswer, EndTransaction
 from tidegate_coordination.rules.transactions.growing import GrowTransaction
 from tidegate_coordination.rules.transactions.initialising import InitialiseTransactionalId
 from tidegate_coordination.rules.transactions.staging import StageOffsets
 from tidegate_coordination.state.cluster import ClusterState
+from tidegate_coordination.state.entry_trial import Trial
 from tidegate_coordination.state.records.objects import WalName
 from tidegate_coordination.state.records.partitions import Partition
 from tidegate_coordination.state.transactions.rows import TransactionalId
-from tidegate_coordination.state.trial.events import Trial
 
 TOPIC = b"t" * 16
 GROUP = "g"

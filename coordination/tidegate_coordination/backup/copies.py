@@ -112,7 +112,7 @@ def parse_snapshot_key(backup_prefix: str, key: str) -> tuple[SnapshotName, bool
 
 
 def parse_entries_key(backup_prefix: str, key: str) -> EntriesName | None:
-    """Return the inverse of entries_key; None: not a name of ours."""
+    """Return the name in a key of entries_key(); None if the key has another form."""
     first, _, rest = key.removeprefix(entries_prefix(backup_prefix)).partition("-")
     last, _, digest = rest.partition("-")
     if not (first.isdecimal() and last.isdecimal() and digest):

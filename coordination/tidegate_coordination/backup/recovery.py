@@ -231,7 +231,7 @@ async def recover_from_copies(
     An older timeline counts where the newer has no copies, or its restore was cut short: never
     because its copies cannot be read.
 
-    newest: the timeline that the records' store is in, where the copies are in another store.
+    newest: the timeline of the store that holds the records, if the copies are in another store.
 
     Raises:
       NothingToRestore: there is no copy that can be used, or those of the newest timeline cannot.

@@ -113,7 +113,7 @@ async def readable(log: MetadataLog, damage: Damage) -> AsyncGenerator[list[LogE
 
 
 async def _read(log: MetadataLog, position: int) -> tuple[list[LogEntry] | Trimmed, str]:
-    """Read on; where something in the stretch is damaged, return what stands before it.
+    """Read on; if an entry of the stretch is damaged, return the entries before it.
 
     The text says why the very entry at `position` cannot be read, if so.
     """
@@ -143,7 +143,7 @@ async def _read_singly(log: MetadataLog, position: int) -> tuple[list[LogEntry],
 
 
 def _note_end(damage: Damage, gap: dict[int, str], last_good: int, *, reached_end: bool) -> None:
-    """Of a gap at the end, note the damaged entries; beyond the end every read fails."""
+    """Note the damaged entries of a gap at the log's end; beyond the end every read fails."""
     if reached_end:
         damage.bad |= gap
     else:
@@ -171,7 +171,7 @@ async def recover_from_log(
     if damage.first == FIRST_POSITION and damage.last:
         bases.append(from_the_start())
     copied_at = 0.0
-    # A log that has nothing to begin with does not say whose it is.
+    # A log without a readable beginning does not name its cluster.
     if bases or (copies is not None and await is_same_log(log, *copies)):
         sources.append(LogEntries(log))
     if copies is not None:
@@ -202,7 +202,7 @@ async def is_same_log(log: MetadataLog, shelf: Shelf, copies: Copies) -> bool:
 
 
 async def identity_of(log: MetadataLog, damage: Damage, say: Say) -> ClusterState | None:
-    """Return what the log alone gives: enough to know its cluster and timeline."""
+    """Return the state that the log alone gives, which has the cluster id and the timeline."""
     try:
         return (await recover_from_log(log, damage, None, say)).state
     except NothingToRestore:

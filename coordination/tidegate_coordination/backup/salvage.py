@@ -24,7 +24,7 @@ from tidegate_storage.stores.object_store import (
 
 from ..coordinator.coordinator import Coordinator
 from ..rules.cluster_settings import ClusterSettings
-from ..rules.records.wal import BatchFacts, BatchOutcome, Refusal, append_time_topics
+from ..rules.records.batch_outcomes import BatchFacts, BatchOutcome, Refusal, append_time_topics
 from ..state.cluster import ClusterState
 from ..state.records.objects import WalName, WalStatus
 from ..state.topics import Topic

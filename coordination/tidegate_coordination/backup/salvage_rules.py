@@ -22,8 +22,10 @@ from tidegate_storage.objects.wal_reader import WalContents
 from ..events.cluster import Event
 from ..events.restores import FormerLife, FormerLivesFound, SalvageEnded
 from ..rules.proposal import GATEWAYS, HEADS, OBJECTS, PRODUCER_IDS, TOPICS, Decided, View
+from ..rules.records.batch_outcomes import BatchFacts, BatchOutcome, Refusal
 from ..rules.records.transactional_batches import TRANSACTIONAL
-from ..rules.records.wal import NO_PRODUCER_ID, BatchFacts, BatchOutcome, CommitWal, Refusal
+from ..rules.records.wal import CommitWal
+from ..rules.records.wal_judge import NO_PRODUCER_ID
 from ..state.cluster import ClusterState
 from ..state.records.objects import WalStatus
 from ..state.records.partitions import Partition
@@ -169,12 +171,13 @@ def gaps_of(
         if any(each != incarnation for each in holders):
             gaps.waits = True
             gaps.losses += index.is_last_copy(batch)
-        # A gap after other batches of the object existed when it was written: refuse the batch.
+        # If the object has earlier batches of this producer, the gap was there when the object was
+        # written: refuse the batch.
         if is_first and not holders:
             gaps.bridges[key] = _before(batch, batch.first_sequence, state.log_time_ms)
             expected = (batch.producer_epoch, _next_sequence(batch))
         elif is_first and batch.producer_id not in partition.producers:
-            # Of an unknown producer the rules take any first batch; this one came too early.
+            # The rules accept any first batch of an unknown producer; this one came too early.
             gaps.bridges[key] = _before(batch, 0, state.log_time_ms)
         ahead[key] = expected
     return gaps
@@ -229,7 +232,8 @@ class SalvageWal(CommitWal):
 
     def decide(self, view: View) -> Decided[list[BatchOutcome]]:
         """See the module's head."""
-        bridged = replace(view, producers={**view.producers, **self.bridges})
+        producers = {**view.producers, **self.bridges}
+        bridged = replace(view, producers=producers, overlay=view.transactions)
         return CommitWal.decide(self, bridged)
 
     def _refused_as_a_whole(self, view: View) -> BatchOutcome | None:

@@ -61,7 +61,7 @@ class Copies:
 
 
 class Shelf:
-    """See the module's head."""
+    """The copies of one timeline's log, by their keys in the object store."""
 
     def __init__(self, store: ObjectStore, cluster_id: str, timeline: int) -> None:
         self._store = store
@@ -189,7 +189,7 @@ class Shelf:
 async def listed(
     store: ObjectStore, prefix: str, start_after: str = ""
 ) -> AsyncIterator[ObjectInfo]:
-    """Yield what lies below a prefix, page by page."""
+    """Yield the objects below a prefix."""
     while page := await store.list(prefix, start_after=start_after):
         for info in page:
             yield info

@@ -18,4 +18,4 @@ CAREFUL_VALUES: Final[dict[str, str]] = {
     "retention.bytes": "-1",
     "retention.ms": "-1",
 }
-"""Topic config -> value.  Those that are not here remove nothing."""
+"""Topic config -> value.  Configs that are not in this table remove nothing."""

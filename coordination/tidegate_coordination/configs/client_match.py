@@ -33,7 +33,7 @@ class ClientMatch:
     """
 
     def __init__(self, text: str) -> None:
-        # Of several patterns for one attribute the last one counts, as in Kafka.
+        # If an attribute has several patterns, the last one counts, as in Kafka.
         self._patterns = dict(map(_parsed, split_list(text)))
 
     def matches(self, attributes: Mapping[str, str]) -> bool:

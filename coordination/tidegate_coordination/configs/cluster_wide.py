@@ -65,7 +65,7 @@ _RANKS: Final[dict[str, _Rank]] = {
 
 
 def clusters_own(static: Mapping[str, str]) -> dict[str, str]:
-    """Return those of the settings that are the cluster's, as they are shown; no wrong ones."""
+    """Return the settings that are the cluster's, as gateways show them, without wrong ones."""
     found: dict[str, str] = {}
     for name in sorted(CLUSTER_WIDE & static.keys()):
         try:

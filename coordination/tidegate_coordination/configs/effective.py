@@ -29,7 +29,7 @@ STAND_INS: dict[str, tuple[tuple[str, int], ...]] = {
     "log.roll.jitter.ms": (("log.roll.jitter.hours", _HOUR_MS),),
     "log.roll.ms": (("log.roll.hours", _HOUR_MS),),
 }
-"""Config -> those that stand in for it, each with its unit in ms."""
+"""Config -> the configs that replace it if it is not set, each with its unit in ms."""
 
 OnWrong = Callable[[str, str], None]
 """(config name, text): a value that is stored, and that no rule would take."""
@@ -118,7 +118,7 @@ class BrokerLayers:
         )
 
     def default_of(self, definition: Definition, on_wrong: OnWrong = ignore) -> str | None:
-        """Return what a topic or group config is where the resource does not set it.
+        """Return the value of a topic or group config that the resource does not set.
 
         on_wrong: called for each value that does not pass the checks.  It is passed over, or gives
         way to the careful value of the config.
@@ -161,7 +161,7 @@ def topic_config_text(
 
 
 def own_config_text(configs: Mapping[str, str], name: str, on_wrong: OnWrong) -> str | None:
-    """Return what a topic's own config says, None for nothing; see topic_config_text."""
+    """Return the value that a topic itself sets, None if it sets none; see topic_config_text."""
     if name not in configs:
         return None
     try:
@@ -219,7 +219,8 @@ def effective_broker_config(layers: BrokerLayers, name: str) -> Effective:
 
 
 def _usable(definition: Definition, name: str, text: str, unit_ms: int) -> str | None:
-    """Return what a broker config says for a topic or group config; None for nothing it can take.
+    """Return a broker config's value as a topic or group config; None if that cannot take the
+    value.
 
     Kafka reads every negative retention of a broker as -1 (KafkaConfig).
     """

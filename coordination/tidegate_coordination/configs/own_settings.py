@@ -58,8 +58,8 @@ OWN_SETTINGS = (
          "The most disk space that the files in disk.cache.dir take."),
     _own("drain.grace.ms", _LONG, 4000, at_least(0),
          "A draining gateway closes connections that were silent for so long.  If this is longer"
-         " than the clients' heartbeat interval, they learn from it where to go.  As long, Metadata"
-         " still lists the gateway as a broker that leads nothing."),
+         " than the clients' heartbeat interval, they learn from it where to go.  During this"
+         " time Metadata lists the gateway without partitions."),
     _own("drain.timeout.ms", _LONG, 30_000, at_least(0),
          "How long a gateway may take to stop; two thirds of it wait for its clients to go."),
     _own("fetch.cache.bytes", _LONG, 256 * _MIB, at_least(0),
@@ -125,7 +125,7 @@ OWN_SETTINGS = (
     _own("orphan.scan.interval.ms", _LONG, 86_400_000, at_least(0),
          "How often the object store is listed for unreferenced objects; 0: never."),
     _own("peer.advertised.listener", _STRING, None, None,
-         "host:port at which other gateways reach peer.listener; not set: as it listens."),
+         "Address (host:port) that other gateways use; not set: that of peer.listener."),
     _own("peer.listener", _STRING, None, None,
          "host:port for requests of other gateways, also for records; not set: none."),
     _own("peer.security.protocol", _STRING, "PLAINTEXT", one_of("PLAINTEXT", "SSL"),

@@ -14,7 +14,7 @@ from .waiting import CoordinatorUnavailable, Waiting
 
 
 class Barriers:
-    """Those that no round of the loop has taken up yet."""
+    """Callers that wait for a read of the log's end, and that no round has taken up yet."""
 
     def __init__(self, decider: Decider, route: Route, patience: Patience) -> None:
         self._work = decider.work

@@ -25,6 +25,7 @@ the deadline is shorter, for a commit that waits delays the heartbeats after it 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from math import inf
 from random import Random
 from typing import Any, Final, TypeVar
@@ -35,14 +36,16 @@ from tidegate_runtime.histograms import Histogram
 
 from ..log.metadata_log import MetadataLog
 from ..rules.gateways import Leave
-from ..rules.permitted import RIGHTS_CHANGED
 from ..rules.proposal import Proposal
+from ..rules.security.permitted import RIGHTS_CHANGED
+from ..state.changes import Tables
 from ..state.cluster import ClusterState
 from .barriers import Barriers
 from .decider import Decider, make_decider
 from .liveness import Liveness, Patience
 from .loop import Loop
 from .permits import PERMIT
+from .replica import OnChange
 from .route import DecidesHere, Route
 from .standstill import Standstill
 from .waiting import CoordinatorUnavailable, Failure, ProposalFailed, Waiting
@@ -141,9 +144,13 @@ class Coordinator:
         """How many appends met an entry of another gateway."""
         return self._decider.committer.lost_conflicts
 
-    def listen(self, on_change: Callable[[set[int]], None]) -> None:
-        """Call on_change with the touched partition numbers after every fold."""
-        self._replica.listen(on_change)
+    def listen(self, on_change: OnChange, tables: Tables) -> None:
+        """Call on_change after folds that change one of the tables; see Replica."""
+        self._replica.listen(on_change, tables)
+
+    def listening(self, on_change: OnChange, tables: Tables) -> AbstractContextManager[None]:
+        """Listen until the block ends; see Replica."""
+        return self._replica.listening(on_change, tables)
 
     def submit(
         self,

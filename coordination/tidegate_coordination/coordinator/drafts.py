@@ -8,13 +8,14 @@ import msgspec
 import structlog
 
 from ..events.entries import check_readable, encode_events
-from ..events.metadata_versions import FEATURE_NAME, allowed_to, needed_for
+from ..events.gates import ABOVE_NEWEST, allowed_to, needed_for
+from ..events.metadata_versions import FEATURE_NAME, NEWEST
 from ..rules.numbered import Numbered
-from ..rules.permitted import Permitted, RightsChanged
 from ..rules.proposal import Decided, Proposal, View
+from ..rules.security.permitted import Permitted, RightsChanged
 from ..state.broken import NumbersRunOut
 from ..state.cluster import ClusterState
-from ..state.trial.events import Trial
+from ..state.entry_trial import Trial
 
 Whose = TypeVar("Whose")
 
@@ -81,7 +82,7 @@ class Draft(Generic[Whose]):
                 return False
             text = str(error) if isinstance(error, NumbersRunOut) else f"internal error: {error}"
             raise CannotCommit(text) from error
-        size_bytes = sum(len(bytes(each)) for each in encoded)
+        size_bytes = sum([len(bytes(each)) for each in encoded])
         if self._size_bytes + size_bytes > self._max_bytes:
             if not self.events:
                 raise CannotCommit("larger than one entry of the metadata log may be")
@@ -106,8 +107,11 @@ class Draft(Generic[Whose]):
 
     def _check_version(self, decided: Decided[Any]) -> None:
         """Refuse events that an older release cannot read, even if a rule forgot to."""
+        present = self._view.state.metadata_version
+        if present >= NEWEST and ABOVE_NEWEST.isdisjoint(map(type, decided.events)):
+            return
         needed = needed_for(decided.events)
-        if needed > allowed_to(decided.events, self._view.state.metadata_version):
+        if needed > allowed_to(decided.events, present):
             raise RuntimeError(f"this needs {FEATURE_NAME} {needed}")
 
 

@@ -12,7 +12,7 @@ from .replica import Replica
 from .route import Route
 
 CUT_OFF_SHARE: Final = 2 / 3
-"""Of a lease: a log counts as silent only after it was asked for so long without an answer."""
+"""Part of a lease: a log counts as silent if it did not answer for so long."""
 
 
 class Liveness:
@@ -31,14 +31,16 @@ class Liveness:
 
     @property
     def silent_since(self) -> float | None:
-        """Since when a question waits for its answer, on Trio's clock; None if none does."""
+        """When the oldest unanswered call of the log or of the leader began, on Trio's clock; None
+        without one.
+        """
         return _earlier(self._access.asked_at, self._route.unheard_since)
 
     @property
     def is_cut_off(self) -> bool:
         """Whether other gateways may have ended this gateway's lease without its knowledge.
 
-        It is so if the log has not answered for a lease and other gateways can serve, until this
+        True if the log has not answered for a lease and other gateways can serve, until this
         replica has read to the log's end again.  A slow log that answers is no reason: a gateway
         that counted it as silent would disconnect its clients again and again.
         """
@@ -46,12 +48,14 @@ class Liveness:
 
     @property
     def is_stale(self) -> bool:
-        """Whether other gateways may have changed the state longer ago than stale_seconds; it is so
-        while it is cut off, or sooner.
+        """Whether this replica may lack changes that are older than stale_seconds.
 
-        After most_stale_seconds it is so also if this replica knows no other gateway: one may have
-        started since.
+        It is stale at the latest when it is cut off.  After most_stale_seconds it is stale also if
+        it knows no other gateway, since one may have started meanwhile.
         """
+        # Asked once a request, and nearly always so.
+        if self._access.unsure_since is None and self._route.unheard_since is None:
+            return False
         if self._is_unsure_for(self.stale_seconds) and self._has_others:
             return True
         return self._is_unsure_for(self.most_stale_seconds)

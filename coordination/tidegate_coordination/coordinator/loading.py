@@ -60,6 +60,7 @@ async def _read_on(log: MetadataLog, state: ClusterState) -> ClusterState:
         if not entries:
             _check_end(log, state)
             state.touched.clear()
+            state.changed = 0
             return state
         for each in entries:
             entry = decode_entry(each.payload, each.position, state.entry_formats)

@@ -66,7 +66,8 @@ class Loop:
             await self._replica.read_tail()
         else:
             await self._replica.read_on()
-        self._barriers.settle(barriers, is_proven=is_proven)
+        if barriers or not is_proven:
+            self._barriers.settle(barriers, is_proven=is_proven)
 
     async def _watch_log(self) -> None:
         """Wake the loop for entries of other gateways.

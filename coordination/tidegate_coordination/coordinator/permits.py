@@ -2,7 +2,8 @@
 
 A request's rights are looked up when it arrives, and its proposals are decided later: if the log
 hangs, seconds later.  So each carries the position of the log at which its rights held, and fails
-if ACLs changed after that (rules/permitted.py).  The gateway then looks the rights up again.
+if ACLs changed after that (rules/security/permitted.py).  The gateway then looks the rights up
+again.
 
 The permit is a context variable, so that no handler can forget to pass it on.
 """
@@ -14,7 +15,7 @@ from typing import Final, Protocol
 
 
 class Permit(Protocol):
-    """What a request was allowed.  as_of: the log position of the ACLs that allow it."""
+    """The rights of a served request.  as_of: the log position of the ACLs that give them."""
 
     @property
     def as_of(self) -> int:
@@ -27,4 +28,4 @@ class Permit(Protocol):
 
 
 PERMIT: Final[ContextVar[Permit | None]] = ContextVar("PERMIT", default=None)
-"""That of the request which the present task answers; None: its proposals need none."""
+"""The permit of the request that the present task answers; None if its proposals need none."""

@@ -47,13 +47,16 @@ class ProposalQueue:
 
     def fill(self, draft: Draft[Waiting[Any]]) -> None:
         """Decide proposals from the queue's head for as long as they may share the entry."""
-        while self._waiting and draft.may_hold(self._waiting[0].to_decide):
+        while self._waiting:
+            proposal = self._waiting[0].to_decide
+            if not draft.may_hold(proposal):
+                break
             waiting = self._waiting.popleft()
             if waiting.before_ms and draft.log_time_ms > waiting.before_ms:
                 waiting.fail(ProposalFailed(TOO_LATE))
                 continue
             try:
-                if not draft.add(waiting.to_decide, waiting):
+                if not draft.add(proposal, waiting):
                     self._waiting.appendleft(waiting)
                     break
             except CannotCommit as error:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import Final, TypeAlias
 
 from ..events.entries import decode_entry
 from ..log.access import GatewayFenced, LogAccess
 from ..log.metadata_log import LogEntry, MetadataLog
 from ..logs.movable import MovableLog
+from ..state.changes import Tables
 from ..state.cluster import ClusterState
 
 # After so many reads the loop turns to its other work.
 TAIL_READS: Final = 8
+
+OnChange: TypeAlias = Callable[[set[int]], None]
 
 
 class Replica:
@@ -27,19 +31,33 @@ class Replica:
         self.incarnation = 0
         self.is_leaving = False
         self._log = log
-        self._listeners: list[Callable[[set[int]], None]] = []
+        self._listeners: list[tuple[Tables, OnChange]] = []
 
-    def listen(self, on_change: Callable[[set[int]], None]) -> None:
-        """Call on_change with the touched partition numbers after every fold."""
-        self._listeners.append(on_change)
+    def listen(self, on_change: OnChange, tables: Tables) -> None:
+        """Call on_change with the touched partition numbers after folds that change a table.
+
+        tables: those that count; see state/changes.py.  Listeners are called in the order in which
+        they came.  A listener for EVERY_ENTRY costs each record a call.
+        """
+        self._listeners.append((tables, on_change))
+
+    @contextmanager
+    def listening(self, on_change: OnChange, tables: Tables) -> Generator[None, None, None]:
+        """Listen until the block ends."""
+        listener = tables, on_change
+        self._listeners.append(listener)
+        try:
+            yield
+        finally:
+            self._listeners.remove(listener)
 
     @property
     def has_left(self) -> bool:
-        """Whether this incarnation has ended: its next entry would be one that no gateway can fold.
+        """Whether this incarnation has ended: gateways could not fold an entry of it.
 
-        After leave() this is so, too, until the process ends.
+        After leave() it is true, too, until the process ends.
         """
-        return bool(self.incarnation) and not self.state.gateways.is_live(self.incarnation)
+        return bool(self.incarnation) and self.incarnation not in self.state.gateways.live
 
     async def read_tail(self) -> bool:
         """Read and fold up to the log's end; False if TAIL_READS reads did not reach it."""
@@ -69,10 +87,17 @@ class Replica:
             raise GatewayFenced(f"incarnation {self.incarnation} was ended by another gateway")
         if not isinstance(self._log, MovableLog):
             self._check_not_moved()
-        touched = set(self.state.touched)
-        self.state.touched.clear()
-        for listener in self._listeners:
-            listener(touched)
+        self._tell()
+
+    def _tell(self) -> None:
+        """Call the listeners of what changed."""
+        state = self.state
+        touched, changed = set(state.touched), state.changed
+        state.touched.clear()
+        state.changed = 0
+        for tables, on_change in self._listeners:
+            if tables & changed:
+                on_change(touched)
 
     def _check_not_moved(self) -> None:
         """Append nothing to a log that was moved away."""

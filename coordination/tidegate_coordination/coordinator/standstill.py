@@ -1,8 +1,8 @@
 """Notices that this process was stopped (SIGSTOP, a paused container) and continues now.
 
 Requests that it then reads may be as old as the stop, and their clients may have continued through
-other gateways (decision 22).  It does not notice a suspended machine: on Linux Trio's clock stands
-still meanwhile.
+other gateways (decision 22).  It does not notice that the machine was suspended: on Linux, Trio's
+clock stops meanwhile.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ AFTER_SECONDS: Final = 2.0
 
 
 class Standstill:
-    """See the module's head."""
+    """Knows whether this process stood still lately."""
 
     def __init__(self) -> None:
         self._looked_at: float | None = None

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeAlias, TypeVar
 
-from ..rules.permitted import permitted
 from ..rules.proposal import Proposal
+from ..rules.security.permitted import permitted
 
 Answer = TypeVar("Answer")
 
@@ -46,4 +46,6 @@ class Waiting(Generic[Answer]):
     @property
     def to_decide(self) -> Proposal[Answer]:
         """Return the proposal with the condition of its rights."""
+        if not self.rights_as_of:
+            return self.proposal
         return permitted(self.proposal, self.rights_as_of)

@@ -16,7 +16,7 @@ class Work:
         self.log_grew = False
 
     def look_again(self) -> None:
-        """Have the log read once more."""
+        """Make the follower read the log once more."""
         self.log_grew = True
         self.event.set()
 

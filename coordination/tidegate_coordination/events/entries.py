@@ -12,18 +12,13 @@ The cluster's metadata.version decides which format is written; see metadata_ver
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final, Union
+from typing import TYPE_CHECKING, Final, TypeAlias, Union
 
 import crc32c
 import msgspec
 
-from . import cluster as ev
-from . import groups as gev
-from . import links as kev
-from . import log_moves as lev
-from . import restores as rev
-from . import security as sev
-from . import transactions as tev
+from . import cluster, groups, links, log_moves, pipeline, restores, security, transactions
+from .cluster import Event, Proposed, WalCommitted
 
 ENTRY_FORMAT: Final = 1
 CHECKED_FORMAT: Final = 2
@@ -33,80 +28,29 @@ _UINT32: Final = b"\xce"  # the first byte of a four-byte number in msgpack
 # The first byte of a msgpack array of seven fields, of which the last is a checksum, or of more.
 _CHECKED_SHAPES: Final = range(0x97, 0xA0)
 
-AnyEvent = Union[  # noqa: UP007 - msgspec reads the union at run time
-    ev.ClusterCreated,
-    ev.GatewayRegistered,
-    ev.GatewayRenewed,
-    ev.GatewayDraining,
-    ev.GatewayResumed,
-    ev.GatewayDrained,
-    ev.GatewayExpired,
-    ev.MetadataVersionSet,
-    ev.StaticSettingsTold,
-    ev.ClaimTaken,
-    ev.ClaimReleased,
-    rev.TimelineOpened,
-    rev.FormerLivesFound,
-    rev.SalvageEnded,
-    ev.TopicCreated,
-    ev.PartitionsAdded,
-    ev.TopicDeleted,
-    ev.ConfigsSet,
-    ev.WalCommitted,
-    ev.WalAbandoned,
-    ev.LogStartsMoved,
-    ev.ObjectsCollected,
-    ev.SegmentsPublished,
-    ev.PartitionsCleaned,
-    ev.PipelineReported,
-    ev.RunsSkipped,
-    ev.SkipsEnded,
-    ev.ProducerIdsReserved,
-    ev.ProducersExpired,
-    ev.Proposed,
-    lev.LogMoveBegun,
-    lev.LogMoveOffered,
-    lev.LogMoveAnswered,
-    lev.LogMoved,
-    lev.LogMoveCancelled,
-    gev.GroupChanged,
-    gev.OffsetsCommitted,
-    gev.OffsetsDeleted,
-    gev.GroupDeleted,
-    tev.TransactionalIdInitialised,
-    tev.TransactionGrew,
-    tev.TransactionWritten,
-    tev.OffsetsStaged,
-    tev.TransactionEnded,
-    tev.TransactionalIdsExpired,
-    kev.LinkSet,
-    kev.LinkRemoved,
-    kev.TopicsLinked,
-    kev.MirrorsPlaced,
-    kev.RunsMirrored,
-    kev.TopicsFenced,
-    kev.FenceReached,
-    kev.FenceLifted,
-    kev.SourceReopened,
-    kev.TopicsSwitched,
-    kev.SwitchesFinished,
-    kev.TopicsReversing,
-    kev.ReverseReached,
-    kev.ReverseEnded,
-    kev.ReturnFenced,
-    kev.TopicsReturned,
-    kev.GroupsFenced,
-    kev.GroupFenceReached,
-    kev.GroupsUnfenced,
-    kev.GroupsMoved,
-    sev.AclsChanged,
-    sev.ScramCredentialSet,
-    sev.ScramCredentialRemoved,
-    sev.ScramCredentialSealed,
-    sev.ClientQuotasSet,
-    sev.DelegationTokenSet,
-    sev.DelegationTokensRemoved,
-]
+_MODULES: Final = (
+    cluster,
+    groups,
+    links,
+    log_moves,
+    pipeline,
+    restores,
+    security,
+    transactions,
+)
+EVENTS: Final[tuple[type[Event], ...]] = tuple(
+    kind
+    for module in _MODULES
+    for kind in vars(module).values()
+    if isinstance(kind, type) and issubclass(kind, Event) and kind.__module__ == module.__name__
+    if kind is not Event
+)
+"""All types of events.  Each class in one of these modules is an event, so no other list names it.
+"""
+if TYPE_CHECKING:
+    AnyEvent: TypeAlias = Event
+else:
+    AnyEvent = Union[EVENTS]  # noqa: UP007 - msgspec reads the union at run time
 
 
 class Entry(msgspec.Struct, array_like=True, frozen=True):
@@ -142,12 +86,12 @@ _event_decoder = msgspec.msgpack.Decoder(AnyEvent)
 _head_decoder = msgspec.msgpack.Decoder(_Head)
 
 
-def encode_events(events: Sequence[ev.Event]) -> list[msgspec.Raw]:
+def encode_events(events: Sequence[Event]) -> list[msgspec.Raw]:
     """Encode each event by itself, so that an entry's size is known while it fills."""
     return [msgspec.Raw(_encoder.encode(each)) for each in events]
 
 
-def check_readable(events: Sequence[ev.Event], encoded: Sequence[msgspec.Raw]) -> None:
+def check_readable(events: Sequence[Event], encoded: Sequence[msgspec.Raw]) -> None:
     """Check that replicas can read the bytes that encode_events() made of the events.  WAL commits,
     the bulk of all events, are skipped: all their fields are numbers, which their trial checks
     (state/trial/runs.py).
@@ -157,7 +101,7 @@ def check_readable(events: Sequence[ev.Event], encoded: Sequence[msgspec.Raw]) -
     """
     try:
         for event, data in zip(events, encoded, strict=True):
-            if type(event) is not ev.WalCommitted:
+            if type(event) is not WalCommitted:
                 _event_decoder.decode(data)
     except _DECODE_ERRORS as error:
         raise UnreadableEntry(f"an event that no replica could read: {error}") from error
@@ -255,7 +199,7 @@ def authored(entry: Entry) -> Iterator[tuple[int, AnyEvent]]:
     """Yield each event with the incarnation that proposed it."""
     author = entry.writer
     for event in entry.events:
-        if isinstance(event, ev.Proposed):
+        if isinstance(event, Proposed):
             author = event.incarnation
         yield author, event
 

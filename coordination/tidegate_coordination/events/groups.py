@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from .cluster import Event
+from .fields import Tenant
 
 
 class MemberRecord(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -37,7 +38,7 @@ class GroupChanged(Event, frozen=True, tag=40):
     protocol: str | None
     leader: str | None
     members: tuple[MemberRecord, ...]
-    tenant: int = 0
+    tenant: Tenant = 0
 
 
 class CommittedOffset(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -59,7 +60,7 @@ class OffsetsCommitted(Event, frozen=True, tag=41):
     group_id: str
     claim_epoch: int
     offsets: tuple[CommittedOffset, ...]
-    tenant: int = 0
+    tenant: Tenant = 0
 
 
 class OffsetsDeleted(Event, frozen=True, tag=42):
@@ -67,11 +68,11 @@ class OffsetsDeleted(Event, frozen=True, tag=42):
 
     group_id: str
     partitions: tuple[tuple[bytes, int], ...]
-    tenant: int = 0
+    tenant: Tenant = 0
 
 
 class GroupDeleted(Event, frozen=True, tag=43):
     """Deletes the group and all its offsets."""
 
     group_id: str
-    tenant: int = 0
+    tenant: Tenant = 0

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any, Final, TypeAlias, get_args, get_origin, get_type_hints
+from typing import Any, Final, TypeAlias, get_origin, get_type_hints
 
 import msgspec
 
 from .cluster import Event
+from .fields import structs_in
 
 FieldLevels: TypeAlias = Mapping[tuple[type[msgspec.Struct], str], int]
 _LevelOf: TypeAlias = Callable[[Any], int]
@@ -59,7 +60,7 @@ class LevelGates:
     def _inner_fields(self, kind: type[msgspec.Struct]) -> Iterator[_LevelOf]:
         """Visit the fields that hold structs with a gated field."""
         for name, hint in get_type_hints(kind).items():
-            for inner in _structs_in(hint):
+            for inner in structs_in(hint):
                 if self._is_gated(inner):
                     look = self._look_at(inner, self._first)
                     level_of = _level_of_inners if get_origin(hint) is tuple else _level_of_inner
@@ -68,7 +69,7 @@ class LevelGates:
     def _is_gated(self, kind: type[msgspec.Struct]) -> bool:
         if any(gated is kind for gated, _ in self._fields):
             return True
-        inner = (each for hint in get_type_hints(kind).values() for each in _structs_in(hint))
+        inner = (each for hint in get_type_hints(kind).values() for each in structs_in(hint))
         return any(map(self._is_gated, inner))
 
 
@@ -88,11 +89,3 @@ def _level_of_inners(
 ) -> int:
     inside: Iterable[Any] = getattr(value, name)
     return max((look(each) for each in inside if isinstance(each, kind)), default=first)
-
-
-def _structs_in(hint: Any) -> Iterator[type[msgspec.Struct]]:
-    """Yield the classes of structs that a field of this type may hold, alone or in a tuple."""
-    if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
-        yield hint
-    for each in get_args(hint):
-        yield from _structs_in(each)

@@ -1,62 +1,81 @@
 """Events of links to a classic Kafka cluster, the source (tags 70 to 89).  tenant: see cluster.py.
 
-A mirrored topic has the source's topic id.  Its batches lie here as the source's leaders gave them:
-with their offsets, leader epochs, producers and markers.  Only the mirror writes to it.
+Clients see a mirrored topic with the source's topic id.  Its batches lie here as the source's
+leaders gave them: with their offsets, leader epochs, producers and markers.  Only the mirror writes
+to it.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, ClassVar, Final
 
 import msgspec
 
 from .cluster import Event
+from .fields import Count, Since, Tenant
+from .metadata_versions import LINKS, SWITCHES, TENANTS
 
 
 class LinkSet(Event, frozen=True, tag=70):
     """A link is made, or its settings are replaced.
 
     cluster_id: the source's.  bootstrap_servers: host:port, with commas between.  topics: patterns
-      of the topics to mirror; see rules/links.py.  Secrets stay in the gateways' settings.
-      forwards: whether gateways forward what clients write to its topics to the source.  groups,
-      transactional_ids: those that gateways forward until they are moved; see state/link_groups.py.
-      transaction_version: the source's; counts only with transactional ids.
+      of the topics to mirror; see rules/migration/mirrors.py.  Secrets stay in the gateways'
+      settings.  forwards: whether gateways forward what clients write to its topics to the source.
+      groups, transactional_ids: those that gateways forward until they are moved; see
+      state/migration/source_groups.py.  transaction_version: the source's; counts only with
+      transactional ids.
     """
+
+    level: ClassVar[int] = LINKS
 
     name: str
     cluster_id: str
     bootstrap_servers: str
     topics: tuple[str, ...]
-    tenant: int = 0
-    forwards: bool = False
-    groups: tuple[str, ...] = ()
-    transactional_ids: tuple[str, ...] = ()
+    tenant: Tenant = 0
+    forwards: Annotated[bool, Since(SWITCHES)] = False
+    groups: Annotated[tuple[str, ...], Since(SWITCHES)] = ()
+    transactional_ids: Annotated[tuple[str, ...], Since(SWITCHES)] = ()
     transaction_version: int = 0
 
 
 class LinkRemoved(Event, frozen=True, tag=71):
     """The link is gone; it has no topic any more."""
 
+    level: ClassVar[int] = LINKS
+
     name: str
-    tenant: int = 0
+    tenant: Tenant = 0
 
 
 class LinkedTopic(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """A topic as the source has it; configs: only the set ones that are known here, too."""
+    """A topic as the source has it; configs: only the set ones that are known here, too.
+
+    topic_id: the stored one; see state/topics.py.  shown_id: the source's, if that is another.
+    """
 
     topic_id: bytes
     name: str
-    partition_count: int
+    partition_count: Count
     replication_factor: int
     configs: dict[str, str]
+    shown_id: Annotated[bytes, Since(TENANTS)] = b""
+
+    @property
+    def source_id(self) -> bytes:
+        """Return the id that the source knows the topic by, and so the clients."""
+        return self.shown_id or self.topic_id
 
 
 class TopicsLinked(Event, frozen=True, tag=72):
     """New topics that a link mirrors; their partitions are empty and begin at offset 0."""
 
+    level: ClassVar[int] = LINKS
+
     link: str
     topics: tuple[LinkedTopic, ...]
-    tenant: int = 0
+    tenant: Tenant = 0
 
 
 class MirrorPlace(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -72,6 +91,8 @@ class MirrorPlace(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 class MirrorsPlaced(Event, frozen=True, tag=73):
     """The source's log begins later, or its end is above the last batch."""
+
+    level: ClassVar[int] = LINKS
 
     places: tuple[MirrorPlace, ...]
 
@@ -100,7 +121,9 @@ class EpochBegan(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class RunsMirrored(Event, frozen=True, tag=74):
-    """What the mirrored batches of the WalCommitted before it say, in the order of offsets."""
+    """The facts of the mirrored batches of the WalCommitted before it, in the order of offsets."""
+
+    level: ClassVar[int] = LINKS
 
     steps: tuple[MirrorStep, ...]
     epochs: tuple[EpochBegan, ...]
@@ -125,19 +148,24 @@ class FencedTopic(msgspec.Struct, array_like=True, frozen=True, gc=False):
 class TopicsFenced(Event, frozen=True, tag=75):
     """A switch of topics begins: gateways forward no writes to them, and keep the writers waiting.
 
-    Then the source is made to refuse writes.  Until TopicsSwitched, any gateway may lift the fence.
+    Then a gateway makes the source refuse writes.  Until TopicsSwitched, any gateway may lift the
+    fence.
     unit: the fence of groups and transactional ids that move with the topics; 0: none.
     """
+
+    level: ClassVar[int] = SWITCHES
 
     fence: int
     link: str
     topics: tuple[FencedTopic, ...]
-    tenant: int = 0
+    tenant: Tenant = 0
     unit: int = 0
 
 
 class FenceReached(Event, frozen=True, tag=76):
     """No write of a gateway's clients to the fenced topics is without an answer."""
+
+    level: ClassVar[int] = SWITCHES
 
     fence: int
     incarnation: int
@@ -150,6 +178,8 @@ class FenceLifted(Event, frozen=True, tag=77):
     reason: for people.  lifter: the gateway that has the source take writes again.
     """
 
+    level: ClassVar[int] = SWITCHES
+
     fence: int
     reason: str
     lifter: int
@@ -161,6 +191,8 @@ class SourceReopened(Event, frozen=True, tag=78):
     is_sure: no other gateway may still be about to do the same.
     """
 
+    level: ClassVar[int] = SWITCHES
+
     fence: int
     is_sure: bool
 
@@ -171,6 +203,8 @@ class TopicsSwitched(Event, frozen=True, tag=79):
     epochs: leader epochs of the source from where the partitions end, if they are newer than here.
     """
 
+    level: ClassVar[int] = SWITCHES
+
     fence: int
     epochs: tuple[EpochBegan, ...] = ()
 
@@ -178,16 +212,21 @@ class TopicsSwitched(Event, frozen=True, tag=79):
 class SwitchesFinished(Event, frozen=True, tag=80):
     """The source of switched topics is of no more interest."""
 
+    level: ClassVar[int] = SWITCHES
+
     link: str
     topic_ids: tuple[bytes, ...]
+    tenant: Tenant = 0
 
 
 class TopicsReversing(Event, frozen=True, tag=81):
     """Records of switched topics go back to their source from here on, those of before first."""
 
+    level: ClassVar[int] = SWITCHES
+
     link: str
     topic_ids: tuple[bytes, ...]
-    tenant: int = 0
+    tenant: Tenant = 0
 
 
 class ReversedPlace(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -198,7 +237,9 @@ class ReversedPlace(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class ReverseReached(Event, frozen=True, tag=82):
-    """Partitions of reversing topics went on."""
+    """Partitions of reversing topics were written back further."""
+
+    level: ClassVar[int] = SWITCHES
 
     places: tuple[ReversedPlace, ...]
 
@@ -206,8 +247,10 @@ class ReverseReached(Event, frozen=True, tag=82):
 class ReverseEnded(Event, frozen=True, tag=83):
     """Nothing goes back to the source of these topics any more; it shall take no writes again.
 
-    reason: why it cannot go on, for people; "" if an operator ended it.
+    reason: why it cannot continue, for people; "" if an operator ended it.
     """
+
+    level: ClassVar[int] = SWITCHES
 
     topic_ids: tuple[bytes, ...]
     reason: str
@@ -220,10 +263,12 @@ class ReturnFenced(Event, frozen=True, tag=84):
     fence; then they are this cluster's again.
     """
 
+    level: ClassVar[int] = SWITCHES
+
     fence: int
     link: str
     topic_ids: tuple[bytes, ...]
-    tenant: int = 0
+    tenant: Tenant = 0
 
 
 class TopicsReturned(Event, frozen=True, tag=85):
@@ -231,6 +276,8 @@ class TopicsReturned(Event, frozen=True, tag=85):
 
     epochs: leader epochs of the source from where the partitions end, if they are newer than here.
     """
+
+    level: ClassVar[int] = SWITCHES
 
     fence: int
     epochs: tuple[EpochBegan, ...]
@@ -242,10 +289,12 @@ class GroupsFenced(Event, frozen=True, tag=86):
     transactional_ids: names of the link; gateways let no transaction of them begin.
     """
 
+    level: ClassVar[int] = SWITCHES
+
     fence: int
     link: str
     groups: tuple[str, ...]
-    tenant: int = 0
+    tenant: Tenant = 0
     transactional_ids: tuple[str, ...] = ()
 
 
@@ -270,6 +319,8 @@ class GroupFenceReached(Event, frozen=True, tag=87):
     members: those that this gateway has forwarded lately.
     """
 
+    level: ClassVar[int] = SWITCHES
+
     fence: int
     incarnation: int
     members: tuple[ForwardedMember, ...]
@@ -277,6 +328,8 @@ class GroupFenceReached(Event, frozen=True, tag=87):
 
 class GroupsUnfenced(Event, frozen=True, tag=88):
     """The groups of a fence stay at their source.  reason: for people."""
+
+    level: ClassVar[int] = SWITCHES
 
     fence: int
     reason: str
@@ -287,5 +340,7 @@ class GroupsMoved(Event, frozen=True, tag=89):
 
     The groups' offsets and members, and the ids' producers follow in the same entry.
     """
+
+    level: ClassVar[int] = SWITCHES
 
     fence: int

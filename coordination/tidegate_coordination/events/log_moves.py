@@ -1,8 +1,8 @@
 """Events of a move of the metadata log to another log (decision 13).
 
-The entry that holds LogMoved is the last of its log.  The next position is in the new log.  By then
-the new log holds every entry of the old one since its snapshot, or the first gateway that follows
-copies the missing ones.
+The entry that holds LogMoved is the last of its log.  The next position is in the new log.  When
+LogMoved is appended, the new log may lack the last entries of the old one: the first gateway that
+moves to the new log copies them.
 """
 
 from __future__ import annotations

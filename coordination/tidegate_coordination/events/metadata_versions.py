@@ -5,25 +5,15 @@ one, all write formats that the oldest of them reads.  Once all gateways read th
 operator raises the cluster to it; the entry that raises it is the last one of the former version.
 See decision 18.
 
-A release that adds a format adds a row: here, and to EVENT_LEVELS for types of events.  New values
-in the answers of rules need a level like events: a gateway that proposed through another one, or
-that finds the answer in the log, may be of an older release; see DUPLICATES_TOLD.
+A release that adds a format adds a row here.  Each event names the level that it needs (`level`),
+and so does a field that was added later (`Since`, fields.py).  New values in the answers of rules
+need a level like events: a gateway that proposed through another one, or that finds the answer in
+the log, may be of an older release; see DUPLICATES_TOLD.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final, NamedTuple
-
-import msgspec
-
-from . import cluster as ev
-from . import groups as gev
-from . import links as kev
-from . import security as sev
-from . import transactions as tev
-from .cluster import Event, MetadataVersionSet, StaticSettingsTold
-from .level_gates import LevelGates
 
 FEATURE_NAME: Final = "tidegate.metadata.version"
 """As Kafka's tools show it.  Kafka's own `metadata.version` counts other things."""
@@ -74,35 +64,14 @@ WIDE_NUMBERS: Final = 3
 """From here on objects have 40 bits, and WAL ids 64; below they have 32 each."""
 OWN_PRODUCER_IDS: Final = 3
 """From here on new clusters have producer ids of their own; see state/producer_ids.py."""
-TENANTS: Final = 3
-"""From here on events can say whose a name is."""
-WITH_TENANT: Final[tuple[type[Event], ...]] = (
-    ev.ClaimTaken,
-    ev.ClaimReleased,
-    ev.TopicCreated,
-    ev.ConfigsSet,
-    gev.GroupChanged,
-    gev.OffsetsCommitted,
-    gev.OffsetsDeleted,
-    gev.GroupDeleted,
-    tev.TransactionalIdInitialised,
-    tev.OffsetsStaged,
-    tev.TransactionalIdsExpired,
-    kev.LinkSet,
-    kev.LinkRemoved,
-    kev.TopicsLinked,
-    kev.TopicsFenced,
-    kev.TopicsReversing,
-    kev.ReturnFenced,
-    kev.GroupsFenced,
-    sev.AclsChanged,
-    sev.ScramCredentialSet,
-    sev.ScramCredentialRemoved,
-    sev.ScramCredentialSealed,
-    sev.ClientQuotasSet,
-    sev.DelegationTokenSet,
-    sev.DelegationTokensRemoved,
-)
+TENANTS: Final = NEWEST + 1
+"""From here on a name may be of another tenant than 0, and a mirrored topic may be stored under
+another id than its source's: two tenants may mirror one source.
+
+No release has it yet.  A release with one table of names would fold the names of all tenants into
+it, so the level must be above all that such a release reads: the release that brings tenants makes
+it a row.
+"""
 TRANSACTIONS: Final = 4
 """From here on the cluster has transactions, and gateways tell clients transaction.version 2."""
 LINKS: Final = 5
@@ -125,58 +94,6 @@ DUPLICATES_TOLD: Final = 2
 """From here on an old repeat is answered as one; see decision 17."""
 SETTINGS_TOLD: Final = 3
 """From this version on, gateways write their static settings to the log; see decision 23."""
-EVENT_LEVELS: Final[dict[type[Event], int]] = {
-    StaticSettingsTold: SETTINGS_TOLD,
-    ev.SkipsEnded: KEPT_SKIPS,
-    tev.TransactionalIdInitialised: TRANSACTIONS,
-    tev.TransactionGrew: TRANSACTIONS,
-    tev.TransactionWritten: TRANSACTIONS,
-    tev.OffsetsStaged: TRANSACTIONS,
-    tev.TransactionEnded: TRANSACTIONS,
-    tev.TransactionalIdsExpired: TRANSACTIONS,
-    kev.LinkSet: LINKS,
-    kev.LinkRemoved: LINKS,
-    kev.TopicsLinked: LINKS,
-    kev.MirrorsPlaced: LINKS,
-    kev.RunsMirrored: LINKS,
-    kev.TopicsFenced: SWITCHES,
-    kev.FenceReached: SWITCHES,
-    kev.FenceLifted: SWITCHES,
-    kev.SourceReopened: SWITCHES,
-    kev.TopicsSwitched: SWITCHES,
-    kev.SwitchesFinished: SWITCHES,
-    kev.TopicsReversing: SWITCHES,
-    kev.ReverseReached: SWITCHES,
-    kev.ReverseEnded: SWITCHES,
-    kev.ReturnFenced: SWITCHES,
-    kev.TopicsReturned: SWITCHES,
-    kev.GroupsFenced: SWITCHES,
-    kev.GroupFenceReached: SWITCHES,
-    kev.GroupsUnfenced: SWITCHES,
-    kev.GroupsMoved: SWITCHES,
-    sev.AclsChanged: SECURITY,
-    sev.ScramCredentialSet: SECURITY,
-    sev.ScramCredentialRemoved: SECURITY,
-    sev.ClientQuotasSet: SECURITY,
-    sev.ScramCredentialSealed: SEALS,
-    sev.DelegationTokenSet: DELEGATION_TOKENS,
-    sev.DelegationTokensRemoved: DELEGATION_TOKENS,
-}
-"""Types of events that need more than FIRST; a rule must check the level before it decides one."""
-FIELD_LEVELS: Final[dict[tuple[type[msgspec.Struct], str], int]] = {
-    (ev.ClusterCreated, "first_producer_id"): OWN_PRODUCER_IDS,
-    (kev.LinkSet, "forwards"): SWITCHES,
-    (kev.LinkSet, "groups"): SWITCHES,
-    (tev.TransactionalIdInitialised, "state"): SWITCHES,
-    (kev.LinkSet, "transactional_ids"): SWITCHES,
-    **{(kind, "tenant"): TENANTS for kind in WITH_TENANT},
-}
-"""Fields that need more than FIRST if they differ from their default: (class, name).
-
-The class is that of an event, or of a value in one.  An older release would fold the event without
-them, and so get another state: check the level before you propose them.
-"""
-GATES: Final = LevelGates(FIRST, EVENT_LEVELS, FIELD_LEVELS)
 
 
 class ReleaseTooOld(Exception):
@@ -209,17 +126,3 @@ def entry_formats(version: int, highest: int = NEWEST) -> range:
     These are fewer than this release knows: an entry with an older format is damaged.
     """
     return range(LEVELS[version].entry_format, LEVELS[highest].entry_format + 1)
-
-
-def needed_for(events: Iterable[Event]) -> int:
-    """Return the level that all these events need."""
-    return GATES.needed_for(events)
-
-
-def allowed_to(events: Iterable[Event], present: int) -> int:
-    """Return the level up to which events may go in a cluster that is at `present`.
-
-    Where they raise it, it is that one: no older release folds the entry that raises the level.
-    """
-    raised = (each.version for each in events if isinstance(each, MetadataVersionSet))
-    return max(raised, default=present)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
 from .cluster import Event
+from .fields import UInt32, Within
 
 
 class TimelineOpened(Event, frozen=True, tag=8):
@@ -14,8 +17,8 @@ class TimelineOpened(Event, frozen=True, tag=8):
     restore_id: tells one restore from another.
     """
 
-    timeline: int
-    first_incarnation: int
+    timeline: Annotated[int, Within(range(1, 1 << 31))]  # because leader epochs rise with it
+    first_incarnation: UInt32
     first_producer_id: int
     restore_id: str
 

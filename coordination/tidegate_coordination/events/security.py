@@ -5,28 +5,36 @@ tenant: see cluster.py.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from ..security.acls import Acl
 from ..security.quotas import QuotaChange
 from ..security.tokens import DelegationToken
 from .cluster import Event
+from .fields import Tenant
+from .metadata_versions import DELEGATION_TOKENS, SEALS, SECURITY
 
 
 class AclsChanged(Event, frozen=True, tag=90):
     """ACLs are removed, and then others are added.
 
-    removed: each of them is there.  added: none of them is.
+    removed: ACLs that exist.  added: ACLs that do not exist yet.
     """
+
+    level: ClassVar[int] = SECURITY
 
     added: tuple[Acl, ...]
     removed: tuple[Acl, ...]
-    tenant: int = 0
+    tenant: Tenant = 0
 
 
 class ScramCredentialSet(Event, frozen=True, tag=91):
     """A user has a password, for one mechanism; KIP-554.
 
-    mechanism: see state/scram.py.  stored_key, server_key: see RFC 5802; both are secrets.
+    mechanism: see state/security/scram.py.  stored_key, server_key: see RFC 5802; both are secrets.
     """
+
+    level: ClassVar[int] = SECURITY
 
     user: str
     mechanism: int
@@ -34,7 +42,7 @@ class ScramCredentialSet(Event, frozen=True, tag=91):
     stored_key: bytes
     server_key: bytes
     iterations: int
-    tenant: int = 0
+    tenant: Tenant = 0
 
     def __repr__(self) -> str:
         return f"ScramCredentialSet(user={self.user!r}, mechanism={self.mechanism}, [hidden])"
@@ -43,9 +51,11 @@ class ScramCredentialSet(Event, frozen=True, tag=91):
 class ScramCredentialRemoved(Event, frozen=True, tag=92):
     """A user has no password for a mechanism any more."""
 
+    level: ClassVar[int] = SECURITY
+
     user: str
     mechanism: int
-    tenant: int = 0
+    tenant: Tenant = 0
 
 
 class ScramCredentialSealed(Event, frozen=True, tag=96):
@@ -56,13 +66,15 @@ class ScramCredentialSealed(Event, frozen=True, tag=96):
     sealed: with the tag of 16 bytes at its end.  The other fields are bound to it.
     """
 
+    level: ClassVar[int] = SEALS
+
     user: str
     mechanism: int
     iterations: int
     key_id: bytes
     nonce: bytes
     sealed: bytes
-    tenant: int = 0
+    tenant: Tenant = 0
 
 
 class ClientQuotasSet(Event, frozen=True, tag=93):
@@ -71,19 +83,25 @@ class ClientQuotasSet(Event, frozen=True, tag=93):
     changes: each quota of an entity at most once.  A removed one is there.
     """
 
+    level: ClassVar[int] = SECURITY
+
     changes: tuple[QuotaChange, ...]
-    tenant: int = 0
+    tenant: Tenant = 0
 
 
 class DelegationTokenSet(Event, frozen=True, tag=94):
     """A delegation token is created, or expires at another time; KIP-48.  It holds no secret."""
 
+    level: ClassVar[int] = DELEGATION_TOKENS
+
     token: DelegationToken
-    tenant: int = 0
+    tenant: Tenant = 0
 
 
 class DelegationTokensRemoved(Event, frozen=True, tag=95):
     """Delegation tokens are not known any more.  token_ids: each is there, and only once."""
 
+    level: ClassVar[int] = DELEGATION_TOKENS
+
     token_ids: tuple[str, ...]
-    tenant: int = 0
+    tenant: Tenant = 0

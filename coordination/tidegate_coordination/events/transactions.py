@@ -7,10 +7,12 @@ begin a transaction if the producer has none.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, ClassVar, Final
 
 from .cluster import Event
+from .fields import LAST_EPOCH, ClientEpoch, ClientProducerId, Since, Tenant, Within
 from .groups import CommittedOffset
+from .metadata_versions import SWITCHES, TRANSACTIONS
 
 
 class TransactionalIdInitialised(Event, frozen=True, tag=50):
@@ -21,21 +23,26 @@ class TransactionalIdInitialised(Event, frozen=True, tag=50):
     that of an id which moved here from the source of a link.
     """
 
+    level: ClassVar[int] = TRANSACTIONS
+
     transactional_id: str
-    producer_id: int
-    producer_epoch: int
-    last_epoch: int
+    producer_id: ClientProducerId
+    producer_epoch: ClientEpoch
+    last_epoch: Annotated[int, Within(range(-1, LAST_EPOCH + 1))]
     previous_producer_id: int
-    timeout_ms: int
-    tenant: int = 0
-    state: int = 0
+    timeout_ms: Annotated[int, Within(range(1 << 31))]
+    tenant: Tenant = 0
+    state: Annotated[int, Since(SWITCHES)] = 0
 
 
 class TransactionGrew(Event, frozen=True, tag=51):
     """Partitions, by number, and groups were added before anything is written to them.
 
-    Clients of transaction.version 0 and 1 do so (AddPartitionsToTxn, AddOffsetsToTxn).
+    Clients of transaction.version 0 and 1 do so (AddPartitionsToTxn, AddOffsetsToTxn).  The tenant
+    of the groups is that of the transactional id that has the producer id.
     """
+
+    level: ClassVar[int] = TRANSACTIONS
 
     producer_id: int
     partitions: tuple[int, ...]
@@ -45,8 +52,10 @@ class TransactionGrew(Event, frozen=True, tag=51):
 class TransactionWritten(Event, frozen=True, tag=52):
     """first_offsets: (partition number, offset) of the first batch in each partition.
 
-    It stands behind the WalCommitted with these batches.
+    It follows the WalCommitted with these batches.
     """
+
+    level: ClassVar[int] = TRANSACTIONS
 
     producer_id: int
     first_offsets: tuple[tuple[int, int], ...]
@@ -55,11 +64,13 @@ class TransactionWritten(Event, frozen=True, tag=52):
 class OffsetsStaged(Event, frozen=True, tag=53):
     """Offsets of a group, committed if the transaction is.  claim_epoch: see GroupChanged."""
 
+    level: ClassVar[int] = TRANSACTIONS
+
     producer_id: int
     group_id: str
     claim_epoch: int
     offsets: tuple[CommittedOffset, ...]
-    tenant: int = 0
+    tenant: Tenant = 0
 
 
 CAUSE_CLIENT: Final = 0
@@ -78,18 +89,22 @@ class TransactionEnded(Event, frozen=True, tag=54):
     timestamp_ms: of the markers, log time.  cause: CAUSE_*.
     """
 
+    level: ClassVar[int] = TRANSACTIONS
+
     producer_id: int
     committed: bool
-    marker_epoch: int
-    next_producer_id: int
-    next_epoch: int
+    marker_epoch: Annotated[int, Within(range(LAST_EPOCH + 2))]
+    next_producer_id: ClientProducerId
+    next_epoch: ClientEpoch
     markers: tuple[tuple[int, int], ...]
     timestamp_ms: int
-    cause: int
+    cause: Annotated[int, Within(range(1 << 8))]
 
 
 class TransactionalIdsExpired(Event, frozen=True, tag=55):
     """These ids are forgotten: none has an open transaction, and none was used for long."""
 
+    level: ClassVar[int] = TRANSACTIONS
+
     transactional_ids: tuple[str, ...]
-    tenant: int = 0
+    tenant: Tenant = 0

@@ -1,0 +1,1 @@
+"""Proposals that another gateway decides: one gateway leads, and appends for many."""

@@ -17,7 +17,8 @@ from ..coordinator.waiting import ProposalFailed
 from ..log.access import GatewayFenced
 from ..rules.gateways import Leave, Register
 from ..rules.proposal import Proposal
-from ..state.gateways import Gateway
+from ..state.changes import EVERY_ENTRY
+from ..state.writers.gateways import Gateway
 from . import codec
 from .answers import deliver, failure_of
 from .leadership import Leadership
@@ -59,7 +60,6 @@ class Asker:
         self._leadership = leadership
         self._reaches_log = decider.log.capabilities.can_append
         self._folded = trio.Event()
-        self._replica.listen(self._on_change)
 
     def _on_change(self, _touched: set[int]) -> None:
         folded, self._folded = self._folded, trio.Event()
@@ -134,11 +134,12 @@ class Asker:
     async def _reach(self, position: int) -> bool:
         """Wait until the replica holds what was answered; False after REACH_SECONDS."""
         until = trio.current_time() + REACH_SECONDS
-        while self._replica.state.position < position and trio.current_time() < until:
-            folded = self._folded
-            self._decider.work.look_again()
-            with trio.move_on_after(PAUSE_SECONDS):
-                await folded.wait()
+        with self._replica.listening(self._on_change, EVERY_ENTRY):
+            while self._replica.state.position < position and trio.current_time() < until:
+                folded = self._folded
+                self._decider.work.look_again()
+                with trio.move_on_after(PAUSE_SECONDS):
+                    await folded.wait()
         return self._replica.state.position >= position
 
     async def _settle(self, leader: Gateway, answers: dict[int, Answered]) -> None:

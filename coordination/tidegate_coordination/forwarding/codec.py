@@ -14,26 +14,21 @@ from typing import Any, Final, cast, get_args, get_type_hints
 import msgspec
 
 from ..rules import (
-    acls,
     configs,
     draining,
     gateways,
     housekeeping,
-    link_groups,
     log_moves,
     metadata_versions,
-    mirrors,
     pipeline_reports,
-    quotas,
-    returns,
-    scram,
-    switches,
-    tokens,
     topics,
 )
 from ..rules.consumer_groups import groups, offset_expiry, offsets
+from ..rules.migration import group_moves, mirrors, returns, switches
 from ..rules.proposal import Proposal
-from ..rules.records import producer_ids, segments, skips, wal
+from ..rules.records import deletions, producer_ids, segments, skips, wal
+from ..rules.records.batch_outcomes import BatchFacts
+from ..rules.security import acls, quotas, scram, tokens
 from ..rules.transactions import ending, expiring, growing, initialising, staging
 
 KINDS: Final[tuple[type[Any], ...]] = (
@@ -75,10 +70,10 @@ KINDS: Final[tuple[type[Any], ...]] = (
     returns.EndReverse,
     returns.FenceReturn,
     returns.ReturnTopics,
-    link_groups.FenceGroups,
-    link_groups.ReachGroupFence,
-    link_groups.UnfenceGroups,
-    link_groups.MoveGroups,
+    group_moves.FenceGroups,
+    group_moves.ReachGroupFence,
+    group_moves.UnfenceGroups,
+    group_moves.MoveGroups,
     offset_expiry.ExpireOffsets,
     offsets.CommitOffsets,
     offsets.DeleteOffsets,
@@ -92,7 +87,7 @@ KINDS: Final[tuple[type[Any], ...]] = (
     topics.CreateTopics,
     topics.DeleteTopics,
     topics.CreatePartitions,
-    topics.DeleteRecords,
+    deletions.DeleteRecords,
     wal.CommitWal,
     wal.AbandonWal,
     initialising.InitialiseTransactionalId,
@@ -168,7 +163,7 @@ def encode_proposal(proposal: Proposal[Any]) -> bytes:
     return encode(values)
 
 
-def _batch(batch: wal.BatchFacts) -> tuple[object, ...]:
+def _batch(batch: BatchFacts) -> tuple[object, ...]:
     """Return the fields of a batch; without flags, if it has none.
 
     An older release, which may lead, reads no longer array.  Below the level of transactions no
@@ -197,7 +192,7 @@ def decode_proposal(kind: str, data: bytes) -> Proposal[Any]:
     return cast("Proposal[Any]", proposal)
 
 
-def _is_possible(batch: wal.BatchFacts) -> bool:
+def _is_possible(batch: BatchFacts) -> bool:
     """Whether the numbers of a batch fit into the columns of the state."""
     sizes = (batch.partition, batch.position, batch.length, batch.record_count)
     times = (batch.max_timestamp, batch.producer_id)

@@ -10,8 +10,8 @@ loses too many races (contention.py): until then it decides and appends by itsel
 
 A proposal has a number, and is sent under it again until its outcome is known: to the next gateway
 by rendezvous if the first does not answer (asking.py), or through this gateway's own queue to the
-log (own_proposals.py).  By its number it is committed once (state/proposals.py).  Answers are given
-in the order of submits.
+log (own_proposals.py).  By its number it is committed once (state/writers/proposals.py).  Answers
+are given in the order of submits.
 
 A gateway that does not reach the log (`forward:`) never decides by itself.  Until it is registered
 its proposals have no number, for a number needs an incarnation; see rules/gateways.Register.
@@ -26,7 +26,8 @@ import trio
 
 from ..coordinator.decider import Decider
 from ..coordinator.waiting import Waiting
-from ..state.gateways import Gateway
+from ..state.changes import EVERY_ENTRY
+from ..state.writers.gateways import Gateway
 from . import codec
 from .asking import Asker, ForwardingCounters
 from .contention import Contention
@@ -57,7 +58,8 @@ class Forwarder:
         self._own = OwnProposals(decider, self._outbox)
         self._asker = Asker(decider, self._outbox, peers, self.leadership)
         self._serves_until = float("-inf")
-        decider.replica.listen(self._on_change)
+        # Another one may lead as time passes, and once this gateway knows its own incarnation.
+        decider.replica.listen(self._on_change, EVERY_ENTRY)
         if contention is not None:
             decider.committer.watch_races(self._on_race)
 
@@ -73,7 +75,7 @@ class Forwarder:
 
     def _on_change(self, _touched: set[int]) -> None:
         if self._replica.incarnation:
-            self._leader()
+            self.leadership.other(self._replica.incarnation)
 
     def _leader(self) -> Gateway | None:
         """Return the gateway to ask now; None if there is none, or this gateway decides itself."""
@@ -115,7 +117,7 @@ class Forwarder:
     def take_here(self, waiting: Waiting[Any]) -> None:
         """See Route; for a while this gateway numbers its own proposals, too.
 
-        An entry can then hold proposals of this gateway after those of others.
+        An entry can then hold this gateway's proposals after the proposals of others.
         """
         self._serves_until = trio.current_time() + SERVING_SECONDS
         self._queue.add(waiting)

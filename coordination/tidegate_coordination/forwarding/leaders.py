@@ -12,7 +12,7 @@ from typing import Final
 
 from ..placement.rendezvous import choose
 from ..state.cluster import ClusterState
-from ..state.gateways import Gateway
+from ..state.writers.gateways import Gateway
 
 PEER_LISTENER: Final = "PEER"
 """The listener that a gateway advertises to the others if it may lead."""

@@ -7,7 +7,7 @@ from typing import Final
 import structlog
 
 from ..state.cluster import ClusterState
-from ..state.gateways import Gateway
+from ..state.writers.gateways import Gateway
 from .hooks import Hook
 from .leaders import leader
 from .suspects import Suspects

@@ -30,6 +30,7 @@ class Sent(msgspec.Struct, array_like=True, frozen=True, gc=False):
     is_withdrawn: its author no longer waits for it: it must fail unless it was decided already.
     before_ms: it must fail once log time is later than that; 0 for no limit.
     rights_as_of: it must fail if ACLs changed after that log position; 0 for no such condition.
+    tenant: the owner of all names in it; always 0, until the level TENANTS.
     """
 
     number: int
@@ -39,6 +40,7 @@ class Sent(msgspec.Struct, array_like=True, frozen=True, gc=False):
     is_withdrawn: bool = False
     before_ms: int = 0
     rights_as_of: int = 0
+    tenant: int = 0
 
 
 class Ask(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -65,7 +67,7 @@ class Outcome(IntEnum):
     ACKNOWLEDGED = 3  # its author said that it asks no more for this number
     UNKNOWN = 4  # it may have been committed: ask again, here or elsewhere
     LEFT = 5  # this gateway has left the cluster: ask elsewhere
-    NEWER = 6  # this gateway's release does not know its kind: it changed nothing
+    NEWER = 6  # this gateway's release does not know its kind or tenants: it changed nothing
 
 
 class Answered(msgspec.Struct, array_like=True, frozen=True, gc=False):

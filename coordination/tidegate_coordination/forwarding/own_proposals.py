@@ -25,12 +25,12 @@ class OwnProposals:
         self._none_left = trio.Event()
 
     async def wait_until_none(self) -> None:
-        """Wait until none is queued: a proposal sent before that could overtake one that is."""
+        """Wait until no proposal is queued: one sent earlier could overtake a queued one."""
         while self._queued:
             await self._none_left.wait()
 
     def take_back(self, outgoing: Outgoing) -> None:
-        """Have this gateway decide a proposal that has a number, and that it would have sent."""
+        """Let this gateway decide a numbered proposal instead of sending it."""
         if self._decider.replica.incarnation:
             self._add_numbered(outgoing)
             return
@@ -89,7 +89,7 @@ class OwnProposals:
         self._queue.add(inner)
 
     def withdraw(self, waiting: Waiting[Any]) -> bool:
-        """Withdraw a proposal; False if it is none of these.
+        """Withdraw a proposal; return False if it is not among these.
 
         One that was sent before may be decided elsewhere, so this gateway still has to decide it.
         """
@@ -104,7 +104,8 @@ class OwnProposals:
     def hand_over(self) -> None:
         """Move the queued ones to the outbox, before the proposals that wait there.
 
-        One without a number is known to no other gateway and gets one now; the others keep theirs.
+        A proposal without a number is known to no other gateway, and gets a number now; the others
+        keep their numbers.
         """
         own = {inner: outgoing for outgoing, inner in self._queued.values()}
         handed = [own[each] for each in self._queue.take_out(own)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from ..state.gateways import Gateway
+from ..state.writers.gateways import Gateway
 from .messages import Ask, Told
 
 

@@ -27,6 +27,8 @@ class Suspects:
 
     def held(self) -> tuple[int, ...]:
         """Return the incarnations that should not be asked now."""
+        if not self._until:
+            return ()
         now = trio.current_time()
         if any(until <= now for until in self._until.values()):
             self._until = {who: until for who, until in self._until.items() if until > now}

@@ -254,7 +254,8 @@ class ClassicGroup:
             self.complete_join(now)
 
     def complete_join(self, now: float) -> None:
-        """Answer the parked joins: a new generation begins, without those who did not come.
+        """Answer the parked joins: a new generation begins, without the members that did not join
+        again.
 
         Static members stay although they did not come; when only such are left, their session
         timeouts decide.

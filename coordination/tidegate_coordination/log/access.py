@@ -5,6 +5,7 @@ what it reads.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from math import inf
 from typing import Final, TypeVar
 
@@ -61,7 +62,7 @@ class LogAccess:
           GatewayFenced: the position was trimmed.
         """
         began = trio.current_time()
-        result = await self._retry(lambda: self._log.append(position, payload))
+        result = await self._retry(partial(self._log.append, position, payload))
         self.append_times.add(trio.current_time() - began)
         if result is AppendResult.TRIMMED:
             raise _left_behind(position)
@@ -99,7 +100,7 @@ class LogAccess:
         self.unsure_since = self.asked_at  # the call under way may never be answered
 
     async def _retry(self, attempt: Callable[[], Awaitable[Result]]) -> Result:
-        delay, said = FIRST_RETRY_SECONDS, SaidAgain()
+        delay, said = FIRST_RETRY_SECONDS, None
         self.asked_at = trio.current_time()
         if self.unsure_since is None:
             self.unsure_since = self.asked_at
@@ -107,22 +108,23 @@ class LogAccess:
             try:
                 result = await attempt()
                 self.asked_at = None
-                self._note_answer()
+                if self._away_since is not None:
+                    self._note_answer(self._away_since)
                 return result
             except LogUnavailable as error:
                 if self._away_since is None:
                     self._away_since = trio.current_time()
+                said = said or SaidAgain()
                 if said.is_due(str(error), trio.current_time()):
                     _log.warning("the metadata log does not answer; trying again", error=str(error))
                 await trio.sleep(delay)
                 delay = min(delay * 2, LAST_RETRY_SECONDS)
 
-    def _note_answer(self) -> None:
-        """Log that the log answers again, if a warning said that it did not."""
-        if self._away_since is not None:
-            away_seconds = round(trio.current_time() - self._away_since, 1)
-            _log.info("the metadata log answers again", away_seconds=away_seconds)
-            self._away_since = None
+    def _note_answer(self, away_since: float) -> None:
+        """Log that the metadata log answers again, after the warning that it did not."""
+        away_seconds = round(trio.current_time() - away_since, 1)
+        _log.info("the metadata log answers again", away_seconds=away_seconds)
+        self._away_since = None
 
 
 def _left_behind(position: int) -> GatewayFenced:

@@ -9,7 +9,9 @@ _T = TypeVar("_T")
 
 
 async def computed(work: Callable[[], _T], *, in_loop: bool) -> _T:
-    """Return what `work` returns; `in_loop`: without a thread, as under simulation."""
+    """Call `work` in a thread; return its result.  in_loop: call it without a thread, as in a
+    simulation.
+    """
     if not in_loop:
         return await trio.to_thread.run_sync(work)
     await trio.lowlevel.checkpoint()

@@ -28,8 +28,10 @@ from ..coordinator.coordinator import Coordinator
 from ..log.copying import COPY_BYTES, begin_copy, in_use, look_at_copy, patiently, put_copy
 from ..log.metadata_log import LogCorrupt, LogMisconfigured, LogMisuse, MetadataLog, Trimmed
 from ..log.snapshots import encode_state
+from ..logs.movable import MovableLog
 from ..rules.log_moves import BeginLogMove, CancelLogMove, MoveStep, OfferLog, SealLog
-from ..state.gateways import Gateway
+from ..state.changes import EVERY_ENTRY
+from ..state.writers.gateways import Gateway
 
 LEVEL_ENTRIES: Final = 2
 # The time for a fast enough copy to reach the end of the source.
@@ -74,19 +76,21 @@ class MoveReport:
 class LogMover:
     """See the module's head.
 
-    coordinator: of a registered incarnation, on a MovableLog of the source; it runs, and renews.
-    source, target: the logs themselves.
+    coordinator: of a registered incarnation, which runs, and renews.  log: its own, which began at
+    the source.  source, target: the logs themselves.
     """
 
     def __init__(
         self,
         coordinator: Coordinator,
+        log: MovableLog,
         source: MetadataLog,
         target: MetadataLog,
         plan: MovePlan,
         say: Say,
     ) -> None:
         self._coordinator = coordinator
+        self._log = log
         self._state = coordinator.state
         self._source = source
         self._target = target
@@ -98,7 +102,7 @@ class LogMover:
         self._ready_at = inf
         self._changed = trio.Event()
         self.report = MoveReport()
-        coordinator.listen(self._on_change)
+        coordinator.listen(self._on_change, EVERY_ENTRY)
 
     def _on_change(self, _touched: set[int]) -> None:
         self._changed.set()
@@ -117,6 +121,7 @@ class LogMover:
             await self._coordinator.propose(CancelLogMove(self._plan.move_id))
             # A seal that was under way may have been committed; that answer proves the log's end.
             if not self._has_moved:
+                self._check_not_moved_by_another()
                 raise _first(refusals) from None
         self._fill_in()
         return self.report
@@ -133,6 +138,7 @@ class LogMover:
     async def _move(self) -> None:
         check_logs(self._source, self._target)
         await self._coordinator.propose(BeginLogMove(self._plan.move_id))
+        self._check_not_moved_by_another()
         with trio.move_on_after(self._plan.ready_seconds) as waited:
             await self._begin()
         if waited.cancelled_caught:
@@ -144,6 +150,15 @@ class LogMover:
             nursery.start_soon(self._copy_on)
             await self._offer_and_seal()
             nursery.cancel_scope.cancel()
+
+    def _check_not_moved_by_another(self) -> None:
+        """Check that the source is still the cluster's log.
+
+        The seal of an earlier command may be committed long after that command ended.
+        """
+        if self._log.moves and not self._has_moved:
+            url = without_secrets(self._state.log_moves.last.url)
+            raise MoveRefused(f"an earlier move has just moved the log to {url}: begin there")
 
     async def _begin(self) -> None:
         copy = await patiently(lambda: look_at_copy(self._target))

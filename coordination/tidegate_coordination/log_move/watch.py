@@ -15,6 +15,7 @@ from ..coordinator.coordinator import Coordinator, CoordinatorUnavailable, Propo
 from ..log.metadata_log import LogCorrupt, LogMisconfigured, LogUnavailable
 from ..logs.movable import MovableLog
 from ..rules.log_moves import AnswerOffer
+from ..state.changes import EVERY_ENTRY, LOG_MOVES
 from ..state.log_moves import LogMove
 
 LOOK_SECONDS: Final = 15.0
@@ -31,11 +32,10 @@ class LogMoveWatch:
         self._coordinator = coordinator
         self._log = log
         self._changed = trio.Event()
-        coordinator.listen(self._on_change)
+        coordinator.listen(self._on_change, LOG_MOVES)
 
     def _on_change(self, _touched: set[int]) -> None:
-        if self._offer() is not None or not self._is_offered():
-            self._changed.set()
+        self._changed.set()
 
     def _offer(self) -> LogMove | None:
         if not self._coordinator.incarnation:
@@ -53,9 +53,25 @@ class LogMoveWatch:
                 await self._answer(offer)
             elif not self._is_offered():
                 await self._log.forget_next()
-            with trio.move_on_after(IDLE_SECONDS):
-                await self._changed.wait()
-            self._changed = trio.Event()
+            await self._wait()
+
+    async def _wait(self) -> None:
+        """Wait for a change, or a while.
+
+        After any entry an offer may wait for an answer: the log answers again, or this gateway is
+        registered now.
+        """
+        tables = EVERY_ENTRY if self._is_offered() else LOG_MOVES
+        with (
+            self._coordinator.listening(self._on_entry, tables),
+            trio.move_on_after(IDLE_SECONDS),
+        ):
+            await self._changed.wait()
+        self._changed = trio.Event()
+
+    def _on_entry(self, _touched: set[int]) -> None:
+        if self._offer() is not None:
+            self._changed.set()
 
     async def _answer(self, offer: LogMove) -> None:
         complaint = await self._complaint(offer)

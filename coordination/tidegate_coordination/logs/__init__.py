@@ -1,0 +1,1 @@
+"""The metadata logs, one room or module for each kind of URL."""

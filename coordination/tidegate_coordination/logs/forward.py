@@ -72,7 +72,7 @@ def _parameters(url: str) -> list[tuple[str, str]]:
 
 
 async def _learned(openings: Sequence[Open]) -> LogCapabilities:
-    """Return what the log can do, by the first gateway that answers."""
+    """Return the capabilities of the log, as the first gateway that answers states them."""
     failures: list[str] = []
     for each in openings:
         try:

@@ -15,7 +15,7 @@ def object_key(state: ClusterState, name: ObjectName) -> str:
       KeyError: its incarnation is not known.
     """
     node_id, zone = state.gateways.homes[name.incarnation]
-    timeline = state.timeline_of(name.incarnation)
+    timeline = state.timelines.of(name.incarnation, state.timeline)
     if isinstance(name, WalName):
         return wal_key(state.cluster_id, timeline, zone, node_id, name.incarnation, name.counter)
     return segment_key(

@@ -40,7 +40,7 @@ class Known:
 
 
 def name_of_key(key: str) -> tuple[str, int, ObjectName] | None:
-    """Return cluster id, timeline and name; None if the key is none of ours."""
+    """Return cluster id, timeline and name; None unless a WAL object or segment has such a key."""
     try:
         wal = parse_wal_key(key)
     except ValueError:
@@ -62,7 +62,7 @@ def name_of_key(key: str) -> tuple[str, int, ObjectName] | None:
 
 
 def standing_of(state: ClusterState, key: str) -> Known | None:
-    """Look an object up by its key; None if the key is none of ours.  Looks at all objects."""
+    """Look an object up by its key; None as in name_of_key().  It looks at all objects."""
     found = name_of_key(key)
     if found is None:
         return None

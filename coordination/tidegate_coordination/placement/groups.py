@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from ..rules.consumer_groups.groups import group_claim
 from ..state.cluster import ClusterState
-from ..state.gateways import Gateway
+from ..state.writers.gateways import Gateway
 from .rendezvous import choose
 
 

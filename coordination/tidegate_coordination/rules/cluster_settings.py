@@ -121,7 +121,7 @@ class ClusterSettings:
         return shown._replace(value=holds)
 
     def default_of(self, name: str) -> str:
-        """Return what one of the configs of topics that mean something is where none is set."""
+        """Return the default of one of the topic configs that change what Tidegate does."""
         self._look()
         return self._default(TOPIC_CONFIGS[name]).text
 

@@ -142,7 +142,7 @@ class SetConfigs:
 
 
 def form_refused(resource: ResourceChange) -> ConfigRefused | None:
-    """Return what is wrong with the form of a change, whatever its resource."""
+    """Return the refusal of a malformed change, of whatever resource; None if its form is right."""
     try:
         _check_form(resource)
     except _Refusal as refusal:
@@ -186,7 +186,7 @@ _EMPTY_NAME = {
 def _present(
     view: View, kind: ResourceType, name: str, topic_ids: Mapping[str, bytes]
 ) -> Mapping[str, str]:
-    """Return what is set of a resource that may be changed."""
+    """Return the configs that are set on a resource; refuse one that cannot be changed."""
     if not name and kind in _EMPTY_NAME:
         raise _Refusal(ConfigRefusal.INVALID_REQUEST, _EMPTY_NAME[kind])
     if kind is ResourceType.BROKER_LOGGER:

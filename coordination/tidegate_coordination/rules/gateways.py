@@ -20,8 +20,8 @@ from ..events.cluster import (
     StaticSettingsTold,
 )
 from ..events.metadata_versions import FIRST, NEWEST, OWN_PRODUCER_IDS, SETTINGS_TOLD
-from ..state.gateways import DEFAULT_LEASE_MS
 from ..state.records.producer_ids import drawn_first_id
+from ..state.writers.gateways import DEFAULT_LEASE_MS
 from .proposal import GATEWAYS, NOTHING, Decided, View, claim_scope
 
 _GATEWAYS = frozenset({GATEWAYS})

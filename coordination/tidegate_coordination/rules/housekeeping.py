@@ -17,7 +17,7 @@ from ..state.cluster import ClusterState
 from ..state.records.partitions import Partition
 from ..state.topics import Topic
 from .proposal import HEADS, OBJECTS, TOPICS, Decided, View
-from .returns import reached_of
+from .written_back import reached_of
 
 MAX_MOVES = 10_000
 MAX_COLLECTED = 1_000

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from ..events.cluster import MetadataVersionSet
 from ..events.metadata_versions import FEATURE_NAME, FIRST, NEWEST
 from ..state.cluster import ClusterState
-from ..state.gateways import Gateway
+from ..state.writers.gateways import Gateway
 from .proposal import GATEWAYS, Decided, View
 
 # A gateway that registers in the same entry must be able to read the new version.

@@ -139,7 +139,7 @@ class Numbered:
         return self.asked.again and not isinstance(self.proposal, Failing)
 
     def failing(self, text: str) -> Numbered:
-        """Return what stands for this proposal if it cannot be decided."""
+        """Return the proposal that replaces this one if it cannot be decided."""
         return replace(self, proposal=Failing(text))
 
     def _is_acknowledged(self, view: View) -> bool:

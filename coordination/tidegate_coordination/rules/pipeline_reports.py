@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from ..events.cluster import PipelineReport, PipelineReported
+from ..events.pipeline import PipelineReport, PipelineReported
 from .proposal import GATEWAYS, Decided, View
 
 REPORTS = "pipeline reports"

@@ -50,7 +50,7 @@ class View:
     appender: the incarnation that appends the entry, if it is another.  acknowledged: by author of
       forwarded proposals, the number up to which the author repeats none, as of the entry so far.
     new_producers: how many producers the entry so far adds, by partition.
-    overlay: that of `transactions`, which a copy of the view shares; None for a new one.
+    overlay: that of `transactions`, which a copy of the view shares; None until one is asked for.
     """
 
     state: ClusterState
@@ -67,16 +67,17 @@ class View:
     appender: int = 0
     acknowledged: dict[int, int] = field(default_factory=dict[int, int])
     overlay: TransactionOverlay | None = None
-    transactions: TransactionOverlay = field(init=False)
 
-    def __post_init__(self) -> None:
+    @property
+    def transactions(self) -> TransactionOverlay:
+        """Return the transactional ids as they will be; most entries ask for none."""
         if self.overlay is None:
             self.overlay = TransactionOverlay(self.state)
-        self.transactions = self.overlay
+        return self.overlay
 
     def of_author(self, author: int) -> View:
         """Return the view of a forwarded proposal; it shares the whole overlay."""
-        return replace(self, writer=author, appender=self.writer)
+        return replace(self, writer=author, appender=self.writer, overlay=self.transactions)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Creating, growing and deleting topics; deleting records.
+"""Creating, growing and deleting topics.
 
 Each proposal holds several topics and answers them one by one, in order.  An event says how many
 partitions a topic has, not which, so 10,000 partitions are as small an entry as one.
@@ -19,14 +19,13 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
-from ..configs.validation import InvalidConfig, split_list
-from ..events.cluster import Event, LogStartsMoved, PartitionsAdded, TopicCreated, TopicDeleted
+from ..configs.validation import InvalidConfig
+from ..events.cluster import Event, PartitionsAdded, TopicCreated, TopicDeleted
 from ..state.topics import Topic, collision_key
 from .assignments import wrong_assignments, wrong_indexes
 from .configs import checked_topic_configs
 from .looked_up import found_topic, mirrored_text, unfinished_text
 from .proposal import GATEWAYS, HEADS, TOPICS, Decided, View
-from .returns import reached_of
 from .topic_names import illegal_topic_name
 
 MAX_PARTITIONS_PER_REQUEST = 10_000
@@ -332,80 +331,6 @@ def _refused_growth(view: View, topic: Topic, growth: Growth, room: int) -> Refu
         return Refused(TopicRefusal.ASSIGNMENT, text)
     wrong = wrong_assignments(lists, _live_node_ids(view))
     return Refused(TopicRefusal.ASSIGNMENT, wrong) if wrong is not None else None
-
-
-HIGH_WATERMARK = -1
-
-
-class DeletionRefusal(Enum):
-    """Why no records of a partition were deleted."""
-
-    UNKNOWN_PARTITION = "there is no such partition"
-    OUT_OF_RANGE = "the offset is not one of the partition's"
-    POLICY = "the topic is compacted, not deleted from"
-    MIRRORED = "a link mirrors the topic from another cluster"
-    REVERSING = "the records are not yet written back to the topic's source"
-
-
-class Deletion(NamedTuple):
-    """Delete the records before the offset; HIGH_WATERMARK for all, only from older releases.
-
-    Newer gateways send an offset: records that are committed while the proposal waits may be
-    acknowledged after its client got an error.
-    """
-
-    topic: str
-    partition: int
-    before_offset: int
-
-
-@dataclass(frozen=True, slots=True)
-class DeleteRecords:
-    """Move log starts up.  Answer: per partition its log start, or DeletionRefusal.
-
-    It reads heads, so it never shares an entry with a commit that came before it.
-    default_policy: cleanup.policy of topics without one of their own, at the gateway that was
-      asked.
-    """
-
-    deletions: Sequence[Deletion]
-    default_policy: str = "delete"
-    topic_ids: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
-    reads: frozenset[str] = field(default=frozenset({TOPICS, HEADS}), init=False)
-    writes: frozenset[str] = field(default=frozenset({HEADS}), init=False)
-
-    def decide(self, view: View) -> Decided[list[int | DeletionRefusal]]:
-        """An offset below the log start succeeds and moves nothing."""
-        moves: dict[int, int] = {}
-        answers = [self._delete(view, each, moves) for each in self.deletions]
-        event = LogStartsMoved(tuple(sorted(moves.items())))
-        return Decided((event,) if moves else (), answers)
-
-    def _delete(
-        self, view: View, deletion: Deletion, moves: dict[int, int]
-    ) -> int | DeletionRefusal:
-        topic = found_topic(view, deletion.topic, self.topic_ids)
-        if topic is None or not 0 <= deletion.partition < len(topic.partition_numbers):
-            return DeletionRefusal.UNKNOWN_PARTITION
-        if topic.link:
-            return DeletionRefusal.MIRRORED
-        if self._is_compact_only(topic):
-            return DeletionRefusal.POLICY
-        partition = view.state.partitions[topic.partition_numbers[deletion.partition]]
-        end = partition.next_offset
-        offset = end if deletion.before_offset == HIGH_WATERMARK else deletion.before_offset
-        if not 0 <= offset <= end:
-            return DeletionRefusal.OUT_OF_RANGE
-        if offset <= moves.get(partition.number, partition.floor):
-            return max(moves.get(partition.number, 0), partition.log_start)
-        reached = reached_of(view.state, partition)
-        if reached is not None and offset > reached:
-            return DeletionRefusal.REVERSING
-        moves[partition.number] = offset
-        return max(offset, partition.log_start)
-
-    def _is_compact_only(self, topic: Topic) -> bool:
-        return split_list(topic.configs.get("cleanup.policy", self.default_policy)) == ("compact",)
 
 
 def duplicates(names: Iterable[str]) -> set[str]:

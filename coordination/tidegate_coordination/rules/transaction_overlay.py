@@ -43,7 +43,7 @@ class OverlaidId:
 
 
 class TransactionOverlay:
-    """See the module's head."""
+    """Copies of the transactional ids that proposals of the same entry ask for."""
 
     def __init__(self, state: ClusterState) -> None:
         self._state: Final = state

@@ -13,7 +13,7 @@ import msgspec
 ANY_NAME: Final = "*"
 """As the name of a literal pattern: all resources of the type.  As a host: all hosts."""
 EVERYONE: Final = "User:*"
-"""As a principal: all of them, of whatever type."""
+"""As a principal, it stands for all principals of every type."""
 CLUSTER_NAME: Final = "kafka-cluster"
 """The name of the only resource of type CLUSTER."""
 
@@ -22,7 +22,7 @@ _NUMBERS_BYTES: Final = 16  # of an ACL, with the lengths of its texts
 
 
 class ResourceType(IntEnum):
-    """What an ACL is about."""
+    """The type of resource that an ACL is about."""
 
     UNKNOWN = 0
     ANY = 1

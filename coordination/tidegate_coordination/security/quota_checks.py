@@ -32,7 +32,7 @@ _LARGEST: Final[Mapping[str, tuple[str, float]]] = {
 _FRACTION: Final = 1e-6
 _TYPES: Final = frozenset(EntityType)
 NO_NAME: Final = "\ud800"
-"""What no entity is called: DEFAULT stands for the default, and "" on the wire for nothing."""
+"""A name that no entity has: DEFAULT stands for the default, and "" on the wire for nothing."""
 
 
 class QuotaRefused(Exception):

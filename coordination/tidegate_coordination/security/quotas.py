@@ -1,4 +1,5 @@
-"""Client quotas: whom they apply to, what they limit, and which of them holds (KIP-55, KIP-546).
+"""Client quotas: the clients that they apply to, their limits, and which quota applies (KIP-55,
+KIP-546).
 
 A quota belongs to an entity: a user, a client id, both, or an address.  Each part of an entity has
 a name, or is the default of all names that have no quota of their own.  Eight levels of entities
@@ -27,7 +28,7 @@ class EntityType(StrEnum):
 
 
 class QuotaKey(StrEnum):
-    """What a quota limits, as on the wire.
+    """The use that a quota limits, by its name on the wire.
 
     PRODUCE, FETCH: bytes in a second.  REQUEST: percent of the time of one thread.
     MUTATION: partitions that are created or deleted in a second (KIP-599).
@@ -114,7 +115,7 @@ def _levels(user: str, client_id: str) -> Iterator[tuple[QuotaEntity, Bucket]]:
 
 
 def normal_address(text: str) -> str | None:
-    """Return an address in the one form in which it is compared; None if it is none."""
+    """Return an address in the normal form, for comparison; None if the text is no address."""
     try:
         address = ip_address(text)
     except ValueError:

@@ -1,7 +1,7 @@
 """The bounds of numbers: in the columns of the state, in a snapshot, and on Kafka's wire.
 
-The fields of an event are checked against these before it is written (trial.py), so that a replica
-can hold every number in the log, and send it to a client.
+The fields of an event are checked against these before it is written (entry_trial.py), so that a
+replica can hold every number in the log, and send it to a client.
 """
 
 from __future__ import annotations
@@ -13,49 +13,20 @@ from typing import Any, Final, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from ..events import cluster as ev
-from ..events import links as kev
-from ..events import restores as rev
-from ..events import transactions as tev
+from ..events.fields import Within, facts_of
 from .broken import StateBroken
-from .transactions.rows import LAST_EPOCH
 
 MAX_INT64: Final = (1 << 63) - 1
 MAX_UINT32: Final = (1 << 32) - 1
-# Of objects, in runs.py; older releases have MAX_UINT32.
+# The bound of object numbers (runs.py); older releases have MAX_UINT32.
 MAX_OBJECTS: Final = 1 << 40
 # Position, length, max time stamp, check, flags of a run; see runs.py.
 check_run_columns: Final = struct.Struct("<IIqIB").pack
 # Producer id, epoch, first and last sequence, base offset.
 check_producer_columns: Final = struct.Struct("<qhiiq").pack
 
-_UINT32: Final = range(MAX_UINT32 + 1)
 # A whole number of up to 8 bytes with a sign, as Kafka has it; msgpack would take more.
 _INT64: Final = range(-MAX_INT64 - 1, MAX_INT64 + 1)
-_ID: Final = range(MAX_INT64 + 1)
-# Of producers that clients get; Kafka keeps the last number, 32767, for markers.
-_EPOCH: Final = range(LAST_EPOCH + 1)
-_OTHERS: Final[dict[tuple[type[msgspec.Struct], str], range]] = {
-    (ev.Segment, "size_bytes"): _UINT32,
-    (ev.Segment, "position"): _UINT32,
-    (ev.Segment, "length"): _UINT32,
-    (ev.Segment, "check"): _UINT32,
-    (ev.WalCommitted, "size_bytes"): _UINT32,
-    (ev.ClusterCreated, "lease_ms"): range(1, MAX_UINT32),
-    (rev.TimelineOpened, "timeline"): range(1, 1 << 31),  # because leader epochs rise with it
-    (rev.TimelineOpened, "first_incarnation"): _UINT32,
-    (ev.TopicCreated, "partition_count"): range(1, MAX_UINT32),
-    (kev.LinkedTopic, "partition_count"): range(1, MAX_UINT32),
-    (ev.SegmentsOfPartition, "digest"): range(1 << 64),
-    (tev.TransactionalIdInitialised, "producer_id"): _ID,
-    (tev.TransactionalIdInitialised, "producer_epoch"): _EPOCH,
-    (tev.TransactionalIdInitialised, "last_epoch"): range(-1, _EPOCH.stop),
-    (tev.TransactionalIdInitialised, "timeout_ms"): range(1 << 31),
-    (tev.TransactionEnded, "marker_epoch"): range(_EPOCH.stop + 1),
-    (tev.TransactionEnded, "next_producer_id"): _ID,
-    (tev.TransactionEnded, "next_epoch"): _EPOCH,
-    (tev.TransactionEnded, "cause"): range(1 << 8),
-}
 
 
 def check_numbers(value: msgspec.Struct) -> None:
@@ -70,14 +41,18 @@ def check_numbers(value: msgspec.Struct) -> None:
 
 @cache
 def _checks_of(kind: type[msgspec.Struct]) -> tuple[Callable[[Any], None], ...]:
+    narrow = {name: within.bounds for name, within in facts_of(kind, Within)}
     return tuple(
-        check for name, hint in get_type_hints(kind).items() for check in _field(kind, name, hint)
+        check
+        for name, hint in get_type_hints(kind).items()
+        for check in _field(kind, name, hint, narrow.get(name, _INT64))
     )
 
 
-def _field(kind: type[msgspec.Struct], name: str, hint: Any) -> Iterator[Callable[[Any], None]]:
+def _field(
+    kind: type[msgspec.Struct], name: str, hint: Any, bounds: range
+) -> Iterator[Callable[[Any], None]]:
     if hint is int:
-        bounds = _OTHERS.get((kind, name), _INT64)
         yield lambda value: _check_number(kind, name, bounds, getattr(value, name))
     elif isinstance(hint, type) and issubclass(hint, msgspec.Struct):
         yield lambda value: check_numbers(getattr(value, name))

@@ -69,7 +69,7 @@ class ConfigTable:
         return self._of_types[resource_type].first[:FIRST_NAMES]
 
     def copied_names(self, resource_type: int) -> list[str]:
-        """Return those of now, in no order."""
+        """Return the present names, in no order."""
         return list(self._of_types[resource_type].configs)
 
     def fold_configs_set(self, event: ConfigsSet) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -23,10 +23,11 @@ from ..events.groups import (
 from .broken import expect
 from .frozen import FrozenRows
 from .long_values import SLICE_ROWS, LongList, LongValue, sorted_keys, sorted_slices
+from .topic_groups import TopicGroups
 
 HAS_MEMBERS = -1
 
-# Of a row in a snapshot that is not a record of `__consumer_offsets`.
+# The number of fields of a snapshot's row that is no record of `__consumer_offsets`.
 _GROUP_FIELDS = 8
 _OFFSET_FIELDS = 6
 
@@ -81,6 +82,7 @@ class GroupTable:
 
     def __init__(self) -> None:
         self._groups: dict[str, Group] = {}
+        self._of_topics: Final = TopicGroups()
 
     def __len__(self) -> int:
         return len(self._groups)
@@ -118,7 +120,17 @@ class GroupTable:
         """Fold committed offsets; an unknown group becomes one without members."""
         group = self.begin(event.group_id, log_time_ms)
         for each in event.offsets:
-            group.offsets.setdefault(each.topic_id, {})[each.partition] = each
+            of_topic = group.offsets.get(each.topic_id)
+            if of_topic is None:
+                of_topic = self._begin_topic(group, each.topic_id)
+            of_topic[each.partition] = each
+
+    def _begin_topic(self, group: Group, topic_id: bytes) -> PartitionOffsets:
+        """Return where the offsets of a topic will be, of which the group has none yet."""
+        self._of_topics.add(topic_id, group.group_id)
+        offsets: PartitionOffsets = {}
+        group.offsets[topic_id] = offsets
+        return offsets
 
     def begin(self, group_id: str, log_time_ms: int) -> Group:
         """Return a group; an unknown one begins without members."""
@@ -150,22 +162,27 @@ class GroupTable:
             del of_topic[partition]
             if not of_topic:
                 del group.offsets[topic_id]
+                self._of_topics.remove(topic_id, event.group_id)
 
     def fold_group_deleted(self, event: GroupDeleted, log_time_ms: int) -> None:
         """Forget a group without members; perhaps only its claim was durable."""
         group = self._groups.get(event.group_id)
-        members = group.members if group is not None else ()
-        expect(not members, f"group {event.group_id} deleted, but it has members")
-        self._groups.pop(event.group_id, None)
+        if group is None:
+            return
+        expect(not group.members, f"group {event.group_id} deleted, but it has members")
+        del self._groups[event.group_id]
+        for topic_id in group.offsets:
+            self._of_topics.remove(topic_id, event.group_id)
 
     def drop_topic(self, topic_id: bytes) -> None:
         """Forget all offsets of a topic that is deleted."""
-        for group in self._groups.values():
-            group.offsets.pop(topic_id, None)
+        for group_id in self._of_topics.of(topic_id):
+            del self._groups[group_id].offsets[topic_id]
+        self._of_topics.remove_topic(topic_id)
 
     def with_offsets_of(self, topic_id: bytes) -> list[str]:
         """Return the groups that have committed offsets of a topic."""
-        return [each.group_id for each in self._groups.values() if topic_id in each.offsets]
+        return list(self._of_topics.of(topic_id))
 
     def frozen(self) -> FrozenRows[str]:
         """Return all present rows."""
@@ -192,7 +209,10 @@ class GroupTable:
             for fields in offsets:
                 kind = KeptOffset if fields[_OFFSET_FIELDS:] else CommittedOffset
                 each = kind(*fields)
-                group.offsets.setdefault(each.topic_id, {})[each.partition] = each
+                of_topic = group.offsets.get(each.topic_id)
+                if of_topic is None:
+                    of_topic = self._begin_topic(group, each.topic_id)
+                of_topic[each.partition] = each
             self._groups[group.group_id] = group
 
     def _known(self, group_id: str) -> Group:

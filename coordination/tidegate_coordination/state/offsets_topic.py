@@ -1,10 +1,10 @@
-"""What `__consumer_offsets` holds: a compacted log of the groups, made by the fold.
+"""The content of `__consumer_offsets`: a compacted log of the groups, made by the fold.
 
 Each commit, each state of a group and each deletion is a record: it takes the next offset of the
 group's partition.  So the offset of a record follows from the metadata log alone, and is the same
 at all gateways.  A live record's offset is kept beside its value in the table of groups, and
-tombstones are kept here; both are in snapshots.  Records that later ones have replaced are only in
-memory, and only the last of them: a reader that comes later finds what compaction would have left.
+tombstones are kept here; both are in snapshots.  Replaced records are only in memory, and only the
+last of them: a later reader finds the records that compaction would have left.
 
 No record has bytes here: fetch/offsets_records.py of the gateway writes them when they are read.
 See decision 38.
@@ -31,7 +31,7 @@ OFFSETS_TOPIC: Final = "__consumer_offsets"
 TOMBSTONE_MS: Final = 24 * 3_600_000
 """How long readers can find a tombstone, in log time: Kafka's delete.retention.ms."""
 MAX_TOMBSTONES: Final = 2_000
-"""Of a partition; the oldest go first."""
+"""The most tombstones of a partition; the oldest are removed first."""
 _REPLACED_BYTES: Final = 64 << 10
 _GROWTH_BYTES: Final = 256 << 10
 _RECORD_BYTES: Final = 200
@@ -57,7 +57,7 @@ class CommitRecord(NamedTuple):
 
     place: int
     group_id: str
-    topic: str
+    topic: Topic
     committed: KeptOffset
 
 
@@ -212,7 +212,7 @@ class OffsetsTopic:
                 continue
             place, records = self._next(group_id)
             kept = self._groups.keep(group_id, each, place)
-            records.append(CommitRecord(place, group_id, topic.name, kept))
+            records.append(CommitRecord(place, group_id, topic, kept))
 
     def topic_deleted(self, topic: Topic, group_ids: Iterable[str], log_time_ms: int) -> None:
         """Bury all offsets of a topic; call it before they are dropped."""
@@ -295,10 +295,9 @@ class OffsetsTopic:
         if group.place >= 0:
             yield GroupRecord(group.place, group)
         for topic_id, rows in group.offsets.items():
-            name = self._topics.by_id[topic_id].name if topic_id in self._topics.by_id else ""
-            for each in rows.values():
-                if isinstance(each, KeptOffset):
-                    yield CommitRecord(each.place, group.group_id, name, each)
+            kept = [each for each in rows.values() if isinstance(each, KeptOffset)]
+            for each in kept:
+                yield CommitRecord(each.place, group.group_id, self._topics.get(topic_id), each)
 
 
 def _by_partition(each: CommittedOffset) -> tuple[bytes, int]:

@@ -1,6 +1,6 @@
 """The numbers and tables of the cluster state.
 
-The folds (cluster.py, records/run_folds.py) and the snapshots (snapshot_head.py) work on it, so it
+The folds (cluster.py, folds/runs.py) and the snapshots (snapshot_head.py) work on it, so it
 knows none of them.
 """
 
@@ -11,37 +11,27 @@ from typing import Final
 
 from ..events.cluster import RUN_LOG_APPEND_TIME, RUN_WALKED
 from ..events.metadata_versions import FIRST, NEWEST
-from .acls import AclTable
-from .claims import ClaimTable
-from .configs import ConfigTable
+from .changes import Tables
 from .frozen import FrozenState
-from .gateways import GatewayTable
-from .groups import GroupTable
-from .link_groups import LinkGroupTable
-from .links import LinkTable
 from .log_moves import LogMoveTable
-from .name_changes import NameChanges
-from .offsets_topic import OffsetsTopic
-from .pipeline_reports import ReportTable
-from .proposals import ProposalTable
-from .quotas import ClientQuotaTable
 from .records.objects import ObjectTable
 from .records.partition_table import PartitionTable
 from .records.producer_ids import ProducerIdTable
 from .records.runs import RunRow
-from .scram import ScramTable
-from .static_settings import StaticSettingsTable
-from .switches import SwitchTable
+from .tenant_tables import TenantTables
 from .timelines import TimelineTable
-from .tokens import TokenTable
-from .topics import TopicTable
-from .transactions.table import TransactionTable
+from .writers.gateways import GatewayTable
+from .writers.pipeline_reports import ReportTable
+from .writers.proposals import ProposalTable
+from .writers.static_settings import StaticSettingsTable
 
 
-class StateTables:
+class StateTables(TenantTables):
     """Every durable fact that is not record bytes, as of `position` in the log.
 
+    Its own tables are all tenants'.  Those of names are tenant 0's, the only tenant so far.
     touched: partition numbers that grew or moved since the caller last cleared it, for wake-ups.
+    changed: the tables that changed since then; see changes.py.
     highest_version: the metadata.version up to which its owner reads: that of this release, except
       for a simulated older one.  frozen_states: of the snapshots under way.
     """
@@ -56,30 +46,16 @@ class StateTables:
         self.timeline = 0
         self.timelines: Final = TimelineTable()
         self.gateways: Final = GatewayTable()
-        self.claims: Final = ClaimTable()
-        self.topics: Final = TopicTable()
-        self.links: Final = LinkTable(self.topics)
-        self.switches: Final = SwitchTable()
         self.partitions: Final = PartitionTable()
+        super().__init__(self.partitions, self._grows)
         self.objects: Final = ObjectTable()
         self.producer_ids: Final = ProducerIdTable()
-        self.groups: Final = GroupTable()
-        self.transactions: Final = TransactionTable()
-        self.offsets_topic: Final = OffsetsTopic(
-            self.topics, self.partitions, self.groups, self._grows
-        )
-        self.link_groups: Final = LinkGroupTable(self.links, self.groups, self.transactions)
-        self.configs: Final = ConfigTable()
-        self.name_changes: Final = NameChanges()
         self.pipeline_reports: Final = ReportTable()
         self.proposals: Final = ProposalTable()
         self.log_moves: Final = LogMoveTable()
         self.static_settings: Final = StaticSettingsTable()
-        self.acls: Final = AclTable()
-        self.scram: Final = ScramTable()
-        self.quotas: Final = ClientQuotaTable()
-        self.tokens: Final = TokenTable()
         self.touched: Final[set[int]] = set()
+        self.changed: Tables = 0
         self.frozen_states: Final[list[FrozenState]] = []
 
     def committed_at_ms(self, row: RunRow) -> int:

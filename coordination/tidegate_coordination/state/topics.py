@@ -1,4 +1,10 @@
-"""Topics by id and by name."""
+"""Topics by their ids and by name.
+
+The id that objects and events name is the *stored* one.  Clients may know a topic by another one,
+its *shown* id: a mirrored topic is shown with its source's id, and two tenants may mirror one
+source.  What speaks the Kafka protocol, with clients or with a source, uses `Topic.shown_id` and
+`TopicTable.by_shown_id`.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +23,7 @@ class Topic:
     """A topic.  partition_numbers[i] is the dense number of partition i.
 
     configs: only those that were set.  version: rises with every change, for caches.  link: that
-      mirrors it from another cluster; "" for none.
+      mirrors it from another cluster; "" for none.  shown_id: see the module's head.
     """
 
     topic_id: bytes
@@ -27,6 +33,10 @@ class Topic:
     configs: dict[str, str]
     version: int = 0
     link: str = ""
+    shown_id: bytes = b""
+
+    def __post_init__(self) -> None:
+        self.shown_id = self.shown_id or self.topic_id
 
 
 def collision_key(name: str) -> str:
@@ -64,32 +74,44 @@ class FrozenTopics:
 
 
 def _row(topic: Topic) -> list[object]:
+    other_id = (topic.shown_id,) if topic.shown_id != topic.topic_id else ()
     return [
         topic.topic_id,
         topic.name,
         list(topic.partition_numbers),
         topic.replication_factor,
         dict(sorted(topic.configs.items())),
-        *((topic.link,) if topic.link else ()),
+        *((topic.link,) if topic.link or other_id else ()),
+        *other_id,
     ]
 
 
 class TopicTable:
-    """All topics."""
+    """All topics.
+
+    by_id: by the stored id.  by_shown_id: until a topic has another shown id it is the same table,
+      so it takes no memory; do not keep it.
+    """
 
     def __init__(self) -> None:
         self.by_id: dict[bytes, Topic] = {}
+        self.by_shown_id = self.by_id
         self.by_name: dict[str, Topic] = {}
         self.by_collision_key: dict[str, Topic] = {}
         self.version = 0
         self._frozen: list[FrozenTopics] = []
 
     def fold_created(
-        self, event: TopicCreated, partition_numbers: list[int], link: str = ""
+        self,
+        event: TopicCreated,
+        partition_numbers: list[int],
+        link: str = "",
+        shown_id: bytes = b"",
     ) -> None:
-        """Add a topic."""
+        """Add a topic.  shown_id: empty for the stored one."""
         key = collision_key(event.name)
-        expect(event.topic_id not in self.by_id, f"topic id of {event.name} is taken")
+        is_taken = self.has_id(event.topic_id) or self.has_id(shown_id)
+        expect(not is_taken, f"topic id of {event.name} is taken")
         expect(key not in self.by_collision_key, f"topic name {event.name} is taken")
         topic = Topic(
             event.topic_id,
@@ -98,6 +120,7 @@ class TopicTable:
             event.replication_factor,
             dict(event.configs),
             link=link,
+            shown_id=shown_id,
         )
         self._put(topic)
         self.version += 1
@@ -106,6 +129,8 @@ class TopicTable:
         """Remove a topic and return it."""
         topic = self._changing(event.topic_id)
         del self.by_id[topic.topic_id]
+        if self.by_shown_id is not self.by_id:
+            del self.by_shown_id[topic.shown_id]
         del self.by_name[topic.name]
         del self.by_collision_key[collision_key(topic.name)]
         self.version += 1
@@ -147,10 +172,14 @@ class TopicTable:
         """Return the topic that an event names.
 
         Raises:
-          StateBroken: there is none.
+          StateBroken: no topic has this id.
         """
         expect(topic_id in self.by_id, f"unknown topic id {topic_id.hex()}")
         return self.by_id[topic_id]
+
+    def has_id(self, topic_id: bytes) -> bool:
+        """Return whether a topic is stored or shown under an id: no other may be."""
+        return topic_id in self.by_id or topic_id in self.by_shown_id
 
     def _changing(self, topic_id: bytes) -> Topic:
         topic = self.get(topic_id)
@@ -163,7 +192,10 @@ class TopicTable:
         topic.version += 1
 
     def _put(self, topic: Topic) -> None:
+        if topic.shown_id != topic.topic_id and self.by_shown_id is self.by_id:
+            self.by_shown_id = self.by_id.copy()
         self.by_id[topic.topic_id] = topic
+        self.by_shown_id[topic.shown_id] = topic
         self.by_name[topic.name] = topic
         self.by_collision_key[collision_key(topic.name)] = topic
 
@@ -182,4 +214,5 @@ class TopicTable:
         for row in rows:
             topic = Topic(*row[:5])
             topic.link = row[5] if row[5:] else ""
+            topic.shown_id = row[6] if row[6:] else topic.topic_id
             self._put(topic)

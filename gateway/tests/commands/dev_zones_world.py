@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import select
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from tests.worlds.forked_process import start_tidegate
 
 PATIENCE_SECONDS = 120.0
 
@@ -65,9 +66,9 @@ def read_json(popen: subprocess.Popen[bytes]) -> dict[str, Any]:
 @contextmanager
 def dev_zones(*arguments: str, data: Path, zones: int = 3) -> Iterator[DevZones]:
     """Run it until the block ends."""
-    command = [sys.executable, "-m", "tidegate_gateway", "dev", "--json", "--data", str(data)]
+    command = ["dev", "--json", "--data", str(data)]
     command += ["--zones", str(zones), "--port", "0", "--admin-port", "0", *arguments]
-    popen = subprocess.Popen(
+    popen = start_tidegate(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     try:

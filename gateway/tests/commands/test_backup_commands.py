@@ -149,7 +149,7 @@ def test_an_older_copy_elsewhere_is_refused_while_there_are_newer_ones(tmp_path:
 
 
 def spoilt(folder: Path) -> None:
-    """A record of the log goes bad: one of those behind the backup."""
+    """Damage an entry of the log after the backup."""
     with closing(sqlite3.connect(folder / LOG, isolation_level=None)) as connection:
         last = connection.execute("SELECT max(position) FROM entry").fetchone()[0]
         connection.execute("UPDATE entry SET crc = crc + 1 WHERE position = ?", (last - 1,))

@@ -13,7 +13,7 @@ ANYWHERE = ("--listen", "127.0.0.1:0")
 
 
 def promises(done_json: str) -> list[str]:
-    """Those that were broken."""
+    """Return the broken promises."""
     report = json.loads(done_json)
     assert len(report["promises"]) > 10, report
     return [f"{each['name']}: {each['text']}" for each in report["promises"] if not each["ok"]]

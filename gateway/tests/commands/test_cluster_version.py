@@ -11,7 +11,7 @@ import pytest
 from tests.worlds.admin_world import AdminGateway, admin_world
 from tidegate_coordination.events.metadata_versions import FEATURE_NAME, NEWEST
 from tidegate_coordination.rules.gateways import Register
-from tidegate_gateway.cli.cluster_version import VersionOptions, version
+from tidegate_gateway.cli.gateways.cluster_version import VersionOptions, version
 
 
 @asynccontextmanager

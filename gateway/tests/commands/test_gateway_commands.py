@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -94,6 +95,10 @@ def test_a_lone_gateway_goes_on_serving(tmp_path: Path) -> None:
         done = tidegate("gateway", "drain", "1", *LOG, cwd=tmp_path)
         assert done.returncode == 1
         assert "No other gateway takes new work, so gateway 1 serves" in done.stdout
+        # The gateway reads what the command has written to the log.
+        until = time.monotonic() + PATIENCE_SECONDS
+        while running[1].get("/readyz") == (200, "ready\n"):
+            assert time.monotonic() < until
         status, said = running[1].get("/readyz")
         assert (status, said[:22]) == (200, "ready: it is to drain,")
 

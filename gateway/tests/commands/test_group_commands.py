@@ -1,4 +1,4 @@
-"""`tidegate group`: what groups read, how far they are, and where they go on."""
+"""`tidegate group`: what groups read, how far they are, and where they continue."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from trio.testing import MockClock
 
 from tests.worlds.kafka_world import KafkaWorld, kafka_world, lines
 from tests.worlds.wire_client import NOW_MS
+from tidegate_coordination.client.failed import Failed
+from tidegate_coordination.client.groups.group_offsets import GroupOffset, commit, committed
+from tidegate_coordination.client.groups.seeking import Target, read_target
 from tidegate_gateway.cli.group.changes import SeekOptions, delete, seek
 from tidegate_gateway.cli.group.looks import describe, lag, show_all
-from tidegate_gateway.kafka_client.failed import Failed
-from tidegate_gateway.kafka_client.seeking import Target, read_target
-from tidegate_gateway.links.group_offsets import GroupOffset, commit, committed
 from tidegate_protocol.records import Record, build_batch
 from tidegate_runtime.settings_texts import BadSource
 
@@ -181,7 +181,7 @@ async def test_seek_refuses(autojump_clock: MockClock) -> None:
             await seek(
                 world.cluster, SeekOptions("new", ("orders",), "+1", yes=True), as_json=False
             )
-        # Without an answer nothing changes.
+        # If the person does not answer, nothing changes.
         assert await seek(world.cluster, SeekOptions("g", ("orders",), "0"), as_json=False) == 1
         with pytest.raises(BadSource, match="give --yes, too"):
             await seek(world.cluster, SeekOptions("g", ("orders",), "0"), as_json=True)

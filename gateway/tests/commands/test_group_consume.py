@@ -14,16 +14,13 @@ import trio
 from trio.testing import MockClock
 
 from tests.worlds.kafka_world import KafkaWorld, kafka_world
-from tidegate_coordination.classic.connection import BrokerConnection
-from tidegate_coordination.classic.errors import Disconnected, Refused
+from tidegate_coordination.client.errors import Disconnected
+from tidegate_coordination.client.failed import Failed
+from tidegate_coordination.client.groups.group_calls import Group, group_of, lag_of
+from tidegate_coordination.client.groups.group_member import GroupMember
+from tidegate_coordination.client.groups.group_reading import COMMIT_SECONDS
+from tidegate_coordination.client.topic_calls import add_partitions
 from tidegate_gateway.cli.topic.consume import ConsumeOptions, consume
-from tidegate_gateway.kafka_client.failed import Failed
-from tidegate_gateway.kafka_client.group_calls import Group, group_of, lag_of
-from tidegate_gateway.kafka_client.group_member import PATIENCE_SECONDS, GroupMember
-from tidegate_gateway.kafka_client.group_reading import COMMIT_SECONDS
-from tidegate_gateway.kafka_client.topic_calls import add_partitions
-from tidegate_protocol.error_codes import ErrorCode
-from tidegate_protocol.messages.heartbeat import HeartbeatRequest
 from tidegate_runtime.settings_texts import BadSource
 
 
@@ -193,7 +190,7 @@ async def test_a_commit_precedes_the_next_join(
         await trio.lowlevel.checkpoint()
 
     calls = before_each_call(monkeypatch, nothing)
-    monkeypatch.setattr("tidegate_gateway.kafka_client.group_reading.COMMIT_SECONDS", 1e9)
+    monkeypatch.setattr("tidegate_coordination.client.groups.group_reading.COMMIT_SECONDS", 1e9)
     async with filled() as world, trio.open_nursery() as nursery, following(world) as one:
         calls.clear()
         await world.write("orders", b"v\n", partition=0)
@@ -253,8 +250,8 @@ async def test_partitions_that_were_lost_are_not_read_on(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The commit is the first to hear that the group changed."""
-    monkeypatch.setattr("tidegate_gateway.kafka_client.group_member.HEARTBEAT_SECONDS", 1e9)
-    monkeypatch.setattr("tidegate_gateway.kafka_client.group_reading.COMMIT_SECONDS", 0.0)
+    monkeypatch.setattr("tidegate_coordination.client.groups.group_member.HEARTBEAT_SECONDS", 1e9)
+    monkeypatch.setattr("tidegate_coordination.client.groups.group_reading.COMMIT_SECONDS", 0.0)
 
     async def as_another(name: str, request: Any) -> None:
         await trio.lowlevel.checkpoint()
@@ -284,138 +281,6 @@ async def test_what_was_not_committed_is_read_again(
                 await member.run()
         assert member.printed
         assert set(await consumed(world)) == ALL
-
-
-async def test_a_lost_coordinator_is_looked_for_again(
-    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    failures = {"JoinGroup": 2, "SyncGroup": 1, "OffsetFetch": 2, "OffsetCommit": 1, "Heartbeat": 1}
-
-    async def fail(name: str, request: Any) -> None:
-        await trio.lowlevel.checkpoint()
-        if failures.get(name, 0):
-            failures[name] -= 1
-            if name == "OffsetCommit" or (name == "OffsetFetch" and failures[name]):
-                raise Refused("group g", ErrorCode.NOT_COORDINATOR)
-            raise Disconnected("it closed")
-
-    before_each_call(monkeypatch, fail)
-    async with filled() as world:
-        async with following(world) as one:
-            await until(lambda: not any(failures.values()))
-        assert Counter(one.printed) == Counter(ALL)
-        assert set((await lags(world)).values()) == {0}
-
-
-async def test_a_coordinator_that_goes_away_after_a_long_wait_is_looked_for_again(
-    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    waits = [2 * PATIENCE_SECONDS]
-
-    async def fail_late(name: str, request: Any) -> None:
-        if name == "JoinGroup" and waits:
-            # Others had yet to join.
-            await trio.sleep(waits.pop())
-            raise Disconnected("it closed")
-
-    before_each_call(monkeypatch, fail_late)
-    async with filled() as world:
-        assert set(await consumed(world)) == ALL
-
-
-async def test_a_second_failure_has_its_own_patience(
-    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    failing = (1, 4)  # the second and third tell the member its id, and let it join
-
-    async def fail_twice(name: str, request: Any) -> None:
-        await trio.lowlevel.checkpoint()
-        if name == "SyncGroup" and calls.count(name) == 1:
-            await trio.sleep(2 * PATIENCE_SECONDS)
-            request.generation_id = 99  # the group changed in between
-        elif name == "JoinGroup" and calls.count(name) in failing:
-            raise Disconnected("it closed")
-
-    calls = before_each_call(monkeypatch, fail_twice)
-    async with filled() as world:
-        assert set(await consumed(world)) == ALL
-
-
-async def test_a_coordinator_that_moved_is_looked_for_again(
-    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    calls: list[str] = []
-    call = BrokerConnection.call
-
-    async def moved(self: BrokerConnection, name: str, *words: Any, **options: Any) -> Any:
-        calls.append(name)
-        answer = await call(self, name, *words, **options)
-        if name == "OffsetCommit" and calls.count(name) == 1:
-            answer.topics[0].partitions[0].error_code = ErrorCode.NOT_COORDINATOR
-        return answer
-
-    monkeypatch.setattr(BrokerConnection, "call", moved)
-    async with filled() as world:
-        assert set(await consumed(world)) == ALL
-    refused = calls.index("OffsetCommit")
-    again = calls.index("OffsetCommit", refused + 1)
-    assert "FindCoordinator" in calls[refused:again]
-
-
-async def test_no_heartbeat_waits_behind_a_join(
-    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It would be out of time there, and end the connection that both wait on."""
-
-    async def join_again_slowly(name: str, request: Any) -> None:
-        if calls.count("SyncGroup") == 1 and name == "SyncGroup":
-            raise Disconnected("it closed")
-        if "SyncGroup" in calls and name == "JoinGroup":
-            await trio.sleep(20)
-
-    calls = before_each_call(monkeypatch, join_again_slowly)
-    async with filled() as world:
-        assert set(await consumed(world)) == ALL
-    again = calls.index("SyncGroup") + 1
-    assert calls[again : again + 2] == ["JoinGroup", "SyncGroup"]
-
-
-async def test_a_coordinator_that_stays_away_is_not_waited_for(
-    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def fail(name: str, request: Any) -> None:
-        await trio.lowlevel.checkpoint()
-        raise Disconnected("it closed")
-
-    before_each_call(monkeypatch, fail)
-    async with filled() as world:
-        began = trio.current_time()
-        with pytest.raises(Disconnected):
-            await consumed(world)
-        assert PATIENCE_SECONDS <= trio.current_time() - began < PATIENCE_SECONDS + 1
-
-
-async def test_a_member_waits_for_one_that_is_slow_to_join(
-    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As a consumer of Java that works on its records for minutes, within max.poll.interval.ms."""
-    async with filled() as world:
-        slow = GroupMember(world.client(), "g", "orders")
-        member = Member(world)
-        with monkeypatch.context() as patch:
-            patch.setattr("tidegate_gateway.kafka_client.group_member.REBALANCE_SECONDS", 300.0)
-            assert await slow.join() == [*range(4)]
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(member.run)
-            for _ in range(20):
-                await trio.sleep(10)
-                request = HeartbeatRequest("g", slow._generation, slow._member_id)
-                answer = await slow._ask("Heartbeat", request)
-                assert answer.error_code == ErrorCode.REBALANCE_IN_PROGRESS
-            assert member.code is None
-            await slow.leave()
-        assert member.code == 0
-        assert set(member.printed) == ALL
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

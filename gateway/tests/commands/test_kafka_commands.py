@@ -9,14 +9,17 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.worlds.app_world import PATIENCE_SECONDS, Process, deadline, serving, tidegate
-from tidegate_coordination.classic.properties import Address
-from tidegate_gateway.cli.kafka_cluster import client_properties
-from tidegate_gateway.cli.kafka_options import KafkaPlace
+from tests.worlds.forked_process import run_tidegate, start_tidegate
+from tidegate_coordination.client.properties.client import Address
+from tidegate_gateway.cli.kafka.cluster import client_properties
+from tidegate_gateway.cli.kafka.options import KafkaPlace
 from tidegate_runtime.settings_texts import BadSource
 
 PORTS = ("--port", "0", "--admin-port", "0")
@@ -32,13 +35,15 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
 def piped(
     gateway: Process, text: bytes, *words: str, cwd: Path
 ) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run(
-        command(gateway, *words), input=text, cwd=cwd, capture_output=True, check=False, timeout=60
-    )
+    words = (*words, "--bootstrap", gateway.servers)
+    return run_tidegate(words, seconds=PATIENCE_SECONDS, given=text, cwd=cwd)
 
 
-def command(gateway: Process, *words: str) -> list[str]:
-    return [sys.executable, "-m", "tidegate_gateway", *words, "--bootstrap", gateway.servers]
+def started(
+    gateway: Process, *words: str, cwd: Path, **streams: Any
+) -> AbstractContextManager[subprocess.Popen[bytes]]:
+    words = (*words, "--bootstrap", gateway.servers)
+    return start_tidegate(words, cwd=cwd, **streams)
 
 
 def test_what_is_written_is_read(gateway: Process, tmp_path: Path) -> None:
@@ -100,8 +105,9 @@ def test_no_gateway(tmp_path: Path) -> None:
 def test_a_reader_that_has_enough_ends_it_quietly(gateway: Process, tmp_path: Path) -> None:
     text = b"a line that is not short\n" * 50_000
     assert piped(gateway, text, "topic", "produce", "long", cwd=tmp_path).returncode == 0
-    with subprocess.Popen(
-        command(gateway, "topic", "consume", "long"),
+    with started(
+        gateway,
+        *("topic", "consume", "long"),
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -119,8 +125,9 @@ def test_ctrl_c_ends_it_while_its_output_is_blocked(
 ) -> None:
     text = b"a line that is not short\n" * 50_000
     assert piped(gateway, text, "topic", "produce", "blocked", cwd=tmp_path).returncode == 0
-    with subprocess.Popen(
-        command(gateway, "topic", "consume", "blocked", *more),
+    with started(
+        gateway,
+        *("topic", "consume", "blocked", *more),
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -137,8 +144,9 @@ def test_ctrl_c_ends_it_while_its_output_is_blocked(
 @pytest.mark.parametrize("words", [("consume", "quiet", "--follow"), ("produce", "quiet")])
 def test_ctrl_c_ends_it_quietly(gateway: Process, tmp_path: Path, words: tuple[str, ...]) -> None:
     piped(gateway, b"first\n", "topic", "produce", "quiet", cwd=tmp_path)
-    with subprocess.Popen(
-        command(gateway, "topic", *words),
+    with started(
+        gateway,
+        *("topic", *words),
         cwd=tmp_path,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -163,7 +171,7 @@ def test_ctrl_c_ends_it_quietly(gateway: Process, tmp_path: Path, words: tuple[s
 def wait_for(gateway: Process, value: bytes, cwd: Path) -> None:
     """Wait until a value is there."""
     words = ("topic", "consume", "quiet", "--values", "--follow")
-    with subprocess.Popen(command(gateway, *words), cwd=cwd, stdout=subprocess.PIPE) as popen:
+    with started(gateway, *words, cwd=cwd, stdout=subprocess.PIPE) as popen:
         assert popen.stdout is not None
         with deadline(popen):
             while popen.stdout.readline() != value:

@@ -1,4 +1,4 @@
-"""`tidegate log move` once the log has moved: what it says is that, whatever comes then."""
+"""Once the log has moved, `tidegate log move` says so, whatever happens then."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def test_a_new_log_that_does_not_take_the_leaving_is_no_failure(
         log = world.movable(-2, lambda each: SilentLog(each, world.logs["a"]))
         coordinator = await world.coordinator(-2, log)
         options = move.LogMoveOptions("a", "b", False, 60, 3)
-        opened = world.opened("a", 7), world.opened("b", 8)
+        opened = log, world.opened("a", 7), world.opened("b", 8)
         with trio.fail_after(LEAVE_SECONDS + 2):
             report = await move._move(coordinator, *opened, options, Progress(quiet=True))
         assert report.sealed_at == (await replayed(world.logs["a"])).position

@@ -12,7 +12,7 @@ from tidegate_coordination.events.cluster import Endpoint
 from tidegate_coordination.forwarding.peers import PeerUnavailable
 from tidegate_gateway.app import Running
 from tidegate_gateway.cli.banner import banner, serve_banner
-from tidegate_gateway.fetch.object_asks import ObjectAsk
+from tidegate_gateway.fetch.lending.object_asks import ObjectAsk
 from tidegate_gateway.peers.peers import lent_bytes
 from tidegate_gateway.produce.write_pace import write_pace
 from tidegate_gateway.settings.broker_settings import BrokerSettings

@@ -8,7 +8,7 @@ from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate_gateway.kafka_client.range_assignor import Wish, assigned, wishes_of
+from tidegate_coordination.client.groups.range_assignor import Wish, assigned, wishes_of
 from tidegate_protocol.consumer_protocol import decode_assignment
 from tidegate_protocol.messages.join_group import JoinGroupResponseMember
 
@@ -35,7 +35,7 @@ COUNTS = st.dictionaries(st.sampled_from("tuv"), st.integers(0, 12))
 
 
 class Known:
-    """What aiokafka's assignor asks of its metadata."""
+    """The metadata that aiokafka's assignor asks."""
 
     def __init__(self, counts: dict[str, int]) -> None:
         self.counts = counts

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.commands.test_cli_log_serve import promises
-from tests.process.test_app_forwarding import PEER, SHARED
+from tests.process.app.test_app_forwarding import PEER, SHARED
 from tests.worlds.app_world import serving, tidegate
 from tests.worlds.greetings import produce
 from tidegate_coordination.log.load import known_schemes, open_log

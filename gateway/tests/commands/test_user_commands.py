@@ -16,8 +16,8 @@ from typer.testing import CliRunner, Result
 
 from tests.worlds.app_world import PATIENCE_SECONDS, serving, tidegate
 from tests.worlds.wire_client import wire_world
-from tidegate_coordination.rules.scram import AlterScramCredentials
-from tidegate_coordination.state.scram import ScramCredential, SealedCredential
+from tidegate_coordination.rules.security.scram import AlterScramCredentials
+from tidegate_coordination.state.security.scram import ScramCredential, SealedCredential
 from tidegate_gateway.cli.command import app
 from tidegate_gateway.cli.user.forgetting import (
     Forgotten,

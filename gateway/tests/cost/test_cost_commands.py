@@ -20,7 +20,6 @@ from tidegate_storage.objects.keys import cost_key, timeline_key
 from tidegate_storage.objects.ownership import claim_prefix
 from tidegate_storage.stores.load import open_store
 
-NOW_MS = round(time.time() * 1000)
 HOUR_MS = 3_600_000
 
 
@@ -71,13 +70,14 @@ def url(tmp_path: Path) -> str:
     """A store with sums of two gateways, one of an older timeline; of a pipeline; and old ones."""
     (tmp_path / "objects").mkdir()
     url = f"file:{tmp_path}/objects"
+    now_ms = round(time.time() * 1000)
     kept = {"orders": 5 * 10**9}
     all_sums = [
-        (1, sums(1, NOW_MS - 2 * HOUR_MS)),
-        (2, sums(1, NOW_MS - HOUR_MS // 2, kept_bytes=kept, kept_byte_hours=kept)),
-        (2, sums(2, NOW_MS)),
-        (1, sums(7, NOW_MS - 40 * 24 * HOUR_MS)),
-        (2, of_pipeline(NOW_MS)),
+        (1, sums(1, now_ms - 2 * HOUR_MS)),
+        (2, sums(1, now_ms - HOUR_MS // 2, kept_bytes=kept, kept_byte_hours=kept)),
+        (2, sums(2, now_ms)),
+        (1, sums(7, now_ms - 40 * 24 * HOUR_MS)),
+        (2, of_pipeline(now_ms)),
     ]
 
     async def write() -> None:

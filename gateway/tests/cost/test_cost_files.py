@@ -9,7 +9,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from tests.worlds.several_gateways import joined
+from tests.worlds.cluster.several_gateways import joined
 from tests.worlds.wire_client import NOW_MS, WireWorld, records_batch, wire_world
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_gateway.cost.reading import read_sums
@@ -143,7 +143,7 @@ async def test_kept_bytes_count_once_when_all_gateways_restart(autojump_clock: M
         await trio.sleep(1800)
         left = [each.gateway for each in (first, second, third)]
         while left:
-            left.sort(key=lambda each: each.housekeeper.may_expire_here())
+            left.sort(key=lambda each: each.keepers.housekeeper.may_expire_here())
             await left.pop().drain()
             await trio.sleep(120)
     hours = (trio.current_time() - start) / 3600
@@ -194,7 +194,7 @@ async def test_old_sums_go_and_no_scan_takes_the_others(autojump_clock: MockCloc
     await store.put(foreign, b"")
     async with wire_world(SETTINGS, store=store, log=log) as world:
         await trio.sleep(2 * INTERVAL + 10)
-        assert await world.gateway.housekeeper.orphans.run_once() == 0
+        assert await world.gateway.keepers.housekeeper.orphans.run_once() == 0
         keys = [each.key for each in await store.list(cost_prefix(CLUSTER, 1))]
     assert old not in keys
     assert foreign in keys

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("yaml", reason="the extra `deploy` is not installed")
+pytest.importorskip("helm_python", reason="the extra `deploy` is not installed")
 
 import trustme
 

@@ -44,8 +44,8 @@ RIGHTS_OF_STORE = {
     "delete": "s3:DeleteObject",
     "list": "s3:ListBucket",
 }
-# Of each operation of DynamoDB.  A transaction needs those of its parts; a table that is there is
-# neither made nor looked at.
+# The right that each operation of DynamoDB needs.  A transaction needs those of its parts; a table
+# that is there is neither made nor looked at.
 RIGHTS_OF_LOG = {
     "batch_write_item": {"dynamodb:BatchWriteItem"},
     "create_table": set[str](),

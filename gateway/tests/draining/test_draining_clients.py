@@ -8,7 +8,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from tests.worlds.several_gateways import Clock, Cluster, Member, Running, cluster, joined
+from tests.worlds.cluster.several_gateways import Clock, Cluster, Member, Running, cluster, joined
 from tests.worlds.wire_client import WireClient, records_batch, request_frame
 from tidegate_coordination.placement.groups import holder
 from tidegate_gateway.network.transport import TransportBroken

@@ -13,7 +13,7 @@ from tests.draining.test_draining_clients import (
     hosted,
     two,
 )
-from tests.worlds.several_gateways import Clock, Running, cluster, joined
+from tests.worlds.cluster.several_gateways import Clock, Running, cluster, joined
 from tests.worlds.wire_client import records_batch
 from tidegate_coordination.rules.draining import DrainGateway, Marked, ResumeGateway
 from tidegate_gateway.admin.admin_pages import state_of

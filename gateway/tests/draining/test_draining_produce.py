@@ -5,7 +5,7 @@ from __future__ import annotations
 import trio
 from trio.testing import MockClock
 
-from tests.worlds.several_gateways import Clock, cluster
+from tests.worlds.cluster.several_gateways import Clock, cluster
 from tests.worlds.wire_client import WireClient, records_batch
 from tidegate_coordination.rules.gateways import StartDraining
 from tidegate_protocol.error_codes import ErrorCode as E

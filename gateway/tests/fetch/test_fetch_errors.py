@@ -1,4 +1,4 @@
-"""Fetch: what goes wrong costs its partition only, and says why."""
+"""Fetch: an error costs only its partition, and its text says why."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ MERGE = MergeSettings(rest_ms=0, patience_ms=0)
 async def write_segment(
     world: World, mebibytes: float, name: str = "t", settings: MergeSettings = MERGE
 ) -> None:
-    """A segment of so many chunks, none of it in memory, and a record behind it."""
+    """A segment of so many chunks, none of them in memory, and a record after it."""
     if name not in world.state.topics.by_name:
         await world.create(name, 1)
     half = "x" * (MIB // 2)
@@ -157,7 +157,7 @@ async def test_partitions_share_the_gets_of_one_object(
         await world.create("t", 3)
         for _ in range(2):
             await world.write(*(("t", index, batch("x" * 1000)) for index in range(3)))
-        # Each is wanted by itself, while none is loaded yet.
+        # Each run is asked for alone, while no run is loaded yet.
         for index in range(3):
             world.read_ahead.want([(world.partition("t", index), 0)])
         nursery.start_soon(world.read_ahead.run)

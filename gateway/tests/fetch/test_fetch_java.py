@@ -8,14 +8,14 @@ from statistics import median
 import trio
 from trio.testing import MockClock
 
+from tests.worlds.clients.java_consumer import JavaConsumer
 from tests.worlds.fetch_world import Store, World, batch, records_of
-from tests.worlds.java_consumer import JavaConsumer
 from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_coordination.state.gateways import Gateway
+from tidegate_coordination.state.writers.gateways import Gateway
 from tidegate_gateway.fetch.fetch_plan import FetchSettings
-from tidegate_gateway.fetch.object_asks import ObjectAsk
+from tidegate_gateway.fetch.lending.object_asks import ObjectAsk
 from tidegate_gateway.fetch.read_ahead import ReadAhead
-from tidegate_simulation.world.scheduling import seeded_scheduling
+from tidegate_simulation.world.tasks.scheduling import seeded_scheduling
 
 MIB = 1 << 20
 PARTITIONS = 16
@@ -98,7 +98,7 @@ def test_groups_that_drift_apart_read_no_more_than_each_alone() -> None:
 
 
 async def test_ranges_that_a_get_brought_for_other_partitions_are_served_at_once() -> None:
-    """With one GET the runs of all partitions are there, so none falls behind the others."""
+    """One GET brings the runs of all partitions, so no partition falls behind the others."""
     log, store = MemoryLog(), SlowStore()
     world = World(log, store, 1, FetchSettings(), 64 * MIB, peers=NobodyNear())
     async with trio.open_nursery() as nursery:

@@ -9,7 +9,7 @@ import trio.testing
 from tests.worlds.fetch_world import World, batch, fetch_world
 from tidegate_coordination.log_contract.faulty import LogFaults
 from tidegate_coordination.state.records.objects import WalName
-from tidegate_gateway.links.source_ends import SourceEnds
+from tidegate_gateway.migration.forward.source_ends import SourceEnds
 from tidegate_gateway.network.call import Call, Peer
 from tidegate_gateway.requests.records.list_offsets import ListOffsets
 from tidegate_gateway.requests.records.offset_for_leader_epoch import OffsetForLeaderEpoch

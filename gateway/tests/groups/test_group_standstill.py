@@ -11,7 +11,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from tests.worlds.several_gateways import Clock, Member, cluster, joined
+from tests.worlds.cluster.several_gateways import Clock, Member, cluster, joined
 from tidegate_coordination.events.cluster import ClaimTaken
 from tidegate_coordination.log_contract.faulty import FaultyLog, LogFaults
 from tidegate_coordination.rules.proposal import Decided, View, claim_scope

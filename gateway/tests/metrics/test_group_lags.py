@@ -12,8 +12,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from trio.testing import MockClock
 
 from tests.worlds.app_world import pages_of, starting_pages
+from tests.worlds.cluster.several_gateways import Clock, Running, cluster
 from tests.worlds.metrics_page import families
-from tests.worlds.several_gateways import Clock, Running, cluster
 from tests.worlds.wire_client import WireClient, WireWorld, records_batch, wire_world
 from tidegate_coordination.configs.effective import BrokerLayers
 from tidegate_coordination.configs.topic_settings import compile_topic_settings
@@ -165,7 +165,7 @@ async def test_before_the_start_there_is_no_page_of_the_cluster() -> None:
 
 
 async def test_the_page_of_the_cluster_has_gauges_only(autojump_clock: MockClock) -> None:
-    """The gateway that shows it changes, and a counter would seem to begin anew."""
+    """The gateway that shows it changes, and a counter would seem to start again."""
     async with wire_world() as world:
         await topic_of_two(world)
         await commit(world.connect(), "g", "t", 1)
@@ -212,7 +212,7 @@ def state_at(log_time_ms: int) -> ClusterState:
 
 
 def partition_of(*timestamps: int | Marker) -> Partition:
-    """A partition with a run of ten records for each, or a marker."""
+    """Return a partition: each time stamp gives a run of ten records, each marker a marker."""
     partition = Partition(0, bytes(16), 0)
     for each in timestamps:
         at = partition.next_offset

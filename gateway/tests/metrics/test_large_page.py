@@ -9,9 +9,9 @@ from tidegate_coordination.rules.topics import CreateTopics, NewTopic
 from tidegate_coordination.state.records.partition_table import PartitionTable
 from tidegate_coordination.state.records.partitions import Partition
 from tidegate_gateway.admin.metrics import gateway_metrics
-from tidegate_gateway.admin.partition_metrics import MAX_PARTITION_SERIES, STEP_PARTITIONS
 from tidegate_gateway.counting.topic_series import MAX_TOPIC_SERIES
 from tidegate_gateway.gateway import Gateway
+from tidegate_gateway.requests.topics.metrics import MAX_PARTITION_SERIES, STEP_PARTITIONS
 from tidegate_runtime.prometheus import SAMPLES_A_PIECE, pieces
 
 TOPICS = 5_000

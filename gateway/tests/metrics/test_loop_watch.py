@@ -24,7 +24,7 @@ class BusyClock(trio.abc.Clock):
         return self.now
 
     def deadline_to_sleep_time(self, deadline: float) -> float:
-        # The loop waits for nothing but the deadline: it is there at once.
+        # The loop waits for nothing but the deadline, which passes at once.
         self.now = max(self.now, deadline)
         return 0.0
 

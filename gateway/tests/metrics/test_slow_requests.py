@@ -118,7 +118,7 @@ async def test_a_produce_request_that_times_out_has_no_stages(
         assert "upload_ms" not in line
         # An object that is settled later does not lend its stages to what times out after it.
         await trio.sleep(10)
-        assert world.gateway.writer.counters.times.of_object is None
+        assert world.gateway.writes.writer.counters.times.of_object is None
 
 
 async def test_the_wait_of_a_fetch_does_not_count(autojump_clock: trio.testing.MockClock) -> None:

@@ -1,4 +1,4 @@
-"""Which topics have series, and that no count gets lost or falls where that changes."""
+"""Which topics have series; no count gets lost or falls when a topic gains or loses its series."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_a_topic_called_like_the_others_is_counted_with_them() -> None:
 
 def test_series_never_fall_and_rates_add_up() -> None:
     """A scraper adds what each series grows by; a new one begins at what it shows first.  A topic
-    that gets a series begins at 0, and one that loses it goes on in OTHER.
+    that gets a series begins at 0, and one that loses it continues in OTHER.
     """
     rng = Random(5)
     for _ in range(30):

@@ -8,7 +8,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from tests.worlds.neighbour import TOPIC, neighboured, resident_bytes
+from tests.worlds.cluster.neighbour import TOPIC, neighboured, resident_bytes
 from tests.worlds.wire_client import (
     Closed,
     module_of,
@@ -16,7 +16,7 @@ from tests.worlds.wire_client import (
     records_batch,
     request_frame,
 )
-from tidegate_gateway.unserved import is_unserved
+from tidegate_gateway.unserved import BY_KEY
 from tidegate_protocol.apis import APIS, ApiKey
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.frames import frame
@@ -127,7 +127,7 @@ async def test_bad_frame_closes_with_a_reason(name: str, autojump_clock: MockClo
         assert row.reason in reason
 
 
-@pytest.mark.parametrize("key", [each for each in APIS if not is_unserved(each)])
+@pytest.mark.parametrize("key", [each for each in APIS if each not in BY_KEY])
 async def test_body_without_its_last_byte(key: int, autojump_clock: MockClock) -> None:
     facts = APIS[key]
     for version in range(facts.min_version, facts.max_version + 1):

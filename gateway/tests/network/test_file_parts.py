@@ -80,7 +80,7 @@ async def send_all(line: ReplyLine, transport: Transport) -> None:
 
 
 def some_parts(steps: DiskSteps, use: Use, random: Random) -> tuple[list[Part], bytes, int]:
-    """Return parts, what they hold, and how much of it in files."""
+    """Return parts, their bytes, and how many of these are in files."""
     parts: list[Part] = []
     expected = b""
     in_files = 0

@@ -27,7 +27,6 @@ from tidegate_gateway.network.large_requests import (
     freed,
 )
 from tidegate_gateway.requests.records import fetch
-from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.errors import RemoteProtocolError
 from tidegate_protocol.messages import add_partitions_to_txn as ap
@@ -257,7 +256,7 @@ async def test_large_frames_that_are_not_produce_wait_for_each_other_and_nothing
         slow = [world.connect() for _ in range(5)]
         for each in slow[:4]:
             await each.send(begun_join(7 << 20))
-        assert 28 << 20 < world.gateway.pool.control_bytes < arenas.CONTROL_BYTES
+        assert 28 << 20 < world.gateway.writes.pool.control_bytes < arenas.CONTROL_BYTES
         async with trio.open_nursery() as nursery:
             lazy = world.connect()
             await lazy.send(begun_join(70_000)[:-5_000])
@@ -271,7 +270,7 @@ async def test_large_frames_that_are_not_produce_wait_for_each_other_and_nothing
             assert await slow[0].receive()
         assert await slow[4].receive()
         await trio.sleep(61)  # the others took too long
-        assert world.gateway.pool.control_bytes == 0
+        assert world.gateway.writes.pool.control_bytes == 0
 
 
 async def test_stalled_frames_do_not_keep_others_from_memory(autojump_clock: MockClock) -> None:
@@ -301,14 +300,12 @@ async def test_elements_of_all_requests_that_are_answered_are_bounded(
 ) -> None:
     large = LargeRequests()
     most = large_requests.MAX_ELEMENTS
-    held = [
-        large.reading(ApiKey.METADATA) for _ in range(large_requests.MAX_ELEMENTS_AT_ONCE // most)
-    ]
+    held = [large.reading() for _ in range(large_requests.MAX_ELEMENTS_AT_ONCE // most)]
     for each in held:
         await each.count(most)
     with pytest.raises(RemoteProtocolError, match="not answered in time"):
-        await large.reading(ApiKey.METADATA).count(1)
-    late = large.reading(ApiKey.METADATA)
+        await large.reading().count(1)
+    late = large.reading()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(late.count, 2)
         await trio.sleep(1)
@@ -321,7 +318,9 @@ async def test_elements_of_all_requests_that_are_answered_are_bounded(
 async def test_group_members_do_not_wait_for_large_requests(
     autojump_clock: MockClock, name: str
 ) -> None:
-    """Behind what they send come their heartbeats: they would be put out."""
+    """Members send heartbeats after these requests: if they waited, the group would remove the
+    members.
+    """
     partitions = [oc.OffsetCommitRequestPartition(each) for each in range(2_000)]
     commit = oc.OffsetCommitRequest(
         "g", topics=[oc.OffsetCommitRequestTopic("t", partitions=partitions)]
@@ -334,7 +333,7 @@ async def test_group_members_do_not_wait_for_large_requests(
     async with wire_world() as world, trio.open_nursery() as nursery:
         large = world.gateway.large_requests
         for _ in range(3):
-            await large.reading(ApiKey.METADATA).count(80_000)
+            await large.reading().count(80_000)
         metadata = request_frame("Metadata", 9, many_names(20_000))
         for _ in range(2):
             nursery.start_soon(world.connect().send, metadata)

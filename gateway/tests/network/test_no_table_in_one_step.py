@@ -3,7 +3,7 @@
 The lines of Python are counted that the longest step executes, and the rows that it sorts, with
 small tables and with larger ones: so the test does not depend on how fast the machine is.  Requests
 that list all are asked with thousands of rows, the others with a million;
-`compat-tests/dear_requests/tables.py` measures all with a million.
+`compat-tests/run dear-tables` measures all with a million.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ async def longest_steps(table: Table, rows: int, monkeypatch: pytest.MonkeyPatch
         await client.call("FindCoordinator", 3, FindCoordinatorRequest("group-0", 0))
         state = world.gateway.coordinator.state
         table.fill(state, rows)
-        # The log goes on from what was filled in, of which the ACLs would else be too new.
+        # The log continues from what was filled in, of which the ACLs would else be too new.
         await world.create_topic("later", 1)
 
         async def watched(name: str, work: Callable[[], Awaitable[Any]]) -> None:
@@ -112,7 +112,7 @@ async def longest_steps(table: Table, rows: int, monkeypatch: pytest.MonkeyPatch
 
 
 def grown(few: dict[str, int], many: dict[str, int], rows: float) -> dict[str, tuple[int, int]]:
-    """Return what takes more lines for so many more rows than it may."""
+    """Return the steps that execute more lines than the limit for so many more rows."""
     most = LINES_A_ROW * rows
     return {name: (few[name], many[name]) for name in many if many[name] - few[name] > most}
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import trio
 from trio.testing import MockClock
 
-from tests.worlds.several_gateways import Member, joined
+from tests.worlds.cluster.several_gateways import Member, joined
 from tests.worlds.wire_client import (
     WireClient,
     WireWorld,
@@ -93,7 +93,7 @@ async def flood(client: WireClient, topic: str, number: int) -> None:
 
 
 async def probe(world: WireWorld, seen: Seen) -> None:
-    """One small record a second, and what a reader finds of them."""
+    """A producer of one small record a second, and the records that a reader gets."""
     writer, reader = world.connect(), world.connect()
     while True:
         sent = trio.current_time()
@@ -116,8 +116,8 @@ async def beat(member: Member) -> None:
 async def watch(world: WireWorld, seen: Seen) -> None:
     while True:
         await trio.sleep(0.25)
-        seen.large_bytes.append(world.gateway.pool.large_bytes)
-        seen.cache_bytes.append(world.gateway.cache.used_bytes)
+        seen.large_bytes.append(world.gateway.writes.pool.large_bytes)
+        seen.cache_bytes.append(world.gateway.reads.cache.used_bytes)
 
 
 async def test_a_fivefold_overload_delays_only_its_senders(autojump_clock: MockClock) -> None:

@@ -9,9 +9,9 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from tests.worlds.cluster.several_gateways import Clock, cluster
 from tests.worlds.fetch_world import World, batch, fetch_world, records_of
 from tests.worlds.metrics_page import value_of
-from tests.worlds.several_gateways import Clock, cluster
 from tests.worlds.wire_client import records_batch, request_frame
 from tidegate_gateway.network.arenas import LARGE_BYTES, Arena, ArenaPool
 from tidegate_gateway.network.call import Peer
@@ -59,7 +59,7 @@ async def test_clients_that_read_nothing_do_not_fill_memory(autojump_clock: Mock
         for each in range(PARTITIONS):
             answer = await client.produce("t", each, records_batch(bytes(BATCH_BYTES)))
             assert answer.error_code == 0
-        memory = reader.gateway.reply_memory
+        memory = reader.gateway.reads.reply_memory
         silent = [reader.world.connect() for _ in range(30)]
         for number, one in enumerate(silent):
             await one.send(request_frame("Fetch", 12, all_partitions()))

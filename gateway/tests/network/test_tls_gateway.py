@@ -11,7 +11,13 @@ import trio
 from structlog.testing import capture_logs
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from tests.worlds.tls_world import ANN, TlsClientTransport, authority, client_context, opened
+from tests.worlds.security.tls_world import (
+    ANN,
+    TlsClientTransport,
+    authority,
+    client_context,
+    opened,
+)
 from tests.worlds.wire_client import (
     Closed,
     WireClient,

@@ -14,12 +14,7 @@ import pytest
 import trio
 
 from tests.network.test_file_parts import Use, file_part
-from tests.worlds.tls_world import (
-    TlsClientTransport,
-    authority,
-    client_context,
-    opened,
-)
+from tests.worlds.security.tls_world import TlsClientTransport, authority, client_context, opened
 from tidegate_gateway.network.memory_transport import (
     PIPE_BYTES,
     MemoryTransport,

@@ -14,7 +14,7 @@ from tests.worlds.wire_client import NOW_MS, WireWorld, wire_world
 from tidegate_coordination.events.cluster import GatewayRegistered, TopicCreated, TopicDeleted
 from tidegate_coordination.events.groups import CommittedOffset, GroupDeleted, OffsetsCommitted
 from tidegate_gateway.gateway import Gateway
-from tidegate_gateway.links.linked_names import LinkedNames
+from tidegate_gateway.migration.mirror.linked_names import LinkedNames
 from tidegate_gateway.network.call import Call, Handler, Peer
 from tidegate_gateway.network.turns import ROWS_AT_ONCE
 from tidegate_gateway.requests.cluster.metadata import MetadataHandler
@@ -56,14 +56,14 @@ def handlers(gateway: Gateway) -> Iterator[Handler]:
 
     both = gateway.coordinator, gateway.settings
     topics = InternalTopics(*both, new_id)
-    yield FindCoordinator(gateway.coordinator, topics, gateway.groups, gateway.cluster_view)
-    yield DescribeGroups(gateway.groups, gateway.group_forwards)
-    yield ListGroups(gateway.coordinator, gateway.groups, gateway.group_forwards)
-    yield OffsetFetch(gateway.coordinator, gateway.group_forwards)
-    yield DescribeTopicPartitionsHandler(*both, gateway.cluster_view)
-    yield DescribeLogDirsHandler(gateway.coordinator, gateway.cluster_view, 1)
+    yield FindCoordinator(gateway.coordinator, topics, gateway.groups, gateway.view.cluster_view)
+    yield DescribeGroups(gateway.groups, gateway.forwarding.group_forwards)
+    yield ListGroups(gateway.coordinator, gateway.groups, gateway.forwarding.group_forwards)
+    yield OffsetFetch(gateway.coordinator, gateway.forwarding.group_forwards)
+    yield DescribeTopicPartitionsHandler(*both, gateway.view.cluster_view)
+    yield DescribeLogDirsHandler(gateway.coordinator, gateway.view.cluster_view, 1)
     yield MetadataHandler(
-        *both, gateway.cluster_view, new_id, LinkedNames(gateway.coordinator.state.links)
+        *both, gateway.view.cluster_view, new_id, LinkedNames(gateway.coordinator.state.links)
     )
 
 

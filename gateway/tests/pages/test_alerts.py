@@ -1,6 +1,6 @@
 """The rules of deploy/monitoring, their tests and their page name the same alerts and metrics.
 
-compat-tests/test_monitoring.py runs them in Prometheus.
+compat-tests/tests/operators/test_monitoring.py runs them in Prometheus.
 """
 
 from __future__ import annotations

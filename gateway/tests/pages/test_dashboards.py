@@ -1,6 +1,6 @@
 """docs/operations/dashboards.md says truly which queries of other dashboards find something here.
 
-compat-tests/test_monitoring.py runs the queries of our own.
+compat-tests/tests/operators/test_monitoring.py runs the queries of our own.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ def commands() -> list[tuple[str, str]]:
 
 @dataclass
 class Place:
-    """One machine for all.  renamed: what the page says -> what is there."""
+    """One machine for all tests.  renamed: names on the page -> names on the machine."""
 
     folder: Path
     renamed: dict[str, str] = field(default_factory=dict)

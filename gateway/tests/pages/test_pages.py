@@ -27,14 +27,11 @@ from tidegate_coordination.state.cluster import ClusterState
 from tidegate_gateway.admin.metrics import gateway_metrics
 from tidegate_gateway.cli.command import COMMANDS, app
 from tidegate_gateway.cli.dev_zones.words import Verb
-from tidegate_gateway.handlers import make_handlers
-from tidegate_gateway.work.pools import inline_pools
 from tidegate_pipeline.commands.pages import driver_metrics
 from tidegate_pipeline.driver import Driver
 from tidegate_pipeline.planning.limits import MergeSettings
 from tidegate_pipeline.runners.local_runner import LocalRunner
-from tidegate_protocol.apis import APIS, ApiKey
-from tidegate_runtime.log_levels import LogLevels
+from tidegate_protocol.apis import APIS
 from tidegate_runtime.prometheus import render
 from tidegate_storage.stores.memory_store import MemoryObjectStore
 
@@ -70,7 +67,7 @@ UNITS = {"s": 1000, "GiB": 1 << 30}
 
 
 def pages() -> list[Path]:
-    """All pages of the repository; not those of what is installed beside it."""
+    """All pages of the repository, without those of installed packages."""
     found = sorted(ROOT.rglob("*.md"))
     hidden = [each for each in found if any(p[0] == "." for p in each.relative_to(ROOT).parts)]
     return [each for each in found if each not in hidden and "node_modules" not in each.parts]
@@ -89,29 +86,7 @@ async def test_the_apis_that_are_served_are_listed() -> None:
     found = rows(DOCS / "api-support.md", r"([A-Za-z]+) \| (\d+) \| (\d+ to \d+|\d+)")
     listed = {name: (int(key), span) for name, key, span in found}
     async with started_gateway() as gateway:
-        handlers = make_handlers(
-            gateway.coordinator,
-            gateway.reader,
-            gateway.read_ahead,
-            gateway.reply_memory,
-            gateway.groups,
-            gateway.group_forwards,
-            gateway.transaction_forwards,
-            gateway.transactions,
-            gateway.settings,
-            cluster=gateway.cluster_settings,
-            view=gateway.cluster_view,
-            steering=gateway.steering,
-            source_ends=gateway.source_ends,
-            rng=Random(1),
-            now_ms=lambda: 0,
-            pool=inline_pools().records,
-            sealing=gateway.sealing,
-            tokens=gateway.token_parts,
-            telemetry=gateway.telemetry,
-            log_levels=LogLevels(),
-        )
-    served = [APIS[key] for key in (ApiKey.PRODUCE, *(each.api_key for each in handlers))]
+        served = [APIS[each.key] for each in gateway.rows]
 
     assert listed == {
         each.name: (each.key, versions(each.min_version, each.max_version)) for each in served
@@ -157,7 +132,8 @@ def leaves(command: Any, words: str) -> Iterator[str]:
 def test_an_upgrade_ends_at_the_newest_version(page: Path) -> None:
     ways = (r"tidegate\.metadata\.version=(\d+)", r"version (?:--log URL )?--raise (\d+)")
     for way in ways:
-        assert re.findall(way, page.read_text()) == [str(NEWEST)]
+        found = re.findall(way, page.read_text())
+        assert found == [str(NEWEST)], f"{page.name} does not name {NEWEST} after {way}"
 
 
 def test_what_each_version_brings_is_listed() -> None:
@@ -186,7 +162,7 @@ def test_settings_exist_and_have_these_defaults(page: Path) -> None:
 
 
 async def test_metrics_of_a_gateway_are_listed() -> None:
-    """Those that only some gateways have: see test_deploy_readme.py."""
+    """test_deploy_readme.py looks for the metrics that only some gateways have."""
     async with started_gateway() as gateway:
         served = names_of(await render(gateway_metrics(gateway)))
     here, not_here = parts_of(OPERATIONS / "metrics.md", "Names of Kafka that are not here")
@@ -245,7 +221,7 @@ def test_pointers_to_the_architecture_name_its_headings() -> None:
 
 
 def modules() -> list[Path]:
-    """All Python files of the repository but this one; not those of what is installed beside it."""
+    """All Python files of the repository but this one, without those of installed packages."""
     found = sorted(each for top in PACKAGES for each in (ROOT / top).rglob("*.py"))
     return [each for each in found if ".work" not in each.parts and each != Path(__file__)]
 
@@ -265,17 +241,52 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings}
 
 
-@pytest.mark.parametrize(
-    "page", [ROOT / "README.md", DOCS / "developing.md"], ids=["readme", "dev"]
-)
-def test_places_exist(page: Path) -> None:
-    places = re.findall(r"`([^`]+)`", " ".join(rows(page, r"(`[^|]*)")))
-    paths = [each for each in places if "/" in each]
-    assert len(paths) > 5
-    assert [each for each in paths if not (ROOT / each).exists()] == []
+def test_places_exist() -> None:
+    found = rows(DOCS / "rooms.md", r"(`[^|]*)")
+    places = re.findall(r"`([^`]+)`", " ".join(each.partition(" |")[0] for each in found))
+    assert len(places) > 10
+    assert [each for each in places if not (ROOT / each).is_dir()] == []
 
 
 def test_the_front_page_is_short_and_narrow() -> None:
     lines = (ROOT / "README.md").read_text().splitlines()
     assert len(lines) <= 120
     assert max(map(len, lines)) <= 100
+
+
+def test_the_index_has_every_page() -> None:
+    index = (DOCS / "README.md").read_text()
+    linked = {(DOCS / each).resolve() for each in re.findall(r"\]\(([^)#]+)", index)}
+    there = {*DOCS.glob("*.md"), *OPERATIONS.glob("*.md")} - {DOCS / "README.md"}
+    assert len(there) > 25
+    assert there - linked == set()
+
+
+def test_the_benchmarks_of_the_front_page_are_rows_of_the_performance_page() -> None:
+    figures = rows(ROOT / "README.md", r"(.*?) \| ([\d.]+) ms(?:/MB)? \| ([\d.]+) ms(?:/MB)?")
+    measured = (DOCS / "performance.md").read_text().splitlines()
+    assert len(figures) > 3
+    for case, ours, of_kafka in figures:
+        both = rf"^\|.*\| {re.escape(ours)}\b.*\| {re.escape(of_kafka)}\b"
+        assert any(re.match(both, line) for line in measured), case
+
+
+def test_the_steps_of_the_check_are_listed() -> None:
+    script = (ROOT / "check").read_text()
+    plain = re.findall(r"^steps=\"(.*)\"$", script, re.MULTILINE)[0].split()
+    every = re.findall(r"^        ([a-z]+)\)", script, re.MULTILINE)
+    fast = re.findall(r"fast\) shift; set -- (.*) \"\$@\" ;;", script)[0].split()
+    contributing = (ROOT / "CONTRIBUTING.md").read_text()
+    told = re.search(r"commits, runs (.*?)\.\n", contributing, re.DOTALL)
+    in_short = (ROOT / "README.md").read_text().partition("## Develop\n")[2].partition("commits")[0]
+    assert rows(ROOT / "CONTRIBUTING.md", r"`([a-z]+)` \| .*") == every
+    assert told is not None
+    assert re.findall(r"`([a-z]+)`", told[1]) == fast
+    assert re.findall(r"`([a-z]+)`", in_short) == plain
+
+
+def test_the_planted_bug_of_the_page_is_one_of_the_tests() -> None:
+    page = (DOCS / "simulator.md").read_text()
+    (planted,) = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    (place,) = re.findall(r"`(lab/tests/bugs/\S+\.py)`", page)
+    assert planted in (ROOT / place).read_text()

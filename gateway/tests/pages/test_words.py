@@ -65,6 +65,20 @@ def test_code_and_the_list_of_what_not_to_say_are_no_prose(tmp_path: Path) -> No
     assert checked(tmp_path / "module.py", 'NAMES = {"nobody": "comes true"}\n') == []
 
 
+@pytest.mark.parametrize("word", ["What", "Whatever", "Whoever", "Those"])
+def test_a_docstring_begins_with_a_verb_or_a_thing(word: str, tmp_path: Path) -> None:
+    begun = f'"""{word} it holds."""'
+    for module, line in (
+        (f"{begun}\n", 1),
+        (f"class C:\n    {begun}\n", 2),
+        (f"async def f():\n    {begun}\n", 2),
+        (f"x = 1\n{begun}\n", 2),
+    ):
+        assert checked(tmp_path / "module.py", module)[0] == (line, word)
+    fine = f'"""See {word}."""\ny = "{word} it holds"\n# {word} it holds.\n"""Whatsoever."""\n'
+    assert word == "Whoever" or checked(tmp_path / "module.py", fine) == []
+
+
 def test_parts_that_a_program_writes_are_checked_at_their_source(tmp_path: Path) -> None:
     page = f"<!-- begin settings -->\n{POLLS}\n<!-- end settings -->\n{POLLS}\n"
     assert checked(tmp_path / "page.md", page) == [(4, "Nobody")]
@@ -83,6 +97,10 @@ def test_prose_is_wrapped_but_tables_code_and_links_are_not(tmp_path: Path) -> N
 def test_the_pages_of_this_repository_pass() -> None:
     done = subprocess.run([sys.executable, SCRIPT], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_files_of_other_kinds_are_passed_over(tmp_path: Path) -> None:
+    assert checked(tmp_path / "Fetch.txt", f"api 1 Fetch\n{POLLS}\n") == []
 
 
 def test_any_path_can_be_checked(tmp_path: Path) -> None:

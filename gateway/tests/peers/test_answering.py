@@ -12,7 +12,7 @@ from trio.testing import MockClock
 
 from tidegate_coordination.events.cluster import Endpoint
 from tidegate_coordination.forwarding.leaders import ONLY_FORWARDS_LISTENER, PEER_LISTENER
-from tidegate_coordination.state.gateways import Gateway
+from tidegate_coordination.state.writers.gateways import Gateway
 from tidegate_gateway.network.tls_transport import PLAINTEXT_REFUSED
 from tidegate_gateway.peers.answering import ANSWER_SECONDS, those_that_answer
 

@@ -12,8 +12,8 @@ from structlog.testing import capture_logs
 from trio.testing import MockClock
 
 from tests.worlds.app_world import pages_of
-from tests.worlds.peer_network import Network
-from tests.worlds.several_gateways import Clock, Cluster, Running, cluster, joined
+from tests.worlds.cluster.peer_network import Network
+from tests.worlds.cluster.several_gateways import Clock, Cluster, Running, cluster, joined
 from tests.worlds.wire_client import Closed, WireClient, records_batch
 from tidegate_coordination.log.metadata_log import LogCapabilities
 from tidegate_coordination.log_contract.faulty import FaultyLog, LogFaults
@@ -281,10 +281,9 @@ async def test_a_cut_off_gateway_names_others_that_do_not_answer_it(
     async with cluster(SETTINGS) as world:
         cut = await two(world)
         gateway = cut.old.gateway
-        gateway.neighbours = Neighbours(
-            gateway.coordinator.state.gateways, 1, [], NameLookups().dial
-        )
-        gateway.neighbours.absent = frozenset({cut.new.gateway.coordinator.incarnation})
+        neighbours = Neighbours(gateway.coordinator.state.gateways, 1, [], NameLookups().dial)
+        neighbours.absent = frozenset({cut.new.gateway.coordinator.incarnation})
+        gateway.view = replace(gateway.view, neighbours=neighbours)
         client = cut.old.world.connect()
         assert await leaders(client) == {1}
         await cut.is_noticed()

@@ -7,7 +7,7 @@ from structlog.testing import capture_logs
 from trio.testing import MockClock
 
 from tests.peers.test_cut_off import BATCH, LEASE_SECONDS, SETTINGS, leaders, two
-from tests.worlds.several_gateways import Member, cluster, joined
+from tests.worlds.cluster.several_gateways import Member, cluster, joined
 from tidegate_protocol.error_codes import ErrorCode as E
 from tidegate_protocol.messages import delete_groups as dl
 from tidegate_protocol.messages import join_group as jg

@@ -14,8 +14,8 @@ from trio.testing import open_stream_to_socket_listener, wait_all_tasks_blocked
 from tidegate_coordination.events.cluster import Endpoint
 from tidegate_coordination.forwarding.leaders import PEER_LISTENER
 from tidegate_coordination.forwarding.peers import PeerUnavailable
-from tidegate_coordination.state.gateways import Gateway
-from tidegate_gateway.fetch.object_asks import ObjectAsk
+from tidegate_coordination.state.writers.gateways import Gateway
+from tidegate_gateway.fetch.lending.object_asks import ObjectAsk
 from tidegate_gateway.peers.peers import HttpPeers
 from tidegate_runtime.name_lookups import THREADS, NameLookups, look_up
 from tidegate_runtime.secret import Secret

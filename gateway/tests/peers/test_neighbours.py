@@ -60,7 +60,7 @@ class Town:
         self.register(incarnation, node_id, port, supersedes=last.incarnation)
 
     async def second_does(self, what: str, seconds: float = ROUND) -> None:
-        """Let gateway 2 do something else, and so much time pass."""
+        """Change how gateway 2 answers, and let so much time pass."""
         self.does[2] = what
         await trio.sleep(seconds)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import trio
 from trio.testing import MockClock
 
-from tests.worlds.peer_network import Network
+from tests.worlds.cluster.peer_network import Network
 from tidegate_coordination.events.cluster import Endpoint
 from tidegate_gateway.peers.peers import FORGET_SECONDS, PeerClients
 

@@ -23,7 +23,7 @@ from tidegate_coordination.forwarding.messages import (
 from tidegate_coordination.forwarding.peers import PeerUnavailable
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_coordination.state.gateways import Gateway
+from tidegate_coordination.state.writers.gateways import Gateway
 from tidegate_gateway.peers.peer_service import PeerService
 from tidegate_gateway.peers.peers import HttpPeers
 from tidegate_runtime.http.client import Connect

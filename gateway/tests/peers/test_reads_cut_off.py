@@ -7,7 +7,7 @@ import trio
 from trio.testing import MockClock
 
 from tests.peers.test_store_cut_off import leaders, pair, ready
-from tests.worlds.several_gateways import Running
+from tests.worlds.cluster.several_gateways import Running
 from tests.worlds.wire_client import Closed, WireClient, records_batch
 from tidegate_protocol.error_codes import ErrorCode as E
 from tidegate_protocol.messages import fetch as fe
@@ -33,14 +33,14 @@ async def test_readers_are_sent_away_if_reads_fail(autojump_clock: MockClock) ->
         assert (await other.produce("t", 0, records_batch(b"a"))).error_code == E.NONE
         found.ways[0].refused.add("get")
         assert await fetch(client, 0) == (E.KAFKA_STORAGE_ERROR, False)
-        await found.until(lambda: found.one.gateway.store_way.is_cut_off)
+        await found.until(lambda: found.one.gateway.reads.store_way.is_cut_off)
         assert await fetch(client, 0) == (E.NOT_LEADER_OR_FOLLOWER, False)
         assert await leaders(client) == await leaders(other) == {2}
         assert await fetch(other, 0) == (E.NONE, True)
         answer = await client.produce("t", 0, records_batch(b"b"))
         assert answer.error_code == E.NOT_LEADER_OR_FOLLOWER
         found.ways[0].refused.clear()
-        await found.until(lambda: not found.one.gateway.store_way.is_cut_off)
+        await found.until(lambda: not found.one.gateway.reads.store_way.is_cut_off)
         assert await fetch(client, 0) == (E.NONE, True)
 
 
@@ -67,7 +67,7 @@ async def test_readers_are_sent_away_though_the_gateway_writes_all_the_time(
         assert (await other.produce("t", 0, records_batch(b"a"))).error_code == E.NONE
         found.ways[0].refused.add("get")
         assert await fetch(client, 0) == (E.KAFKA_STORAGE_ERROR, False)
-        took = await found.until(lambda: found.one.gateway.store_way.is_cut_off)
+        took = await found.until(lambda: found.one.gateway.reads.store_way.is_cut_off)
         assert took < 5
         await trio.sleep(1)
         assert at_one[-1] == E.NOT_LEADER_OR_FOLLOWER
@@ -75,7 +75,7 @@ async def test_readers_are_sent_away_though_the_gateway_writes_all_the_time(
         assert await leaders(client) == await leaders(other) == {2}
         assert (await ready(found.one))[0] == 503
         found.ways[0].refused.clear()
-        await found.until(lambda: not found.one.gateway.store_way.is_cut_off)
+        await found.until(lambda: not found.one.gateway.reads.store_way.is_cut_off)
         await trio.sleep(1)
         assert at_one[-1] == E.NONE
         assert set(at_two) == {E.NONE}
@@ -102,7 +102,7 @@ async def test_if_no_gateway_can_read_all_stay_leaders(
         for _ in range(1000):
             await trio.sleep(0.1)
             for each in (found.one, found.two):
-                assert not each.gateway.store_way.is_cut_off
+                assert not each.gateway.reads.store_way.is_cut_off
         assert len(codes) > 500  # held for 6 s a minute
         assert set(codes) == {E.NONE}
         nursery.cancel_scope.cancel()
@@ -118,5 +118,5 @@ async def test_one_object_that_cannot_be_read_cuts_no_gateway_off(
         for _ in range(50):
             assert await fetch(client, 0) == (E.KAFKA_STORAGE_ERROR, False)
             await trio.sleep(0.2)
-            assert not found.one.gateway.store_way.is_cut_off
+            assert not found.one.gateway.reads.store_way.is_cut_off
         assert await leaders(client) == {1, 2}

@@ -14,9 +14,9 @@ from structlog.testing import capture_logs
 from trio.testing import MockClock
 
 from tests.worlds.app_world import pages_of
+from tests.worlds.cluster.several_gateways import Clock, Cluster, Running, cluster
 from tests.worlds.inline_pool import after
-from tests.worlds.refusing_store import RefusingStore
-from tests.worlds.several_gateways import Clock, Cluster, Running, cluster
+from tests.worlds.stores.refusing_store import RefusingStore
 from tests.worlds.wire_client import (
     Closed,
     WireClient,
@@ -88,7 +88,7 @@ async def cut(found: Pair, *kinds: str) -> WireClient:
     client = found.one.world.connect()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(client.produce, "t", 0, batch(0))
-        await found.until(lambda: found.one.gateway.store_way.is_cut_off)
+        await found.until(lambda: found.one.gateway.reads.store_way.is_cut_off)
     return client
 
 
@@ -157,7 +157,7 @@ async def test_it_serves_again_once_a_small_put_succeeds(autojump_clock: MockClo
             # To wait costs no entry of the log.
             assert found.two.gateway.coordinator.state.objects.next_counter(1) <= 3
             found.ways[0].refused.clear()
-            took = await found.until(lambda: not found.one.gateway.store_way.is_cut_off)
+            took = await found.until(lambda: not found.one.gateway.reads.store_way.is_cut_off)
             assert took < 1.5
             await trio.sleep(1)
         texts = [each["event"] for each in logged if "cut off from the object" in each["event"]]
@@ -186,9 +186,9 @@ async def test_a_batch_that_was_looked_at_meanwhile_does_not_overtake_a_refused_
         client = found.one.world.connect()
         for each in (batch(0), large):
             await client.send(request_frame("Produce", 9, produce_request([("t", 0, each)])))
-        await found.until(lambda: found.one.gateway.store_way.is_cut_off)
+        await found.until(lambda: found.one.gateway.reads.store_way.is_cut_off)
         found.ways[0].refused.clear()
-        await found.until(lambda: not found.one.gateway.store_way.is_cut_off)
+        await found.until(lambda: not found.one.gateway.reads.store_way.is_cut_off)
         await client.receive()  # the refusal of the first
         with pytest.raises(Closed):
             await client.receive()
@@ -204,9 +204,9 @@ async def test_no_later_batch_is_taken_before_the_log_has_refused_earlier_ones(
         client, log = found.one.world.connect(), found.world.log
         found.ways[0].refused.add("put")
         await client.send(request_frame("Produce", 9, produce_request([("t", 0, batch(0))]), 1))
-        await found.until(lambda: bool(found.one.gateway.store_watch.avoided))
+        await found.until(lambda: bool(found.one.gateway.writes.store_watch.avoided))
         log.is_away = log.is_silent = True
-        await found.until(lambda: found.one.gateway.store_way.is_cut_off)
+        await found.until(lambda: found.one.gateway.reads.store_way.is_cut_off)
         found.ways[0].refused.clear()
         await trio.sleep(1)
         await client.send(request_frame("Produce", 9, produce_request([("t", 0, batch(1))]), 2))
@@ -219,7 +219,7 @@ async def test_no_later_batch_is_taken_before_the_log_has_refused_earlier_ones(
             response = pr.decode_response(answer[position:], 9)
             codes.append(response.responses[0].partition_responses[0].error_code)
         assert codes == [E.NOT_LEADER_OR_FOLLOWER] * 2
-        await found.until(lambda: not found.one.gateway.store_way.is_cut_off)
+        await found.until(lambda: not found.one.gateway.reads.store_way.is_cut_off)
 
 
 async def test_if_no_gateway_reaches_the_store_all_stay_leaders(autojump_clock: MockClock) -> None:
@@ -237,14 +237,14 @@ async def test_if_no_gateway_reaches_the_store_all_stay_leaders(autojump_clock: 
         for _ in range(200):
             await trio.sleep(0.1)
             for each in (found.one, found.two):
-                assert not each.gateway.store_way.is_cut_off
+                assert not each.gateway.reads.store_way.is_cut_off
                 assert (await ready(each))[0] == 200
         for way in found.ways:
             way.refused.clear()
         await trio.sleep(3)
         assert codes == [E.NONE, E.NONE]
-        assert not found.one.gateway.store_way.is_cut_off
-        assert not found.two.gateway.store_way.is_cut_off
+        assert not found.one.gateway.reads.store_way.is_cut_off
+        assert not found.two.gateway.reads.store_way.is_cut_off
         for each in (found.one, found.two):
             assert await leaders(each.world.connect()) == {1, 2}
 
@@ -271,7 +271,7 @@ async def test_a_lone_gateway_waits_for_the_store(autojump_clock: MockClock) -> 
 
 async def test_it_leaves_the_housekeeping_to_others(autojump_clock: MockClock) -> None:
     async with pair() as found:
-        keepers = [each.gateway.housekeeper for each in (found.one, found.two)]
+        keepers = [each.gateway.keepers.housekeeper for each in (found.one, found.two)]
         claims = found.two.gateway.coordinator.state.claims
         incarnations = [each.gateway.coordinator.incarnation for each in (found.one, found.two)]
 

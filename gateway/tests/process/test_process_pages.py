@@ -1,4 +1,4 @@
-"""What the supervisor of several gateways passes on from one of them."""
+"""The supervisor of several gateways passes pages of one of them on."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any, cast
 from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.worlds.app_world import starting_pages
-from tests.worlds.tls_world import opened
-from tidegate_gateway.admin.tls_metrics import tls_metrics
+from tests.worlds.app_world import started_gateway, starting_pages
+from tests.worlds.security.tls_world import opened
 from tidegate_gateway.cli.processes.pages import Asked, ProcessPages
+from tidegate_gateway.tls.metrics import tls_metrics
 from tidegate_runtime.http.client import HttpClient, HttpUnavailable
 from tidegate_runtime.http.values import HttpAnswer
 from tidegate_runtime.secret import Secret
@@ -60,7 +60,12 @@ async def test_the_page_of_the_cluster_is_that_of_one_gateway() -> None:
 
 async def test_each_page_of_a_gateway_is_one_of_the_supervisor() -> None:
     pages = supervisor(Process(HttpAnswer(200, b"{}")))
-    for target in starting_pages()._pages.keys() - {"/v1/zones"}:
+    async with started_gateway() as gateway:
+        found = {
+            *starting_pages()._pages,
+            *(path for each in gateway.features for path in each.pages),
+        }
+    for target in found - {"/v1/zones"}:
         assert (await pages.answer("GET", target)).status == 200, target
     answer = await pages.answer("GET", "/v1/cost")
     assert answer.body == b'{"processes":{"1":{}}}\n'

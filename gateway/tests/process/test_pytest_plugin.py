@@ -74,7 +74,7 @@ def test_each_test_has_a_topic_and_each_worker_a_gateway(tmp_path: Path) -> None
     code, printed = suite(tmp_path, SUITE, "-n", "2", "--dist", "each", "-rA")
     assert (code, "6 passed" in printed) == (0, True), printed
     names = re.findall(r"^name (.*)$", printed, re.MULTILINE)
-    # The same names at both workers; in each no two alike.
+    # Both workers use the same names; within a worker all names differ.
     assert sorted(names) == sorted(2 * ["test_names-a-b-xfc-1", "test_names-c-2"]), names
     assert len(set(re.findall(r"^gateway (.*)$", printed, re.MULTILINE))) == 2
 

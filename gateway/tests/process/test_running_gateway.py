@@ -1,4 +1,4 @@
-"""running_gateway() of other people's test suites: it serves, and leaves nothing behind."""
+"""running_gateway(), for other projects' tests: it serves, and leaves no process or file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""deploy/systemd: the unit is valid and closed, and a gateway does what Type=notify asks of it."""
+"""deploy/systemd: the unit is valid and restricted, and a gateway notifies systemd as Type=notify
+asks.
+"""
 
 from __future__ import annotations
 

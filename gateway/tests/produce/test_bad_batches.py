@@ -10,7 +10,7 @@ import trio
 from crc32c import crc32c
 from trio.testing import MockClock
 
-from tests.worlds.neighbour import TOPIC, neighboured
+from tests.worlds.cluster.neighbour import TOPIC, neighboured
 from tests.worlds.wire_client import (
     NOW_MS,
     Closed,

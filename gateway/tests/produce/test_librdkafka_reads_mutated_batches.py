@@ -1,4 +1,4 @@
-"""What a gateway accepts of the mutated batches, librdkafka reads as our decoder does."""
+"""librdkafka reads the mutated batches that a gateway accepts as our decoder does."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def is_sent(batch: bytes) -> bool:
 
 
 def batches() -> dict[int, bytes]:
-    """Those with an acceptable header, by partition."""
+    """Return the batches with an acceptable header, by partition."""
     chosen = (each for each in cases() if each.topic == PLAIN and not {*each.changes} & NOT_READ)
     built = {each.partition: each.draft(NOW_MS).built() for each in chosen}
     return {at: batch for at, batch in built.items() if batch and is_sent(batch)}

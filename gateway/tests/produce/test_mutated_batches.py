@@ -22,7 +22,7 @@ from mutated_batches.playing import SETTINGS, create_topics
 from mutated_batches.record_mutations import RARE
 from trio.testing import MockClock
 
-from tests.worlds.on_wire import OnWire
+from tests.worlds.clients.on_wire import OnWire
 from tests.worlds.wire_client import NOW_MS, wire_world
 from tidegate_protocol.batch_walk import walk_batch
 from tidegate_protocol.batches import check_batch, read_header

@@ -5,9 +5,9 @@ from __future__ import annotations
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from tests.worlds.cluster.peer_network import Network
+from tests.worlds.cluster.several_gateways import Clock, Running, cluster
 from tests.worlds.fetch_world import Store
-from tests.worlds.peer_network import Network
-from tests.worlds.several_gateways import Clock, Running, cluster
 from tests.worlds.wire_client import records_batch
 from tidegate_gateway.admin.metrics import render_metrics
 from tidegate_protocol.messages import fetch as fe

@@ -6,8 +6,8 @@ import pytest
 from trio.testing import MockClock
 
 from tests.produce.test_bad_batches import changed
-from tests.worlds.several_gateways import Clock, cluster
-from tests.worlds.slow_store import SlowStore
+from tests.worlds.cluster.several_gateways import Clock, cluster
+from tests.worlds.stores.slow_store import SlowStore
 from tests.worlds.wire_client import (
     WireClient,
     produce_request,

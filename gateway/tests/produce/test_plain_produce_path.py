@@ -1,7 +1,7 @@
 """The plain produce path and the general one give the same answers, byte by byte.
 
-A play is a row of requests and of changes to the cluster, drawn from a seed.  It is given twice,
-to two gateways that begin alike: one of them has no plain path.
+A play is a row of requests and of changes to the cluster, drawn from a seed.  The same play runs at
+two equal gateways, one of which has no plain path.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import trio
 from trio.testing import MockClock
 
 from tests.produce.test_bad_batches import BAD_BATCHES, FAR_FUTURE, changed
-from tests.worlds.several_gateways import Clock, Running, cluster
-from tests.worlds.slow_store import SlowStore
+from tests.worlds.cluster.several_gateways import Clock, Running, cluster
+from tests.worlds.stores.slow_store import SlowStore
 from tests.worlds.wire_client import WireClient, produce_request, records_batch, request_frame
 from tidegate_coordination.rules.gateways import StartDraining
 from tidegate_coordination.rules.topics import CreateTopics, NewTopic
@@ -37,7 +37,7 @@ from tidegate_protocol.messages import end_txn as et
 from tidegate_protocol.messages import incremental_alter_configs as ac
 from tidegate_protocol.messages import init_producer_id as ip
 from tidegate_protocol.messages import produce as pr
-from tidegate_simulation.world.scheduling import seeded_scheduling
+from tidegate_simulation.world.tasks.scheduling import seeded_scheduling
 
 SEEDS = range(6)
 STEPS = 60
@@ -133,7 +133,7 @@ class Received:
 
 
 class Play:
-    """One giving of a play; answers holds what was received, step by step."""
+    """One performance of a play; answers holds the received bytes, step by step."""
 
     def __init__(self, one: Running, store: SlowStore, rng: Random) -> None:
         self._one = one
@@ -328,7 +328,7 @@ class Play:
 
 
 def apart(frames: list[bytes]) -> list[bytes]:
-    """Return what is sent at once: every frame alone where one may be of a v1 transaction.
+    """Return the frames that are sent at once: each alone if one may belong to a v1 transaction.
 
     If a later frame closes the connection, the general path drops such a batch, for its client may
     begin another transaction elsewhere.  The plain path has taken the batch before.
@@ -374,6 +374,7 @@ async def given(seed: int) -> list[object]:
 Start = Callable[[PlainProducePath, Connection, memoryview, Arena], bool]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_both_produce_paths_answer_alike(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[bool] = []

@@ -12,7 +12,7 @@ from crc32c import crc32c
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tests.worlds.inline_pool import after
-from tests.worlds.slow_store import SlowStore
+from tests.worlds.stores.slow_store import SlowStore
 from tests.worlds.wire_client import (
     NOW_MS,
     WireWorld,
@@ -111,7 +111,7 @@ async def test_a_refused_request_holds_no_buffer(autojump_clock: MockClock) -> N
         client = world.connect()
         answer = await client.produce("unknown", 0, records_batch(bytes(200_000)))
         assert answer.error_code == E.UNKNOWN_TOPIC_OR_PARTITION
-        assert world.gateway.pool.large_bytes == 0
+        assert world.gateway.writes.pool.large_bytes == 0
 
 
 async def test_refused_requests_do_not_stop_the_others(autojump_clock: MockClock) -> None:

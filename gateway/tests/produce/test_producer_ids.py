@@ -15,8 +15,9 @@ from tidegate_coordination.events.cluster import Endpoint
 from tidegate_coordination.events.metadata_versions import NEWEST
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.rules.gateways import Register, Renew
+from tidegate_coordination.rules.records.batch_outcomes import BatchFacts, Refusal
 from tidegate_coordination.rules.records.producer_ids import ExpireProducers
-from tidegate_coordination.rules.records.wal import BatchFacts, CommitWal, Refusal
+from tidegate_coordination.rules.records.wal import CommitWal
 from tidegate_coordination.rules.topics import CreateTopics, NewTopic
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.records.objects import WalName

@@ -15,10 +15,11 @@ from tidegate_coordination.events.cluster import TopicCreated
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.rules.gateways import Register
 from tidegate_coordination.rules.proposal import NOTHING, Decided, View
-from tidegate_coordination.rules.records.wal import BatchOutcome, Refusal
+from tidegate_coordination.rules.records.batch_outcomes import BatchOutcome, Refusal
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_gateway.produce.wal_commits import Client
-from tidegate_gateway.produce.wal_writer import WalSettings, WalWriter
+from tidegate_gateway.produce.wal_settings import WalSettings
+from tidegate_gateway.produce.wal_writer import WalWriter
 from tidegate_protocol.records import Record, build_batch, check_batch
 from tidegate_storage.stores.memory_store import MemoryObjectStore
 from tidegate_storage.stores.object_store import Buffer, StoreUnavailable

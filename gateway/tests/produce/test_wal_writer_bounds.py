@@ -13,9 +13,10 @@ from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.log.metadata_log import MetadataLog
 from tidegate_coordination.log_contract.faulty import FaultyLog, LogFaults
 from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_coordination.rules.records.wal import BatchOutcome
+from tidegate_coordination.rules.records.batch_outcomes import BatchOutcome
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_gateway.produce.wal_writer import WalSettings, WalWriter
+from tidegate_gateway.produce.wal_settings import WalSettings
+from tidegate_gateway.produce.wal_writer import WalWriter
 from tidegate_protocol.records import Record, build_batch, check_batch
 from tidegate_storage.stores.memory_store import MemoryObjectStore
 from tidegate_storage.stores.object_store import Buffer, StoreUnavailable
@@ -45,7 +46,7 @@ class Anybody:
     waiting_client: None = None
 
     def settle(self, outcome: BatchOutcome) -> None:
-        """Whoever it was."""
+        """Take any outcome."""
 
     def abort(self) -> None:
         raise AssertionError

@@ -93,7 +93,7 @@ async def test_a_commit_that_cannot_be_decided_fails_only_its_object(
     async with wire_world() as world:
         await world.create_topic("bad", 1)
         await world.create_topic("good", 1)
-        commits = world.gateway.writer._commits
+        commits = world.gateway.writes.writer._commits
         real = commits._is_append_time
 
         def is_append_time(topic: Any) -> bool:
@@ -130,7 +130,7 @@ async def test_an_answer_that_cannot_be_given_closes_its_connection_and_no_other
     """Else all later answers would wait behind it."""
     async with wire_world() as world:
         await world.create_topic("t", 3)
-        writer = world.gateway.writer
+        writer = world.gateway.writes.writer
         real = writer.append
 
         def append(topic_id: bytes, partition: int, *rest: Any) -> None:

@@ -6,10 +6,10 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from tests.worlds.quota_world import set_quota
+from tests.worlds.quotas.quota_world import set_quota
 from tests.worlds.wire_client import Closed, WireWorld, wire_world
-from tidegate_coordination.state.quotas import ClientQuotaTable
-from tidegate_gateway.part_settings import connection_overrides
+from tidegate_coordination.state.security.quotas import ClientQuotaTable
+from tidegate_gateway.client_door import connection_overrides
 from tidegate_gateway.quotas.connection_rates import ConnectionRates
 from tidegate_gateway.quotas.rates import Windows
 from tidegate_gateway.settings.broker_settings import BrokerSettings

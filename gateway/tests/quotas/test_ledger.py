@@ -1,4 +1,4 @@
-"""What an owner grants, and who is the owner."""
+"""Grants of an owner, and the choice of the owner."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.worlds.share_world import ShareWorld
+from tests.worlds.quotas.share_world import ShareWorld
 from tidegate_coordination.placement.rendezvous import choose
 from tidegate_coordination.security.quotas import Bucket
 from tidegate_gateway.quotas.rates import MAX_THROTTLE_MS, Windows

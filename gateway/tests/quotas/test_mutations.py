@@ -8,7 +8,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from tests.worlds.quota_world import connect_as, set_quota
+from tests.worlds.quotas.quota_world import connect_as, set_quota
 from tests.worlds.wire_client import WireClient, wire_world
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import create_partitions as cp

@@ -73,7 +73,7 @@ def test_one_sample_alone() -> None:
 
 @dataclass
 class Naive:
-    """Keeps every value, and puts them into windows anew for each question."""
+    """Keeps every value, and sorts all values into windows for each question."""
 
     windows: Windows
     values: list[tuple[int, float]] = field(default_factory=list[tuple[int, float]])

@@ -1,4 +1,4 @@
-"""What gateways say to each other about shares, and what a gateway refuses."""
+"""Messages between gateways about shares, and those that a gateway refuses."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.worlds.share_world import KEY, QUOTA, ShareWorld, done
+from tests.worlds.quotas.share_world import KEY, QUOTA, ShareWorld, done
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.forwarding.peers import PeerUnavailable
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_coordination.state.static_settings import Told
+from tidegate_coordination.state.writers.static_settings import Told
 from tidegate_gateway.peers.peer_service import PeerService
 from tidegate_gateway.peers.peers import granted_shares
 from tidegate_gateway.peers.share_service import ShareService

@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager
 import trio
 from trio.testing import MockClock
 
-from tests.worlds.peer_network import Network
-from tests.worlds.quota_world import connect_as, fetch_request, set_quota
-from tests.worlds.several_gateways import Clock, Cluster, Running, cluster
+from tests.worlds.cluster.peer_network import Network
+from tests.worlds.cluster.several_gateways import Clock, Cluster, Running, cluster
+from tests.worlds.metrics_page import families
+from tests.worlds.quotas.quota_world import connect_as, fetch_request, set_quota
 from tests.worlds.wire_client import WireClient, produce_request, records_batch
-from tidegate_gateway.admin.quota_metrics import quota_metrics
 from tidegate_gateway.quotas.sharing.messages import key_of
 from tidegate_protocol.messages import create_topics as ct
 
@@ -43,13 +43,13 @@ async def push(client: WireClient, sent: list[float]) -> None:
 
 
 def rate(sent: list[float], since: float) -> float:
-    """Return what was sent since then, as a part of the quota; the rest of a request is little."""
+    """Return the rate of the requests since then, divided by the quota."""
     return sum(each > since for each in sent) * 1_060 / (trio.current_time() - since) / QUOTA
 
 
 def shown(gateway: Running, resource: str = "Produce") -> float:
     """Return the share that the metrics show."""
-    found = {each.name: each for each in quota_metrics(gateway.gateway)}["tidegate_quota_share"]
+    found = families(gateway.gateway)["tidegate_quota_share"]
     return next(each.value for each in found.samples if each.labels["resource"] == resource)
 
 
@@ -67,7 +67,7 @@ async def test_clients_of_two_gateways_get_the_quota_once(autojump_clock: MockCl
         await trio.sleep(60)
         assert 0.9 < rate(sent, since) < 1.1
         assert 0.98 * QUOTA < shown(gateways[0]) + shown(gateways[1]) <= QUOTA
-        asked = [each.gateway.share_exchange for each in gateways]
+        asked = [each.gateway.limits.share_exchange for each in gateways]
         assert asked[2] is not None
         assert asked[2].asked == 0
         nursery.cancel_scope.cancel()
@@ -82,7 +82,7 @@ async def test_a_gateway_whose_owner_is_silent_goes_on_with_an_even_share(
             gateways[0].world.connect(), {"client-id": "slow"}, producer_byte_rate=QUOTA
         )
         await trio.sleep(1)
-        owner = gateways[0].gateway.quota_shares.membership.owner(KEY)
+        owner = gateways[0].gateway.limits.quota_shares.membership.owner(KEY)
         [other] = [each for each in gateways if each.gateway.coordinator.incarnation != owner]
         sent: list[float] = []
         nursery.start_soon(push, connect_as(other.world, "slow"), sent)
@@ -94,7 +94,7 @@ async def test_a_gateway_whose_owner_is_silent_goes_on_with_an_even_share(
         since = trio.current_time()
         await trio.sleep(60)
         assert 0.45 < rate(sent, since) < 0.55
-        exchange = other.gateway.share_exchange
+        exchange = other.gateway.limits.share_exchange
         assert exchange is not None
         assert exchange.unanswered > 100
         nursery.cancel_scope.cancel()
@@ -112,7 +112,7 @@ async def test_consumers_at_the_end_of_a_topic_ask_for_no_share(
             for _ in range(5):
                 answer = await client.call("Fetch", 12, fetch_request(0, max_bytes=1_500))
                 assert answer.throttle_time_ms == 0
-                assert not each.gateway.quota_shares.active
+                assert not each.gateway.limits.quota_shares.active
 
 
 async def test_fetches_and_mutations_are_shared_too(autojump_clock: MockClock) -> None:
@@ -162,7 +162,7 @@ async def test_an_infinite_quota_limits_nothing_and_is_not_asked_for(
             topic = ct.CreatableTopic(f"n-{number}", 50, 1)
             answer = await client.call("CreateTopics", 7, ct.CreateTopicsRequest([topic], 30_000))
             assert (answer.topics[0].error_code, answer.throttle_time_ms) == (0, 0)
-        assert not gateway.gateway.quota_shares.active
+        assert not gateway.gateway.limits.quota_shares.active
 
 
 async def test_request_time_is_each_gateways_own(autojump_clock: MockClock) -> None:
@@ -173,12 +173,12 @@ async def test_request_time_is_each_gateways_own(autojump_clock: MockClock) -> N
             await client.call("ApiVersions", 2, None)
         resources = {
             each.labels["resource"]
-            for family in quota_metrics(gateways[0].gateway)
+            for family in families(gateways[0].gateway).values()
             if family.name == "tidegate_quota_share"
             for each in family.samples
         }
         assert not resources
-        assert not gateways[0].gateway.quota_shares.active
+        assert not gateways[0].gateway.limits.quota_shares.active
 
 
 async def test_one_gateway_alone_has_the_whole_quota(autojump_clock: MockClock) -> None:
@@ -200,12 +200,12 @@ async def test_a_gateway_that_was_not_told_takes_an_even_share_of_a_shared_quota
         world.settings.clear()
         other = await world.start(2, Clock())
         await trio.sleep(2)
-        assert other.gateway.quotas.are_shared
+        assert other.gateway.limits.quotas.are_shared
         await set_quota(sharer.world.connect(), {"client-id": "slow"}, producer_byte_rate=QUOTA)
         await trio.sleep(1)
         await connect_as(other.world, "slow").call("Produce", 9, produce_request([("t", 0, BATCH)]))
         assert shown(other) == QUOTA / 2
-        assert other.gateway.share_exchange is None
+        assert other.gateway.limits.share_exchange is None
         await sharer.drain()
         await trio.sleep(2)
-        assert not other.gateway.quotas.are_shared
+        assert not other.gateway.limits.quotas.are_shared

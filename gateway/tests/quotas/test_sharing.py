@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.worlds.share_world import KEY, LOOK_MS, QUOTA, ShareWorld
+from tests.worlds.quotas.share_world import KEY, LOOK_MS, QUOTA, ShareWorld
 from tidegate_coordination.configs.cluster_wide import QUOTA_SCOPE
-from tidegate_coordination.state.static_settings import Told
+from tidegate_coordination.state.writers.static_settings import Told
 
 PHASES = st.lists(st.integers(0, LOOK_MS - 1), min_size=3, max_size=3)
 GREEDY = 50 * QUOTA

@@ -9,9 +9,9 @@ import trio
 from outcome import capture
 from trio.testing import MockClock
 
-from tests.worlds.quota_world import connect_as, fetch_request, produce_frame, set_quota
+from tests.worlds.metrics_page import value_of
+from tests.worlds.quotas.quota_world import connect_as, fetch_request, produce_frame, set_quota
 from tests.worlds.wire_client import WireClient, produce_request, records_batch, wire_world
-from tidegate_gateway.admin.quota_metrics import quota_metrics
 from tidegate_gateway.work.fair_pool import OnEnd
 from tidegate_gateway.work.pools import inline_pools
 
@@ -206,7 +206,7 @@ async def test_the_time_of_requests_is_a_quota_of_at_most_one_window(
     async with wire_world() as world:
         await world.create_topic("t", 1)
         seconds = iter(range(0, 10_000, 5))  # each look at the clock takes five seconds
-        world.gateway.throttling.step_time = lambda: float(next(seconds))
+        world.gateway.limits.throttling.step_time = lambda: float(next(seconds))
         await set_quota(world.connect(), {"user": "ANONYMOUS"}, request_percentage=1)
         client = connect_as(world, "slow")
         answer = await client.call("ApiVersions", 2, None)
@@ -223,15 +223,11 @@ async def test_metrics_show_who_is_throttled(autojump_clock: MockClock) -> None:
         await set_quota(world.connect(), {"client-id": None}, producer_byte_rate=500)
         throttle_ms = await produce(connect_as(world, "slow"))
         await produce(connect_as(world, "free"))
-        values = {
-            (family.name, *sample.labels.values()): sample.value
-            for family in quota_metrics(world.gateway)
-            for sample in family.samples
-        }
-        key = "Produce", "", "slow"
-        assert values["kafka_server_quota_byte_rate", *key] == SIZE / 10
-        assert values["kafka_server_quota_throttle_time", *key] == throttle_ms
-        assert ("kafka_server_quota_byte_rate", "Produce", "", "free") in values
+        labels = {"resource": "Produce", "user": "", "clientId": "slow"}
+        rate, throttle = "kafka_server_quota_byte_rate", "kafka_server_quota_throttle_time"
+        assert value_of(world.gateway, rate, **labels) == SIZE / 10
+        assert value_of(world.gateway, throttle, **labels) == throttle_ms
+        assert value_of(world.gateway, rate, **labels | {"clientId": "free"}) > 0
 
 
 async def test_requests_of_a_client_with_a_quota_are_received_one_at_a_time(

@@ -72,7 +72,7 @@ async def test_a_log_is_lost_and_restored_under_its_clients(autojump_clock: Mock
     async with wire_world(store=store, log=MemoryLog()) as world:
         await world.create_topic("t", 1)
         await produce(world, "t", b"0", b"1", first=0)
-        await world.gateway.backup.copy_once()
+        await world.gateway.keepers.backup.copy_once()
         await produce(world, "t", b"2", b"3", first=2)
         await produce(world, "t", b"plain")
         await world.create_topic("young", 1)
@@ -94,7 +94,7 @@ async def test_copies_are_made_on_schedule_and_shown(autojump_clock: MockClock) 
     store = MemoryObjectStore()
     async with wire_world({"log.backup.interval.ms": "60000"}, store=store) as world:
         await world.create_topic("t", 1)
-        assert world.gateway.backup.status.time_ms == 0
+        assert world.gateway.keepers.backup.status.time_ms == 0
         await trio.sleep(61)
         status = status_of(world.gateway)["backup"]
         assert isinstance(status, dict)
@@ -134,11 +134,11 @@ async def test_a_gateway_of_the_old_log_deletes_nothing_and_stops(
         async with wire_world(settings, store=store, log=log) as world:
             await world.create_topic("t", 1, retention_bytes="1")
             await produce(world, "t", b"a", b"b", b"c")
-            await world.gateway.backup.copy_once()
+            await world.gateway.keepers.backup.copy_once()
             assert (await restored(store, MemoryLog())).timeline == 2
             before = {each.key for each in await store.list("")}
             with pytest.raises(TimelineOver):
-                await world.gateway.housekeeper.keep_house_once()
+                await world.gateway.keepers.housekeeper.keep_house_once()
             assert world.gateway.coordinator.state.objects.dead  # there was something to delete
             assert before.issubset([each.key for each in await store.list("")])
             await trio.sleep(1000)
@@ -153,7 +153,7 @@ async def test_a_gateway_of_the_old_log_is_refused_at_its_start(
 ) -> None:
     store, log = MemoryObjectStore(), MemoryLog()
     async with wire_world(store=store, log=log) as world:
-        await world.gateway.backup.copy_once()
+        await world.gateway.keepers.backup.copy_once()
     await restored(store, MemoryLog())
     entries = await log.read(1, 1 << 20)
     assert not isinstance(entries, Trimmed)
@@ -181,7 +181,7 @@ async def test_a_half_restored_log_is_refused(autojump_clock: MockClock) -> None
     async with wire_world(store=store, log=MemoryLog()) as world:
         await world.create_topic("t", 1)
         await produce(world, "t", b"a")
-        await world.gateway.backup.copy_once()
+        await world.gateway.keepers.backup.copy_once()
         await produce(world, "t", b"b")
     work = await work_on(store, log)
     recovered = await recover_from_copies(store, work.owner, say)
@@ -207,7 +207,7 @@ async def test_a_restore_that_another_restore_overtook_is_refused(
 ) -> None:
     store, log = MemoryObjectStore(), MemoryLog()
     async with wire_world(store=store, log=MemoryLog()) as world:
-        await world.gateway.backup.copy_once()
+        await world.gateway.keepers.backup.copy_once()
     await restored(store, log)
     owner = await read_owner(store)
     assert owner is not None
@@ -235,7 +235,7 @@ async def test_each_gateway_learns_what_is_copied_though_the_other_is_always_fas
             )
             for _ in range(2)
         )
-        assert world.gateway.backup.copied_log_time_ms == inf
+        assert world.gateway.keepers.backup.copied_log_time_ms == inf
         await world.create_topic("t", 1)
         lags: list[float] = []
         for _ in range(6):

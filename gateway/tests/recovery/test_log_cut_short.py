@@ -49,7 +49,7 @@ async def copied_cluster(store: MemoryObjectStore) -> MemoryLog:
     async with wire_world(store=store, log=log) as world:
         await world.create_topic("t", 1)
         await produce(world, "t", b"0", b"1")
-        await world.gateway.backup.copy_once()
+        await world.gateway.keepers.backup.copy_once()
     return log
 
 
@@ -83,7 +83,9 @@ async def test_a_life_that_began_is_not_lost_unnoticed(autojump_clock: MockClock
 async def test_nothing_is_lost_unnoticed_behind_gateways_that_left(
     autojump_clock: MockClock, others_copied: bool
 ) -> None:
-    """others_copied: a gateway that left before, or a person, since this one's last copy."""
+    """others_copied: another gateway, or a person, has copied the log since this gateway's last
+    copy.
+    """
     store = MemoryObjectStore()
     log = await copied_cluster(store)
     async with wire_world(store=store, log=log) as world:
@@ -106,7 +108,7 @@ async def test_the_last_copy_is_tried_again(
     errors = iter([StoreUnavailable("no route"), LogUnavailable("no route")])
     async with wire_world(store=store, log=log) as world:
         await trio.sleep(1)
-        backup = world.gateway.backup
+        backup = world.gateway.keepers.backup
         real = backup.copy_once
 
         async def copy_once(*, even_if_others_do: bool = False) -> None:
@@ -134,7 +136,7 @@ async def test_a_log_that_lost_only_uncopied_entries_goes_unnoticed(
 
 
 async def written_on(log: MemoryLog, count: int) -> MemoryLog:
-    """The log of a standby that lacks so many entries, and that was written to since."""
+    """A standby's log that lacks so many entries, with new entries in their place."""
     fork = await without_last(log, count)
     position = (await load_state(fork, deadline_seconds=inf)).position
     for at in range(1, count + 5):
@@ -236,11 +238,11 @@ async def test_under_gateways_that_run_it_is_noticed_and_no_orphan_is_deleted(
     with ends_with(LogMisconfigured, "another entry than its copies"):
         async with wire_world(store=store, log=log) as world:
             await produce(world, "t", b"0")
-            await world.gateway.backup.copy_once()
+            await world.gateway.keepers.backup.copy_once()
             await produce(world, "t", b"1")
             log.other = await written_on(log, 3)
             with pytest.raises(LogMisconfigured):
-                await world.gateway.housekeeper.orphans.run_once()
+                await world.gateway.keepers.housekeeper.orphans.run_once()
             assert await store.get(orphan)
             await trio.sleep(61)
             raise AssertionError("it runs on")
@@ -256,9 +258,9 @@ async def test_the_orphan_scan_copies_the_log_before_it_deletes(autojump_clock: 
         await trio.sleep(1)
         await produce(world, "t", b"0")
         position = world.gateway.coordinator.state.position
-        assert world.gateway.backup.status.position < position
-        assert await world.gateway.housekeeper.orphans.run_once() == 1
-        assert world.gateway.backup.status.position >= position
+        assert world.gateway.keepers.backup.status.position < position
+        assert await world.gateway.keepers.housekeeper.orphans.run_once() == 1
+        assert world.gateway.keepers.backup.status.position >= position
     assert not [each for each in await store.list("") if each.key == orphan]
 
 
@@ -270,13 +272,13 @@ async def test_its_restore_is_taken(autojump_clock: MockClock) -> None:
     async with wire_world(store=store, log=log) as world:
         assert await world.connect().fetch_values("t", 0, 0) == [b"0", b"1"]
         await produce(world, "t", b"2")
-        await world.gateway.backup.copy_once()
+        await world.gateway.keepers.backup.copy_once()
     async with wire_world(store=store, log=log) as world:
         assert await world.connect().fetch_values("t", 0, 0) == [b"0", b"1", b"2"]
 
 
 class Late(MemoryObjectStore):
-    """A store whose copies are looked for when the others of the cluster went on."""
+    """A store whose copies are looked for when the others of the cluster continued."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -329,7 +331,7 @@ async def test_entries_that_others_append_and_copy_during_a_start_are_no_loss(
 ) -> None:
     async def append_and_copy(world: WireWorld, log: MemoryLog) -> None:
         await produce(world, "t", b"0")
-        await world.gateway.backup.copy_once()
+        await world.gateway.keepers.backup.copy_once()
 
     slow = await slow_start(append_and_copy)
     assert slow.found.position > slow.position

@@ -1,6 +1,4 @@
-"""A log that a gateway cannot use any longer: the gateway stops, says what to do, and writes
-nothing.
-"""
+"""If a gateway can no longer use its log, it stops, says what to do, and writes nothing."""
 
 from __future__ import annotations
 
@@ -9,7 +7,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from tests.worlds.several_gateways import Clock, OutageLog, cluster
+from tests.worlds.cluster.several_gateways import Clock, OutageLog, cluster
 from tidegate_coordination.events.entries import CHECKED_FORMAT, encode_entry
 from tidegate_coordination.log.metadata_log import FIRST_POSITION, AppendResult, LogEntry, Trimmed
 from tidegate_gateway.refusals_to_start import sentence_of

@@ -6,7 +6,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from tests.worlds.several_gateways import Clock, Cluster, Member, Running, cluster, joined
+from tests.worlds.cluster.several_gateways import Clock, Cluster, Member, Running, cluster, joined
 from tests.worlds.wire_client import records_batch
 from tidegate_protocol.error_codes import ErrorCode as E
 

@@ -14,8 +14,8 @@ from tidegate_coordination.log.metadata_log import AppendResult, LogUnavailable,
 from tidegate_coordination.log.snapshots import save_verified, trim_below_verified
 from tidegate_coordination.logs.objects.log import ObjectLog, open_objects
 from tidegate_simulation.plans.store_faults import StoreFaults
-from tidegate_simulation.world.scheduling import seeded_scheduling
-from tidegate_simulation.world.store import FaultyStore
+from tidegate_simulation.world.faulty.store import FaultyStore
+from tidegate_simulation.world.tasks.scheduling import seeded_scheduling
 from tidegate_storage.stores.memory_store import MemoryObjectStore
 
 SEEDS = range(1, 9)

@@ -79,7 +79,7 @@ async def restored_world() -> AsyncIterator[Restored]:
         for value in (b"0", b"1", b"2", b"3", b"4"):
             assert not (await client.produce(T, 0, records_batch(value))).error_code
             if value == b"1":
-                await world.gateway.backup.copy_once()
+                await world.gateway.keepers.backup.copy_once()
     await restored(store, new_log)
     async with wire_world(store=store, log=new_log, seed=2) as world:
         made = Restored(world.gateway, world._nursery)

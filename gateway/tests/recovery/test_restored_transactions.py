@@ -161,7 +161,7 @@ async def test_open_transactions_end_with_the_log_that_is_lost(
         await opened.begin()
         assert await opened.write(0) == {E.NONE}
         assert await opened.stage(2) == E.NONE
-        await world.gateway.backup.copy_once()
+        await world.gateway.keepers.backup.copy_once()
         assert await opened.write(1) == {E.NONE}
         for each in (lost, ended):
             await each.begin()

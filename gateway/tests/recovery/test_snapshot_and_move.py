@@ -18,7 +18,7 @@ from tidegate_coordination.log_move.mover import MoveRefused
 from tidegate_coordination.log_move.watch import LogMoveWatch
 from tidegate_coordination.logs.movable import MovableLog
 from tidegate_coordination.rules.cluster_settings import ClusterSettings
-from tidegate_gateway.part_settings import housekeeper_settings
+from tidegate_gateway.parts.keepers import housekeeper_settings
 from tidegate_gateway.settings.broker_settings import BrokerSettings
 from tidegate_gateway.upkeep.housekeeper import Housekeeper
 from tidegate_storage.stores.memory_store import MemoryObjectStore

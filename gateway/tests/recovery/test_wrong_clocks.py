@@ -10,7 +10,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from tests.worlds.several_gateways import Clock, Member, Running, cluster, joined
+from tests.worlds.cluster.several_gateways import Clock, Member, Running, cluster, joined
 from tests.worlds.wire_client import NOW_MS, records_batch
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.rules.gateways import Register
@@ -67,6 +67,7 @@ async def be_a_member(member: Member) -> None:
             await member.commit("sent", offset)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ORDERS, ids="-".join)
 async def test_three_gateways_of_which_two_are_wrong(
     autojump_clock: MockClock, order: tuple[str, ...]

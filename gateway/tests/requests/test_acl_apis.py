@@ -10,11 +10,11 @@ import pytest
 
 from tests.worlds.admin_world import AdminGateway, admin_world
 from tidegate_coordination.events.metadata_versions import FEATURE_NAME, SECURITY
-from tidegate_coordination.rules import acls as rules
-from tidegate_coordination.rules import parts as rule_parts
 from tidegate_coordination.rules.gateways import Renew
 from tidegate_coordination.rules.metadata_versions import SetMetadataVersion
-from tidegate_gateway.requests.cluster import acls as handlers
+from tidegate_coordination.rules.security import acls as rules
+from tidegate_coordination.rules.security import parts as rule_parts
+from tidegate_gateway.requests.acls import acls as handlers
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from tidegate_protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
@@ -230,7 +230,7 @@ async def test_a_request_may_not_add_too_many(monkeypatch: pytest.MonkeyPatch) -
         assert {each.error_code for each in results} == {ErrorCode.POLICY_VIOLATION}
         assert await names(gateway) == set()
         assert {each.error_code for each in await create(gateway, *rows[:3], *rows[:1])} == {0}
-        # Those that are there already do not count.
+        # ACLs that exist already do not count.
         assert {each.error_code for each in await create(gateway, *rows)} == {0}
 
 

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from tests.worlds.admin_world import AdminGateway, admin_world
-from tidegate_coordination.rules.records.wal import BatchFacts, CommitWal
+from tidegate_coordination.rules.records.batch_outcomes import BatchFacts
+from tidegate_coordination.rules.records.wal import CommitWal
 from tidegate_coordination.state.records.objects import WalName
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages.create_partitions import (

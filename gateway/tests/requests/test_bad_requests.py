@@ -1,145 +1,46 @@
-"""Requests that are well formed and ask for what is not there or not allowed: Kafka's codes."""
+"""Well-formed requests for missing or forbidden things get Kafka's error codes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 import trio
 from trio.testing import MockClock
 
-from tests.worlds.neighbour import TOPIC, neighboured
+from tests.requests.bad_rows import (
+    Answered,
+    alter_row,
+    code_of,
+    commit_row,
+    config,
+    create_row,
+    delete_records_row,
+    fetch,
+    fetch_row,
+    first,
+    grow_row,
+    join_request,
+    join_row,
+    list_row,
+    metadata_row,
+)
+from tests.worlds.cluster.neighbour import TOPIC, neighboured
 from tests.worlds.wire_client import WireClient
-from tidegate_protocol.consumer_protocol import encode_subscription
 from tidegate_protocol.error_codes import ErrorCode as E
 from tidegate_protocol.messages import alter_configs as ac
-from tidegate_protocol.messages import create_partitions as cp
 from tidegate_protocol.messages import create_topics as ct
 from tidegate_protocol.messages import delete_groups as dg
-from tidegate_protocol.messages import delete_records as dr
 from tidegate_protocol.messages import delete_topics as dt
 from tidegate_protocol.messages import describe_configs as dc
 from tidegate_protocol.messages import fetch as fe
 from tidegate_protocol.messages import find_coordinator as fc
 from tidegate_protocol.messages import heartbeat as hb
-from tidegate_protocol.messages import incremental_alter_configs as ia
 from tidegate_protocol.messages import init_producer_id as ip
-from tidegate_protocol.messages import join_group as jg
 from tidegate_protocol.messages import leave_group as lv
-from tidegate_protocol.messages import list_offsets as lo
-from tidegate_protocol.messages import metadata as md
-from tidegate_protocol.messages import offset_commit as oc
 from tidegate_protocol.messages import offset_for_leader_epoch as oe
 from tidegate_protocol.messages import sync_group as sy
-from tidegate_protocol.messages.consumer_protocol_subscription import (
-    ConsumerProtocolSubscription,
-)
-
-
-@dataclass(frozen=True)
-class Answered:
-    """A request, the code it must get, and where that stands in the answer."""
-
-    name: str
-    version: int
-    request: Any
-    code: E
-    of: Callable[[Any], int]
-
-
-def _code(answer: Any) -> int:
-    return int(answer.error_code)
-
-
-def _first(*path: str) -> Callable[[Any], int]:
-    """The code of the first item of the first item of ..."""
-
-    def find(answer: Any) -> int:
-        for step in path:
-            answer = getattr(answer, step)[0]
-        return _code(answer)
-
-    return find
-
-
-def fetch(
-    offset: int = 0, topic: str = TOPIC, partition: int = 0, epoch: int = -1
-) -> fe.FetchRequest:
-    asked = fe.FetchPartition(partition, epoch, offset, partition_max_bytes=1000)
-    return fe.FetchRequest(max_wait_ms=10, topics=[fe.FetchTopic(topic, partitions=[asked])])
-
-
-def fetch_row(code: E, **asked: Any) -> Answered:
-    return Answered("Fetch", 12, fetch(**asked), code, _first("responses", "partitions"))
-
-
-def create_row(code: E, name: str, partitions: int = 1, factor: int = 1, **more: Any) -> Answered:
-    topic = ct.CreatableTopic(name, partitions, factor, **more)
-    request = ct.CreateTopicsRequest([topic], 1000)
-    return Answered("CreateTopics", 7, request, code, _first("topics"))
-
-
-def config(name: str, value: str | None) -> list[ct.CreatableTopicConfig]:
-    return [ct.CreatableTopicConfig(name, value)]
-
-
-def grow_row(code: E, name: str, count: int) -> Answered:
-    request = cp.CreatePartitionsRequest([cp.CreatePartitionsTopic(name, count, None)], 1000)
-    return Answered("CreatePartitions", 3, request, code, _first("results"))
-
-
-def alter_row(code: E, kind: int, resource: str, name: str, value: str | None) -> Answered:
-    configs = [ia.AlterableConfig(name, 0, value)]
-    request = ia.IncrementalAlterConfigsRequest([ia.AlterConfigsResource(kind, resource, configs)])
-    return Answered("IncrementalAlterConfigs", 1, request, code, _first("responses"))
-
-
-def join_request(**more: Any) -> jg.JoinGroupRequest:
-    """A request that is fine but for `more`."""
-    metadata = encode_subscription(ConsumerProtocolSubscription([TOPIC]))
-    asked: dict[str, Any] = {
-        "group_id": "g",
-        "session_timeout_ms": 6_000,
-        "rebalance_timeout_ms": 10_000,
-        "protocol_type": "consumer",
-        "protocols": [jg.JoinGroupRequestProtocol("range", metadata)],
-    }
-    return jg.JoinGroupRequest(**(asked | more))
-
-
-def join_row(code: E, **more: Any) -> Answered:
-    return Answered("JoinGroup", 9, join_request(**more), code, _code)
-
-
-def commit_row(
-    code: E, *, group: str = "g", generation: int = -1, member: str = "", topic: str = TOPIC,
-    partition: int = 0,
-) -> Answered:  # fmt: skip
-    place = oc.OffsetCommitRequestTopic(
-        topic, partitions=[oc.OffsetCommitRequestPartition(partition, 1)]
-    )
-    request = oc.OffsetCommitRequest(group, generation, member, topics=[place])
-    return Answered("OffsetCommit", 8, request, code, _first("topics", "partitions"))
-
-
-def list_row(code: E, topic: str, partition: int, epoch: int = -1) -> Answered:
-    place = lo.ListOffsetsTopic(topic, [lo.ListOffsetsPartition(partition, epoch, -1)])
-    request = lo.ListOffsetsRequest(-1, 0, [place])
-    return Answered("ListOffsets", 7, request, code, _first("topics", "partitions"))
-
-
-def delete_records_row(code: E, topic: str, partition: int, offset: int) -> Answered:
-    place = dr.DeleteRecordsTopic(topic, [dr.DeleteRecordsPartition(partition, offset)])
-    request = dr.DeleteRecordsRequest([place], 1000)
-    return Answered("DeleteRecords", 2, request, code, _first("topics", "partitions"))
-
-
-def metadata_row(code: E, **topic: Any) -> Answered:
-    request = md.MetadataRequest([md.MetadataRequestTopic(**topic)], False)
-    return Answered("Metadata", 12, request, code, _first("topics"))
-
 
 TWICE = ct.CreateTopicsRequest([ct.CreatableTopic("twice", 1, 1)] * 2, 1000)
 HUGE = 2**31 - 1
@@ -160,14 +61,14 @@ ROWS: dict[str, Answered] = {
             topics=[fe.FetchTopic(topic_id=b"\1" * 16, partitions=[fe.FetchPartition(0)])]
         ),
         E.UNKNOWN_TOPIC_ID,
-        _first("responses", "partitions"),
+        first("responses", "partitions"),
     ),
     "unknown fetch session": Answered(
         "Fetch",
         12,
         fe.FetchRequest(session_id=12345, session_epoch=1),
         E.FETCH_SESSION_ID_NOT_FOUND,
-        _code,
+        code_of,
     ),
     "offsets of an unknown topic": list_row(E.UNKNOWN_TOPIC_OR_PARTITION, "nowhere", 0),
     "offsets of an unknown partition": list_row(E.UNKNOWN_TOPIC_OR_PARTITION, TOPIC, 9),
@@ -179,7 +80,7 @@ ROWS: dict[str, Answered] = {
             -1, [oe.OffsetForLeaderTopic("nowhere", [oe.OffsetForLeaderPartition(0)])]
         ),
         E.UNKNOWN_TOPIC_OR_PARTITION,
-        _first("topics", "partitions"),
+        first("topics", "partitions"),
     ),
     # -- topics -----------------------------------------------------------------------------------
     "metadata of an unknown topic": metadata_row(E.UNKNOWN_TOPIC_OR_PARTITION, name="nowhere"),
@@ -194,7 +95,7 @@ ROWS: dict[str, Answered] = {
     "topic with an umlaut": create_row(E.INVALID_TOPIC_EXCEPTION, "tür"),
     "topic name too long": create_row(E.INVALID_TOPIC_EXCEPTION, "a" * 250),
     "topic that exists": create_row(E.TOPIC_ALREADY_EXISTS, TOPIC),
-    "topic twice": Answered("CreateTopics", 7, TWICE, E.INVALID_REQUEST, _first("topics")),
+    "topic twice": Answered("CreateTopics", 7, TWICE, E.INVALID_REQUEST, first("topics")),
     "no partitions": create_row(E.INVALID_PARTITIONS, "t", 0),
     "partitions below -1": create_row(E.INVALID_PARTITIONS, "t", -2),
     "no replicas": create_row(E.INVALID_REPLICATION_FACTOR, "t", 1, 0),
@@ -221,14 +122,14 @@ ROWS: dict[str, Answered] = {
         6,
         dt.DeleteTopicsRequest([dt.DeleteTopicState("nowhere")], timeout_ms=1000),
         E.UNKNOWN_TOPIC_OR_PARTITION,
-        _first("responses"),
+        first("responses"),
     ),
     "delete of an unknown id": Answered(
         "DeleteTopics",
         6,
         dt.DeleteTopicsRequest([dt.DeleteTopicState(None, b"\1" * 16)], timeout_ms=1000),
         E.UNKNOWN_TOPIC_ID,
-        _first("responses"),
+        first("responses"),
     ),
     "as many partitions as before": grow_row(E.INVALID_PARTITIONS, TOPIC, 2),
     "fewer partitions": grow_row(E.INVALID_PARTITIONS, TOPIC, 1),
@@ -252,14 +153,14 @@ ROWS: dict[str, Answered] = {
             [ac.AlterConfigsResource(2, TOPIC, [ac.AlterableConfig("no.such", "1")])]
         ),
         E.INVALID_CONFIG,
-        _first("responses"),
+        first("responses"),
     ),
     "describe an unknown topic": Answered(
         "DescribeConfigs",
         4,
         dc.DescribeConfigsRequest([dc.DescribeConfigsResource(2, "nowhere", None)]),
         E.UNKNOWN_TOPIC_OR_PARTITION,
-        _first("results"),
+        first("results"),
     ),
     # -- groups -----------------------------------------------------------------------------------
     "join without a group id": join_row(E.INVALID_GROUP_ID, group_id=""),
@@ -269,20 +170,20 @@ ROWS: dict[str, Answered] = {
     "join without protocols": join_row(E.INCONSISTENT_GROUP_PROTOCOL, protocols=[]),
     "join as an unknown member": join_row(E.UNKNOWN_MEMBER_ID, member_id="nobody"),
     "heartbeat of an unknown member": Answered(
-        "Heartbeat", 4, hb.HeartbeatRequest("g", 1, "nobody"), E.UNKNOWN_MEMBER_ID, _code
+        "Heartbeat", 4, hb.HeartbeatRequest("g", 1, "nobody"), E.UNKNOWN_MEMBER_ID, code_of
     ),
     "sync of an unknown member": Answered(
-        "SyncGroup", 4, sy.SyncGroupRequest("g", 1, "nobody"), E.UNKNOWN_MEMBER_ID, _code
+        "SyncGroup", 4, sy.SyncGroupRequest("g", 1, "nobody"), E.UNKNOWN_MEMBER_ID, code_of
     ),
     "sync without a protocol": Answered(
-        "SyncGroup", 5, sy.SyncGroupRequest("g", 1, "m"), E.INCONSISTENT_GROUP_PROTOCOL, _code
+        "SyncGroup", 5, sy.SyncGroupRequest("g", 1, "m"), E.INCONSISTENT_GROUP_PROTOCOL, code_of
     ),
     "leave of an unknown member": Answered(
         "LeaveGroup",
         5,
         lv.LeaveGroupRequest("g", members=[lv.MemberIdentity("nobody")]),
         E.UNKNOWN_MEMBER_ID,
-        _first("members"),
+        first("members"),
     ),
     "commit for an unknown topic": commit_row(E.UNKNOWN_TOPIC_OR_PARTITION, topic="nowhere"),
     "commit for an unknown partition": commit_row(E.UNKNOWN_TOPIC_OR_PARTITION, partition=9),
@@ -292,14 +193,14 @@ ROWS: dict[str, Answered] = {
         2,
         dg.DeleteGroupsRequest(["nobody"]),
         E.GROUP_ID_NOT_FOUND,
-        _first("results"),
+        first("results"),
     ),
     "coordinator of an unknown kind": Answered(
         "FindCoordinator",
         4,
         fc.FindCoordinatorRequest(key_type=9, coordinator_keys=["g"]),
         E.INVALID_REQUEST,
-        _first("coordinators"),
+        first("coordinators"),
     ),
     # -- transactions -----------------------------------------------------------------------------
     "producer id with too long a time-out": Answered(
@@ -307,24 +208,24 @@ ROWS: dict[str, Answered] = {
         5,
         ip.InitProducerIdRequest("t", 900_001),
         E.INVALID_TRANSACTION_TIMEOUT,
-        _code,
+        code_of,
     ),
     "producer id without time for a transaction": Answered(
         "InitProducerId",
         5,
         ip.InitProducerIdRequest("t", 0),
         E.INVALID_TRANSACTION_TIMEOUT,
-        _code,
+        code_of,
     ),
     "producer id that goes on without an epoch": Answered(
         "InitProducerId",
         5,
         ip.InitProducerIdRequest("t", 60_000, 1, -1),
         E.INVALID_REQUEST,
-        _code,
+        code_of,
     ),
     "producer id with an empty transactional id": Answered(
-        "InitProducerId", 5, ip.InitProducerIdRequest("", 60_000), E.INVALID_REQUEST, _code
+        "InitProducerId", 5, ip.InitProducerIdRequest("", 60_000), E.INVALID_REQUEST, code_of
     ),
 }
 

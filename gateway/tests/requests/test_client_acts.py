@@ -12,7 +12,7 @@ from trio.testing import MockClock
 
 from tests.worlds.wire_client import WireClient, records_batch, wire_world
 from tidegate_coordination.events.cluster import Endpoint
-from tidegate_coordination.state.gateways import Gateway, GatewayTable
+from tidegate_coordination.state.writers.gateways import Gateway, GatewayTable
 from tidegate_gateway.topics.client_acts import MAX_NAMES
 from tidegate_gateway.upkeep.gateway_watch import GatewayWatch
 from tidegate_protocol.messages import alter_configs as ac

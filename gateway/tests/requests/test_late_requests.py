@@ -1,4 +1,4 @@
-"""Administrative requests that are decided late do nothing to what came after them.
+"""Administrative requests that are decided late do not undo later changes.
 
 The gateway that was asked reads the log, and its appends hang; meanwhile another gateway is asked,
 and acknowledges.  See decision 22.

@@ -10,9 +10,9 @@ import pytest
 
 from tests.worlds.admin_world import AdminGateway, admin_world
 from tidegate_coordination.events.metadata_versions import SECURITY
-from tidegate_coordination.rules import parts as rule_parts
 from tidegate_coordination.rules.gateways import Renew
 from tidegate_coordination.rules.metadata_versions import SetMetadataVersion
+from tidegate_coordination.rules.security import parts as rule_parts
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import alter_client_quotas as alter
 from tidegate_protocol.messages import describe_client_quotas as describe

@@ -11,16 +11,16 @@ import trio
 from structlog.testing import capture_logs
 from trio.testing import MockClock
 
-from tests.worlds.neighbour import TOPIC, neighboured
+from tests.worlds.cluster.neighbour import TOPIC, neighboured
 from tests.worlds.wire_client import Closed, records_batch
 from tidegate_coordination.events.metadata_versions import FEATURE_NAME, TRANSACTIONS
-from tidegate_gateway.network.call import Peer
-from tidegate_gateway.requests.refused_features import (
+from tidegate_gateway.counting.refused_features import (
     MAX_KEPT,
     MAX_LINES,
     SAY_AGAIN_SECONDS,
     RefusedFeatures,
 )
+from tidegate_gateway.network.call import Peer
 from tidegate_gateway.unserved import Refusal
 from tidegate_protocol.error_codes import ErrorCode as E
 from tidegate_protocol.frames import frame
@@ -38,7 +38,7 @@ class World:
         self.refused = RefusedFeatures(lambda: self.now)
 
     def told(self, client_id: str | None, refusal: Refusal = OLD) -> list[Any]:
-        """The lines of one request more."""
+        """Refuse one more request; return the lines that it logs."""
         with capture_logs() as lines:
             self.refused.note(Peer("10.0.0.7", 4711, "PLAINTEXT", client_id), refusal)
         return list(lines)

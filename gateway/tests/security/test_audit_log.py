@@ -11,7 +11,6 @@ import trio
 from structlog.testing import capture_logs
 from trio.testing import MockClock
 
-from tidegate_gateway.blocking import Inline
 from tidegate_gateway.cli.audit.verify import run_audit_verify
 from tidegate_gateway.security import audit_log
 from tidegate_gateway.security.audit_chain import Chain, verify
@@ -22,6 +21,7 @@ from tidegate_gateway.security.audit_log import (
     AuditLog,
     open_audit_log,
 )
+from tidegate_gateway.work.blocking import Inline
 from tidegate_runtime.settings_texts import SettingsError
 
 Result = TypeVar("Result")
@@ -167,7 +167,7 @@ async def test_what_a_full_disk_does_not_take_is_kept_and_counted(
 
 
 class Disk:
-    """What an audit log writes to; it may be full, and it may be silent."""
+    """The disk under an audit log; it may be full, and it may be silent."""
 
     def __init__(self) -> None:
         self.written = bytearray()

@@ -1,4 +1,4 @@
-"""What a gateway writes to its audit log."""
+"""The lines of a gateway's audit log."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from tests.worlds.sasl_client import (
+from tests.worlds.security.sasl_client import (
     LISTENER,
     authenticate,
     handshake,
@@ -24,12 +24,12 @@ from tidegate_coordination.configs.topic_configs import TOPIC_CONFIGS
 from tidegate_coordination.log.metadata_log import AppendResult, LogEntry, LogUnavailable, Trimmed
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_gateway.audit import MAX_ITEMS
-from tidegate_gateway.blocking import Inline
 from tidegate_gateway.security.audit_chain import verify
 from tidegate_gateway.security.audit_log import open_audit_log
 from tidegate_gateway.security.authority import MAX_LINES
 from tidegate_gateway.security.authorizer_settings import STANDARD
 from tidegate_gateway.topics.client_acts import MAX_NAMES
+from tidegate_gateway.work.blocking import Inline
 from tidegate_protocol.messages import create_acls as ca
 from tidegate_protocol.messages import create_topics as ct
 from tidegate_protocol.messages import incremental_alter_configs as ia

@@ -14,17 +14,13 @@ import trio
 from authentications.cases import (
     AGAIN,
     DELAY_MS,
-    ITERATIONS,
     LISTENERS,
-    NONCE,
     OPEN,
-    SALT,
-    USERS,
-    Scram,
     cases,
     settings,
 )
 from authentications.frames import LOGIN, Case
+from authentications.scram import ITERATIONS, NONCE, SALT, USERS, Scram
 from authentications.seen import CLOSED, seen
 from authentications.tokens import published_keys
 

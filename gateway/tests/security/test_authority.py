@@ -11,7 +11,7 @@ from tidegate_coordination.security.acls import (
     ResourceType,
 )
 from tidegate_coordination.security.authorizer import Authorizer
-from tidegate_coordination.state.acls import AclTable
+from tidegate_coordination.state.security.acls import AclTable
 from tidegate_gateway.network.call import Peer
 from tidegate_gateway.security import authority as module
 from tidegate_gateway.security.authority import Authority

@@ -21,8 +21,8 @@ import trio
 from trio.testing import MockClock
 
 from tests.worlds.app_world import pages_of
-from tests.worlds.canaries import leaks
-from tests.worlds.sasl_client import (
+from tests.worlds.canaries.canaries import leaks
+from tests.worlds.security.sasl_client import (
     LISTENER,
     PLAIN_MODULE,
     PREFIX,
@@ -30,15 +30,15 @@ from tests.worlds.sasl_client import (
     handshake,
     plain_token,
 )
-from tests.worlds.token_provider import Provider, first_message
+from tests.worlds.security.token_provider import Provider, first_message
 from tests.worlds.wire_client import Closed, WireClient, WireWorld, request_frame, wire_world
 from tidegate_coordination.configs.broker_configs import BROKER_CONFIGS
 from tidegate_coordination.configs.listener_configs import OF_LISTENERS, listener_config
 from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_gateway.blocking import Inline
-from tidegate_gateway.requests.cluster import scram as scram_requests
+from tidegate_gateway.requests.scram import scram as scram_requests
 from tidegate_gateway.security.audit_log import open_audit_log
 from tidegate_gateway.settings.broker_settings import BrokerSettings
+from tidegate_gateway.work.blocking import Inline
 from tidegate_protocol.messages import alter_user_scram_credentials as asc
 from tidegate_protocol.messages import describe_configs as dc
 from tidegate_protocol.messages import incremental_alter_configs as iac
@@ -273,7 +273,7 @@ async def test_no_canary_is_in_logs_pages_answers_and_the_log(
         ]
         gateway = world.gateway
         state = gateway.coordinator.state.encode()
-        parts = [repr(vars(each)) for each in (gateway, gateway.peer_service, gateway.gates)]
+        parts = [repr(vars(each)) for each in (gateway, gateway.peer_service, gateway.logins.gates)]
     await audit.flush()
     entries = await log.read(1, 1 << 20)
     assert isinstance(entries, list)

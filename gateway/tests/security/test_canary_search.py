@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode
 
 import pytest
 
-from tests.worlds.canaries import encodings, leaks, leaks_in_files
+from tests.worlds.canaries.canaries import encodings, leaks, leaks_in_files
 
 SECRET = "Canary \"é\\/%+&=' 8d0f".encode()
 TEXT = SECRET.decode()

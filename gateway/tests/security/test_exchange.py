@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.worlds.sasl_client import plain_token
+from tests.worlds.security.sasl_client import plain_token
 from tests.worlds.wire_client import request_frame
 from tidegate_gateway.security.sasl.exchange import End, Exchange, Verdict
 from tidegate_gateway.security.sasl.mechanism import Mechanism

@@ -13,7 +13,7 @@ from typing import Final
 import trio
 from trio.testing import MockClock
 
-from tests.worlds.several_gateways import Clock, Cluster, Running, cluster
+from tests.worlds.cluster.several_gateways import Clock, Cluster, Running, cluster
 from tests.worlds.wire_client import WireClient, records_batch
 from tidegate_coordination.log_contract.faulty import FaultyLog, LogFaults
 from tidegate_gateway.security.authorizer_settings import STANDARD
@@ -70,7 +70,7 @@ class Scene:
             each.faults = faults
 
     async def writes(self) -> list[int]:
-        """Return the code of a write at each of the others; a closed connection is opened anew."""
+        """Write at each of the other gateways, over new connections; return the error codes."""
         self.clients = [each.world.connect() for each in self.others]
         return [await write(each) for each in self.clients]
 
@@ -115,8 +115,8 @@ async def start(found: Cluster, seed: int) -> Scene:
 
 
 async def revoke_under_lag(trials: int, seed: int) -> list[str]:
-    """Return what was wrong: writes that were taken a second after the denial, by gateways whose
-    calls of the log take up to 0.4 s.
+    """Return the writes that gateways accepted a second after the denial.  The gateways' calls of
+    the log take up to 0.4 s.
     """
     rng, wrong = Random(seed), list[str]()
     async with cluster(SETTINGS) as found:
@@ -165,7 +165,7 @@ async def test_a_gateway_without_the_log_takes_nothing_after_a_denial(
 async def test_a_gateway_that_knew_no_other_one_takes_nothing_either(
     autojump_clock: MockClock,
 ) -> None:
-    """Another one starts while this one, which was alone, does not reach the log."""
+    """A second gateway starts while the first, which was alone, does not reach the log."""
     async with cluster(SETTINGS) as found:
         log = FaultyLog(found.log, LogFaults(), Random(8))
         lone = await found.start(1, Clock(), log=log)

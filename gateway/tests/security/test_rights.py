@@ -1,4 +1,4 @@
-"""What clients may do at a gateway with an authorizer, by the bytes that they send."""
+"""The rights of clients at a gateway with an authorizer, by the bytes that they send."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.worlds.wire_client import (
     records_batch,
     wire_world,
 )
-from tidegate_coordination.rules.acls import CreateAcls, DeleteAcls
+from tidegate_coordination.rules.security.acls import CreateAcls, DeleteAcls
 from tidegate_coordination.security.acls import (
     Acl,
     AclFilter,

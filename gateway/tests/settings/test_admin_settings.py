@@ -12,8 +12,9 @@ from tidegate_coordination.configs.definition import Update
 from tidegate_coordination.configs.topic_configs import TOPIC_CONFIGS
 from tidegate_coordination.events.cluster import ConfigsSet
 from tidegate_coordination.state.configs import ConfigTable
-from tidegate_gateway.part_settings import max_connections, wal_settings
-from tidegate_gateway.produce.wal_writer import WalSettings
+from tidegate_gateway.client_door import max_connections
+from tidegate_gateway.parts.writes import wal_settings
+from tidegate_gateway.produce.wal_settings import WalSettings
 from tidegate_gateway.settings.broker_settings import BrokerSettings
 from tidegate_runtime.settings_texts import SettingsError
 

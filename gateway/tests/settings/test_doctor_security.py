@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.worlds.sasl_client import oauth_settings, sasl_settings
-from tests.worlds.tls_world import authority
+from tests.worlds.security.sasl_client import oauth_settings, sasl_settings
+from tests.worlds.security.tls_world import authority
 from tidegate_coordination.events.security import ScramCredentialSealed, ScramCredentialSet
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_coordination.state.scram import ScramCredential
+from tidegate_coordination.state.security.scram import ScramCredential
 from tidegate_gateway.cli.doctor import COLUMNS, _line
 from tidegate_gateway.security.authorizer_settings import STANDARD
 from tidegate_gateway.security.sealing import Sealing

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidegate_gateway.part_settings import max_connections
+from tidegate_gateway.client_door import max_connections
 from tidegate_gateway.settings.broker_settings import BrokerSettings
 
 

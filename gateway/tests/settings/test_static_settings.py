@@ -180,10 +180,10 @@ async def test_any_gateway_keeps_house_by_the_most_careful_setting(
             await write_plain(brief, name, 2)
         async with second_gateway(store, log, start, "-1"):
             await trio.sleep(61)
-            await brief.gateway.housekeeper.keep_house_once()
+            await brief.gateway.keepers.housekeeper.keep_house_once()
             assert [log_start(brief, name) for name in ("t", "own")] == [0, 2]
         await trio.sleep(600)  # its lease is over
-        await brief.gateway.housekeeper.keep_house_once()
+        await brief.gateway.keepers.housekeeper.keep_house_once()
         assert len(brief.gateway.coordinator.state.gateways.live) == 1
         assert log_start(brief, "t") == 0
         topic = await described(brief, ResourceType.TOPIC, "t")
@@ -201,7 +201,7 @@ async def test_any_gateway_keeps_house_by_the_most_careful_setting(
         assert own["log.retention.ms"] == ("-1", STATIC)
         async with second_gateway(store, log, start, "500"):
             await trio.sleep(61)
-            await brief.gateway.housekeeper.keep_house_once()
+            await brief.gateway.keepers.housekeeper.keep_house_once()
             assert log_start(brief, "t") == 2
 
 
@@ -216,7 +216,7 @@ async def test_where_gateways_agree_theirs_is_shown_and_done(autojump_clock: Moc
         assert shown["retention.ms"] == ("1000", STATIC)
         assert shown["segment.bytes"] == ("1073741824", DEFAULT)
         await trio.sleep(61)
-        await world.gateway.housekeeper.keep_house_once()
+        await world.gateway.keepers.housekeeper.keep_house_once()
         assert log_start(world, "t") == 2
 
 

@@ -61,11 +61,11 @@ async def test_any_negative_retention_of_gateways_is_no_limit(autojump_clock: Mo
         assert await alter_defaults(world, "log.retention.ms", "0") == INVALID_REQUEST
         await write(world, "t", 3)
         await trio.sleep(61)
-        await world.gateway.housekeeper.keep_house_once()
+        await world.gateway.keepers.housekeeper.keep_house_once()
         assert log_start(world, "t") == 0
     async with wire_world(settings, store=store, log=log) as world:
         await write(world, "t", 1)
-        await world.gateway.housekeeper.keep_house_once()
+        await world.gateway.keepers.housekeeper.keep_house_once()
         assert log_start(world, "t") == 0
 
 
@@ -84,7 +84,7 @@ async def test_a_wrong_stored_setting_costs_only_its_topic_and_removes_nothing(
         await trio.sleep(61)
         with capture_logs() as logs:
             for _ in range(2):
-                await world.gateway.housekeeper.keep_house_once()
+                await world.gateway.keepers.housekeeper.keep_house_once()
         assert [log_start(world, name) for name in ("bad", "good")] == [0, 2]
         assert not [each for each in logs if each["log_level"] == "error"]
 

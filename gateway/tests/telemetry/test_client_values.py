@@ -1,4 +1,4 @@
-"""What clients pushed: joined by client, and bounded whatever they push."""
+"""Metrics that clients pushed: joined by client, and bounded whatever they push."""
 
 from __future__ import annotations
 

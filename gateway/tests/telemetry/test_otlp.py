@@ -1,4 +1,4 @@
-"""Reading what clients push."""
+"""Reads the metrics that clients push."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from tests.worlds.otlp_writer import gauge, metrics, number, part, point, total, varint
+from tests.worlds.clients.otlp_writer import gauge, metrics, number, part, point, total, varint
 from tidegate_gateway.telemetry.otlp import (
     MAX_FIELDS,
     MAX_NAME_BYTES,

@@ -1,4 +1,4 @@
-"""What a client shall push: subscriptions that match it, together."""
+"""The metrics that a client shall push: subscriptions that match it, together."""
 
 from __future__ import annotations
 

@@ -9,9 +9,9 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from tests.worlds.clients.otlp_writer import gauge, metrics, point, total
 from tests.worlds.inline_pool import after
 from tests.worlds.metrics_page import families, samples, value_of
-from tests.worlds.otlp_writer import gauge, metrics, point, total
 from tests.worlds.wire_client import Closed, WireClient, WireWorld, wire_world
 from tidegate_gateway.telemetry import telemetry as module
 from tidegate_gateway.work.pools import inline_pools

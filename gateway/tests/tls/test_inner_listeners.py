@@ -15,10 +15,9 @@ import trio
 import trustme
 from structlog.testing import capture_logs
 
-from tests.worlds.tls_world import authority, pem
+from tests.worlds.security.tls_world import authority, pem
 from tidegate_coordination.forwarding.leaders import PEER_LISTENER
 from tidegate_gateway.admin.admin_access import refusal_of
-from tidegate_gateway.blocking import Inline
 from tidegate_gateway.settings.broker_settings import BrokerSettings
 from tidegate_gateway.settings.inner_listeners import (
     ADMIN_LISTENER,
@@ -28,6 +27,7 @@ from tidegate_gateway.settings.inner_listeners import (
 from tidegate_gateway.tls.streams import dialled_by_tls, has_certificate, secured
 from tidegate_gateway.tls.tls_listener import TlsListener
 from tidegate_gateway.tls.tls_listeners import TlsListeners, open_tls_listeners
+from tidegate_gateway.work.blocking import Inline
 from tidegate_runtime.http.tcp import tcp_connector
 from tidegate_runtime.http.values import HttpRequest
 from tidegate_runtime.secret import Secret
@@ -107,7 +107,7 @@ async def test_a_gateway_of_another_authority_is_refused_at_both_ends(tmp_path: 
     assert found is not None
     other.replace(found)
     async with serving(ours) as port:
-        # In TLS 1.3 the alert arrives after the own handshake of the client.
+        # In TLS 1.3 the alert arrives after the client has finished its handshake.
         with capture_logs() as logs, suppress(trio.BrokenResourceError):
             assert await said_to(other, port) == b""
         [line] = logs

@@ -14,10 +14,16 @@ import trustme
 from structlog.testing import capture_logs
 
 from tests.worlds.app_world import unstarted_gateway
-from tests.worlds.tls_world import TlsClientTransport, authority, client_context, opened, pem
+from tests.worlds.security.tls_world import (
+    TlsClientTransport,
+    authority,
+    client_context,
+    opened,
+    pem,
+)
 from tests.worlds.wire_client import WireClient, wire_world
-from tidegate_gateway.admin.tls_metrics import tls_metrics
 from tidegate_gateway.settings.broker_settings import BrokerSettings
+from tidegate_gateway.tls.metrics import tls_metrics
 from tidegate_gateway.tls.tls_listeners import TlsListeners, open_tls_listeners
 from tidegate_gateway.tools.doctor_machine import check_machine
 from tidegate_gateway.tools.findings import Checked

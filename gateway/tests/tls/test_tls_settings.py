@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 from trio.testing import wait_all_tasks_blocked
 
-from tests.worlds.tls_world import TlsClientTransport, authority, client_context, opened
+from tests.worlds.security.tls_world import TlsClientTransport, authority, client_context, opened
 from tests.worlds.wire_client import wire_world
 from tidegate_gateway.settings import listener_settings
 from tidegate_gateway.settings.broker_settings import BrokerSettings

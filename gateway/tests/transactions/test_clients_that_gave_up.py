@@ -8,7 +8,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from tests.worlds.slow_store import SlowStore
+from tests.worlds.stores.slow_store import SlowStore
 from tests.worlds.transaction_client import (
     COMMITTED,
     Producer,

@@ -8,8 +8,8 @@ from trio.testing import MockClock
 from tests.fetch.test_fetch_holes import key_of, rows
 from tests.fetch.test_fetch_segments import merge
 from tests.transactions.test_committed_reads_over_holes import committed, producer_of
-from tests.worlds.zone_world import MIB, zone_world
-from tidegate_gateway.fetch.object_asks import ObjectAsk
+from tests.worlds.cluster.zone_world import MIB, zone_world
+from tidegate_gateway.fetch.lending.object_asks import ObjectAsk
 from tidegate_pipeline.planning.limits import MergeSettings
 
 KIB = 1024

@@ -18,7 +18,7 @@ from tidegate_protocol.messages import describe_transactions as dt
 
 
 async def described(client: WireClient) -> Any:
-    """Return what DescribeTransactions says of the id x."""
+    """Return the answer of DescribeTransactions for the id x."""
     asked = dt.DescribeTransactionsRequest(["x"])
     [state] = (await client.call("DescribeTransactions", 0, asked)).transaction_states
     return state

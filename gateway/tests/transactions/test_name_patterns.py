@@ -67,7 +67,7 @@ async def test_a_match_that_takes_long_runs_outside_of_the_event_loop(
         pool = inline_pools().records
         gateway = world.gateway
         handler = ListTransactions(
-            gateway.coordinator, pool, lambda: NOW_MS, gateway.transaction_forwards
+            gateway.coordinator, pool, lambda: NOW_MS, gateway.forwarding.transaction_forwards
         )
         call = Call(2, "test", Peer("client", 1, "PLAINTEXT"))
         for pattern, count, runs in (("short|.*", 2, 1), (f"{SLOW}.*", 2, 2), (".*", 2, 1)):
@@ -101,7 +101,7 @@ async def test_many_filters_are_not_searched_one_by_one(autojump_clock: MockCloc
             gateway.coordinator,
             inline_pools().records,
             lambda: NOW_MS,
-            gateway.transaction_forwards,
+            gateway.forwarding.transaction_forwards,
         )
         asked = Searched([producer_id, 7])
         request = lt.ListTransactionsRequest(producer_id_filters=asked)

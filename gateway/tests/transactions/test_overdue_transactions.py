@@ -59,8 +59,8 @@ async def test_another_live_housekeeper_does_it_alone(autojump_clock: MockClock)
         other.incarnation = answer
         assert await other.propose(TakeClaim(CLAIM)) is not None
         await world.gateway.coordinator.catch_up()
-        assert not world.gateway.housekeeper.may_expire_here()
+        assert not world.gateway.keepers.housekeeper.may_expire_here()
         await other.leave()
         await world.gateway.coordinator.catch_up()
-        assert world.gateway.housekeeper.may_expire_here()
+        assert world.gateway.keepers.housekeeper.may_expire_here()
         nursery.cancel_scope.cancel()

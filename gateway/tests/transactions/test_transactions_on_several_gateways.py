@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from trio.testing import MockClock
 
-from tests.worlds.several_gateways import Clock, Cluster, Running, cluster
+from tests.worlds.cluster.several_gateways import Clock, Cluster, Running, cluster
 from tests.worlds.transaction_client import COMMITTED, T, end, end_offset, init, write
 from tidegate_coordination.events.metadata_versions import TRANSACTIONS
 from tidegate_protocol.error_codes import ErrorCode as E

@@ -37,7 +37,7 @@ async def offset_at(client: WireClient, timestamp: int) -> tuple[int, int]:
 async def after_housekeeping(world: WireWorld, seconds: float) -> int:
     """Return the log start once time has passed."""
     await trio.sleep(seconds)
-    await world.gateway.housekeeper.keep_house_once()
+    await world.gateway.keepers.housekeeper.keep_house_once()
     return (await offset_at(world.connect(), -2))[0]
 
 

@@ -53,12 +53,12 @@ async def test_retention_by_size_cuts_whole_runs_and_their_objects_go(
     async with wire_world(GRACE, store=store) as world:
         await world.create_topic("t", 1, retention_bytes="5000")
         await write(world, "t", 10)
-        await world.gateway.housekeeper.keep_house_once()
+        await world.gateway.keepers.housekeeper.keep_house_once()
         start = log_start(world, "t")
         assert start == 5  # five runs of 1,080 bytes stay: four would be less than 5,000
         assert await wal_objects(store) == 10
         await trio.sleep(61)  # a renewal moves log time past the grace period
-        await world.gateway.housekeeper.keep_house_once()
+        await world.gateway.keepers.housekeeper.keep_house_once()
         assert await wal_objects(store) == 10 - start
         assert len(world.gateway.coordinator.state.objects) == 10 - start
         values = await world.connect().fetch_values("t", 0, start)
@@ -77,10 +77,10 @@ async def test_retention_by_time_cuts_what_is_old_and_never_a_compacted_topic(
         await write(world, "usual", 3)
         keyed = build_batch([Record(0, NOW_MS, b"k", b"v", ())])
         assert (await world.connect().produce("kept", 0, keyed)).error_code == 0
-        await world.gateway.housekeeper.keep_house_once()
+        await world.gateway.keepers.housekeeper.keep_house_once()
         assert log_start(world, "brief") == 0
         await trio.sleep(61)  # renewals move log time
-        await world.gateway.housekeeper.keep_house_once()
+        await world.gateway.keepers.housekeeper.keep_house_once()
         assert [log_start(world, name) for name in ("brief", "usual", "kept")] == [3, 0, 0]
 
 
@@ -93,7 +93,7 @@ async def test_a_gateway_starts_from_a_snapshot_and_a_trimmed_log(
     async with wire_world(settings, store=store, log=log) as world:
         await world.create_topic("t", 1)
         await write(world, "t", 5)
-        await world.gateway.housekeeper.take_snapshot()
+        await world.gateway.keepers.housekeeper.take_snapshot()
         await write(world, "t", 2)
     assert isinstance(await log.read(1, 1), Trimmed)
     async with wire_world(settings, store=store, log=log) as world:

@@ -36,19 +36,19 @@ async def test_orphans_of_lives_that_ended_go_and_nothing_else() -> None:
         for key in (mine, attempt, elsewhere, unknown):
             await store.put(key, b"left behind")
         before = await keys(store)
-        assert await world.gateway.housekeeper.orphans.run_once() == 0
+        assert await world.gateway.keepers.housekeeper.orphans.run_once() == 0
         assert await keys(store) == before
 
     async with wire_world(store=store, log=log) as world:
         await write(world, b"d")
         before = await keys(store)
 
-        assert await world.gateway.housekeeper.orphans.run_once() == 2
+        assert await world.gateway.keepers.housekeeper.orphans.run_once() == 2
 
         assert set(before) - set(await keys(store)) == {mine, attempt}
         values = await world.connect().fetch_values("t", 0, 0)
         assert values == [b"a", b"b", b"c", b"d"]
-        assert world.gateway.housekeeper.orphans.deleted == 2
+        assert world.gateway.keepers.housekeeper.orphans.deleted == 2
 
 
 async def test_the_scan_is_part_of_keeping_house(autojump_clock: MockClock) -> None:
@@ -63,4 +63,4 @@ async def test_the_scan_is_part_of_keeping_house(autojump_clock: MockClock) -> N
         await trio.sleep(20)
         assert orphan not in await keys(store)
         await trio.sleep(100)
-        assert world.gateway.housekeeper.orphans.scans == 2
+        assert world.gateway.keepers.housekeeper.orphans.scans == 2

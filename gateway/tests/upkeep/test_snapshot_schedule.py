@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import trio
 from trio.testing import MockClock
 
-from tests.worlds.several_gateways import Clock, Cluster, OutageLog, Running, cluster
+from tests.worlds.cluster.several_gateways import Clock, Cluster, OutageLog, Running, cluster
 from tests.worlds.wire_client import records_batch
 from tidegate_coordination.log.metadata_log import LogCorrupt, Snapshot, Trimmed
 
@@ -89,7 +89,7 @@ async def test_an_unreadable_snapshot_trims_nothing_and_stops_no_gateway(
         gateway = await world.start(1, Clock())
         await write(gateway, 30)
         await trio.sleep(25)
-        assert gateway.gateway.housekeeper.failed_snapshots == 2
+        assert gateway.gateway.keepers.housekeeper.failed_snapshots == 2
         assert not isinstance(await log.read(1, 1), Trimmed)
         await write(gateway, 5)
         log.is_damaged = False

@@ -24,7 +24,7 @@ from tidegate_coordination.rules.topics import CreateTopics, NewTopic
 from tidegate_coordination.state.broken import StateBroken
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_gateway.admin.metrics import render_metrics
-from tidegate_gateway.part_settings import housekeeper_settings
+from tidegate_gateway.parts.keepers import housekeeper_settings
 from tidegate_gateway.settings.broker_settings import BrokerSettings
 from tidegate_gateway.upkeep.housekeeper import Housekeeper
 from tidegate_gateway.upkeep.upkeep import Upkeep
@@ -121,7 +121,7 @@ async def test_an_object_that_cannot_be_deleted_keeps_no_other(
         store.kept = {keys[2]}
         with capture_logs():
             for _ in range(12):
-                await world.gateway.housekeeper.keep_house_once()
+                await world.gateway.keepers.housekeeper.keep_house_once()
                 await later(world)
         # The last run is live: retention.bytes deletes the earlier ones.
         assert await wal_keys(store) == [keys[2], keys[-1]]
@@ -142,7 +142,7 @@ async def test_many_that_cannot_be_deleted_at_the_front_keep_no_other(
         async def keep_house(rounds: int) -> None:
             with capture_logs():
                 for _ in range(rounds):
-                    await world.gateway.housekeeper.keep_house_once()
+                    await world.gateway.keepers.housekeeper.keep_house_once()
                     await later(world)
 
         await keep_house(8)
@@ -167,9 +167,9 @@ async def test_a_topic_whose_settings_cannot_be_read_keeps_no_other_and_no_gatew
 
         monkeypatch.setattr(world.gateway.cluster_settings, "of", of)
         with capture_logs() as lines:
-            await world.gateway.housekeeper.keep_house_once()
+            await world.gateway.keepers.housekeeper.keep_house_once()
             await later(world)
-            await world.gateway.housekeeper.keep_house_once()
+            await world.gateway.keepers.housekeeper.keep_house_once()
         assert len(await wal_keys(store)) == 3 + 1
         assert {each["topic"] for each in lines if "topic" in each} == {"bad"}
         assert world.gateway.upkeep.failures["read a topic's retention settings"] >= 2
@@ -189,9 +189,9 @@ async def test_a_topic_whose_retention_cannot_be_planned_keeps_no_other(
             return plan_retention(state, settings_of, topics)
 
         monkeypatch.setattr("tidegate_gateway.upkeep.housekeeper.plan_retention", plan)
-        await world.gateway.housekeeper.keep_house_once()
+        await world.gateway.keepers.housekeeper.keep_house_once()
         await later(world)
-        await world.gateway.housekeeper.keep_house_once()
+        await world.gateway.keepers.housekeeper.keep_house_once()
         assert len(await wal_keys(store)) == 3 + 1
 
 
@@ -208,7 +208,7 @@ async def test_each_step_beside_the_lease_renewal_fails_alone(
                 if each == step:
                     await fails(ZeroDivisionError("planted"))
 
-            monkeypatch.setattr(world.gateway.housekeeper, each, run)
+            monkeypatch.setattr(world.gateway.keepers.housekeeper, each, run)
         await trio.sleep(11)
         assert len(done) == 3
 
@@ -220,12 +220,12 @@ async def test_a_step_of_a_round_that_fails_skips_no_other(
     store = MemoryObjectStore()
     async with wire_world(GRACE, store=store) as world:
         await make_garbage(world, "t", 3)
-        await world.gateway.housekeeper._cut()
+        await world.gateway.keepers.housekeeper._cut()
         await later(world)
         monkeypatch.setattr(
-            world.gateway.housekeeper, step, lambda: fails(ZeroDivisionError("planted"))
+            world.gateway.keepers.housekeeper, step, lambda: fails(ZeroDivisionError("planted"))
         )
-        await world.gateway.housekeeper.keep_house_once()
+        await world.gateway.keepers.housekeeper.keep_house_once()
         assert len(await wal_keys(store)) == 1
         assert sum(world.gateway.upkeep.failures.values()) == 1
 

@@ -17,18 +17,14 @@ from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.rules.cluster_settings import ClusterSettings, Own
 from tidegate_coordination.rules.gateways import Register
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_gateway.links.linked_names import LinkedNames
+from tidegate_gateway.migration.mirror.linked_names import LinkedNames
 from tidegate_gateway.network.call import Call, Peer
-from tidegate_gateway.requests.cluster.acls import (
+from tidegate_gateway.requests.acls.acls import (
     CreateAclsHandler,
     DeleteAclsHandler,
     DescribeAclsHandler,
 )
 from tidegate_gateway.requests.cluster.api_versions import ApiVersions
-from tidegate_gateway.requests.cluster.client_quotas import (
-    AlterClientQuotasHandler,
-    DescribeClientQuotasHandler,
-)
 from tidegate_gateway.requests.cluster.describe_cluster import DescribeClusterHandler
 from tidegate_gateway.requests.cluster.describe_quorum import DescribeQuorumHandler
 from tidegate_gateway.requests.cluster.metadata import MetadataHandler
@@ -40,6 +36,10 @@ from tidegate_gateway.requests.configs.incremental_alter_configs import (
     IncrementalAlterConfigsHandler,
 )
 from tidegate_gateway.requests.configs.list_config_resources import ListConfigResourcesHandler
+from tidegate_gateway.requests.quotas.client_quotas import (
+    AlterClientQuotasHandler,
+    DescribeClientQuotasHandler,
+)
 from tidegate_gateway.requests.records.delete_records import DeleteRecordsHandler
 from tidegate_gateway.requests.records.describe_producers import DescribeProducersHandler
 from tidegate_gateway.requests.topics.alter_partition_reassignments import (

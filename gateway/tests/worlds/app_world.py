@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import urllib.error
 import urllib.request
 from collections.abc import AsyncIterator, Iterator
@@ -30,6 +29,8 @@ from tidegate_gateway.settings.broker_settings import BrokerSettings
 from tidegate_gateway.work.pools import inline_pools
 from tidegate_storage.stores.memory_store import MemoryObjectStore
 from tidegate_storage.stores.object_store import ObjectStore
+
+from .forked_process import run_tidegate, start_tidegate
 
 PATIENCE_SECONDS = 60.0
 
@@ -114,15 +115,7 @@ def tidegate(
     *arguments: str, cwd: Path, seconds: float = PATIENCE_SECONDS, **environ: str
 ) -> subprocess.CompletedProcess[str]:
     """Run a command to its end."""
-    return subprocess.run(
-        _command(arguments),
-        cwd=cwd,
-        env=_environ(environ),
-        capture_output=True,
-        text=True,
-        timeout=seconds,
-        check=False,
-    )
+    return run_tidegate(arguments, seconds=seconds, cwd=cwd, env=_environ(environ), text=True)
 
 
 @contextmanager
@@ -150,8 +143,8 @@ def starting(*arguments: str, cwd: Path, **environ: str) -> Iterator[subprocess.
 def _started(
     arguments: tuple[str, ...], cwd: Path, stderr: int, environ: dict[str, str]
 ) -> Iterator[subprocess.Popen[str]]:
-    popen = subprocess.Popen(
-        _command(arguments),
+    popen = start_tidegate(
+        arguments,
         cwd=cwd,
         env=_environ(environ),
         stdout=subprocess.PIPE,
@@ -175,10 +168,6 @@ def first_line(popen: subprocess.Popen[str], stream: IO[str] | None) -> str:
         popen.kill()
         raise AssertionError(f"it did not start: {popen.communicate()[1]}")
     return line
-
-
-def _command(arguments: tuple[str, ...]) -> list[str]:
-    return [sys.executable, "-m", "tidegate_gateway", *arguments]
 
 
 def _environ(extra: dict[str, str]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What the Helm chart makes: of its examples, as rendered/ has them, and of any values."""
+"""The Helm chart's objects: of its examples and of any values."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import re
 import subprocess
 import sys
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import yaml
@@ -19,10 +21,17 @@ REFERENCE = re.compile(r"\$\(([A-Z_]+)\)")
 HOST_IP = "10.0.0.7"
 
 
+@cache
+def rendered_examples() -> dict[str, str]:
+    """The text of each example's objects, by name of the example."""
+    with TemporaryDirectory() as folder:
+        subprocess.run([sys.executable, HELM / "render.py", folder], check=True)
+        return {each.stem: each.read_text() for each in Path(folder).iterdir()}
+
+
 def manifests(shape: str) -> list[dict[str, Any]]:
     """All that an example makes."""
-    text = (HELM / "rendered" / f"{shape}.yaml").read_text()
-    return [each for each in yaml.safe_load_all(text) if each]
+    return [each for each in yaml.safe_load_all(rendered_examples()[shape]) if each]
 
 
 def of_kind(shape: str, kind: str) -> list[dict[str, Any]]:
@@ -38,7 +47,7 @@ def example(shape: str) -> dict[str, Any]:
 
 
 def rendered(*values: dict[str, Any]) -> list[dict[str, Any]]:
-    """What Helm makes of each of some values; in a process of its own, since Helm is Go."""
+    """Return Helm's objects for each of some values; in a process of its own, since Helm is Go."""
     done = subprocess.run(
         [sys.executable, HELM / "render.py", "--json"],
         input=json.dumps(values),

@@ -18,13 +18,14 @@ from tidegate_coordination.log_contract.faulty import FaultyLog, LogFaults
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.rules.gateways import Register, TellSettings
 from tidegate_coordination.rules.housekeeping import MoveLogStarts
-from tidegate_coordination.rules.records.wal import (
+from tidegate_coordination.rules.records.batch_outcomes import (
     BatchFacts,
     BatchOutcome,
-    CommitWal,
     append_time_topics,
 )
+from tidegate_coordination.rules.records.wal import CommitWal
 from tidegate_coordination.rules.topics import CreateTopics, DeleteTopics, NewTopic, TopicKey
+from tidegate_coordination.state.changes import PARTITIONS
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.records.objects import WalName
 from tidegate_coordination.state.records.partitions import Partition
@@ -32,10 +33,10 @@ from tidegate_coordination.state.topics import Topic
 from tidegate_gateway.fetch.fetch_plan import FetchSettings
 from tidegate_gateway.fetch.fetch_sessions import FetchSessions
 from tidegate_gateway.fetch.fetch_waiters import FetchWaiters
+from tidegate_gateway.fetch.lending.object_lender import ObjectLender
+from tidegate_gateway.fetch.lending.zone_reads import ObjectPeers, ZoneReads
 from tidegate_gateway.fetch.log_reader import LogReader
-from tidegate_gateway.fetch.object_lender import ObjectLender
 from tidegate_gateway.fetch.read_ahead import ReadAhead
-from tidegate_gateway.fetch.zone_reads import ObjectPeers, ZoneReads
 from tidegate_gateway.network.call import Call, Peer
 from tidegate_gateway.network.reply_memory import ReplyMemory
 from tidegate_gateway.network.transport import Part
@@ -148,7 +149,7 @@ class World:
             zone=self.zone_reads,
         )
         self.waiters = FetchWaiters(self.state.partitions)
-        self.coordinator.listen(self.waiters.on_change)
+        self.coordinator.listen(self.waiters.on_change, PARTITIONS)
         self.sessions = FetchSessions(Random(node_id), max_sessions=2)
         self.read_ahead = ReadAhead(self.reader)
         self.reply_memory = ReplyMemory(reply_bytes)
@@ -257,7 +258,7 @@ class World:
             if (header := read_header(sealed.body, each.start_byte))
         ]
         if self.adopts:
-            self.reader.adopt(name_of, sealed.body)
+            self.reader.adopt(name_of, self.key(name_of), sealed.body)
         stamped = append_time_topics(self.coordinator.state, facts, is_append_time)
         commit = CommitWal(name_of, len(sealed.body), facts, stamped, is_walked=True)
         return await self.coordinator.propose(commit)

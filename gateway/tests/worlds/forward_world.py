@@ -18,9 +18,9 @@ from tests.worlds.wire_client import (
     wire_world,
 )
 from tidegate_coordination.events.links import LinkedTopic
-from tidegate_coordination.rules.mirrors import MirrorTopics, SetLink
-from tidegate_coordination.rules.switches import FenceTopics, LiftFence, ReopenSource
-from tidegate_gateway.links.switching import Switching
+from tidegate_coordination.rules.migration.mirrors import MirrorTopics, SetLink
+from tidegate_coordination.rules.migration.switches import FenceTopics, LiftFence, ReopenSource
+from tidegate_gateway.migration.switch.switching import Switching
 from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.headers import decode_response_header
 from tidegate_protocol.messages import produce as pr
@@ -48,7 +48,7 @@ class ForwardWorld:
         self.world = world
         self.source = source
         self.coordinator = world.gateway.coordinator
-        self.forwards = world.gateway.forwards
+        self.forwards = world.gateway.forwarding.forwards
         self.taken: dict[tuple[str, int], list[bytes]] = {}
         self.code = 0
         self._go = trio.Event()

@@ -27,7 +27,7 @@ from tidegate_coordination.rules.gateways import Register
 from tidegate_coordination.rules.proposal import TOPICS, Decided, View
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_gateway.groups.group_manager import GroupManager
-from tidegate_gateway.links.group_forwards import GroupForwards
+from tidegate_gateway.migration.forward.groups import GroupForwards
 from tidegate_gateway.network.call import Call, Peer
 from tidegate_gateway.requests.groups.delete_groups import DeleteGroups
 from tidegate_gateway.requests.groups.describe_groups import DescribeGroups

@@ -19,7 +19,7 @@ def inline_pool() -> ClientPool:
 
 
 def after(wait: Callable[[], Any]) -> Start:
-    """Return what begins work that ends after a wait."""
+    """Return a function that starts work, which ends after a wait."""
 
     def start(work: Callable[[], Any], on_end: OnEnd) -> None:
         async def late() -> None:

@@ -12,10 +12,15 @@ import trio
 from structlog.testing import capture_logs
 
 from tests.worlds.wire_client import NOW_MS, WireWorld, wire_world
-from tidegate_coordination.classic.cluster import ClassicCluster
-from tidegate_coordination.classic.properties import Address, ClientProperties
-from tidegate_gateway.kafka_client.input_lines import LineFormat, LineSplitter
-from tidegate_gateway.kafka_client.producing import Pieces, TopicWriter, WriteOptions, Written
+from tidegate_coordination.client.cluster import ClassicCluster
+from tidegate_coordination.client.producer.input_lines import LineFormat, LineSplitter
+from tidegate_coordination.client.producer.producing import (
+    Pieces,
+    TopicWriter,
+    WriteOptions,
+    Written,
+)
+from tidegate_coordination.client.properties.client import Address, ClientProperties
 from tidegate_protocol.consumer_protocol import encode_assignment, encode_subscription
 from tidegate_protocol.messages import join_group as jg
 from tidegate_protocol.messages import sync_group as sg
@@ -99,7 +104,7 @@ async def records_of(pieces: Iterable[bytes]) -> Pieces:
 async def kafka_world(**settings: str) -> AsyncIterator[KafkaWorld]:
     """Settings of the gateway have _ for a dot."""
     named = {name.replace("_", "."): value for name, value in settings.items()}
-    # A gateway's lines would stand among those of the command.
+    # Else a gateway's log lines would stand among the command's output.
     with capture_logs():
         async with _world(named) as world:
             yield world

@@ -1,4 +1,4 @@
-"""What a gateway's metrics page says, for tests."""
+"""The samples of a gateway's metrics page, for tests."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import trio
 from trio.testing import memory_stream_pair
 
 from tests.worlds.wire_client import KEYS, module_of
-from tidegate_coordination.classic.properties import Address, ClientProperties
+from tidegate_coordination.client.properties.client import Address, ClientProperties
 from tidegate_protocol.apis import APIS
 from tidegate_protocol.frames import frame
 from tidegate_protocol.headers import decode_request_header, response_header
@@ -162,7 +162,7 @@ class ScriptedCluster:
         return await self.brokers[number].dial(host, port)
 
     def metadata(self, asked: Asked) -> me.MetadataResponse:
-        """Return what the brokers say."""
+        """Return the brokers' answer to Metadata."""
         wanted = asked.request.topics
         names = list(self.leaders) if wanted is None else [each.name for each in wanted]
         return me.MetadataResponse(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_gateway.network.inflow import Inflow
-from tidegate_gateway.produce.wal_writer import WalSettings, WalWriter
+from tidegate_gateway.produce.wal_settings import WalSettings
+from tidegate_gateway.produce.wal_writer import WalWriter
 from tidegate_storage.stores.object_store import ObjectStore
 
 
@@ -18,6 +19,6 @@ def make_writer(store: ObjectStore, coordinator: Coordinator, settings: WalSetti
         inflow=Inflow(),
         key_of=lambda identity: f"wal/{identity.counter}",
         is_append_time=lambda topic: False,
-        on_stored=lambda name, body: None,
+        on_stored=lambda name, key, body: None,
         after_answers=lambda: None,
     )

@@ -65,7 +65,7 @@ Request = tuple[str, int, Any]
 def fold(state: ClusterState, *events: Any) -> None:
     """Change the state as if the log had said so long ago."""
     for each in events:
-        state._folds[type(each)](each)
+        state._folds[type(each)][0](each)
 
 
 def _fill_topics(state: ClusterState, rows: int) -> None:

@@ -11,10 +11,11 @@ from typing import Any, Protocol
 
 import trio
 
-from tidegate_coordination.classic.dialling import Dial, dial_of
-from tidegate_coordination.classic.properties import ClientProperties
+from tidegate_coordination.client.properties.client import ClientProperties
+from tidegate_coordination.client.wire.dialling import Dial, dial_of
 from tidegate_coordination.events.cluster import Endpoint
 from tidegate_coordination.events.metadata_versions import NEWEST
+from tidegate_coordination.log.metadata_log import MetadataLog
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_gateway.builder import GatewayBuilder
 from tidegate_gateway.environment import Environment, Identity
@@ -25,6 +26,7 @@ from tidegate_gateway.network.memory_transport import (
     memory_transport_pair,
 )
 from tidegate_gateway.network.transport import Transport, TransportBroken
+from tidegate_gateway.peers.peers import GatewayPeers
 from tidegate_gateway.security.audit_log import AuditLog
 from tidegate_gateway.security.oauth.key_place import read_keys
 from tidegate_gateway.security.oauth.key_source import ReadKeys
@@ -193,7 +195,7 @@ class WireWorld:
         """Return the client's end of a new connection, by default to the first listener."""
         ours, theirs = memory_transport_pair((host, next(self._ports)), pipe_bytes=pipe_bytes)
         listener = listener or self.gateway.identity.endpoints[0].listener
-        self._nursery.start_soon(self.gateway.let_in, theirs, listener)
+        self._nursery.start_soon(self.gateway.door.let_in, theirs, listener)
         return ours
 
     async def create_topic(self, name: str, partitions: int, **configs: str) -> bytes:
@@ -214,7 +216,8 @@ async def wire_world(
     settings: dict[str, str] | None = None,
     *,
     store: MemoryObjectStore | None = None,
-    log: MemoryLog | None = None,
+    log: MetadataLog | None = None,
+    peers: GatewayPeers | None = None,
     seed: int = 1,
     node_id: int = 1,
     start: float | None = None,
@@ -250,6 +253,7 @@ async def wire_world(
             rng=Random(seed),
             wall_clock=lambda: NOW_MS / 1000 + trio.current_time() - start,
             pools=pools or inline_pools(),
+            peers=peers,
             source_dial=source_dial,
             tls=tls or TlsListeners(),
             audit=audit,

@@ -9,8 +9,8 @@ import trio
 from trio.testing import MockClock
 
 from tests.worlds.fetch_world import Store
-from tidegate_gateway.fetch.object_asks import ObjectAsk
-from tidegate_gateway.fetch.object_lender import GET_SECONDS, ObjectLender
+from tidegate_gateway.fetch.lending.object_asks import ObjectAsk
+from tidegate_gateway.fetch.lending.object_lender import GET_SECONDS, ObjectLender
 from tidegate_storage.range_cache import RangeCache
 from tidegate_storage.stores.object_store import StoreUnavailable
 

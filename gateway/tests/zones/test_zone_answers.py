@@ -9,7 +9,7 @@ from typing import Any
 import trio
 import trio.testing
 
-from tests.worlds.several_gateways import Clock, Cluster, Running, cluster, joined
+from tests.worlds.cluster.several_gateways import Clock, Cluster, Running, cluster, joined
 from tests.worlds.wire_client import WireClient, records_batch
 from tidegate_coordination.rules.draining import DrainGateway
 from tidegate_gateway.zones.read_steering import STAY
@@ -72,7 +72,7 @@ async def test_leaders_are_of_the_clients_zone(autojump_clock: object) -> None:
         in_a = await leaders(client, "automq_az=a&app-0")
         anywhere = await leaders(client, "app")
         nowhere = await leaders(client, "app,zone=mars")
-        without = running[1].gateway.cluster_view.without_gateway
+        without = running[1].gateway.view.cluster_view.without_gateway
 
     assert {leader for leader, _ in in_b} == {2}
     assert {leader for leader, _ in in_a} == {1, 4}
@@ -147,7 +147,7 @@ async def test_a_consumer_is_moved_by_its_fetch_and_then_by_its_metadata(
         awaited = await fetched(there, "c", max_wait_ms=60_000, min_bytes=1)
         [served] = awaited.responses[0].partitions
         told = await leaders(running[1].world.connect(), "test")
-        steering = running[1].gateway.steering
+        steering = running[1].gateway.view.steering
 
     assert (moved.error_code, moved.preferred_read_replica, moved.records) == (0, 3, b"")
     assert (moved.high_watermark, steering.moved) == (1, 1)
@@ -187,7 +187,7 @@ async def test_a_consumer_that_stays_at_a_draining_gateway_learns_where_to_go(
             named = [await _sent_away(client, rack) for _ in range(4)]
             assert named == [STAY, told[0][0], STAY, told[0][0]], left
             assert {leader for leader, _ in told} == others
-            assert running[left].gateway.steering.moved == 2
+            assert running[left].gateway.view.steering.moved == 2
             client.client_id = "without"
             assert [await _sent_away(client, "") for _ in range(3)] == [STAY] * 3
             assert [await _sent_away(client, rack, 10) for _ in range(3)] == [STAY] * 3
@@ -226,7 +226,7 @@ async def test_zones_as_long_as_a_book_are_not_kept(autojump_clock: object) -> N
         peers = [each.peer for each in running[1].gateway.connections]
         said = [each.said_rack for each in peers if each.said_rack]
         long_id = "app,zone=" + "b" * 30_000
-        zone = running[1].gateway.zones.of(peers[0], long_id).zone
+        zone = running[1].gateway.view.zones.of(peers[0], long_id).zone
     assert said == [("test", "c" * 255)]
     assert zone == "b" * 255
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import trio
 
+from tests.worlds.cluster.zone_world import Zones, zone_world
 from tests.worlds.fetch_world import World, batch, records_of
-from tests.worlds.zone_world import Zones, zone_world
-from tidegate_gateway.fetch.object_asks import ObjectAsk
-from tidegate_gateway.fetch.zone_reads import ASK_SECONDS, MAX_DOUBTS
+from tidegate_gateway.fetch.lending.object_asks import ObjectAsk
+from tidegate_gateway.fetch.lending.zone_reads import ASK_SECONDS, MAX_DOUBTS
 from tidegate_protocol.error_codes import ErrorCode
 
 pytestmark = pytest.mark.usefixtures("autojump_clock")

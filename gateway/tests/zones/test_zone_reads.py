@@ -9,10 +9,10 @@ from trio.testing import MockClock
 
 from tests.fetch.test_fetch_gets import MERGE, next_offset
 from tests.fetch.test_fetch_segments import merge
+from tests.worlds.cluster.zone_world import MIB, TOKEN, Zones, zone_world
 from tests.worlds.fetch_world import World, batch, records_of
-from tests.worlds.zone_world import MIB, TOKEN, Zones, zone_world
-from tidegate_gateway.fetch.object_asks import ObjectAsk, target_of
-from tidegate_gateway.fetch.object_owners import ObjectOwners
+from tidegate_gateway.fetch.lending.object_asks import ObjectAsk, target_of
+from tidegate_gateway.fetch.lending.object_owners import ObjectOwners
 from tidegate_gateway.zones.placement import recommend
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_runtime.http.values import HttpRequest
@@ -330,7 +330,7 @@ async def test_a_lone_gateway_reads_each_object_once(
 async def test_blocks_that_were_lent_leave_before_what_came_of_them(
     autojump_clock: MockClock,
 ) -> None:
-    """Room for what is read, not for that and the blocks beside it."""
+    """The cache has room for the read runs, but not for the lent blocks beside them."""
     async with zone_world(["a", "b"], 128 * MIB) as zones:
         names = await write_segments(zones, 8, 12)
         for _ in range(2):

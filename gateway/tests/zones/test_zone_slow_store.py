@@ -6,8 +6,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from tests.worlds.cluster.zone_world import MIB, zone_world
 from tests.worlds.fetch_world import Store, records_of
-from tests.worlds.zone_world import MIB, zone_world
 from tests.zones.test_zone_reads import write_segments
 from tidegate_storage.stores.object_store import StoreUnavailable
 

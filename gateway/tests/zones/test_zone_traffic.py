@@ -19,7 +19,6 @@ from tests.worlds.app_world import pages_of, started_gateway, starting_pages
 from tests.worlds.wire_client import produce_request, records_batch
 from tests.zones.test_zone_answers import fetched, zoned
 from tests.zones.test_zones import finder
-from tidegate_gateway.admin.admin_pages import zones_of
 from tidegate_gateway.admin.metrics import render_metrics
 from tidegate_gateway.cli.admin_reader import Access
 from tidegate_gateway.cli.command import app
@@ -51,8 +50,8 @@ async def test_bytes_are_counted_by_zone_and_client(autojump_clock: object) -> N
         await two.call("Produce", 9, produce_request([("t", 0, BATCH), ("t", 1, BATCH)]))
         await fetched(two, "")
         two.transport.close()
-        report = zones_of(running[1].gateway)
-        again = zones_of(running[1].gateway)
+        report = running[1].gateway.view.report()
+        again = running[1].gateway.view.report()
         metrics = (await render_metrics(running[1].gateway)).decode()
 
     size = len(BATCH)

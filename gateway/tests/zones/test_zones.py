@@ -1,4 +1,4 @@
-"""In which zone a client is: what it says, and what the settings say of it."""
+"""The zone of a client: by its own words, or by the settings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate_coordination.events.cluster import GatewayExpired, GatewayRegistered
-from tidegate_coordination.state.gateways import GatewayTable
+from tidegate_coordination.state.writers.gateways import GatewayTable
 from tidegate_gateway.network.call import Peer
 from tidegate_gateway.network.client_zone import NOWHERE, Source
 from tidegate_gateway.settings.broker_settings import BrokerSettings

@@ -7,9 +7,12 @@
 /metrics/cluster  Prometheus text: partitions and groups, the same at all gateways
 /version          JSON
 /v1/status        JSON: facts about this gateway and its cluster
+/v1/debug         JSON: settings without secrets, tasks, log lines; see debug_page.py
+
+Features bring the others (feature.py):
+
 /v1/links         JSON: links to classic clusters, and what of them this gateway mirrors
 /v1/cost          JSON: requests and bytes by topic, client and group; see cost/report.py
-/v1/debug         JSON: settings without secrets, tasks, log lines; see debug_page.py
 /v1/zones         JSON: bytes within and across zones, by client; see zone_report.py
 """
 
@@ -27,16 +30,12 @@ from tidegate_runtime.log_levels import LogLevels
 from tidegate_runtime.log_lines import PROCESS_LEVELS, PROCESS_LINES
 from tidegate_runtime.prometheus import CONTENT_TYPE, render
 
-from ..cost.bill import packaged_prices
-from ..cost.report import cost_report
 from ..environment import Identity
 from ..gateway import Gateway
-from ..links.link_report import links_report
+from ..requests.transactions.metrics import oldest_seconds, totals_of
 from ..settings.broker_settings import BrokerSettings
-from ..zones.zone_report import zone_report
 from .debug_page import debug_report, packages
 from .metrics import render_cluster, render_metrics, starting_metrics
-from .transaction_metrics import oldest_seconds, totals_of
 
 
 class AdminPages:
@@ -70,15 +69,18 @@ class AdminPages:
             "/metrics/cluster": self._cluster_metrics,
             "/version": self._show_version,
             "/v1/status": self._status,
-            "/v1/cost": self._cost,
             "/v1/debug": self._debug,
-            "/v1/links": self._links,
-            "/v1/zones": self._zones,
         }
 
     async def answer(self, method: str, target: str) -> Answer:
-        """See Pages."""
-        return await answer_from(self._pages, method, target)
+        """See Pages.  A gateway that starts does not know the pages of its features yet."""
+        gateway, pages = self._started(), dict(self._pages)
+        if gateway is not None:
+            for feature in gateway.features:
+                pages |= feature.pages
+        elif target.startswith("/v1/") and target.partition("?")[0] not in pages:
+            return Answer(503, "starting\n")
+        return await answer_from(pages, method, target)
 
     async def _alive(self) -> Answer:
         return Answer(200, "ok\n")
@@ -91,8 +93,8 @@ class AdminPages:
             return Answer(503, f"{state_of(gateway)}\n")
         if gateway.is_cut_off:
             return Answer(503, "cut off from the metadata log; other gateways serve\n")
-        if gateway.store_way.is_cut_off:
-            why = gateway.store_way.why
+        if gateway.reads.store_way.is_cut_off:
+            why = gateway.reads.store_way.why
             return Answer(503, f"cut off from the object store; other gateways serve: {why}\n")
         if gateway.is_draining:
             return Answer(200, "ready: it is to drain, and no other gateway takes new work\n")
@@ -124,25 +126,6 @@ class AdminPages:
     async def _debug(self) -> Answer:
         _ = await trio.to_thread.run_sync(packages)
         return json_answer(debug_report(self._settings, self._started(), self._lines, self._levels))
-
-    async def _cost(self) -> Answer:
-        gateway = self._started()
-        if gateway is None:
-            return Answer(503, "starting\n")
-        files = gateway.cost_files
-        return json_answer(cost_report([files.recent()], packaged_prices(), await files.kept()))
-
-    async def _links(self) -> Answer:
-        gateway = self._started()
-        if gateway is None:
-            return Answer(503, "starting\n")
-        return json_answer(links_report(gateway.links, gateway.coordinator.state))
-
-    async def _zones(self) -> Answer:
-        gateway = self._started()
-        if gateway is None:
-            return Answer(503, "starting\n")
-        return json_answer(zones_of(gateway))
 
 
 def state_of(gateway: Gateway) -> str:
@@ -184,18 +167,6 @@ def _identity_status(me: Identity) -> dict[str, object]:
     }
 
 
-def zones_of(gateway: Gateway) -> dict[str, object]:
-    """Return a gateway's report about zones, as builtins."""
-    gateway.traffic.book_all(each.peer for each in gateway.connections)
-    serving = gateway.coordinator.state.gateways.serving()
-    return zone_report(
-        gateway.traffic,
-        {gateway.zones.maps.id_of(each.zone) for each in serving},
-        moved=gateway.steering.moved,
-        without_gateway=gateway.cluster_view.without_gateway,
-    )
-
-
 def _settings_status(cluster: ClusterSettings) -> dict[str, object]:
     """Return the settings that gateways were given differently at their start, as builtins.
 
@@ -213,17 +184,18 @@ def _settings_status(cluster: ClusterSettings) -> dict[str, object]:
 
 
 def _transactions_status(gateway: Gateway) -> dict[str, object]:
-    totals = totals_of(gateway)
+    state = gateway.coordinator.state
+    totals = totals_of(state, gateway.cluster_settings)
     return {
-        "ids": len(gateway.coordinator.state.transactions),
+        "ids": len(state.transactions),
         "open": totals.transactions,
-        "oldest_open_seconds": oldest_seconds(gateway, totals),
+        "oldest_open_seconds": oldest_seconds(state, totals),
     }
 
 
 def _cluster_status(gateway: Gateway) -> dict[str, object]:
     state = gateway.coordinator.state
-    counters = gateway.writer.counters
+    counters = gateway.writes.writer.counters
     return {
         "cluster_id": state.cluster_id,
         "incarnation": gateway.coordinator.incarnation,
@@ -251,10 +223,10 @@ def _cluster_status(gateway: Gateway) -> dict[str, object]:
             "abandoned": counters.abandoned,
             "put_retries": counters.put_retries,
         },
-        "cache_used_bytes": gateway.cache.used_bytes,
+        "cache_used_bytes": gateway.reads.cache.used_bytes,
         "backup": {
-            "position": gateway.backup.status.position,
-            "time_ms": gateway.backup.status.time_ms,
-            "failures": gateway.backup.status.failures,
+            "position": gateway.keepers.backup.status.position,
+            "time_ms": gateway.keepers.backup.status.time_ms,
+            "failures": gateway.keepers.backup.status.failures,
         },
     }

@@ -1,4 +1,4 @@
-"""What a person who looks for a fault wants of a process: /v1/debug, as builtins.
+"""The page for a person who looks for a fault of a process: /v1/debug, as builtins.
 
 It has no secrets: settings show `[hidden]` for them, lines are those of the log, and tasks have no
 local variables.

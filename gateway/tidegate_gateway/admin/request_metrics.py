@@ -17,18 +17,17 @@ from prometheus_client.metrics_core import CounterMetricFamily, Metric
 
 from tidegate_protocol.apis import APIS, ApiKey
 from tidegate_runtime.histograms import Histogram, added, quantiles
-from tidegate_runtime.prometheus import Family, Series, histogram, label, line
+from tidegate_runtime.prometheus import Family, Series, gauge, histogram, label, line
 
 from ..counting.error_counts import ErrorCounts, error_name
 from ..counting.slow_requests import SlowRequests
-from ..fetch.object_lender import LenderCounters
+from ..fetch.lending.object_lender import LenderCounters
 from ..gateway import Gateway
 from ..gateway_counters import GatewayCounters
 from ..produce.produce_times import ProduceTimes
-from .families import gauge
 
 QUANTILES: Final = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)
-"""Those of Kafka's histograms, with the labels that jmx_exporter gives them."""
+"""The quantiles of Kafka's histograms, with the labels that jmx_exporter gives them."""
 _QUANTILE_LABELS: Final = ("0.50", "0.75", "0.95", "0.98", "0.99", "0.999")
 FETCH_CONSUMER: Final = "FetchConsumer"
 
@@ -88,14 +87,14 @@ def _errors(errors: ErrorCounts) -> Iterator[Metric]:
 
 def time_metrics(gateway: Gateway, now: float) -> Iterator[Family]:
     """Yield the times of requests and their stages.  now: seconds on Trio's clock."""
-    produce, counters = gateway.writer.counters.times, gateway.counters
+    produce, counters = gateway.writes.writer.counters.times, gateway.counters
     yield from _produce(produce)
     fetches = counters.times.get(ApiKey.FETCH)
     total = fetches.total if fetches is not None else Histogram()
     yield histogram("tidegate_fetch_seconds", "Time of Fetch requests", total)
     wait = counters.fetches.wait
     yield histogram("tidegate_fetch_wait_seconds", "Part of it: waits for records", wait)
-    sends = gateway.reply_memory.send_times
+    sends = gateway.reads.reply_memory.send_times
     yield histogram("tidegate_reply_send_seconds", "Replies that did not leave at once", sends)
     yield from _outside(gateway)
     yield from _quantiles(counters, produce, now)
@@ -140,8 +139,8 @@ def _produce(times: ProduceTimes) -> Iterator[Series]:
 
 def _outside(gateway: Gateway) -> Iterator[Series]:
     """Yield the times of the store and the log, and of the event loop."""
-    lender = gateway.lender.counters if gateway.lender is not None else LenderCounters()
-    gets = added([gateway.reader.reads.times, lender.times])
+    lender = gateway.reads.lender.counters if gateway.reads.lender is not None else LenderCounters()
+    gets = added([gateway.reads.reader.reads.times, lender.times])
     yield histogram("tidegate_store_get_seconds", "Range reads of the object store", gets)
     appends = gateway.coordinator.append_times
     yield histogram("tidegate_log_append_seconds", "Appends to the metadata log", appends)
@@ -160,7 +159,12 @@ def load_metrics(gateway: Gateway) -> Iterator[Family]:
     name = "kafka_server_delayedoperationpurgatory_purgatorysize"
     waiting = {
         "Fetch": gateway.counters.fetches.waiting,
-        "Produce": len(gateway.produce_deadlines),
+        "Produce": len(gateway.writes.produce_deadlines),
     }
     lines = [line(name, label("delayedOperation", each), size) for each, size in waiting.items()]
     yield Series(name, "Requests that wait", "gauge", lines)
+    yield gauge(
+        "tidegate_large_request_elements",
+        "Elements of large requests that are being answered",
+        gateway.large_requests.elements,
+    )

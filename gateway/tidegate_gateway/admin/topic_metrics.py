@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from tidegate_protocol.apis import ApiKey
-from tidegate_runtime.prometheus import BREAK, Break, Family, Series, label, line
+from tidegate_runtime.prometheus import BREAK, Break, Family, Series, counter, gauge, label, line
 
 from ..counting.topic_counters import (
     BYTES_IN,
@@ -25,7 +25,6 @@ from ..counting.topic_counters import (
 )
 from ..counting.topic_series import OTHER
 from ..gateway import Gateway
-from .families import counter, gauge
 
 _BY_TOPIC: Final = (
     ("bytesin", BYTES_IN, "Bytes of batches produced"),
@@ -41,7 +40,7 @@ _BY_TOPIC: Final = (
 
 def topic_metrics(gateway: Gateway, now: float) -> Iterator[Family | Break]:
     """Yield the numbers by topic.  now: seconds on Trio's clock."""
-    counters, series = gateway.counters, gateway.topic_series
+    counters, series = gateway.counters, gateway.counters.series
     yield BREAK
     shown, others = series.look(now)
     yield BREAK

@@ -30,8 +30,8 @@ class NoAnswer(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What opens the pages.  token_file: holds admin.token; None for none.  ca_file: certificates
-    to trust, in PEM; None for pages without TLS.
+    """The options that open the pages.  token_file: holds admin.token; None for none.  ca_file:
+    certificates to trust, in PEM; None for pages without TLS.
     """
 
     token_file: Path | None = None
@@ -100,10 +100,10 @@ class AdminReader:
         """Return a page, such as /v1/zones.
 
         Args:
-          also: a status, beside 200, whose text is a page, too.
+          also: a status, beside 200, whose body is returned as a page, too.
 
         Raises:
-          NoAnswer: there is none.
+          NoAnswer: the gateway did not answer with this page.
         """
         where = _name(place)
         try:
@@ -121,7 +121,7 @@ class AdminReader:
         raise NoAnswer(f"{where} answers {status}: the gateway is starting, or it is no gateway")
 
     def read_json(self, place: Place, page: str) -> Any:
-        """Return what the JSON of a page says; raises NoAnswer."""
+        """Return the JSON value of a page; raises NoAnswer."""
         try:
             return json.loads(self.read(place, page))
         except ValueError as error:

@@ -12,7 +12,7 @@ from tidegate_runtime.shown import shown_log, shown_path, shown_store
 from ..app import Running
 from ..produce.write_pace import write_pace
 from .called_as import called_as
-from .kafka_options import DEFAULT_BOOTSTRAP
+from .kafka.options import DEFAULT_BOOTSTRAP
 
 TOPIC = "greetings"
 

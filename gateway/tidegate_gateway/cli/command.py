@@ -14,9 +14,9 @@ from typing import Annotated, Final
 import typer
 
 from ..cost.figures import Batches
-from . import gateway_command
 from .audit import command as audit_command
 from .debug import command as debug_command
+from .gateways import command as gateway_command
 from .group import command as group_command
 from .link import command as link_command
 from .log import command as log_command
@@ -312,13 +312,18 @@ def plan(
 
 @app.command("version")
 def show_version() -> None:
-    """Print the version, and whether the loops over record bytes are compiled."""
+    """Print the version, whether the loops over record bytes are compiled, and the interpreter."""
     from importlib.metadata import version
+    from platform import python_version
 
     from tidegate_protocol.record_walk import IS_COMPILED
 
+    from ..tools.interpreter import is_optimised
+
     typer.echo(f"tidegate {version('tidegate')}")
     typer.echo(f"record walk: {'compiled' if IS_COMPILED else 'Python, slower than compiled'}")
+    build = "an optimised build" if is_optimised() else "not optimised by profiles, so slower"
+    typer.echo(f"python: {python_version()}, {build}")
 
 
 def _version_asked(asked: bool) -> None:

@@ -20,7 +20,7 @@ from ..cost.reading import Found, read_sums
 from ..cost.report import TABLES, Report, cost_report
 from .dev.pipeline import default_store
 from .existing_cluster import NOT_TOLD, run_told
-from .table import counted, printable, sized
+from .output.table import counted, printable, sized
 
 COLUMNS: Final = 80
 SHOWN: Final = 20
@@ -73,7 +73,7 @@ def seconds_of(text: str) -> int:
     """Return the seconds of a span such as 7d.
 
     Raises:
-      SettingsError: it is none.
+      SettingsError: the text is not such a span.
     """
     found = re.fullmatch(r"([1-9][0-9]{0,5})([hdw])", text)
     if found is None:

@@ -16,9 +16,9 @@ from ..tools.doctor import examine
 from ..tools.doctor_security import command_line_finding
 from ..tools.findings import Checked
 from .options import DEV_DATA, SERVE_DATA
+from .output.table import mark
+from .output.telling import was_told
 from .serve import serve_settings
-from .table import mark
-from .telling import was_told
 
 COLUMNS: Final = 100
 _INDENT: Final = 24

@@ -20,7 +20,7 @@ from tidegate_coordination.log.metadata_log import LogMisconfigured, MetadataLog
 from tidegate_runtime.log_lines import configure_logs
 
 from .dev.pipeline import default_log
-from .telling import was_told
+from .output.telling import was_told
 
 LOAD_SECONDS: Final = 120.0
 NOT_DONE: Final = 1

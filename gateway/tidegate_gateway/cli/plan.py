@@ -15,7 +15,7 @@ from ..cost.bill import Prices, prices_of
 from ..cost.figures import INGEST_MEASURED, MERGE_MEASURED
 from ..cost.plan import USED_SHARE, Load, Plan, plan
 from .existing_cluster import NOT_TOLD
-from .table import aligned, printable
+from .output.table import aligned, printable
 
 COLUMNS: Final = 80
 

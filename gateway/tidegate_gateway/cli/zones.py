@@ -11,7 +11,7 @@ from tidegate_runtime.settings_texts import SettingsError
 
 from ..zones.zone_report import look_alikes
 from .admin_reader import Access, AdminReader, NoAnswer, places
-from .table import printable, sized
+from .output.table import printable, sized
 from .zone_sums import summed
 
 NOT_TOLD: Final = 2

@@ -1,1 +1,1 @@
-"""What a gateway's requests cost: sums by topic and client, their money, and advice."""
+"""The cost of a gateway's requests: sums by topic and client, their money, and advice."""

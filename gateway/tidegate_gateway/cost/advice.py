@@ -1,4 +1,4 @@
-"""What other settings would save, a sentence each, from recent figures.  Pure.
+"""Advice on settings that would save money, a sentence each, from recent figures.  Pure.
 
 Advice is given only where the saving of a month is worth more than a bound.  The figures are those
 of gateways, so several gateways with the same settings get the advice of their sum.
@@ -17,9 +17,9 @@ from .bill import GB, MONTH_HOURS, Prices
 from .figures import BATCHES_OF_1_MB
 
 LEAST_MONEY: Final = 5.0
-"""Of a month; advice that is worth less is not given."""
+"""Dollars a month; advice that saves less is not given."""
 LEAST_SECONDS: Final = 300.0
-"""Of figures: fewer say little about a month."""
+"""The shortest time of measured figures: a shorter one says little about a month."""
 EFFICIENT_BYTES: Final = 7 << 20
 """An object of this size costs no token of the budget: see produce/wal_writer.py."""
 LONGER_LINGER_MS: Final = 1000
@@ -48,7 +48,7 @@ class _Rates:
         return self.bytes / EFFICIENT_BYTES
 
     def money(self, puts: float, prices: Prices) -> float:
-        """What fewer PUTs a second save in a month."""
+        """The money that fewer PUTs a second save in a month."""
         saved = (self.puts - max(puts, self.least_puts)) * MONTH_HOURS * 3600
         return saved * prices.requests.put / 1000
 

@@ -96,7 +96,7 @@ def packaged_prices() -> Prices:
 
 
 def prices_of(path: Path | None) -> Prices:
-    """Return an operator's prices, or those of this release.
+    """Return the operator's prices, or else the prices of this release.
 
     Raises:
       SettingsError: the file cannot be read, or holds something else.

@@ -14,7 +14,7 @@ MERGE_MEASURED: Final = "2026-11-22"
 
 
 class Batches(Enum):
-    """What producers send: the rows of the bench."""
+    """The batches that producers send: the rows of the bench."""
 
     LARGE = "1MB"
     MIDDLE = "16KiB"
@@ -23,7 +23,9 @@ class Batches(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Ingest:
-    """Of 1 KiB records: CPU by payload (1 MB = 10^6 bytes), and PUTs of WAL objects a GiB."""
+    """The cost of writing 1 KiB records: CPU by payload (1 MB = 10^6 bytes), and PUTs of WAL
+    objects a GiB.
+    """
 
     row: str
     cpu_ms_per_mb: float

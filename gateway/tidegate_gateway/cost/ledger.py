@@ -1,4 +1,4 @@
-"""Books what this gateway asks of its object store, and for whom.
+"""Counts this gateway's requests to its object store, by the topic or client that caused them.
 
 A request is booked for the payer of the task that sends it: the topics and clients whose bytes it
 carries (`paid_by`), or the client whose fetch needs it (`reading_for`).  Many topics and clients
@@ -246,7 +246,7 @@ class CostLedger:
     # -- the sums ---------------------------------------------------------------------------------
 
     def sums(self) -> CostSums:
-        """Return the sums since the last take(), whose interval goes on."""
+        """Return the sums since the last take(), whose interval continues."""
         return self._closed()
 
     def take(self) -> CostSums:

@@ -1,4 +1,4 @@
-"""What a load will need: cores, requests, storage and money.  Pure.
+"""The cores, requests, storage and money that a load will need.  Pure.
 
 CPU and requests come from the bench (figures.py), which ran on one machine.  A plan is no promise:
 it rounds up, and leaves out cold reads, failures and traffic of other kinds.
@@ -74,7 +74,7 @@ class Plan:
 
 
 def plan(load: Load, prices: Prices) -> Plan:
-    """Return what a load needs."""
+    """Return the gateways, requests and costs that a load needs."""
     ingest = ingest_of(load.batches, load.partitions)
     busy = (load.write_mb * ingest.cpu_ms_per_mb + load.read_mb * TAIL_READERS.cpu_ms_per_mb) / 1000
     gateways = _gateways(busy, load.zones)

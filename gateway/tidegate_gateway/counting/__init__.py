@@ -1,1 +1,1 @@
-"""What a gateway counts of its own work, for metrics: no I/O, and no clock of its own."""
+"""Counts of a gateway's own work, for metrics: no I/O, and no clock of its own."""

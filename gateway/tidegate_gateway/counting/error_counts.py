@@ -49,7 +49,7 @@ class ErrorCounts:
     def noted(
         self, api_key: int, response: Any, work: Generator[int, None, Result]
     ) -> Generator[int, None, Result]:
-        """Count the errors of a long response in steps, and go on with the work."""
+        """Count the errors of a long response in steps, and continue with the work."""
         yield from self._noting(api_key, response)
         return (yield from work)
 
@@ -88,7 +88,7 @@ _KNOWN: Final[dict[type[Any], _Places | None]] = {}
 
 
 def _places(kind: type[Any]) -> _Places | None:
-    """Return where the codes of a kind of message are; None if it has none."""
+    """Return the places of error codes in a kind of message; None if it has no codes."""
     if kind not in _KNOWN:
         _KNOWN[kind] = _found(kind)
     return _KNOWN[kind]

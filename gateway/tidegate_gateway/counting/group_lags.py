@@ -8,8 +8,8 @@ not behind.
 Retention used says how close the first unread records are to their deletion: 0 to 1, by age or by
 size, whichever is closer.  1 is also a group whose next records were deleted before it read them.
 
-All offsets are looked at, STEP_OFFSETS at a time.  Those that are furthest behind have rows; all
-others are summed, or their maximum taken, so that none is left out.
+All offsets are looked at, STEP_OFFSETS at a time.  The partitions with the largest lag have rows;
+all others are summed, or their maximum is taken, so that none is left out.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MAX_MARKERS: Final = 100
 
 
 class PartitionLag(NamedTuple):
-    """One committed offset, the furthest behind last in order.  lag: in records."""
+    """One committed offset; the one with the largest lag sorts last.  lag: in records."""
 
     lag: int
     group_id: str
@@ -57,7 +57,7 @@ class TopicLag(NamedTuple):
     beyond: int = 0
 
     def plus(self, other: TopicLag) -> TopicLag:
-        """Return both as one, under this one's names."""
+        """Return the sum of both lags, with the names of this one."""
         return TopicLag(
             max(self.seconds, other.seconds),
             max(self.retention_used, other.retention_used),
@@ -71,9 +71,10 @@ class TopicLag(NamedTuple):
 
 @dataclass(slots=True)
 class GroupLags:
-    """What look() found.  The others are those beyond `most` rows; None: there are none.
+    """The rows that look() fills.  other_topics, other_partitions: sums beyond `most` rows, or
+    None.
 
-    partitions, topics: the furthest behind first.
+    partitions, topics: the ones with the largest lag first.
     """
 
     most: int

@@ -16,7 +16,7 @@ from tidegate_runtime.histograms import Histogram
 
 STEP_SECONDS: Final = 0.25
 _STEPS: Final = 240
-"""Of a minute: the idle share is that of the last minute."""
+"""Steps in a minute: the idle share is that of the last minute."""
 
 
 class LoopWatch:

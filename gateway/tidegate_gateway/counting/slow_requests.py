@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from enum import Enum, auto
 from math import inf
 from typing import Final
 
@@ -27,6 +28,14 @@ NOTHING: Final = -1
 """The value of slow.request.log.ms without lines."""
 
 
+class Waits(Enum):
+    """The reason for which an answer may come late on a gateway that is not slow."""
+
+    NEVER = auto()
+    FOR_RECORDS = auto()
+    FOR_MEMBERS = auto()  # of a group, as long as its rebalance takes
+
+
 def seconds_of(threshold_ms: int) -> float:
     """Return the time from which on a request is slow; inf if none is."""
     return inf if threshold_ms == NOTHING else threshold_ms / 1000
@@ -44,6 +53,22 @@ class SlowRequests:
         self.after_seconds = after_seconds
         self.counts: Counter[int] = Counter()
         self._rate = LineRate(MAX_LINES, seconds=1.0)
+
+    def note_answered(
+        self, api_key: int, waits: Waits, peer: Peer, received: float, began: float, now: float
+    ) -> None:
+        """Note a request that took long, unless it waited for records or for other members.
+
+        received: when its last byte came.  began: when its handler began.
+        """
+        stages, waited = {"queue_ms": milliseconds(began - received)}, 0.0
+        if waits is Waits.FOR_RECORDS:
+            work = peer.fetch_work
+            waited = work.waited_seconds
+            stages |= {"wait_ms": milliseconds(waited), "gets": work.gets, "bytes": work.size_bytes}
+        is_slow = now - received - waited >= self.after_seconds
+        if is_slow and waits is not Waits.FOR_MEMBERS:
+            self.note(api_key, peer, now - received, stages, now)
 
     def note(
         self, api_key: int, peer: Peer, seconds: float, stages: Mapping[str, int], now: float

@@ -1,4 +1,4 @@
-"""What a gateway counts by topic: a list of numbers for each topic that it has served."""
+"""Counts by topic: a list of numbers for each topic that the gateway has served."""
 
 from __future__ import annotations
 

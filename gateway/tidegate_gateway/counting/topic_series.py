@@ -1,13 +1,13 @@
 """Which topics have series of their own on the metrics page, if there are too many for all.
 
 The others are one series together, OTHER.  It must not fall when a topic gets a series of its own:
-to Prometheus a counter that falls has begun anew.  So the series of a topic counts from the moment
-at which the topic left OTHER, which keeps what it had counted.  A topic that loses its series goes
-on in OTHER from there.
+to Prometheus a counter that falls has started again.  So the series of a topic counts from the
+moment at which the topic left OTHER, which keeps what it had counted.  A topic that loses its
+series continues in OTHER from there.
 
-Every CHOICE_SECONDS the topics with the most bytes since the last choice get the series.  One that
-has a series keeps it unless another has twice as many bytes, so few series come and go.  Internal
-topics come last.  A look is a few steps for each topic, in C for nearly all.
+Every CHOICE_SECONDS the topics with the most bytes since the last choice get the series.  A topic
+with a series keeps it unless another topic has twice as many bytes, so few series come and go.
+Internal topics come last.  A look is a few steps for each topic, in C for nearly all.
 """
 
 from __future__ import annotations

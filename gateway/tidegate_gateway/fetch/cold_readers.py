@@ -11,7 +11,7 @@ from collections.abc import Hashable
 from typing import Final, NamedTuple
 
 ACTIVE_SECONDS: Final = 10.0
-# Of all partitions together; beyond it the reader that has been silent for longest is forgotten.
+# The most readers of all partitions together; then the reader that was silent longest is forgotten.
 MAX_READERS: Final = 100_000
 
 

@@ -38,8 +38,9 @@ from ..cost.ledger import read_of, weights_of
 from ..store_way.store_way import StoreWay
 from .cached_object import CachedObject
 from .fetch_plan import DEFAULT_SETTINGS, FetchSettings, Miss, ReadProblem, Run, RunKey
-from .object_asks import ObjectAsk
-from .object_reads import Got, ObjectReads
+from .lending.object_asks import ObjectAsk
+from .lending.object_reads import Got, ObjectReads
+from .lending.zone_reads import ZoneReads
 from .offsets_records import OffsetsRecords
 from .prepared_runs import CorruptRun, FileRun, PreparedRun, marker_run
 from .read_groups import MAX_WHOLE_BYTES, Group, end_of, groups_of
@@ -47,7 +48,6 @@ from .run_verifier import RunVerifier, tail_of
 from .segment_disk import MAX_OPEN_FILES, PartKey, SegmentDisk
 from .segment_rows import chunk_rows, comes_whole, is_chunk, is_segment
 from .unreadable import UnreadableRuns
-from .zone_reads import ZoneReads
 
 _log = structlog.get_logger("tidegate.fetch", STRANGERS_LINES)
 
@@ -94,12 +94,12 @@ class LogReader:
         self.unreadable: Final = UnreadableRuns(coordinator.state)
         self.offsets_records: Final = OffsetsRecords(coordinator.state.offsets_topic.by_number)
 
-    def adopt(self, name: WalName, body: bytearray) -> None:
+    def adopt(self, name: WalName, key: str, body: bytearray) -> None:
         """Serve an object from memory.  The body belongs to the reader from here on.
 
         Call it after the object is stored, and before the commit wakes the waiting fetches.
         """
-        self._cache.put(name, CachedObject(self._object_key(name), body), len(body), hot=True)
+        self._cache.put(name, CachedObject(key, body), len(body), hot=True)
 
     def ready(self, partition: Partition, row: RunRow) -> Run | None:
         """Return a run that can be sent at once."""
@@ -332,9 +332,9 @@ class LogReader:
         return ObjectAsk(object_key, start, end, size_bytes)
 
     def _keep(self, group: Group, got: Got, loaded: Loaded) -> None:
-        """Prepare runs that came along.
+        """Prepare the runs that one read returned.
 
-        A damaged one is skipped, and read again by itself; the other runs are not affected.
+        A damaged run is skipped, and read again alone; the other runs are not affected.
         """
         for partition, row in group:
             key = self._key(row)

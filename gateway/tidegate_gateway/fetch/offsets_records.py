@@ -29,7 +29,7 @@ from tidegate_protocol.offsets_topic import (
 )
 from tidegate_protocol.records import Record, rebuild_batch
 
-# Of a record, beside its key and value.
+# The bytes of a record beside its key and value.
 _RECORD_BYTES: Final = 20
 _MAX_SPAN: Final = 1 << 31
 
@@ -42,7 +42,7 @@ class Found(NamedTuple):
 
 
 class Made(NamedTuple):
-    """A batch, b"" if none fits; next_offset: where the reader goes on."""
+    """A batch, b"" if none fits; next_offset: where the reader continues."""
 
     batch: bytes
     next_offset: int
@@ -146,7 +146,7 @@ def _timestamp_ms(each: OffsetsRecord) -> int:
 
 def _key(each: OffsetsRecord) -> bytes:
     if isinstance(each, CommitRecord):
-        return commit_key(each.group_id, each.topic, each.committed.partition)
+        return commit_key(each.group_id, each.topic.name, each.committed.partition)
     if isinstance(each, GroupRecord):
         return group_key(each.group.group_id)
     if each.topic:
@@ -156,9 +156,9 @@ def _key(each: OffsetsRecord) -> bytes:
 
 def _value(each: OffsetsRecord) -> bytes | None:
     if isinstance(each, CommitRecord):
-        of = each.committed
+        of, shown_id = each.committed, each.topic.shown_id
         return commit_value(
-            of.offset, of.leader_epoch, of.metadata, of.commit_timestamp_ms, of.topic_id
+            of.offset, of.leader_epoch, of.metadata, of.commit_timestamp_ms, shown_id
         )
     return _group_value(each.group) if isinstance(each, GroupRecord) else None
 

@@ -38,7 +38,8 @@ CHUNKS_BYTES = MAX_GROUP_BYTES
 MAX_BYTES = 32 << 20
 # The share of memory for read-ahead, of all partitions.
 ROOM_BYTES = 128 << 20
-# Of small runs: each is a request to the store, and delays the event loop.
+# The most runs that are read ahead in a partition: each small one is a request to the store, and
+# delays the event loop.
 PARTITION_RUNS = 256
 MAX_RUNS = 4096
 # How many runs of all its partitions one fetch may look at: about a microsecond each.

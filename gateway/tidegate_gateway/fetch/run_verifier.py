@@ -16,7 +16,7 @@ from tidegate_storage.objects.corrupt import CorruptObject, UnknownVersion
 from tidegate_storage.objects.segment_format import SegmentIndex
 
 from .cached_object import CachedObject
-from .object_reads import Got
+from .lending.object_reads import Got
 from .prepared_runs import CorruptRun, PreparedRun, prepare_run
 from .read_groups import end_of
 from .segment_rows import published_index
@@ -73,7 +73,7 @@ class RunVerifier:
 
         Raises:
           CorruptRun: it differs from the published index.
-          UnknownVersion: the store's copy; the sentence names the object.
+          UnknownVersion: a newer release wrote the object in the store; the text names it.
         """
         try:
             return published_index(tail_of(got, row), row, partition)

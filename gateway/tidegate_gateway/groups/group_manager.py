@@ -49,7 +49,7 @@ from tidegate_coordination.rules.consumer_groups.offsets import (
 )
 from tidegate_coordination.rules.transactions.refusals import TransactionRefusal
 from tidegate_coordination.rules.transactions.staging import StageOffsets
-from tidegate_coordination.state.gateways import Gateway
+from tidegate_coordination.state.writers.gateways import Gateway
 
 from ..network.turns import Turns
 from ..transactions.steps import ProducerName

@@ -23,7 +23,7 @@ from tidegate_coordination.groups.values import Description, Refusal
 from tidegate_coordination.placement.groups import candidates, server
 from tidegate_coordination.rules.consumer_groups.groups import group_claim
 from tidegate_coordination.rules.gateways import TakeClaim
-from tidegate_coordination.state.gateways import Gateway
+from tidegate_coordination.state.writers.gateways import Gateway
 
 from .group_claims import GroupClaims, failed
 from .group_timers import GroupTimers

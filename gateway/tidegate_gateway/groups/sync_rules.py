@@ -1,4 +1,4 @@
-"""What a SyncGroup request must have."""
+"""The rules that a SyncGroup request must keep."""
 
 from __future__ import annotations
 

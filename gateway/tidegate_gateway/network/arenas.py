@@ -42,10 +42,21 @@ class Holder(Protocol):
 class Arena:
     """A buffer with a filled part: bytes [start, end) are received and not yet consumed.
 
-    holder: receives into it; None after release().  budget: counts its bytes; None for a small one.
+    size_bytes: of the whole buffer.  holder: receives into it; None after release().
+    budget: counts its bytes; None for a small one.
     """
 
-    __slots__ = ("_free", "_pins", "_pool", "budget", "data", "end", "holder", "start")
+    __slots__ = (
+        "_free",
+        "_pins",
+        "_pool",
+        "budget",
+        "data",
+        "end",
+        "holder",
+        "size_bytes",
+        "start",
+    )
 
     def __init__(self, pool: ArenaPool, size_bytes: int) -> None:
         self._pool = pool
@@ -56,13 +67,9 @@ class Arena:
         # A large bytearray is filled with zeros: a frame's declared length alone would cost memory.
         buffer = bytearray(size_bytes) if size_bytes <= SMALL_BYTES else mmap(-1, size_bytes)
         self.data = memoryview(buffer)
+        self.size_bytes = size_bytes
         self.start = 0
         self.end = 0
-
-    @property
-    def size_bytes(self) -> int:
-        """Return the whole buffer's size."""
-        return len(self.data)
 
     @property
     def is_pinned(self) -> bool:

@@ -30,7 +30,7 @@ class Login(Enum):
 
 
 class Rights(Protocol):
-    """What one principal may do from one host; see security/authority.py."""
+    """The rights of one principal from one host; see security/authority.py."""
 
     @property
     def principal(self) -> str:
@@ -59,7 +59,7 @@ class Mutations(Protocol):
 
 
 class Cost(Protocol):
-    """What a request uses of its client's quotas; see quotas/request_cost.py."""
+    """The quotas that a request uses up; see quotas/request_cost.py."""
 
     @property
     def fetch_bytes(self) -> int | None:

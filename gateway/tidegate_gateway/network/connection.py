@@ -10,8 +10,8 @@ much as the socket takes without waiting.  _drain_in_background(), in the connec
 sends the rest.  A reply that cannot be sent for SEND_TIMEOUT_SECONDS closes the connection.  Bytes
 that are left to send count in the memory of all replies; bytes that leave at once never count.
 
-A client that is above a quota is muted: what was received is handled and answered, and nothing more
-is received for a while (KIP-219).
+A client above a quota is muted: the received requests are handled and answered, and the gateway
+receives no more for a while (KIP-219).
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class FrameHandler(Protocol):
 
 
 class Connection:
-    """See the module's head."""
+    """A client's connection, from its first byte to its end."""
 
     def __init__(
         self,
@@ -188,7 +188,7 @@ class Connection:
         self._muted_until = max(self._muted_until, trio.current_time() + seconds)
 
     def unmute(self) -> None:
-        """Go on receiving at once."""
+        """Continue receiving at once."""
         self._muted_until = 0.0
         self._unmuted.set()
         self._unmuted = trio.Event()
@@ -232,7 +232,7 @@ class Connection:
         return not (len(self._line) or self._line.unsent_bytes)
 
     def close_between_requests(self) -> None:
-        """Close if the client goes on asking, but not at this moment.
+        """Close if the client keeps asking, but not at this moment.
 
         Call it a moment after check_patience(), so that the client has read its last answer.
         """

@@ -1,4 +1,4 @@
-"""What the last fetch of a client cost, for the line about a slow one (slow_requests.py)."""
+"""The cost of a client's last fetch, for the line about a slow one (slow_requests.py)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one client connection has forwarded to other clusters: the order that must be kept.
+"""Batches that one client connection has forwarded to other clusters, in the order to be kept.
 
 Batches of a connection to one partition reach the source in the order in which they were sent.  So
 all of them that lack an answer go over one connection to the source, and after a refused one the

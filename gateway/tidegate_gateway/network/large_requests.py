@@ -13,14 +13,14 @@ heartbeats that keep them in the group follow these requests.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
+from types import ModuleType
 from typing import Any, Final, TypeVar, cast
 
 import trio
 
-from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.errors import RemoteProtocolError
 from tidegate_protocol.primitives import MAX_REQUEST_ELEMENTS
 
@@ -31,56 +31,28 @@ Result = TypeVar("Result")
 # The gateway reads larger bodies in turns.
 LARGE_BODY_BYTES: Final = 16 << 10
 STEPS_A_TURN: Final = 50
-# Of all arrays of one request; they take less than 64 MiB of memory (docs/performance.md).
+# The most elements of all arrays of a request; they take less than 64 MiB of memory
+# (docs/performance.md).
 MAX_ELEMENTS: Final = MAX_REQUEST_ELEMENTS
 MAX_ELEMENTS_AT_ONCE: Final = 300_000
-# The requests of members of groups.  Like theirs, the elements of a Fetch are soon released.
-MEMBERS_APIS: Final = frozenset(
-    {
-        ApiKey.FETCH,
-        ApiKey.OFFSET_COMMIT,
-        ApiKey.OFFSET_FETCH,
-        ApiKey.JOIN_GROUP,
-        ApiKey.LEAVE_GROUP,
-        ApiKey.SYNC_GROUP,
-        ApiKey.TXN_OFFSET_COMMIT,
-    }
-)
+# The most elements at once in requests of group members.  Like theirs, the elements of a Fetch are
+# soon released.
 MAX_MEMBERS_ELEMENTS_AT_ONCE: Final = 100_000
-# Smaller limits, for requests whose elements cost more, or whose clients never need as many.
-MAX_ELEMENTS_OF: Final[Mapping[int, int]] = {
-    ApiKey.FETCH: 15_000,  # the last read of all its partitions is one step; see fetch_waiters.py
-    ApiKey.JOIN_GROUP: 10_000,  # protocols
-    ApiKey.LEAVE_GROUP: 10_000,  # members
-    ApiKey.SYNC_GROUP: 20_000,  # assignments
-    ApiKey.DELETE_GROUPS: 10_000,
-    # The log's rules decide all of a request in one step.
-    ApiKey.ADD_PARTITIONS_TO_TXN: 33_000,  # each partition that one transaction may have, and topic
-    ApiKey.TXN_OFFSET_COMMIT: 20_000,
-    ApiKey.WRITE_TXN_MARKERS: 10_000,  # an append for each marker
-    ApiKey.UPDATE_FEATURES: 1_000,
-}
-# Of one produce request; a client sends one batch of a partition at a time.
+# The most batches of one Produce request; a client sends one batch of a partition at a time.
 MAX_BATCHES: Final = 10_000
 FREED_A_TURN: Final = 1_000
 """Rows of an answer."""
-LISTING: Final = frozenset(
-    {
-        ApiKey.DESCRIBE_ACLS,
-        ApiKey.DESCRIBE_CLIENT_QUOTAS,
-        ApiKey.DESCRIBE_LOG_DIRS,
-        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
-        ApiKey.ELECT_LEADERS,
-        ApiKey.LIST_CONFIG_RESOURCES,
-        ApiKey.LIST_GROUPS,
-        ApiKey.LIST_TRANSACTIONS,
-        ApiKey.METADATA,  # whose rows are kept for other answers
-        ApiKey.OFFSET_FETCH,
-    }
-)
-"""Their answers may have a row for each of a table, and nothing else holds these; see freed()."""
 # How long a request waits for other large requests to be answered.
 PATIENCE_SECONDS: Final = 60.0
+
+
+def in_turns(
+    messages: ModuleType, name: str
+) -> Callable[[Any, int], Generator[int, None, Any]] | None:
+    """Return the function that decodes or encodes in turns; None if that never takes long."""
+    found: Callable[[Any, int], Generator[int, None, Any]] | None
+    found = getattr(messages, name + "_in_turns", None)
+    return found
 
 
 class _Lane:
@@ -136,7 +108,7 @@ async def read_batches(work: Generator[int, None, Result]) -> Result:
 
 
 class LargeRequests:
-    """See the module's head."""
+    """The lanes of one gateway: one for members of groups, one for all other clients."""
 
     def __init__(self) -> None:
         self._members = _Lane(MAX_MEMBERS_ELEMENTS_AT_ONCE)
@@ -148,10 +120,26 @@ class LargeRequests:
         """The number of elements that the large requests in work hold."""
         return self._members.budget.used_bytes + self._others.budget.used_bytes
 
-    def reading(self, api_key: int) -> Reading:
-        """Return the counter of a request's elements; the caller releases it in the end."""
-        lane = self._members if api_key in MEMBERS_APIS else self._others
-        return Reading(lane, MAX_ELEMENTS_OF.get(api_key, MAX_ELEMENTS))
+    def reading(self, max_elements: int = MAX_ELEMENTS, *, is_of_members: bool = False) -> Reading:
+        """Return the counter of a request's elements; the caller releases it in the end.
+
+        max_elements: smaller for requests whose elements cost more, or whose clients never need as
+        many.
+        """
+        return Reading(self._members if is_of_members else self._others, max_elements)
+
+    async def decoded(
+        self, messages: ModuleType, body: memoryview, version: int, reading: Reading
+    ) -> Any:
+        """Return the request in a body, in turns where its API can have many elements.
+
+        Raises:
+          RemoteProtocolError: see read().
+        """
+        work = in_turns(messages, "decode_request")
+        if work is None:
+            return messages.decode_request(body, version)
+        return await self.read(work(body, version), reading)
 
     async def read(self, work: Generator[int, None, Result], reading: Reading) -> Result:
         """Return the generator's result.

@@ -74,7 +74,7 @@ class Receiver:
         self._is_produce_partial = False
         self._is_waiting = False
         self._is_flowing = False
-        # Of the frame under way: its size, and where in the arena the next receive must end.
+        # The frame under way: its size, and where in the arena the next receive must end.
         self._frame_bytes = 0
         self._receive_upto: int | None = None
         self._received_in_a_row = 0
@@ -122,9 +122,9 @@ class Receiver:
     def lost_patience(self, now: float, idle_seconds: float, *, is_idle: bool) -> str | None:
         """Return the reason to close, "" for a quiet close; None to keep the connection.
 
-        Call it every PATIENCE_STEP_SECONDS.  is_idle: the client waits for no answer.  From then on
-        it may be idle for idle_seconds.  A frame that has begun must end in limits.frame_seconds,
-        even if its bytes keep arriving: it holds memory.
+        Call it every PATIENCE_STEP_SECONDS.  is_idle: the client waits for no answer.  Such a
+        client may stay idle for idle_seconds.  A frame that has begun must end in
+        limits.frame_seconds, even if its bytes keep arriving: it holds memory.
         """
         self._has_asked = self._has_received and self._received_in_a_row > 0
         if self._has_received or not (self._is_waiting and is_idle):
@@ -196,8 +196,10 @@ class Receiver:
         self._limits = limits
 
     def receive_little(self) -> bool:
-        """Receive with the next receive the rest of the frame under way, or little if there is
-        none; return whether there is one.
+        """Set the next receive to the rest of the frame under way, or to few bytes without such a
+        frame.
+
+        Returns whether a frame is under way.
 
         Call it after make_room().  So nearly every request is handled before the next is received.
         """

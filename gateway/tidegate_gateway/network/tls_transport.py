@@ -187,7 +187,7 @@ class TlsTransport:
         return size
 
     def _answer(self) -> None:
-        """Send what OpenSSL answers by itself, as far as the network takes it."""
+        """Send the answers that OpenSSL makes by itself, as far as the network takes them."""
         if not self._push() and self._outgoing.pending > MAX_OWN_BYTES:
             raise TransportBroken("it does not read answers of TLS itself")
 

@@ -2,9 +2,9 @@
 
 At a few bytes a row, one request may ask for hundreds of thousands of rows.
 
-So an answer that lists all is not of one moment: each row is as of its turn.  A row that is removed
-before its turn is left out, and one that is added after the first turn is not there, as in the
-answer of a Kafka broker that reads its tables while they change.
+So an answer that lists everything does not show one moment: each row shows its state at its turn.
+A row that is removed before its turn is left out, and one that is added after the first turn is not
+there, as in the answer of a Kafka broker that reads its tables while they change.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ import trio
 
 from tidegate_coordination.events.cluster import Endpoint
 from tidegate_coordination.forwarding.leaders import PEER_LISTENERS
-from tidegate_coordination.state.gateways import Gateway
+from tidegate_coordination.state.writers.gateways import Gateway
 from tidegate_protocol.apis import ApiKey
 from tidegate_runtime.http.client import Connect
 

@@ -24,7 +24,7 @@ import structlog
 import trio
 
 from tidegate_coordination.events.cluster import Endpoint
-from tidegate_coordination.state.gateways import Gateway, GatewayTable
+from tidegate_coordination.state.writers.gateways import Gateway, GatewayTable
 
 from .answering import ANSWER_SECONDS, is_answered
 from .peers import Dial

@@ -14,8 +14,8 @@ from tidegate_coordination.state.cluster import ClusterState
 from tidegate_runtime.http.values import BINARY, HttpAnswer, HttpRequest
 from tidegate_storage.stores.object_store import NoSuchObject, StoreMisconfigured, StoreUnavailable
 
-from ..fetch.object_asks import BadAsk, ObjectAsk, cluster_of, read_target
-from ..fetch.object_lender import ObjectLender
+from ..fetch.lending.object_asks import BadAsk, ObjectAsk, cluster_of, read_target
+from ..fetch.lending.object_lender import ObjectLender
 
 MAX_LENT_BYTES: Final = 64 << 20
 # The asking gateway has timed out long before.

@@ -31,8 +31,8 @@ from tidegate_runtime.http.server import serve_http
 from tidegate_runtime.http.values import BINARY, HttpAnswer, HttpRequest, Standing
 from tidegate_runtime.secret import Secret
 
-from ..fetch.object_asks import OBJECTS_PATH
-from ..fetch.object_lender import ObjectLender
+from ..fetch.lending.object_asks import OBJECTS_PATH
+from ..fetch.lending.object_lender import ObjectLender
 from ..quotas.sharing.messages import SHARES_PATH
 from ..quotas.sharing.shares import QuotaShares
 from .object_service import ObjectService

@@ -21,13 +21,13 @@ from tidegate_coordination.forwarding.messages import (
     encode,
 )
 from tidegate_coordination.forwarding.peers import Peers, PeerUnavailable
-from tidegate_coordination.state.gateways import Gateway
+from tidegate_coordination.state.writers.gateways import Gateway
 from tidegate_runtime.http.client import Connect, HttpClient, HttpUnavailable
 from tidegate_runtime.http.values import BINARY, HttpAnswer
 from tidegate_runtime.secret import Secret
 
-from ..fetch.object_asks import ObjectAsk, target_of
-from ..fetch.zone_reads import CONCURRENT_ASKS, ObjectPeers
+from ..fetch.lending.object_asks import ObjectAsk, target_of
+from ..fetch.lending.zone_reads import CONCURRENT_ASKS, ObjectPeers
 from ..quotas.sharing.exchange import SharePeers
 from ..quotas.sharing.messages import (
     MAX_MESSAGE_BYTES,

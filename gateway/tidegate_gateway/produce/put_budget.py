@@ -35,11 +35,15 @@ class PutBudget:
 
     def wait_seconds(self, size_bytes: int, now: float) -> float:
         """Return how long to wait until the budget allows the seal; 0 when it does."""
+        if not self.tokens_per_second:
+            return 0.0
         missing = self.cost(size_bytes) - self._refill(now)
         return missing / self.tokens_per_second if missing > 0 else 0.0
 
     def take(self, size_bytes: int, now: float) -> None:
         """Pay for a seal.  A seal that could not wait longer (linger) leaves a debt."""
+        if not self.tokens_per_second:
+            return
         self._refill(now)
         self._tokens -= self.cost(size_bytes)
 

@@ -2,7 +2,7 @@
 
 A walk (tidegate_protocol.record_walk) finds malformed records, records without a key in a compacted
 topic, and time stamps out of range.  Where the header's largest time stamp is not that of the
-records, or attributes are set that are the broker's, the header is written anew, with its CRC.
+records, or attributes are set that are the broker's, the header is written again, with its CRC.
 compression.type other than producer: the records are compressed again with the topic's codec.
 
 What costs little is walked in the event loop (accept_nowait); the rest in a thread, where clients
@@ -63,7 +63,7 @@ _CLIENTS: Final = CODEC_MASK | TRANSACTIONAL
 
 
 class _Looked(NamedTuple):
-    """What a look at a batch found: the header to store, and the batch, if it is another one."""
+    """The result of a look at a batch: the header to store, and the batch, if it is another one."""
 
     header: BatchHeader
     batch: Buffer | None
@@ -105,7 +105,11 @@ class RecordChecks:
             walk.finish()
         except InvalidBatch:
             return None
-        return _accepted(settings, batch, header, walk, now_ms)
+        if not _is_clean(settings, header, walk, now_ms):
+            return None
+        if walk.max_timestamp != header.max_timestamp or header.attributes:
+            batch, header = _stored(batch, header, walk.max_timestamp)
+        return batch, header, walk.size_bytes
 
     def _accept_costly(
         self, settings: TopicSettings, batch: memoryview, header: BatchHeader, now_ms: int
@@ -118,7 +122,9 @@ class RecordChecks:
             walk = walk_batch(batch, header, max_bytes=room)
         except InvalidBatch:
             return None
-        return _accepted(settings, batch, header, walk, now_ms)
+        if not _is_clean(settings, header, walk, now_ms):
+            return None
+        return (*_stored(batch, header, walk.max_timestamp), walk.size_bytes)
 
     async def accept(
         self, settings: TopicSettings, batch: memoryview, header: BatchHeader, client: Client
@@ -225,18 +231,8 @@ def _is_clean(settings: TopicSettings, header: BatchHeader, walk: RecordWalk, no
     )
 
 
-def _accepted(
-    settings: TopicSettings, batch: memoryview, header: BatchHeader, walk: RecordWalk, now_ms: int
-) -> Accepted | None:
-    if not _is_clean(settings, header, walk, now_ms):
-        return None
-    if header.attributes & ~_CLIENTS or walk.max_timestamp != header.max_timestamp:
-        return (*_stored(batch, header, walk.max_timestamp), walk.size_bytes)
-    return batch, header, walk.size_bytes
-
-
 def _true_header(header: BatchHeader, max_timestamp: int) -> BatchHeader:
-    """Return a header that says what is true.  The time of LogAppendTime comes with the commit, if
+    """Return the header with the true values.  The time of LogAppendTime comes with the commit, if
     the topic still has it then.
     """
     attributes = header.attributes & _CLIENTS

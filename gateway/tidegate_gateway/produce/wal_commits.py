@@ -25,15 +25,14 @@ import structlog
 import trio
 
 from tidegate_coordination.coordinator.coordinator import Coordinator, Failure, ProposalFailed
-from tidegate_coordination.rules.records.mirrored_batches import MirroredBatch
-from tidegate_coordination.rules.records.wal import (
-    AbandonWal,
+from tidegate_coordination.rules.records.batch_outcomes import (
     BatchFacts,
     BatchOutcome,
-    CommitWal,
     Refusal,
     append_time_topics,
 )
+from tidegate_coordination.rules.records.mirrored_batches import MirroredBatch
+from tidegate_coordination.rules.records.wal import AbandonWal, CommitWal
 from tidegate_coordination.state.records.objects import WalName
 from tidegate_coordination.state.topics import Topic
 from tidegate_protocol.records import BatchHeader, last_sequence
@@ -92,7 +91,7 @@ class MirroredToken(BatchToken, Protocol):
 
     @property
     def mirrored(self) -> MirroredBatch:
-        """What the batch brings besides its facts."""
+        """The facts of the batch that BatchFacts do not have."""
         ...
 
     @property
@@ -103,6 +102,10 @@ class MirroredToken(BatchToken, Protocol):
 
 Appended: TypeAlias = tuple[tuple[int, ...], BatchToken]
 """The open object's facts of a batch: BatchFacts from record_count on, and its token."""
+
+
+OnStored: TypeAlias = Callable[[WalName, str, bytearray], None]
+"""Takes the name, the key and the body of a stored object."""
 
 
 def appended(header: BatchHeader, token: BatchToken, flags: int) -> Appended:
@@ -128,7 +131,7 @@ class WalCommits:
         upkeep: Upkeep,
         *,
         is_append_time: Callable[[Topic], bool],
-        on_stored: Callable[[WalName, bytearray], None],
+        on_stored: OnStored,
         on_end: Callable[[SealedWal], None],
         walks_records: bool,
     ) -> None:
@@ -140,23 +143,24 @@ class WalCommits:
         self._on_end = on_end
         self._walks_records = walks_records
         self._behind = WeakSet[Client]()
-        """Clients of which a batch was left out, or comes again; until they connect anew."""
+        """Clients of which a batch was left out, or comes again; until they connect again."""
 
     def commit(
         self,
         wal: SealedWal,
+        key: str,
         mirrored: Collection[MirroredToken],
         of_object: ObjectTimes,
     ) -> None:
         """Propose to commit a stored object; the answer settles its batches.
 
-        mirrored: the tokens of its mirrored batches.
+        key: under which it is stored.  mirrored: the tokens of its mirrored batches.
         """
         left = self._batches_left(wal, of_object)
         try:
             proposal = self._proposal(wal, mirrored, left)
             # If another gateway decides, waiting fetches may wake before the answer arrives.
-            self._on_stored(proposal.name, wal.body)
+            self._on_stored(proposal.name, key, wal.body)
         except Exception as error:
             # The proposal was never made, so the object cannot be committed.
             self._upkeep.note("commit a WAL object", error)
@@ -168,7 +172,7 @@ class WalCommits:
             times.commit.add(now - of_object.stored_at)
             times.remote.add(now - of_object.sealed_at)
             times.of_object = of_object
-            self.settle(wal, _with_left(wal, left, outcomes))
+            self.settle(wal, _with_left(wal, left, outcomes) if left else outcomes)
             times.of_object = None
 
         def fail(failure: Failure) -> None:
@@ -205,7 +209,7 @@ class WalCommits:
         facts = [_facts(each) for at, each in enumerate(wal.batches) if at not in left]
         stamped = append_time_topics(self._coordinator.state, facts, self._is_append_time)
         placed = _mirrored(wal, mirrored) if mirrored else {}
-        is_walked = self._walks_records and all(each.is_walked for each in mirrored)
+        is_walked = self._walks_records and all([each.is_walked for each in mirrored])
         return CommitWal(_name(wal), len(wal.body), facts, stamped, placed, is_walked)
 
     def abandon(self, wal: SealedWal, *, is_cut_off: bool = False) -> None:
@@ -262,8 +266,6 @@ def _with_left(
     wal: SealedWal, left: frozenset[int], outcomes: list[BatchOutcome]
 ) -> list[BatchOutcome]:
     """Return the outcomes of all batches; those of left ones were not proposed."""
-    if not left:
-        return outcomes
     rest = iter(outcomes)
     return [_ABANDONED if at in left else next(rest) for at in range(len(wal.batches))]
 

@@ -1,4 +1,4 @@
-"""What the WAL writer counts."""
+"""The counters of the WAL writer."""
 
 from __future__ import annotations
 

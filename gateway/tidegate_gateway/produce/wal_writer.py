@@ -5,10 +5,10 @@ it is full; or if it holds a batch, an upload slot is free, and the request budg
 Uploads run in parallel; commits (wal_commits.py) are handed to the coordinator in the order of
 sealing, and many of them travel in one log entry.
 
-A PUT is repeated with the same key until its deadline.  Then an event abandons its WAL id, so that
-a late success can never be committed and the object can be collected; its batches are refused with
-a retriable error, and later objects are committed without it.  The same happens if the commit of an
-object cannot be decided.
+A PUT is repeated with the same key until its deadline (wal_puts.py).  Then an event abandons its
+WAL id, so that a late success can never be committed and the object can be collected; its batches
+are refused with a retriable error, and later objects are committed without it.  The same happens if
+the commit of an object cannot be decided.
 
 If the key already holds another gateway's object, the log lost its end and gave this incarnation
 twice, or another cluster has the same prefix.  That object stays as it is, for salvage; the batches
@@ -20,23 +20,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 import structlog
 import trio
 
 from tidegate_coordination.coordinator.coordinator import Coordinator
-from tidegate_coordination.state.records.objects import WalName
 from tidegate_coordination.state.topics import Topic
 from tidegate_protocol.records import BatchHeader
 from tidegate_storage.objects.wal import OpenWal, SealedWal, WalIdentity
-from tidegate_storage.stores.object_store import (
-    ObjectExists,
-    ObjectStore,
-    StoreMisconfigured,
-    StoreUnavailable,
-    put_idempotent,
-)
+from tidegate_storage.stores.object_store import ObjectExists, ObjectStore
 
 from ..cost.ledger import LINKS, paid_by, weights_of
 from ..network.arenas import Arena
@@ -44,18 +36,16 @@ from ..network.inflow import Inflow
 from ..network.transport import Buffer
 from ..store_way.store_way import StoreWay
 from ..upkeep.upkeep import Upkeep
-from .produce_times import ObjectTimes
 from .put_budget import PutBudget
 from .seal_pace import SealPace
-from .wal_commits import BatchToken, MirroredToken, WalCommits, appended
+from .sealed_object import SealedObject
+from .wal_commits import BatchToken, MirroredToken, OnStored, WalCommits, appended
 from .wal_counters import WalCounters
+from .wal_puts import WalPuts
+from .wal_settings import WalSettings
 
 _log = structlog.get_logger("tidegate.wal")
 
-PUT_ATTEMPTS = 3
-FIRST_RETRY_SECONDS = 0.1
-# Shorter than PROVEN_SECONDS of store_way/marks.py.
-LAST_RETRY_SECONDS = 0.8
 # The most bytes that one batch takes in a log entry: its run and its producer state (see events/).
 EVENT_BYTES_PER_BATCH = 120
 # An object of this size costs no token of the budget, a smaller one up to one (decision 5).
@@ -72,56 +62,14 @@ class KeyTaken(Exception):
     """
 
 
-@dataclass(frozen=True, slots=True)
-class WalSettings:
-    """Sizes in bytes, times in seconds.  put_budget_per_second 0: requests cost nothing.
-
-    max_in_flight_bytes: of objects that are sealed and not yet answered; one is always admitted.
-    walks_records: the records of each batch of a client were walked, and its header says what the
-      walk found.
-    """
-
-    max_object_bytes: int = 8 << 20
-    put_budget_per_second: float = 8.0
-    linger_seconds: float = 0.25
-    upload_slots: int = 8
-    put_timeout_seconds: float = 30.0
-    max_in_flight_bytes: int = 256 << 20
-    walks_records: bool = True
-
-
-@dataclass(slots=True, eq=False)
-class _Sealed:
-    """A sealed object that is being stored or committed.
-
-    mirrored: of its mirrored batches.  sealing_at, sealed_at, stored_at: seconds on Trio's clock.
-    clients: bytes by client id, as wrote() got them.  putting: ends the PUT.
-    """
-
-    wal: SealedWal
-    mirrored: list[MirroredToken]
-    sealing_at: float
-    sealed_at: float
-    clients: dict[str, int]
-    stored_at: float = 0.0
-    stored: bool = False
-    given_up: bool = False
-    putting: trio.CancelScope = field(default_factory=trio.CancelScope)
-
-    @property
-    def times(self) -> ObjectTimes:
-        """Return its times, once it is stored."""
-        return ObjectTimes(self.sealing_at, self.sealed_at, self.stored_at)
-
-
 class WalWriter:
     """Gathers batches of all connections into shared objects.
 
     Args:
       inflow: when produce requests arrive.  key_of: object key of a WAL identity.
       is_append_time: whether a topic has LogAppendTime.
-      on_stored: called with the identity and body of an object once it is stored, before its commit
-          can wake a reader, so that readers find it in a cache.
+      on_stored: called once an object is stored, before its commit can wake a reader, so that
+          readers find it in a cache.
       on_batches: called with the number of batches of an object that is stored.
       after_answers: called once after the answers of a commit were filled in.
       upkeep: counts unexpected errors.
@@ -138,7 +86,7 @@ class WalWriter:
         inflow: Inflow,
         key_of: Callable[[WalIdentity], str],
         is_append_time: Callable[[Topic], bool],
-        on_stored: Callable[[WalName, bytearray], None],
+        on_stored: OnStored,
         after_answers: Callable[[], None],
         on_batches: Callable[[int], None] = lambda _: None,
         upkeep: Upkeep | None = None,
@@ -146,7 +94,6 @@ class WalWriter:
     ) -> None:
         self._upkeep = upkeep or Upkeep()
         self.way = way or StoreWay()
-        self._store = store
         self._coordinator = coordinator
         self._settings = settings
         self._node_id = node_id
@@ -168,13 +115,16 @@ class WalWriter:
         self._wake_at_bytes = 1
         self._opened_at = 0.0
         self._counter = 0
-        self._in_flight: deque[_Sealed] = deque()
+        self._in_flight: deque[SealedObject] = deque()
         self._in_flight_bytes = 0
         self._uploading = 0
         self._unsettled: set[int] = set()
         self._work = trio.Event()
         self._room = trio.Event()
         self.counters = WalCounters()
+        self._puts = WalPuts(
+            store, self.way, self.counters, self._upkeep, settings.put_timeout_seconds
+        )
         self._commits = WalCommits(
             coordinator,
             self.counters,
@@ -222,7 +172,7 @@ class WalWriter:
             header.max_timestamp,
             appended(header, token, flags),
         )
-        enough = self._open.size_bytes >= self._wake_at_bytes or not self.has_room
+        enough = self._open.size_bytes >= self._wake_at_bytes or self._is_full()
         if enough and not self._work.is_set():
             self._work.set()
 
@@ -244,7 +194,7 @@ class WalWriter:
         self._open.append(topic_id, partition, batch, facts[0], facts[1], (facts, token))
         self._mirrored.append(token)
         self.wrote(LINKS, len(batch))
-        enough = self._open.size_bytes >= self._wake_at_bytes or not self.has_room
+        enough = self._open.size_bytes >= self._wake_at_bytes or self._is_full()
         if enough and not self._work.is_set():
             self._work.set()
 
@@ -337,7 +287,7 @@ class WalWriter:
         self._counter += 1
         return identity
 
-    def _seal(self) -> _Sealed:
+    def _seal(self) -> SealedObject:
         identity = self.next_identity()
         self._unsettled.add(identity.counter)
         times, began = self.counters.times, trio.current_time()
@@ -354,7 +304,7 @@ class WalWriter:
         self._notify_room()
         mirrored, self._mirrored = self._mirrored, []
         clients, self._clients = self._clients, {}
-        return _Sealed(sealed, mirrored, began, sealed_at, clients)
+        return SealedObject(sealed, self._key_of(identity), mirrored, began, sealed_at, clients)
 
     def _notify_room(self) -> None:
         self._room.set()
@@ -371,21 +321,21 @@ class WalWriter:
             sealed.putting.cancel()
         self.commit_in_order()
 
-    def _give_up(self, sealed: _Sealed) -> None:
+    def _give_up(self, sealed: SealedObject) -> None:
         if not sealed.given_up:
             sealed.given_up = True
             self.counters.abandoned += 1
-            _log.error("gave up storing a WAL object", key=self._key_of(sealed.wal.identity))
+            _log.error("gave up storing a WAL object", key=sealed.key)
 
-    async def _upload(self, sealed: _Sealed) -> None:
+    async def _upload(self, sealed: SealedObject) -> None:
         began = trio.current_time()
         try:
-            topics = weights_of((each.topic_id, each.size_bytes) for each in sealed.wal.slices)
+            topics = weights_of([(each.topic_id, each.size_bytes) for each in sealed.wal.slices])
             if self.way.is_cut_off:
                 sealed.putting.cancel()
             sealed.putting.deadline = began + self._settings.put_timeout_seconds
             with paid_by(topics, sealed.clients), sealed.putting:
-                await self._put(sealed)
+                await self._puts.put(sealed.key, sealed.wal.body)
                 sealed.stored = True
                 self._on_batches(len(sealed.wal.batches))
                 self.counters.stored_at = sealed.stored_at = trio.current_time()
@@ -399,42 +349,13 @@ class WalWriter:
             if sealed in self._in_flight:
                 self._in_flight.remove(sealed)
                 self._commits.refuse(sealed.wal)
-            raise KeyTaken(_WHY_TAKEN + self._key_of(sealed.wal.identity)) from error
+            raise KeyTaken(_WHY_TAKEN + sealed.key) from error
         if not sealed.stored:
             self._give_up(sealed)
         self._uploading -= 1
-        self._work.set()
+        if self._open.size_bytes:  # its first batch has an empty one looked at
+            self._work.set()
         self.commit_in_order()
-
-    async def _put(self, sealed: _Sealed) -> None:
-        key = self._key_of(sealed.wal.identity)
-        delay = FIRST_RETRY_SECONDS
-        while True:
-            began = trio.current_time()
-            try:
-                # A PUT that hangs is repeated; the store distinguishes an equal object from another
-                # one.
-                with trio.move_on_after(self._settings.put_timeout_seconds / PUT_ATTEMPTS):
-                    await put_idempotent(self._store, key, sealed.wal.body)
-                    self.counters.times.puts.add(trio.current_time() - began)
-                    self.way.puts.succeeded(trio.current_time())
-                    return
-                self.counters.put_retries += 1
-                self.way.puts.failed(began, "no answer")
-                _log.warning("object store does not answer", key=key)
-                continue
-            except (StoreUnavailable, StoreMisconfigured) as error:
-                # A person may renew expired credentials while the PUT is repeated.
-                self.counters.put_retries += 1
-                self.way.puts.failed(began, str(error))
-                _log.warning("object store did not take a WAL object", key=key, error=str(error))
-            except ObjectExists:
-                raise
-            except Exception as error:
-                self.counters.put_retries += 1
-                self._upkeep.note("store a WAL object", error, key=key)
-            await trio.sleep(delay)
-            delay = min(delay * 2, LAST_RETRY_SECONDS)
 
     # -- committing -------------------------------------------------------------------------------
 
@@ -443,11 +364,11 @@ class WalWriter:
         while self._in_flight and self._is_next(self._in_flight[0]):
             sealed = self._in_flight.popleft()
             if not sealed.given_up:
-                self._commits.commit(sealed.wal, sealed.mirrored, sealed.times)
+                self._commits.commit(sealed.wal, sealed.key, sealed.mirrored, sealed.times)
             else:
                 self._commits.abandon(sealed.wal, is_cut_off=self.way.is_cut_off)
 
-    def _is_next(self, sealed: _Sealed) -> bool:
+    def _is_next(self, sealed: SealedObject) -> bool:
         return sealed.given_up or (sealed.stored and not self.way.holds_commits)
 
     def _end(self, wal: SealedWal) -> None:
@@ -456,6 +377,6 @@ class WalWriter:
         self._in_flight_bytes -= len(wal.body)
         if self._open.size_bytes:
             self._pace.answered(trio.current_time())
-        self._work.set()
+            self._work.set()
         self._after_answers()
         self._notify_room()

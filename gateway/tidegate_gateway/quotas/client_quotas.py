@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import structlog
 
 from tidegate_coordination.security.quotas import Bucket, Limit, QuotaKey
-from tidegate_coordination.state.quotas import ClientQuotaTable
+from tidegate_coordination.state.security.quotas import ClientQuotaTable
 
 from .rates import TokenBucket, Windows
 from .sharing.shares import QuotaShares
@@ -65,7 +65,7 @@ class ClientQuotas:
         self._make_buckets()
 
     def look(self) -> None:
-        """Begin anew if gateways share quotas now, or no longer; what was used up is forgotten."""
+        """Start again if gateways share quotas now, or no longer; what was used up is forgotten."""
         if self._is_shared() != self.are_shared:
             self.are_shared = not self.are_shared
             self._make_buckets()
@@ -101,7 +101,7 @@ class ClientQuotas:
 
     @property
     def version(self) -> int:
-        """What the limits are as of."""
+        """The version of the table that the limits come from."""
         return self._table.version
 
     def limits(self, principal: str, client_id: str) -> ClientLimits:

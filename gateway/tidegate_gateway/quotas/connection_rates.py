@@ -1,4 +1,4 @@
-"""How fast connections may be opened: all of this gateway, and those of one address (KIP-612).
+"""How fast clients may open connections: to this gateway in all, and from one address (KIP-612).
 
 The gateway accepts no further connection while all come too fast: clients wait in the kernel's
 backlog.  A connection of an address that is above its own quota is accepted, held for a moment and
@@ -13,7 +13,7 @@ from typing import Final
 import trio
 
 from tidegate_coordination.security.quotas import Bucket, normal_address
-from tidegate_coordination.state.quotas import ClientQuotaTable
+from tidegate_coordination.state.security.quotas import ClientQuotaTable
 
 from .rates import SampledRate, Windows
 from .usage import Buckets

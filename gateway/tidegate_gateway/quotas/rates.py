@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 MAX_THROTTLE_MS: Final = 2**31 - 1
-"""What throttle_time_ms can say."""
+"""The largest value of throttle_time_ms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class _Sample:
 
 
 class SampledRate:
-    """See the module's head."""
+    """A rate over the newest samples."""
 
     __slots__ = ("_samples", "_windows")
 

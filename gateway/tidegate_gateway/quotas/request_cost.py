@@ -1,4 +1,4 @@
-"""What one request uses of its client's quotas, and how long the client is throttled for it.
+"""The part of its client's quotas that one request uses, and the throttle time that follows.
 
 The answer says the longest of the throttle times, and the gateway reads no further request of the
 connection for so long (KIP-219).  The request itself is always served, with two exceptions: a fetch

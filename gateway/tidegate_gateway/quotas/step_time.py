@@ -43,7 +43,7 @@ class Timed(Generic[Result]):
         self._clock = clock
 
     def __await__(self) -> Generator[Any, Any, Result]:
-        """Return what the coroutine returns; raise what it raises."""
+        """Run the coroutine; return its result, or raise its exception."""
         sent: Any = None
         error: BaseException | None = None
         while True:

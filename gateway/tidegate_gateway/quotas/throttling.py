@@ -6,11 +6,10 @@ A draining gateway throttles no client, since all shall go.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Coroutine
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import trio
 
-from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.headers import RequestHeader
 
 from ..network.call import Peer
@@ -20,9 +19,6 @@ from .request_cost import RequestCost
 from .step_time import Timed
 
 Result = TypeVar("Result")
-
-EXEMPT: Final = frozenset({ApiKey.WRITE_TXN_MARKERS})
-"""Requests of brokers and tools that no quota throttles, as in Kafka."""
 
 
 class Throttle:
@@ -79,7 +75,7 @@ class Throttling:
     def of(self, connection: Connection, header: RequestHeader) -> Throttle | None:
         """Return the throttling of a request; None if no quota of its client holds."""
         limits = self.quotas.limits(connection.peer.principal, header.client_id or "")
-        if limits is NO_LIMITS or header.api_key in EXEMPT or self._is_draining():
+        if limits is NO_LIMITS or self._is_draining():
             return None
         return Throttle(connection, RequestCost(self.quotas, limits, _now_ms(), self.step_time))
 

@@ -1,4 +1,4 @@
-"""What the clients of each quota used lately: bounded in number, and forgotten after an hour."""
+"""Recent use of each quota by its clients: bounded in number, and forgotten after an hour."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from .rates import SampledRate, Windows
 from .sharing.allowance import Allowance
 
 MAX_BUCKETS: Final = 10_000
-"""Of each kind of quota.  At the bound the bucket that was unused for longest makes room; clients
-with ever new client ids lose no more than that by it.
+"""The most buckets of each kind of quota.  At the bound the bucket that was unused for longest
+makes room; clients with ever new client ids lose no more than that by it.
 """
 FORGET_AFTER_MS: Final = 3_600_000
 THROTTLE_WINDOWS: Final = Windows(samples=2, window_ms=30_000)
@@ -42,7 +42,7 @@ class RecentMean:
 
 
 class Tokens(Protocol):
-    """What can be used up of one bucket's quota; see rates.TokenBucket."""
+    """The tokens of one bucket's quota; see rates.TokenBucket."""
 
     def take(self, count: float, quota: float, now_ms: int) -> None: ...
 

@@ -1,1 +1,1 @@
-"""One module per API: decides Kafka error codes, asks the coordinator, answers."""
+"""A folder for each feature: decides Kafka error codes, asks the coordinator, answers."""

@@ -1,1 +1,1 @@
-"""The names of clients, their rights, and the needs of every API."""
+"""The names of clients, their rights, and the form of guards."""

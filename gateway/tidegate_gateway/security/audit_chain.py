@@ -3,7 +3,7 @@
 A line is a JSON object with the number of the line, `prev` and `hash`: the SHA-256 of the line
 before, and of this one without its own hash.  To change, remove, add or move a line breaks the
 chain there.  The chain has no secret: its end may be cut off, or all lines after a change be made
-anew.  So compare a hash with one that was noted elsewhere.
+again.  So compare a hash with one that was noted elsewhere.
 """
 
 from __future__ import annotations

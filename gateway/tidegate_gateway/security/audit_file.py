@@ -28,8 +28,8 @@ class InUse(OSError):
 class AuditFile:
     """See the module's head.
 
-    chain: goes on after the last line that is whole.  A crash may have cut off what follows it; the
-    first write ends that.
+    chain: continues after the last line that is whole.  A crash may have cut off what follows it;
+    the first write ends that.
 
     Raises:
       InUse, NotAudit: see there.

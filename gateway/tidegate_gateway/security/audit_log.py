@@ -2,7 +2,7 @@
 
 The answer of a request that changed something waits until its line is on the disk.  Logins and
 denials are written a moment later, so the last ones are lost if the gateway is killed.  If the disk
-does not take lines, the gateway goes on: no answer waits, it keeps MAX_BYTES of them, and writes
+does not take lines, the gateway continues: no answer waits, it keeps MAX_BYTES of them, and writes
 how many it had to drop.  Any tool may rename the file at any time; the next lines go to a new one
 (audit_file.py).
 """
@@ -21,7 +21,7 @@ import trio
 from tidegate_runtime.settings_texts import SettingsError
 
 from ..audit import MAX_ITEMS
-from ..blocking import Blocking
+from ..work.blocking import Blocking
 from .audit_chain import Chain
 from .audit_file import AuditFile, InUse, NotAudit
 
@@ -103,7 +103,7 @@ class AuditLog:
             self.unwritten_answers += 1
 
     async def run(self) -> None:
-        """Write forever: at once what an answer waits for, and the rest a moment later."""
+        """Write forever: lines that an answer waits for at once, other lines a moment later."""
         while True:
             with trio.move_on_after(AGAIN_SECONDS if self._has_failed else EVERY_SECONDS):
                 await self._is_awaited.wait()
@@ -181,7 +181,7 @@ def _bounded(value: object) -> object:
 
 
 def open_audit_log(path: str, blocking: Blocking, now_ms: Callable[[], int]) -> AuditLog:
-    """Open the file and go on after its last line.  Reads the file, so it blocks.
+    """Open the file and continue after its last line.  Reads the file, so it blocks.
 
     Raises:
       SettingsError: it cannot be written, is another gateway's, or is no audit log.

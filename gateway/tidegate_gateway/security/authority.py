@@ -14,7 +14,7 @@ import structlog
 
 from tidegate_coordination.security.acls import Operation, ResourceType
 from tidegate_coordination.security.authorizer import Authorizer
-from tidegate_coordination.state.acls import AclTable
+from tidegate_coordination.state.security.acls import AclTable
 from tidegate_runtime.line_rates import UNLIMITED, LineRate
 
 from ..audit import Audit
@@ -24,7 +24,7 @@ from .hosts import host_of
 _log = structlog.get_logger("tidegate.authorizer", UNLIMITED)  # note_denied() bounds them
 
 MAX_KEPT: Final = 2_000
-"""Decisions of one client; a request that names more costs their look-ups anew."""
+"""Decisions of one client; a request that names more costs their look-ups again."""
 MAX_CLIENTS: Final = 10_000
 """Pairs of principal and host whose decisions are kept."""
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from tidegate_coordination.security.authorizer import Authorizer, super_users_of
-from tidegate_coordination.state.acls import AclTable
+from tidegate_coordination.state.security.acls import AclTable
 from tidegate_runtime.settings_texts import SettingsError
 
 from ..audit import Audit
@@ -24,7 +24,7 @@ def authority_of(
     now, audit: see Authority.
 
     Raises:
-      SettingsError: says what to set instead.
+      SettingsError: the text says what to set instead.
     """
     try:
         super_users = super_users_of(settings.text("super.users"))

@@ -20,10 +20,13 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
+from types import ModuleType
 from typing import Any, Final, TypeAlias, TypeVar
 
 from tidegate_coordination.security.acls import CLUSTER_NAME, Operation, ResourceType
 from tidegate_coordination.state.topics import TopicTable
+from tidegate_protocol.error_codes import ErrorCode, error_text
 
 from ..network.call import Rights
 
@@ -31,7 +34,7 @@ _Item = TypeVar("_Item")
 
 
 class Ask(Enum):
-    """What a guard asks for; see the module's head."""
+    """The questions of a guard; see the module's head."""
 
     CATCH_UP = "catch up"
     PAUSE = "pause"
@@ -86,8 +89,8 @@ class Caller:
         return sum(1 << each for each in operations if sees(each, kind, name))
 
     def name_of(self, topic_id: bytes) -> str | None:
-        """Return the name of a topic's id; None if no topic here has it."""
-        topic = self.topics.by_id.get(topic_id)
+        """Return the name of a topic's shown id; None if no topic here has it."""
+        topic = self.topics.by_shown_id.get(topic_id)
         return topic.name if topic is not None else None
 
 
@@ -119,6 +122,15 @@ def whole(operation: Operation, refuse: Callable[[Any, int], Any]) -> Guard:
         return (yield request)
 
     return guard
+
+
+def denied_whole(messages: ModuleType) -> Callable[[Any, int], Any]:
+    """Return a function that refuses a whole request without a right on the cluster, with a text.
+
+    messages: the generated module of the API.
+    """
+    code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    return partial(messages.refused, error_code=code, error_message=error_text(code))
 
 
 def open_to_all(_: Caller, request: Any) -> Guarding:

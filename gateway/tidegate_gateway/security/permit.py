@@ -7,50 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Final
 
 from tidegate_coordination.coordinator.permits import PERMIT
 from tidegate_coordination.security.acls import Operation, ResourceType
-from tidegate_coordination.state.topics import TopicTable
-from tidegate_protocol.apis import ApiKey
 
 from ..network.call import Rights
 
-PROPOSING: Final = frozenset(
-    {
-        ApiKey.CREATE_TOPICS,
-        ApiKey.DELETE_TOPICS,
-        ApiKey.CREATE_PARTITIONS,
-        ApiKey.DELETE_RECORDS,
-        ApiKey.ALTER_CONFIGS,
-        ApiKey.INCREMENTAL_ALTER_CONFIGS,
-        ApiKey.CREATE_ACLS,
-        ApiKey.DELETE_ACLS,
-        ApiKey.ALTER_CLIENT_QUOTAS,
-        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
-        ApiKey.UPDATE_FEATURES,
-        ApiKey.CREATE_DELEGATION_TOKEN,
-    }
-)
-"""The requests that change the cluster as an administrator does; see proposes() for one more."""
-
-
-def proposes(api_key: int, request: Any, topics: TopicTable, *, creates_topics: bool) -> bool:
-    """Return whether a request may change the cluster.
-
-    creates_topics: whether Metadata creates topics here.  It is asked for often, and for topics
-    that are here.
-    """
-    if api_key != ApiKey.METADATA:
-        return api_key in PROPOSING
-    if not (creates_topics and request.allow_auto_topic_creation and request.topics):
-        return False
-    known = topics.by_name
-    return any(each.name and each.name not in known for each in request.topics)
-
 
 class NotedRights:
-    """A client's rights, and those of them that one request needs.
+    """A client's rights, and the ones that one request needs.
 
     as_of: see Permit.
     """

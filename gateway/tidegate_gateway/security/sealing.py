@@ -22,8 +22,12 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from tidegate_coordination.events.metadata_versions import FEATURE_NAME, SEALS
-from tidegate_coordination.rules.scram import KEY_ID_BYTES, NONCE_BYTES
-from tidegate_coordination.state.scram import KeptCredential, ScramCredential, SealedCredential
+from tidegate_coordination.rules.security.scram import KEY_ID_BYTES, NONCE_BYTES
+from tidegate_coordination.state.security.scram import (
+    KeptCredential,
+    ScramCredential,
+    SealedCredential,
+)
 from tidegate_runtime.secret import Secret
 from tidegate_runtime.settings_texts import SettingsError
 
@@ -172,7 +176,7 @@ def refuse_missing_keys(sealing: Sealing, credentials: Iterable[KeptCredential])
 
 
 def missing_key_text(missing: Iterable[SealedCredential]) -> str:
-    """Return what to do about credentials whose key a gateway lacks."""
+    """Return advice about credentials whose key a gateway lacks."""
     users = list(dict.fromkeys(repr(each.user)[1:-1] for each in missing))
     shown = ", ".join(users[:_SHOWN_USERS]) + (", ..." if len(users) > _SHOWN_USERS else "")
     return (

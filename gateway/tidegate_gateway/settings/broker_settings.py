@@ -116,9 +116,9 @@ class BrokerSettings:
         return value
 
     def listener_text(self, listener: str, name: str, mechanism: str = "") -> str:
-        """Return what is set for a mechanism of a listener, else for the listener, else for all.
+        """Return the value for a mechanism of a listener, else for the listener, else for all.
 
-        "" if there is none.  Not of secrets.
+        It is "" if none is set.  Do not call it for secrets.
         """
         assert not BROKER_CONFIGS[name].is_sensitive, f"{name} is a secret"
         names = [listener_config(listener, name, mechanism)] if mechanism else []

@@ -1,4 +1,4 @@
-"""The listeners that are not for clients of Kafka: those of other gateways, and of operators.
+"""The listeners for other gateways and for operators, not for clients of Kafka.
 
 Their ssl.* settings are found as those of a client's listener of the same name, such as
 listener.name.peer.ssl.keystore.location.

@@ -22,7 +22,7 @@ def known_hosts(settings: BrokerSettings, *machine: str) -> KnownHosts:
     """Return the hosts that need no token.  machine: its own names.
 
     Raises:
-      SettingsError: an address is none.
+      SettingsError: a text is not an address.
     """
     names = [*settings.items(ALLOWED), *machine, *advertised_hosts(settings)]
     for each in _ADDRESSES:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from ipaddress import ip_address
 from typing import Final, NamedTuple
 
@@ -24,7 +25,7 @@ DEFAULT_LISTENERS: Final = "PLAINTEXT://127.0.0.1:9092"
 
 
 class Protection(NamedTuple):
-    """What a security protocol has."""
+    """The protection that a security protocol gives."""
 
     is_tls: bool
     is_sasl: bool
@@ -79,7 +80,7 @@ def security_protocol(settings: BrokerSettings, listener: str) -> str:
     """Return the protocol of a listener: one of PROTOCOLS.
 
     Raises:
-      SettingsError: it is none of them.
+      SettingsError: the listener has another protocol, or none.
     """
     protocol = _protocols(settings).get(listener, "")
     if protocol not in PROTOCOLS:
@@ -205,3 +206,14 @@ def _protocols(settings: BrokerSettings) -> dict[str, str]:
 def uses_sasl(settings: BrokerSettings, listener: str) -> bool:
     """Return whether clients of a listener authenticate by SASL."""
     return security_protocol(settings, listener).startswith("SASL_")
+
+
+def with_advertised(settings: BrokerSettings, endpoints: tuple[Endpoint, ...]) -> BrokerSettings:
+    """Return the settings with the endpoints that Metadata names as advertised.listeners."""
+    advertised = ",".join(f"{each.listener}://{_in_url(each)}" for each in endpoints)
+    return replace(settings, static={**settings.static, "advertised.listeners": advertised})
+
+
+def _in_url(endpoint: Endpoint) -> str:
+    host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
+    return f"{host}:{endpoint.port}"

@@ -1,1 +1,1 @@
-"""Whether this gateway's own way to the object store works, while those of others do."""
+"""Whether this gateway has lost its way to the object store while other gateways reach it."""

@@ -24,7 +24,7 @@ PROOF_PAUSE_SECONDS: Final = 0.5
 
 
 class Sign(NamedTuple):
-    """What the state says of a gateway that takes new work.
+    """A gateway that takes new work, as the state shows it.
 
     settled: the first WAL counter above its settled ones.  is_marked: see the module's head.
     """
@@ -75,7 +75,7 @@ class Marks:
         self._marks: dict[int, _Mark] = {}
 
     def look(self, signs: Sequence[Sign], now: float) -> None:
-        """Take what the state says now; call it several times a second."""
+        """Take in the present marks and commits; call it several times a second."""
         marked = {each.incarnation for each in signs if each.is_marked}
         self._marks = {each: self._marks.get(each) or _Mark() for each in marked}
         if self._note_commits(signs, now):

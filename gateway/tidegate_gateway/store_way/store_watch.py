@@ -57,7 +57,7 @@ class Writer(Protocol):
         ...
 
     def commit_in_order(self) -> None:
-        """Commit what was held."""
+        """Commit the held objects."""
         ...
 
 
@@ -65,7 +65,7 @@ class StoreWatch:
     """See the module's head.
 
     Args:
-      way: what the calls of this gateway tell.
+      way: the outcomes of this gateway's calls.
       store: for trial reads of an object that every prefix has.
     """
 

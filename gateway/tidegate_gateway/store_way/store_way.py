@@ -1,4 +1,4 @@
-"""What this gateway's own calls to the object store tell of its way there.  Pure.
+"""The state of this gateway's way to the object store, judged by its own calls.  Pure.
 
 The WAL writer and the reader note here how their calls end.  A way is broken once calls have failed
 for BROKEN_SECONDS and none succeeded.  A call that hangs counts when its attempt is over, from its

@@ -1,1 +1,1 @@
-"""Client metrics (KIP-714): subscriptions, the clients that push, and what the page shows of it."""
+"""Client metrics (KIP-714): subscriptions, the clients that push, and the values on the page."""

@@ -1,4 +1,4 @@
-"""What clients pushed, bounded: by client id and software, and by metric.  Pure.
+"""Metrics that clients pushed, bounded: by client id and software, and by metric.  Pure.
 
 Instances that share client id and software are one client here.  Of a gauge it has the largest
 value of their last pushes; of a counter the sum of all deltas since the client came.  Attributes of

@@ -127,7 +127,7 @@ class Instances:
     def _forget_silent(self, now_ms: float) -> None:
         """Forget the clients that were silent for longest, if that is long.
 
-        One with a longer interval keeps those after it; the bound holds anyway.
+        A client with a longer interval keeps the ones after it; the bound holds anyway.
         """
         while self._by_id:
             instance_id, oldest = next(iter(self._by_id.items()))

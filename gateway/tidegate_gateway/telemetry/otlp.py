@@ -13,9 +13,9 @@ from struct import Struct
 from typing import Final
 
 MAX_FIELDS: Final = 100_000
-"""Of one push; a tenth of a second or so."""
+"""The most fields of one push; to read them takes about a tenth of a second."""
 MAX_NAMES: Final = 2_000
-"""Of one push; Kafka's clients have some hundreds."""
+"""The most names in one push; Kafka's clients send some hundreds."""
 MAX_NAME_BYTES: Final = 200
 MAX_DELTA: Final = float(1 << 63)
 

@@ -1,4 +1,4 @@
-"""What a client shall push, by the subscriptions in the metadata log (KIP-714).  Pure.
+"""The metrics that a client shall push, by the subscriptions in the metadata log (KIP-714).  Pure.
 
 All gateways that have read the same log give a client the same subscription id.
 """
@@ -21,12 +21,13 @@ ALL_METRICS: Final = "*"
 DEFAULT_INTERVAL_MS: Final = 300_000
 """Kafka's; a longer interval of a subscription has no effect."""
 MAX_SUBSCRIPTIONS: Final = FIRST_NAMES
-"""Of a cluster, the first ones by name: each is matched with each client, and read in one step."""
+"""The most subscriptions that count, first by name: each is matched with each client, in one step.
+"""
 _KIND: Final = ResourceType.CLIENT_METRICS.value
 
 
 class Choice(NamedTuple):
-    """What one client shall push.
+    """The metrics that one client shall push, and how often.
 
     id: names the choice.  metrics: sorted prefixes of names; ("*",) for all, () for none.
     """
@@ -68,7 +69,7 @@ class Subscriptions:
         return self._version
 
     def choice_of(self, attributes: Mapping[str, str], instance_id: bytes) -> Choice:
-        """Return what a client shall push.  attributes: see ClientMatch."""
+        """Return the metrics that a client has to push.  attributes: see ClientMatch."""
         metrics: set[str] = set()
         interval_ms = DEFAULT_INTERVAL_MS
         for each in self._known.values():

@@ -114,7 +114,7 @@ class Telemetry:
 
 
 def _attributes(call: Call, instance_id: bytes) -> dict[str, str]:
-    """Return what subscriptions can match of the client of a request."""
+    """Return the attributes of a request's client that subscriptions can match."""
     software, version = call.peer.software
     texts = {
         "client_instance_id": uuid_text(instance_id),

@@ -19,7 +19,7 @@ LOG_LEVEL: Final = "warning"
 
 
 class ShortFile(io.FileIO):
-    """A file for appending that begins anew when it is longer than MAX_OUTPUT_BYTES."""
+    """A file for appending that is emptied when it is longer than MAX_OUTPUT_BYTES."""
 
     def write(self, data: Any, /) -> int:
         """Append bytes."""

@@ -55,7 +55,7 @@ class TidegateContainer(DockerContainer):
     ) -> None:
         """Choose the image, and settings by their names in docs/configuration.md.
 
-        kwargs: those of DockerContainer.
+        kwargs: the arguments of DockerContainer.
         """
         super().__init__(image, **kwargs)
         self.with_exposed_ports(PORT)

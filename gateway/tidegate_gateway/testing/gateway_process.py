@@ -23,7 +23,7 @@ QUOTED_BYTES: Final = 2000
 READ_BYTES: Final = 4096
 
 Value = str | int | bool
-"""What a setting may be given as; each is read from its text."""
+"""The types that a setting may be given as; each is read from its text."""
 
 
 class GatewayFailed(Exception):
@@ -36,7 +36,7 @@ class GatewayProcess:
     def __init__(self, settings: Mapping[str, Value]) -> None:
         """Start it; see running_gateway()."""
         with ExitStack() as files:
-            # Has no name, so nothing of it is left.  Appended to: child.py shortens it.
+            # The file has no name, so nothing of it is left.  Appended to: child.py shortens it.
             self._output = files.enter_context(tempfile.TemporaryFile("a+b"))
             self.popen = subprocess.Popen(
                 # -P: a folder of tests may have modules that are called as those of the gateway.

@@ -89,7 +89,7 @@ def read_principal_rules(text: str) -> PrincipalRules:
     """Read the value of the setting; "" has no rule, so that none matches.
 
     Raises:
-      SettingsError: a rule is wrong, or its pattern is none of RE2's.
+      SettingsError: a rule is wrong, or RE2 does not support its pattern.
     """
     return PrincipalRules(tuple(_rules(text.strip())))
 

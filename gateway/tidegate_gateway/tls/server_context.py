@@ -71,7 +71,10 @@ def _prepare(context: ssl.SSLContext, settings: TlsSettings) -> KeyEntry:
 
 
 def is_allowed_suite(name: str, suites: CipherSuites | None) -> bool:
-    """Return whether a suite may be used: Python cannot leave one of TLS 1.3 out of a context."""
+    """Return whether a connection may use the suite that its handshake chose.
+
+    It is checked afterwards, since Python cannot exclude suites of TLS 1.3 from a context.
+    """
     return suites is None or name in suites.tls13 or name not in TLS13_SUITES
 
 

@@ -63,7 +63,9 @@ def has_certificate(stream: Secured) -> bool:
 
 
 def dialled_by_tls(dial: Dial, tls: TlsListener) -> Dial:
-    """Return what opens connections with TLS; they raise OSError and trio.BrokenResourceError."""
+    """Return a dial that opens connections with TLS; it raises OSError and
+    trio.BrokenResourceError.
+    """
 
     def secure_dial(host: str, port: int) -> Connect:
         return lambda: _dialled(dial(host, port), host, tls)

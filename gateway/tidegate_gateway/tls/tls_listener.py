@@ -1,8 +1,8 @@
 """One listener that speaks TLS: its context, and whether another may replace it.
 
-A replacement is for new connections; those that are open keep what they negotiated.  As in Kafka,
-it must show the same subject and at least the same alternative names, so that a wrong file does not
-lock clients out, unless ssl.allow.dn.changes and ssl.allow.san.changes say otherwise.
+New connections use a replacement; open connections keep what they negotiated.  As in Kafka, it must
+show the same subject and at least the same alternative names, so that a wrong file does not lock
+clients out, unless ssl.allow.dn.changes and ssl.allow.san.changes say otherwise.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Stamp: TypeAlias = tuple[tuple[int, int, int] | None, ...]
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """What a look at the files found.  stamp: of the files that were read."""
+    """The context that a look at the files made.  stamp: of the files that were read."""
 
     current: ServerContext
     stamp: Stamp
@@ -54,7 +54,7 @@ class TlsListener:
         self.current = make_server_context(settings, dials=dials)
 
     def problems(self, now: float) -> Iterator[str]:
-        """Yield what is wrong with the certificates, in words; the listener serves all the same.
+        """Yield problems of the certificates, as texts; the listener serves all the same.
 
         Args:
           now: seconds since 1970.
@@ -68,7 +68,8 @@ class TlsListener:
             yield problem
 
     def look(self, now: float) -> Replacement | None:
-        """Return what replaces the context; None if no file changed.  Reads files, so it blocks.
+        """Return a replacement of the context; None if no file changed.  It reads files, so it
+        blocks.
 
         Raises:
           BadStore: the files cannot replace it.
@@ -126,7 +127,7 @@ def day_of(seconds: float) -> str:
 
 
 def _stamp(settings: TlsSettings) -> Stamp:
-    """Return what changes when a file of a store does."""
+    """Return a value that changes when a file of a store changes."""
     paths = [settings.keystore.path]
     if settings.truststore is not None:
         paths.append(settings.truststore.path)

@@ -19,7 +19,6 @@ from tidegate_runtime.tls.certificate import read_certificate
 from tidegate_runtime.tls.der import BadDer
 from tidegate_runtime.tls.distinguished_names import java_name
 
-from ..blocking import Blocking
 from ..network.call import ANONYMOUS
 from ..network.tls_transport import HandshakeFailed, TlsTransport
 from ..network.transport import Transport, TransportBroken
@@ -27,6 +26,7 @@ from ..peers.answering import PROBE
 from ..settings.broker_settings import BrokerSettings
 from ..settings.inner_listeners import inner_tls_listeners
 from ..settings.listener_settings import tls_listeners
+from ..work.blocking import Blocking
 from .principal_rules import NoPrincipal
 from .server_context import is_allowed_suite
 from .tls_listener import TlsListener, day_of

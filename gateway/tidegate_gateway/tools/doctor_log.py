@@ -20,7 +20,7 @@ from tidegate_coordination.log.metadata_log import (
 from tidegate_coordination.rules.cluster_settings import ClusterSettings, Own
 from tidegate_coordination.state.broken import StateBroken
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_coordination.state.gateways import Gateway
+from tidegate_coordination.state.writers.gateways import Gateway
 from tidegate_storage.stores.object_store import ObjectStore, StoreMisconfigured, StoreUnavailable
 
 from ..settings.broker_settings import BrokerSettings

@@ -16,7 +16,6 @@ from tidegate_runtime.addresses import ListenerAddress, host_port
 from tidegate_runtime.listening import CannotListen, PortInUse, bind_listener
 from tidegate_runtime.settings_texts import SettingsError
 
-from ..blocking import Inline
 from ..instance import LOCK_FILE, is_held, runs_on
 from ..peers.peer_listener import open_to_anyone, peer_address
 from ..settings.broker_settings import BrokerSettings
@@ -29,6 +28,7 @@ from ..settings.listener_settings import (
 )
 from ..tls.tls_listener import day_of
 from ..tls.tls_listeners import open_tls_listeners
+from ..work.blocking import Inline
 from .doctor_security import security_findings
 from .findings import Checked, Report
 

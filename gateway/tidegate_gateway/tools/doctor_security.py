@@ -1,4 +1,4 @@
-"""What `tidegate doctor` says of logins and rights: settings that a start takes, and few want."""
+"""The findings of `tidegate doctor` about logins and rights: settings that few want."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tidegate_coordination.configs.listener_configs import listener_config
 from tidegate_coordination.configs.validation import split_list
 from tidegate_coordination.events.metadata_versions import FEATURE_NAME, SEALS
 from tidegate_coordination.security.authorizer import super_users_of
-from tidegate_coordination.state.acls import AclTable
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_coordination.state.scram import ScramCredential
+from tidegate_coordination.state.security.acls import AclTable
+from tidegate_coordination.state.security.scram import ScramCredential
 from tidegate_runtime.addresses import ListenerAddress
 from tidegate_runtime.settings_texts import SettingsError
 
@@ -71,7 +71,7 @@ def command_line_finding(assignments: Sequence[str]) -> Checked:
 
 
 def scram_findings(state: ClusterState, settings: BrokerSettings) -> Iterator[Checked]:
-    """Yield what there is to say of SCRAM credentials in the log; nothing without any."""
+    """Yield findings about the SCRAM credentials in the log; none if there are no credentials."""
     try:
         sealing = sealing_of(settings, os.urandom)
     except SettingsError as error:

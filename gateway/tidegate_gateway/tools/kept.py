@@ -34,8 +34,8 @@ class KeptRun:
 class Ended:
     """The result of bringing runs back, or of giving them up.
 
-    done: those runs.  unreadable: what could not be read.  is_compacted: whether some stay as their
-    topic is compacted.  The others changed meanwhile: check again.
+    done: the runs that were.  unreadable: the runs that could not be read.  is_compacted: whether
+    some stay as their topic is compacted.  The others changed meanwhile: check again.
     """
 
     done: list[KeptRun] = field(default_factory=list[KeptRun])

@@ -1,6 +1,6 @@
 """Looks at lost runs, and at others, again and again: the evidence that proof.py judges.
 
-Each look opens the store anew, so that it has connections of its own.  The looks share their
+Each look opens the store again, so that it has connections of its own.  The looks share their
 answers, so a read that differs from one of an earlier look is noticed.
 """
 

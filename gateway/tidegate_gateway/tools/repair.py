@@ -57,9 +57,9 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Demands:
-    """What a proof has to show.
+    """The conditions under which an operator accepts a proof.
 
-    seconds: from the first look to the last.  even_if_many: skip however much is lost.
+    seconds: from the first look to the last.  even_if_many: skip the runs even if many are lost.
     """
 
     seconds: float = DEFAULT_PROOF_SECONDS

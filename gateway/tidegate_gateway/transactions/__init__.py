@@ -1,1 +1,1 @@
-"""Transactions of clients: what this gateway does for them beside deciding by the log's rules."""
+"""Transactions of clients: the work of this gateway beside the decisions by the log's rules."""

@@ -20,6 +20,7 @@ import structlog
 import trio
 
 from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_coordination.state.changes import CLAIMS, GATEWAYS
 from tidegate_storage.objects.cost_sums import OTHERS, CostSums, encode, hour_of, merged
 from tidegate_storage.objects.keys import cost_key, cost_prefix, parse_cost_key
 from tidegate_storage.stores.counting_store import CountingStore, Request
@@ -59,7 +60,7 @@ class CostSettings:
 
 @dataclass(frozen=True, slots=True)
 class Books:
-    """What a gateway books its requests in.
+    """The ledger and the store that a gateway counts its requests in.
 
     store: the one that it counts.  bare: the same, uncounted.
     """
@@ -108,9 +109,9 @@ class CostFiles:
         self._seen: dict[str, list[str]] = {}
         self._one_at_a_time = trio.Lock()
         self._collect_at = trio.current_time()
-        self._was_elsewhere = False
+        self._was_elsewhere = is_elsewhere()
         self._others_until_ms = 0
-        coordinator.listen(self._on_change)
+        coordinator.listen(self._on_change, CLAIMS | GATEWAYS)
 
     def _on_change(self, _touched: set[int]) -> None:
         """Note until when another gateway was the housekeeper."""
@@ -120,7 +121,7 @@ class CostFiles:
         self._was_elsewhere = is_elsewhere
 
     def recent(self) -> CostSums:
-        """Return the sums of the last whole interval and of the one that goes on."""
+        """Return the sums of the last whole interval and of the one that continues."""
         self.note_groups()
         sums = self._books.ledger.sums()
         self._sign(sums)

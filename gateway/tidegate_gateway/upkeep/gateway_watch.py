@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import structlog
 
-from tidegate_coordination.state.gateways import GatewayTable
+from tidegate_coordination.state.writers.gateways import GatewayTable
 
 _log = structlog.get_logger("tidegate.gateways")
 
@@ -18,7 +18,8 @@ class _Seen(NamedTuple):
 
 
 class GatewayWatch:
-    """Compares the live gateways with those of the last look; logs none of the first look.
+    """Compares the live gateways with the last look, and logs the changes; the first look logs
+    none.
 
     Args:
       own_incarnation: skipped, as this gateway's start and stop are logged elsewhere.
@@ -31,7 +32,7 @@ class GatewayWatch:
         self._version = gateways.version
 
     def on_change(self, touched: set[int]) -> None:
-        """See Coordinator.listen(): called after every fold; mostly costs one comparison."""
+        """See Coordinator.listen()."""
         if self._gateways.version == self._version:
             return
         self._version = self._gateways.version

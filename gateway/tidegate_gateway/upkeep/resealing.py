@@ -3,9 +3,9 @@
 Logs an error when one comes that is sealed with a key that this gateway lacks: another gateway or
 command has a wrong key, and this gateway could not start again.
 
-It seals those of a former key only once: while keys are being replaced, gateways with different
-keys would undo each other's work.  The last gateway that starts with the new key leaves all
-credentials sealed with it.  Plain ones come from gateways and commands without a key.
+It seals credentials of a former key only once: while keys are being replaced, gateways with
+different keys would undo each other's work.  The last gateway that starts with the new key leaves
+all credentials sealed with it.  Plain ones come from gateways and commands without a key.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ import trio
 
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.events.metadata_versions import SEALS
-from tidegate_coordination.rules.parts import parts
-from tidegate_coordination.rules.scram import Resealing, SealScramCredentials, size_bytes
-from tidegate_coordination.state.scram import (
+from tidegate_coordination.rules.security.parts import parts
+from tidegate_coordination.rules.security.scram import Resealing, SealScramCredentials, size_bytes
+from tidegate_coordination.state.changes import CLUSTER, SCRAM
+from tidegate_coordination.state.security.scram import (
     KeptCredential,
     ScramCredential,
     SealedCredential,
@@ -46,7 +47,7 @@ class Resealer:
         self._as_of = -1  # the version of the table in which nothing was left to be sealed
         self._closed: set[SealedCredential] = set()  # those that the log names
         self._changed = trio.Event()
-        coordinator.listen(self._look)
+        coordinator.listen(self._look, SCRAM | CLUSTER)
 
     def _look(self, _touched: set[int]) -> None:
         state = self._coordinator.state
@@ -70,7 +71,7 @@ class Resealer:
             self._as_of, self._is_done = version, True
 
     async def _read(self) -> tuple[list[KeptCredential], set[SealedCredential]]:
-        """Return all credentials, and those of them whose key is not here."""
+        """Return all credentials, and the sealed ones whose key this gateway lacks."""
         table = self._coordinator.state.scram
         rows: list[KeptCredential] = []
         closed: set[SealedCredential] = set()

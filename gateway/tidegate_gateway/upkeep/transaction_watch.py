@@ -12,6 +12,7 @@ import structlog
 
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.events.transactions import CAUSE_OPERATOR
+from tidegate_coordination.state.changes import TRANSACTIONS
 from tidegate_coordination.state.transactions.ends import End
 
 _log = structlog.get_logger("tidegate.transactions")
@@ -26,14 +27,14 @@ class TransactionWatch:
         self._ends = coordinator.state.transactions.ends
         self._before = Counter(self._ends.counts)
         self._logged = self._ends.counts[_BY_OPERATOR]
-        coordinator.listen(self._on_change)
+        coordinator.listen(self._on_change, TRANSACTIONS)
 
     def count(self, end: End) -> int:
         """Return how many transactions ended so since the gateway's start."""
         return self._ends.counts[end] - self._before[end]
 
     def _on_change(self, touched: set[int]) -> None:
-        """See Coordinator.listen(): called after every fold; mostly costs one comparison."""
+        """See Coordinator.listen()."""
         aborted = self._ends.counts[_BY_OPERATOR]
         if aborted == self._logged:
             return

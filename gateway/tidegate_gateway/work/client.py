@@ -10,7 +10,7 @@ from typing import Final
 from ..network.call import ANONYMOUS, Call, Cost, Peer
 
 _PREFIX_BITS: Final = 64
-"""Of an IPv6 address: a client chooses the other bits itself."""
+"""The leading bits that identify an IPv6 client: it chooses the other bits itself."""
 
 
 def _is_here() -> bool:

@@ -47,7 +47,7 @@ class PoolBusy(Exception):
 
 @dataclass(slots=True)
 class PoolCounters:
-    """What a pool has done: jobs that began, jobs that were refused, and processor time."""
+    """Counts of a pool: jobs that began, jobs that were refused, and processor time."""
 
     jobs: int = 0
     refused: int = 0

@@ -17,7 +17,7 @@ Job = TypeVar("Job")
 
 
 class Bounds(NamedTuple):
-    """Of the jobs that wait, of all clients or of one."""
+    """Bounds of the waiting jobs, of all clients or of one."""
 
     jobs: int
     size_bytes: int

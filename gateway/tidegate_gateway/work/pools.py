@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from outcome import capture
 
-from ..blocking import Blocking, Inline, InThread
+from .blocking import Blocking, Inline, InThread
 from .fair_pool import FairPool, OnEnd, Start, in_thread
 
 RECORD_THREADS: Final = 2

@@ -21,8 +21,8 @@ from typing import TypeAlias
 import trio
 
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_coordination.state.gateways import Gateway
 from tidegate_coordination.state.topics import Topic
+from tidegate_coordination.state.writers.gateways import Gateway
 
 from ..network.call import Call
 from ..network.turns import PLACED_PARTITION, Turns
@@ -241,7 +241,7 @@ class ClusterView:
         return gateways.until == inf or trio.current_time() < gateways.until
 
     def look(self, _touched: set[int]) -> None:
-        """Notice which gateways drain; called after each change of the state."""
+        """Notice which gateways drain; called after each change of gateways."""
         table = self._state.gateways
         if table.version != self._looked_at:
             self._looked_at = table.version

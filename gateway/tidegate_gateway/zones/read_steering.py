@@ -54,7 +54,7 @@ class Elsewhere:
 
 @dataclass(frozen=True, slots=True)
 class Away:
-    """The view of a consumer that should leave the gateway own_id."""
+    """The cluster as shown to a consumer that should leave this gateway, own_id."""
 
     _view: ListenerView
     _own_id: int

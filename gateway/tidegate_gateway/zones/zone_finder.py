@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tidegate_coordination.state.gateways import GatewayTable
+from tidegate_coordination.state.writers.gateways import GatewayTable
 
 from ..network.call import Peer
 from ..network.client_zone import NOWHERE, ClientZone, Source

@@ -1,4 +1,4 @@
-"""ACLs, quotas and SCRAM users of a source: what is read there, and what is set here."""
+"""ACLs, quotas and SCRAM users of a source: read there, and set here."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from itertools import repeat
 import pytest
 from trio.testing import MockClock
 
-from tidegate_coordination.classic.jaas import SaslCredentials
-from tidegate_coordination.classic.sasl import conversation
+from tidegate_coordination.client.login.sasl import conversation
+from tidegate_coordination.client.properties.jaas import SaslCredentials
 from tidegate_coordination.coordinator.coordinator import Coordinator
-from tidegate_coordination.rules import acls as acl_rules
-from tidegate_coordination.rules import parts
-from tidegate_coordination.rules.acls import CreateAcls
-from tidegate_coordination.rules.quotas import AlterClientQuotas
-from tidegate_coordination.rules.scram import AlterScramCredentials
+from tidegate_coordination.rules.security import acls as acl_rules
+from tidegate_coordination.rules.security import parts
+from tidegate_coordination.rules.security.acls import CreateAcls
+from tidegate_coordination.rules.security.quotas import AlterClientQuotas
+from tidegate_coordination.rules.security.scram import AlterScramCredentials
 from tidegate_coordination.security.acls import (
     Acl,
     Operation,
@@ -26,27 +26,27 @@ from tidegate_coordination.security.acls import (
     ResourceType,
 )
 from tidegate_coordination.security.quotas import QuotaChange, QuotaEntity, QuotaKey
-from tidegate_coordination.state.scram import ScramMechanism
+from tidegate_coordination.state.security.scram import ScramMechanism
 from tidegate_gateway.cli.link.acls import compared_now
 from tidegate_gateway.cli.link.carrying import CarryOptions
-from tidegate_gateway.links import scram_plan
-from tidegate_gateway.links.acl_carrying import Carried, carry_acls
-from tidegate_gateway.links.acl_notes import OwnNames
-from tidegate_gateway.links.acl_plan import AclPlan, acl_plan
-from tidegate_gateway.links.acl_scope import Scope
-from tidegate_gateway.links.authorizer_here import has_authorizer
-from tidegate_gateway.links.own_names import link_topics, own_names
-from tidegate_gateway.links.quota_plan import carry_quotas, quota_plan
-from tidegate_gateway.links.scram_plan import ScramUser, credentials, scram_users
-from tidegate_gateway.links.source_security import (
+from tidegate_gateway.migration.carry import scram_plan
+from tidegate_gateway.migration.carry.acl_changes import Carried, carry_acls
+from tidegate_gateway.migration.carry.acl_notes import OwnNames
+from tidegate_gateway.migration.carry.acl_plan import AclPlan, acl_plan
+from tidegate_gateway.migration.carry.acl_scope import Scope
+from tidegate_gateway.migration.carry.authorizer_here import has_authorizer
+from tidegate_gateway.migration.carry.quota_plan import carry_quotas, quota_plan
+from tidegate_gateway.migration.carry.scram_plan import ScramUser, credentials, scram_users
+from tidegate_gateway.migration.carry.source_security import (
     NotShown,
     SourceQuota,
     source_acls,
     source_quotas,
     source_users,
 )
-from tidegate_gateway.links.source_topics import wanted
-from tidegate_gateway.links.survey import candidates_of, findings
+from tidegate_gateway.migration.mirror.source_topics import wanted
+from tidegate_gateway.migration.survey.looking import candidates_of, findings
+from tidegate_gateway.migration.survey.own_names import link_topics, own_names
 from tidegate_gateway.security.sasl.mechanism import InvalidCredentials
 from tidegate_gateway.security.sasl.scram import ScramConversation
 from tidegate_protocol.apis import ApiKey

@@ -7,15 +7,15 @@ import trio
 from trio.testing import MockClock
 
 from tests.worlds.transaction_client import COMMITTED
-from tidegate_coordination.rules.mirrors import SetLink
+from tidegate_coordination.rules.migration.mirrors import SetLink
 from tidegate_protocol.batches import TRANSACTIONAL
 from tidegate_protocol.error_codes import ErrorCode as E
 from tidegate_protocol.messages import list_offsets as lo
 from tidegate_protocol.messages import offset_for_leader_epoch as oe
-from tidegate_simulation.classic.log_faults import truncate
+from tidegate_simulation.classic.log.faults import truncate
 from tidegate_simulation.classic.profiles import KAFKA_2_1, KAFKA_4_3, Profile
 
-from .test_forwarded_groups import SERVERS, propose
+from .forward.test_forwarded_groups import SERVERS, propose
 from .test_mirrors import World, becomes, mirroring
 
 LATEST = -1
@@ -136,7 +136,7 @@ async def test_an_epoch_that_goes_on_cuts_no_reader_of_the_source(
 
 
 async def test_an_epoch_that_is_not_here_yet_is_waited_for(autojump_clock: MockClock) -> None:
-    """-1 would have the consumer begin anew."""
+    """-1 would have the consumer start again."""
     async with mirroring() as world:
         await linked(world, forwards=False)
         world.source.move_leader("t", 0, 2)

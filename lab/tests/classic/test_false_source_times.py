@@ -10,7 +10,7 @@ import trio
 from trio.testing import MockClock
 
 from tests.upkeep.test_false_times import offset_at
-from tests.worlds.several_gateways import Clock
+from tests.worlds.cluster.several_gateways import Clock
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.events.cluster import RUN_SEGMENT, SegmentsPublished
 from tidegate_coordination.events.entries import decode_entry

@@ -12,13 +12,13 @@ import trio
 from msgspec.structs import replace
 from trio.testing import MockClock
 
-from tests.worlds.several_gateways import Clock
-from tidegate_coordination.classic.cluster import ClassicCluster
-from tidegate_coordination.classic.properties import read_client_properties
+from tests.worlds.cluster.several_gateways import Clock
+from tidegate_coordination.client.cluster import ClassicCluster
+from tidegate_coordination.client.properties.client import read_client_properties
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.coordinator.visitor import keep_lease
 from tidegate_coordination.rules.gateways import ReleaseClaim
-from tidegate_coordination.rules.import_claims import import_claim
+from tidegate_coordination.rules.migration.import_claims import import_claim
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.records.objects import WalName
 from tidegate_pipeline.importing import broker_reader, partition_import
@@ -29,7 +29,7 @@ from tidegate_pipeline.importing.local_import import LocalImportRunner
 from tidegate_pipeline.importing.visit import begin_visit, leave_link, take_link
 from tidegate_pipeline.importing.work import ImportTask, UnitDone
 from tidegate_protocol.batches import TRANSACTIONAL
-from tidegate_simulation.classic.log_faults import raise_log_start, remove_records, truncate
+from tidegate_simulation.classic.log.faults import raise_log_start, remove_records, truncate
 
 from .test_mirrors import World, becomes, mirroring
 
@@ -242,7 +242,7 @@ async def test_mirrors_go_on_once_the_lease_of_a_dead_import_has_run_out(
 
 
 async def test_two_writers_double_nothing(autojump_clock: MockClock, small_units: None) -> None:
-    """The second import took the claim while the first one stood still; both go on."""
+    """The second import took the claim while the first one stood still; both continue."""
     async with mirroring() as world, importing(world) as first:
         await linked(world)
         for _ in range(60):

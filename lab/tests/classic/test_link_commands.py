@@ -14,24 +14,24 @@ import trio
 from trio.testing import MockClock
 
 from tests.worlds.app_world import pages_of
-from tidegate_coordination.classic.cluster import ClassicCluster
-from tidegate_coordination.classic.opened_source import opened_source, properties_of, with_advice
-from tidegate_coordination.classic.properties import read_client_properties
-from tidegate_coordination.classic.retries import Backoff
-from tidegate_coordination.rules.mirrors import LinkRefusal
-from tidegate_coordination.state.links import Link
+from tidegate_coordination.client.cluster import ClassicCluster
+from tidegate_coordination.client.opened_source import opened_source, properties_of, with_advice
+from tidegate_coordination.client.properties.client import read_client_properties
+from tidegate_coordination.client.retries import Backoff
+from tidegate_coordination.rules.migration.mirrors import LinkRefusal
+from tidegate_coordination.state.migration.links import Link
 from tidegate_gateway.cli.link import text
 from tidegate_gateway.cli.link.command import roll_back, switch_topics
 from tidegate_gateway.cli.link.switch import _named
 from tidegate_gateway.cli.link.verify import Verified, verified_json, verified_text
-from tidegate_gateway.links.beyond_switch import Beyond, beyond_switch
-from tidegate_gateway.links.comparison import Comparison
-from tidegate_gateway.links.links import NO_FILE
-from tidegate_gateway.links.source_features import transaction_version
-from tidegate_gateway.links.survey import SWITCHABLE, candidates_of, findings
-from tidegate_gateway.links.switching import STALL_SECONDS
-from tidegate_gateway.links.unmirrored import refused_topics
-from tidegate_gateway.links.verifying import Sides
+from tidegate_gateway.migration.fence_ages import TOPICS
+from tidegate_gateway.migration.links import NO_FILE
+from tidegate_gateway.migration.mirror.comparison import Comparison
+from tidegate_gateway.migration.mirror.unmirrored import refused_topics
+from tidegate_gateway.migration.mirror.verifying import Sides
+from tidegate_gateway.migration.survey.looking import SWITCHABLE, candidates_of, findings
+from tidegate_gateway.migration.survey.source_features import transaction_version
+from tidegate_gateway.migration.switch.beyond import Beyond, beyond_switch
 from tidegate_runtime.settings_texts import BadSource
 from tidegate_simulation.classic import rights
 from tidegate_simulation.classic.dial import ClassicServers
@@ -232,7 +232,7 @@ def test_what_verify_prints_of_topics_that_the_source_compacts() -> None:
 @pytest.mark.parametrize("command", [switch_topics, roll_back])
 def test_commands_say_the_time_after_which_gateways_give_up(command: Callable[..., None]) -> None:
     text = " ".join(str(command.__doc__).split())
-    assert f"takes longer than {STALL_SECONDS:.0f} seconds" in text
+    assert f"takes longer than {TOPICS.own:.0f} seconds" in text
 
 
 @pytest.mark.parametrize(

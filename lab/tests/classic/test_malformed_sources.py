@@ -7,7 +7,7 @@ from trio.testing import MockClock
 
 from tidegate_coordination.events.cluster import RUN_WALKED
 from tidegate_coordination.state.records.partitions import Partition
-from tidegate_gateway.links.link_report import links_report
+from tidegate_gateway.migration.report import links_report
 from tidegate_pipeline.importing import broker_reader
 from tidegate_protocol.batches import BatchHeader, read_header, with_header
 

@@ -9,27 +9,27 @@ import trio
 from structlog.testing import capture_logs
 from trio.testing import MockClock
 
-from tests.worlds.refusing_store import RefusingStore
-from tidegate_coordination.classic.source_bounds import EARLIEST_LOCAL, source_offset
-from tidegate_coordination.rules.mirrors import SetLink
-from tidegate_gateway.links.link_mirror import LinkMirror
-from tidegate_gateway.links.link_report import links_report
+from tests.worlds.stores.refusing_store import RefusingStore
+from tidegate_coordination.client.source_bounds import EARLIEST_LOCAL, source_offset
+from tidegate_coordination.rules.migration.mirrors import SetLink
+from tidegate_gateway.migration.mirror.link import LinkMirror
+from tidegate_gateway.migration.report import links_report
 from tidegate_protocol.messages import fetch as fe
-from tidegate_simulation.classic import answer_fetch
-from tidegate_simulation.classic.log_faults import raise_log_start, truncate
+from tidegate_simulation.classic.answers import fetch
+from tidegate_simulation.classic.log.faults import raise_log_start, truncate
 
 from .test_mirrors import World, becomes, mirroring
 
 
 def reported(world: World) -> dict[str, object]:
-    """What the first gateway says of the link."""
+    """Return the first gateway's report of the link."""
     gateway = world.gateways[0].gateway
     return links_report(gateway.links, gateway.coordinator.state)[0]
 
 
 def tier(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     """For so long a broker itself has nothing below offset 9, and answers without batches."""
-    real = answer_fetch._partition
+    real = fetch._partition
     until = trio.current_time() + seconds
 
     async def offset(*arguments: Any) -> int:
@@ -42,8 +42,8 @@ def tier(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
             data.records = b""
         return data
 
-    monkeypatch.setattr("tidegate_gateway.links.link_mirror.source_offset", offset)
-    monkeypatch.setattr(answer_fetch, "_partition", slow)
+    monkeypatch.setattr("tidegate_gateway.migration.mirror.link.source_offset", offset)
+    monkeypatch.setattr(fetch, "_partition", slow)
 
 
 async def test_a_batch_with_a_wrong_crc_is_not_copied(autojump_clock: MockClock) -> None:
@@ -166,7 +166,7 @@ async def test_a_gateway_that_the_store_refuses_leaves_its_copies_to_others(
         for index in (0, 1):
             await world.copied(index)
         assert mirrored() == [0, 2]
-        await becomes(lambda: world.gateways[0].gateway.store_way.is_cut_off)
+        await becomes(lambda: world.gateways[0].gateway.reads.store_way.is_cut_off)
         way.refused.clear()
         await becomes(lambda: mirrored() == before)
         for index in (0, 1):

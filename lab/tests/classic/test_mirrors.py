@@ -12,10 +12,10 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from tests.worlds.several_gateways import Clock, Cluster, Running, cluster
+from tests.worlds.cluster.several_gateways import Clock, Cluster, Running, cluster
 from tests.worlds.wire_client import WireClient, records_batch
 from tidegate_coordination.rules.draining import DrainGateway, ResumeGateway
-from tidegate_coordination.rules.mirrors import SetLink
+from tidegate_coordination.rules.migration.mirrors import SetLink
 from tidegate_coordination.state.records.partitions import Partition
 from tidegate_protocol.batches import TRANSACTIONAL
 from tidegate_protocol.error_codes import ErrorCode as E
@@ -23,14 +23,11 @@ from tidegate_protocol.messages import fetch as fe
 from tidegate_protocol.messages import list_offsets as lo
 from tidegate_protocol.messages import metadata as md
 from tidegate_protocol.records import Record, build_batch, walk
-from tidegate_simulation.classic.batch_checks import check_client_batch, one_batch
 from tidegate_simulation.classic.dial import ClassicServers, open_servers
-from tidegate_simulation.classic.log_faults import (
-    raise_log_start,
-    remove_records,
-)
+from tidegate_simulation.classic.log.batch_checks import check_client_batch, one_batch
+from tidegate_simulation.classic.log.faults import raise_log_start, remove_records
+from tidegate_simulation.classic.log.model_log import WATERMARK, ModelLog
 from tidegate_simulation.classic.model_cluster import ModelCluster
-from tidegate_simulation.classic.model_log import WATERMARK, ModelLog
 from tidegate_simulation.classic.profiles import KAFKA_2_1, KAFKA_3_9, KAFKA_4_3, Profile
 from tidegate_simulation.classic.topic_settings import TopicSettings
 from tidegate_storage.stores.object_store import ObjectStore

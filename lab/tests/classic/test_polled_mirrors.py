@@ -6,11 +6,11 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from tidegate_gateway.links import fetch_round, link_mirror
-from tidegate_gateway.links.link_mirror import LinkMirror
+from tidegate_gateway.migration.mirror import fetch_round, link
+from tidegate_gateway.migration.mirror.link import LinkMirror
 from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.messages import fetch as fe
-from tidegate_simulation.classic.answer_fetch import answer_fetch
+from tidegate_simulation.classic.answers.fetch import answer_fetch
 from tidegate_simulation.classic.broker_state import Asked
 from tidegate_simulation.classic.model_broker import _APIS  # pyright: ignore[reportPrivateUsage]
 
@@ -69,7 +69,7 @@ async def test_a_backlog_is_read_without_pauses(
             world.write(1)
         size = len(world.log().batches[0].raw)
         monkeypatch.setattr(fetch_round, "MAX_BYTES", size)
-        monkeypatch.setattr(link_mirror, "MIN_BYTES", size)
+        monkeypatch.setattr(link, "MIN_BYTES", size)
         await world.link()
         await becomes(lambda: (copy := world.copy()) is not None and copy.next_offset > 0)
         begun = trio.current_time()

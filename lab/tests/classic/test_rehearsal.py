@@ -11,15 +11,15 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from tidegate_coordination.classic.cluster import ClassicCluster
+from tidegate_coordination.client.cluster import ClassicCluster
 from tidegate_gateway.cli.link.rehearsed import (
     Rehearsed,
     rehearsal_of,
     rehearsed_dict,
     rehearsed_text,
 )
-from tidegate_gateway.links import rehearsal
-from tidegate_gateway.links.estimates import (
+from tidegate_gateway.migration.survey import rehearsal
+from tidegate_gateway.migration.survey.estimates import (
     Measured,
     Problem,
     estimate,
@@ -27,13 +27,13 @@ from tidegate_gateway.links.estimates import (
     switch_problem,
     time_problems,
 )
-from tidegate_gateway.links.rehearsal import TopicRead
-from tidegate_gateway.links.survey import Candidate
+from tidegate_gateway.migration.survey.looking import Candidate
+from tidegate_gateway.migration.survey.rehearsal import TopicRead
 from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.batches import CRC_POSITION, MAGIC_POSITION, TRANSACTIONAL
 from tidegate_protocol.messages import fetch as fe
 from tidegate_protocol.records import Record, build_batch
-from tidegate_simulation.classic.answer_fetch import answer_fetch
+from tidegate_simulation.classic.answers.fetch import answer_fetch
 from tidegate_simulation.classic.broker_state import Asked
 from tidegate_simulation.classic.model_broker import _APIS  # pyright: ignore[reportPrivateUsage]
 

@@ -1,8 +1,7 @@
-"""Topics that were switched go back to a classic cluster, the model, with what came meanwhile."""
+"""Switched topics return to a classic cluster, the model, with the records written meanwhile."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,28 +10,19 @@ from structlog.testing import capture_logs
 from trio.testing import MockClock
 
 from tests.worlds.wire_client import records_batch
-from tidegate_coordination.rules.mirrors import SetLink
-from tidegate_coordination.rules.returns import EndReverse, FenceReturn, ReverseTopics
-from tidegate_coordination.state.switches import Switched
-from tidegate_gateway.cli.link.rollback import (
-    Rollback,
-    RollbackOptions,
-    rollback_text,
-    rolled_back,
-)
-from tidegate_gateway.links.batch_sender import BatchSender, Line
-from tidegate_gateway.links.link_report import links_report
-from tidegate_gateway.links.partition_reverse import PartitionReverse
-from tidegate_gateway.links.reversed_batches import sendable
-from tidegate_gateway.links.source_watch import SourceWatch
+from tidegate_coordination.rules.migration.mirrors import SetLink
+from tidegate_coordination.rules.migration.returns import FenceReturn, ReverseTopics
+from tidegate_coordination.state.migration.switches import Switched
+from tidegate_gateway.migration.back.batch_sender import BatchSender, Line
+from tidegate_gateway.migration.back.batches import sendable
+from tidegate_gateway.migration.back.partition import PartitionReverse
 from tidegate_protocol.batches import read_header
 from tidegate_protocol.error_codes import ErrorCode as E
 from tidegate_protocol.records import walk
-from tidegate_simulation.classic.log_faults import truncate
-from tidegate_simulation.classic.model_log import WATERMARK
+from tidegate_simulation.classic.log.model_log import WATERMARK
 
 from .test_mirrors import MAX_BYTES, World, becomes, mirroring
-from .test_switches import LIMIT, limit, produced, switched, switches, topic
+from .test_switches import limit, produced, switched, switches, topic
 
 SERVERS = "b1:9092,b2:9092"
 
@@ -101,7 +91,7 @@ async def test_what_came_since_the_switch_is_at_the_source(autojump_clock: MockC
         await returned(world)
         assert at_source(world) == [(0, -1), (1, 7), (2, 7), (3, 7), (4, -1)]
         assert limit(world) is None
-        # Later ones are forwarded, and the sequences go on there.
+        # Later ones are forwarded, and the sequences continue there.
         again = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 2}
         assert await produced(world, **again) == (E.NONE, 3)
         following = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 3}
@@ -277,7 +267,9 @@ async def test_another_gateway_goes_on_where_one_stopped(autojump_clock: MockClo
 async def test_a_batch_that_arrives_late_is_waited_for(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A broker that stood still appends what another gateway had sent, after it said its end."""
+    """A broker that stood still has named its log's end; then it appends batches of another
+    gateway.
+    """
     async with mirroring() as world:
         await here(world)
         real = PartitionReverse._end
@@ -340,6 +332,11 @@ async def test_a_client_that_never_stops_at_the_source_is_told(
         nursery.cancel_scope.cancel()
 
 
+def switches_of(world: World) -> Switched:
+    [found] = switches(world).switched.values()
+    return found
+
+
 async def test_another_topic_of_the_name_gets_nothing(autojump_clock: MockClock) -> None:
     async with mirroring() as world:
         await here(world, at_source=0)
@@ -350,156 +347,3 @@ async def test_another_topic_of_the_name_gets_nothing(autojump_clock: MockClock)
         await becomes(lambda: switches_of(world).problem)
         assert "another topic t" in switches_of(world).problem
         assert world.log().end_offset == 0
-
-
-def switches_of(world: World) -> Switched:
-    [found] = switches(world).switched.values()
-    return found
-
-
-def options(**changes: Any) -> RollbackOptions:
-    plain = RollbackOptions("src", ("t",), max_behind=0, only_reverse=False, cancel=False, yes=True)
-    return replace(plain, **changes)
-
-
-async def rolled(world: World, wanted: RollbackOptions) -> Rollback:
-    coordinator = world.gateways[0].gateway.coordinator
-    return await rolled_back(coordinator, wanted, is_quiet=True)
-
-
-async def test_the_command_writes_back_and_returns(autojump_clock: MockClock) -> None:
-    async with mirroring() as world:
-        await here(world)
-        await produced(world)
-        done = await rolled(world, options(only_reverse=True))
-        assert (done.reason, is_back(world)) == ("", False)
-        await produced(world)
-        done = await rolled(world, options())
-        assert (done.topics, done.reason, is_back(world)) == (["t"], "", True)
-        assert at_source(world) == [(0, -1), (1, -1), (2, -1)]
-        again = await rolled(world, options())
-        assert again.reason == "t is at its source: this is a copy"
-        assert rollback_text(again, options(), are_here=False).endswith("this is a copy.")
-        assert "stay this cluster's" in rollback_text(again, options(), are_here=True)
-
-
-async def test_the_command_says_why_a_topic_stays(autojump_clock: MockClock) -> None:
-    async with mirroring() as world:
-        await here(world)
-        await produced(world)
-        for node_id in (1, 2):
-            world.servers.stop_broker(node_id)
-        assert "got none for 60 s" in (await rolled(world, options())).reason
-        with trio.fail_after(10):
-            done = await rolled(world, options(max_behind=9))
-        assert "t-0 ends at 2, and is written back up to 1" in done.reason
-        assert not is_back(world)
-
-
-async def test_a_source_that_lost_records_gets_no_topic_back(autojump_clock: MockClock) -> None:
-    """After an unclean election it would give old offsets to new records."""
-    async with mirroring() as world:
-        await here(world, at_source=3)
-        truncate(world.log(), 1)
-        await opened(world)
-        await fenced(world)
-        await becomes(lambda: not switches(world).fences)
-        assert not is_back(world)
-        assert "t-0 ends at 1 at its source, and here at 3" in left(world).problem
-
-
-async def test_a_topic_returns_once_its_source_is_open(
-    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with mirroring() as world:
-        await here(world)
-        real = SourceWatch._keep_fences
-
-        async def late(self: SourceWatch, *arguments: Any) -> None:
-            await trio.sleep(1)
-            await real(self, *arguments)
-
-        monkeypatch.setattr(SourceWatch, "_keep_fences", late)
-        await propose(world, ReverseTopics("src", ("t",)))
-        await fenced(world)
-        assert limit(world) == "0"
-        await becomes(lambda: not switches(world).fences)
-        assert (limit(world), is_back(world)) == (None, True)
-
-
-async def test_records_that_gateways_wrote_back_are_no_strays(
-    autojump_clock: MockClock,
-) -> None:
-    async with mirroring() as world:
-        await here(world)
-        await propose(world, ReverseTopics("src", ("t",)))
-        await becomes(lambda: left(world).reached == (1, 0) and limit(world) is None)
-        await produced(world)
-        await becomes(lambda: world.log().end_offset == 2)
-        assert left(world).reached == (1, 0)  # it is not in the log yet
-        assert await propose(world, EndReverse("src")) == ["t"]
-        await becomes(lambda: limit(world) == "0")
-        await trio.sleep(5)
-        running = world.gateways[0].gateway.links.running["src"]
-        assert running.watch is not None
-        assert running.watch.strays == {}
-        world.source.set_config("t", LIMIT, None, 0)
-        world.write(1)
-        await becomes(lambda: running.watch is not None and running.watch.strays)
-
-
-async def test_an_operator_ends_it_and_the_source_is_fenced_again(
-    autojump_clock: MockClock,
-) -> None:
-    async with mirroring() as world:
-        await here(world)
-        await propose(world, ReverseTopics("src", ("t",)))
-        await produced(world)
-        await becomes(lambda: left(world).reached == (2, 0))
-        assert await propose(world, EndReverse("src")) == ["t"]
-        await becomes(lambda: limit(world) == "0")
-        await produced(world)
-        await trio.sleep(5)
-        assert world.log().end_offset == 2
-        running = world.gateways[0].gateway.links.running["src"]
-        assert running.watch is not None
-        assert running.watch.strays == {}
-
-
-@pytest.mark.parametrize("gateways", [1, 2])
-async def test_no_rollback_of_a_topic_waits_for_a_lease(
-    autojump_clock: MockClock, gateways: int
-) -> None:
-    """Of many one after the other, as long as the same gateways run."""
-    async with mirroring(gateways=gateways) as world:
-        await here(world)
-        for index in (0, 1):
-            world.source.move_leader("t", index, 2)
-        for _ in range(20):
-            for index in (0, 1):
-                client = world.gateways[0].world.connect()
-                assert (
-                    await client.produce("t", index, records_batch(b"own"))
-                ).error_code == E.NONE
-            begun = trio.current_time()
-            await returned(world)
-            assert trio.current_time() - begun < 6  # of 12 s
-            await switched(world)
-
-
-async def test_a_gateway_that_takes_a_topic_over_says_what_it_waits_for(
-    autojump_clock: MockClock,
-) -> None:
-    async with mirroring() as world:
-        await here(world)
-        await opened(world)
-        await becomes(lambda: reverse_of(world).position == 1)
-        second = await world.gateway()
-        await world.gateways[0].drain()
-
-        def problems() -> str:
-            return str(links_report(second.gateway.links, second.gateway.coordinator.state))
-
-        await becomes(lambda: "another gateway may still write it back" in problems())
-        await becomes(lambda: "another gateway may still write it back" not in problems())
-        assert reverse_of(world, 1).position == 1

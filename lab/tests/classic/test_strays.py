@@ -6,8 +6,8 @@ import trio
 from structlog.testing import capture_logs
 from trio.testing import MockClock
 
-from tidegate_coordination.rules.returns import EndReverse, ReverseTopics
-from tidegate_gateway.links.source_watch import SourceWatch
+from tidegate_coordination.rules.migration.returns import EndReverse, ReverseTopics
+from tidegate_gateway.migration.back.source_watch import SourceWatch
 
 from .test_mirrors import World, becomes, mirroring
 from .test_returns import end, here, left, opened, propose

@@ -11,17 +11,17 @@ from structlog.testing import capture_logs
 from trio.testing import MockClock
 
 from tests.worlds.wire_client import records_batch
-from tidegate_coordination.classic.source_bounds import LATEST, source_offsets
-from tidegate_coordination.rules.switches import FenceTopics, LiftFence, ReopenSource
-from tidegate_coordination.state.switches import SwitchTable
-from tidegate_gateway.links import source_fence
-from tidegate_gateway.links.switching import Switching
+from tidegate_coordination.client.source_bounds import LATEST, source_offsets
+from tidegate_coordination.rules.migration.switches import FenceTopics, LiftFence, ReopenSource
+from tidegate_coordination.state.migration.switches import SwitchTable
+from tidegate_gateway.migration.switch import source_fence
+from tidegate_gateway.migration.switch.switching import Switching
 from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.batches import TRANSACTIONAL
 from tidegate_protocol.error_codes import ErrorCode as E
 from tidegate_protocol.records import Record, build_batch
-from tidegate_simulation.classic import answer_configs
-from tidegate_simulation.classic.log_faults import raise_log_start
+from tidegate_simulation.classic.answers import configs
+from tidegate_simulation.classic.log.faults import raise_log_start
 from tidegate_simulation.classic.model_topics import ModelTopic
 from tidegate_simulation.classic.profiles import KAFKA_4_3
 from tidegate_simulation.classic.topic_settings import KINDS
@@ -124,7 +124,7 @@ async def test_the_end_may_grow_after_a_leader_said_that_it_is_fenced(
             world.write(1)
         return found
 
-    monkeypatch.setattr("tidegate_gateway.links.switching.unfenced", unfenced)
+    monkeypatch.setattr("tidegate_gateway.migration.switch.switching.unfenced", unfenced)
     async with mirroring() as world:
         await world.link()
         world.write(1)
@@ -160,7 +160,7 @@ async def test_a_source_that_cannot_be_switched_takes_writes_again(
 async def test_a_gateway_that_fences_too_late_opens_the_source_again(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It stands still before it fences the source, and the fence is lifted meanwhile."""
+    """The gateway stands still before it fences the source, and the fence is lifted meanwhile."""
     real = source_fence.set_limits
 
     async def late(cluster: Any, limits: dict[str, str], **more: Any) -> None:
@@ -172,7 +172,7 @@ async def test_a_gateway_that_fences_too_late_opens_the_source_again(
         await real(cluster, limits, **more)
 
     stopped = list[int]()
-    monkeypatch.setattr("tidegate_gateway.links.switching.set_limits", late)
+    monkeypatch.setattr("tidegate_gateway.migration.switch.switching.set_limits", late)
     async with mirroring() as world:
         await world.link()
         world.write(1)
@@ -323,7 +323,7 @@ async def test_only_the_gateway_that_lifted_a_fence_reopens_the_source(
             await trio.sleep(1.5)
         await real(cluster, limits, **more)
 
-    monkeypatch.setattr("tidegate_gateway.links.switching.set_limits", counted)
+    monkeypatch.setattr("tidegate_gateway.migration.switch.switching.set_limits", counted)
     async with mirroring(gateways=3) as world:
         await world.link()
         world.write(1)
@@ -340,9 +340,9 @@ async def test_the_copy_keeps_what_its_source_keeps(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The brokers of the source keep records for ever, and this cluster's keep them for a week."""
-    monkeypatch.setattr(answer_configs, "_DEFAULT", 4)  # as if brokers had set their defaults
+    monkeypatch.setattr(configs, "_DEFAULT", 4)  # as if brokers had set their defaults
     monkeypatch.setattr(
-        answer_configs,
+        configs,
         "KINDS",
         {**KINDS, "retention.ms": KINDS["retention.ms"]._replace(default="-1")},
     )

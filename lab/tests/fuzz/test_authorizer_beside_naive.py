@@ -21,7 +21,7 @@ def test_thirty_thousand_questions() -> None:
 
 
 def test_the_questions_are_no_easy_ones() -> None:
-    """Of each answer there are many, by name and by type."""
+    """Many questions are allowed and many denied, by name and by type."""
     asked = [
         (each.name is None, naive.answer(case, each))
         for case in (draw(seed, QUESTIONS) for seed in SEEDS)

@@ -15,8 +15,8 @@ from tidegate_coordination.state.transactions.ends import Ends
 from tidegate_fuzz.connection_inputs import for_producers, request, split
 from tidegate_fuzz.connection_target import ConnectionCampaign, TransactionsTarget
 from tidegate_fuzz.cover import Marks
-from tidegate_fuzz.transaction_checks import TransactionChecks, check_none_is_open
-from tidegate_fuzz.transaction_inputs import lives, names_a_producer
+from tidegate_fuzz.transactions.checks import TransactionChecks, check_none_is_open
+from tidegate_fuzz.transactions.inputs import lives, names_a_producer
 from tidegate_protocol.batches import check_batch
 from tidegate_protocol.headers import decode_request_header
 from tidegate_protocol.messages import produce as pr

@@ -18,9 +18,9 @@ from tidegate_simulation.plans.faults import KINDS, draw_plan, draw_settings
 from tidegate_simulation.plans.store_faults import StoreFaults
 from tidegate_simulation.plans.strikes import Strikes
 from tidegate_simulation.probers.neighbourhood import wrongly_absent
+from tidegate_simulation.world.faulty.store import FaultyStore
 from tidegate_simulation.world.network import Link
-from tidegate_simulation.world.stalls import Stalls
-from tidegate_simulation.world.store import FaultyStore
+from tidegate_simulation.world.tasks.stalls import Stalls
 from tidegate_storage.objects.ownership import claim_prefix
 from tidegate_storage.stores.memory_store import MemoryObjectStore
 from tidegate_storage.stores.object_store import NoSuchObject, StoreUnavailable, put_idempotent

@@ -71,7 +71,7 @@ def test_a_snapshot_from_which_the_log_folds_to_another_state_is_found(
 
     def decoded(data: bytes) -> ClusterState:
         state = decode(data)
-        state._folds[ev.ConfigsSet] = lambda _: None
+        state._folds[ev.ConfigsSet] = (lambda _: None, 0)
         return state
 
     monkeypatch.setattr(ClusterState, "decode", decoded)

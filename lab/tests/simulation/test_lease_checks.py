@@ -10,7 +10,7 @@ from trio.testing import MockClock
 
 from tidegate_coordination.events import cluster as ev
 from tidegate_coordination.events.entries import AnyEvent, encode_entry, encode_events
-from tidegate_coordination.state.gateways import DEFAULT_LEASE_MS
+from tidegate_coordination.state.writers.gateways import DEFAULT_LEASE_MS
 from tidegate_simulation.clients.workload import Workload
 from tidegate_simulation.drawing import draw_run
 from tidegate_simulation.plans.move_plan import FIRST_LOG

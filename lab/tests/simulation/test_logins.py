@@ -9,7 +9,7 @@ import msgspec
 import trio
 from trio.testing import MockClock
 
-from tidegate_coordination.state.scram import ScramCredential
+from tidegate_coordination.state.security.scram import ScramCredential
 from tidegate_gateway.security.sealing import Sealing
 from tidegate_runtime.secret import Secret
 from tidegate_simulation.invariants.sealed import key_id, opened
@@ -22,7 +22,7 @@ from tidegate_simulation.logins.known_tokens import (
     wrongly_out,
 )
 from tidegate_simulation.logins.passwords import Passwords
-from tidegate_simulation.plans.sealing_plan import KEYS, REPLACED
+from tidegate_simulation.plans.security.sealing_plan import KEYS, REPLACED
 from tidegate_simulation.run import plan_of, simulate
 
 KINDS = {

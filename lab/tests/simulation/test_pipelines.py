@@ -19,11 +19,12 @@ from tidegate_pipeline.planning.limits import MergeSettings
 from tidegate_pipeline.runners.local_runner import LocalRunner
 from tidegate_pipeline.tasks.work import MergeTask, MergeUnit, Source, UnitResult
 from tidegate_simulation.invariants.deletion_checks import DeletionWatch
-from tidegate_simulation.plans.away_plan import AWAY_KIND
 from tidegate_simulation.plans.disk_plan import DISK_KINDS
-from tidegate_simulation.plans.drain_plan import DRAIN_KIND
 from tidegate_simulation.plans.faults import KINDS
-from tidegate_simulation.plans.forwarding_plan import FORWARDING_KINDS
+from tidegate_simulation.plans.gateways.away_plan import AWAY_KIND
+from tidegate_simulation.plans.gateways.drain_plan import DRAIN_KIND
+from tidegate_simulation.plans.gateways.forwarding_plan import FORWARDING_KINDS
+from tidegate_simulation.plans.gateways.refused_plan import CALLS as REFUSED_KINDS
 from tidegate_simulation.plans.link_plan import KINDS as LINK_KINDS
 from tidegate_simulation.plans.link_plan import MALFORMED
 from tidegate_simulation.plans.losses import LOSS_KINDS
@@ -35,12 +36,11 @@ from tidegate_simulation.plans.pipeline_plan import (
     TaskFaults,
     draw_pipelines,
 )
-from tidegate_simulation.plans.refused_plan import CALLS as REFUSED_KINDS
-from tidegate_simulation.plans.sealing_plan import REPLACED
+from tidegate_simulation.plans.security.sealing_plan import REPLACED
 from tidegate_simulation.plans.strikes import Strikes
 from tidegate_simulation.plans.version_plan import DAMAGE_KIND, LATE_KIND, UPGRADE_KIND
 from tidegate_simulation.run import plan_of, simulate
-from tidegate_simulation.world.unreliable_runner import UnreliableRunner
+from tidegate_simulation.world.faulty.unreliable_runner import UnreliableRunner
 from tidegate_storage.stores.memory_store import MemoryObjectStore
 
 # -- draws ----------------------------------------------------------------------------------------

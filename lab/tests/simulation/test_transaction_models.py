@@ -7,10 +7,10 @@ import pytest
 from tidegate_coordination.events import transactions as tev
 from tidegate_coordination.events.groups import CommittedOffset
 from tidegate_simulation.clients.workload import Key
-from tidegate_simulation.invariants.partition_transactions import PartitionTransactions
-from tidegate_simulation.invariants.past import Past
-from tidegate_simulation.invariants.staged_offsets import StagedOffsets
-from tidegate_simulation.invariants.transactional_ids import TransactionalIds
+from tidegate_simulation.invariants.transactions.partition_transactions import PartitionTransactions
+from tidegate_simulation.invariants.transactions.past import Past
+from tidegate_simulation.invariants.transactions.staged_offsets import StagedOffsets
+from tidegate_simulation.invariants.transactions.transactional_ids import TransactionalIds
 from tidegate_simulation.transactions.ledger import Ledger
 
 TOPIC = b"t" * 16

@@ -9,19 +9,26 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from tidegate_coordination.state.records.objects import ObjectTable, WalName
 from tidegate_simulation.probers.zone_probers import _is_right, _version, _Watched
 
 LEASE_SECONDS = 12.0
+OTHER = 2
 
 
 def gateway(answered_at: float) -> Any:
+    other = SimpleNamespace(incarnation=OTHER)
+    gateways = SimpleNamespace(version=1, serving=lambda: [other])
     coordinator = SimpleNamespace(
-        state=SimpleNamespace(gateways=SimpleNamespace(version=1)),
+        state=SimpleNamespace(gateways=gateways, objects=ObjectTable()),
         is_stale=False,
         stale_seconds=LEASE_SECONDS,
         log_answered_at=answered_at,
     )
-    return SimpleNamespace(coordinator=coordinator, neighbours=None, is_cut_off=False)
+    view = SimpleNamespace(neighbours=None)
+    return SimpleNamespace(
+        coordinator=coordinator, view=view, is_cut_off=False, absent=frozenset[int]()
+    )
 
 
 def watched(seen: Any) -> _Watched:
@@ -45,6 +52,20 @@ async def test_a_cut_that_began_and_ended_is_a_change(autojump_clock: MockClock)
     assert not before.is_unchanged
 
 
+async def test_a_gateway_that_lost_the_store_and_regained_it_is_a_change(
+    autojump_clock: MockClock,
+) -> None:
+    seen = gateway(trio.current_time())
+    before = watched(seen)
+    objects = seen.coordinator.state.objects
+    objects.fold_abandoned(WalName(OTHER, 0), 0)
+    marked = watched(seen)
+    objects.fold_committed(WalName(OTHER, 1), 1, 1, 0)
+    assert not before.is_unchanged
+    assert not marked.is_unchanged
+    assert watched(seen).is_unchanged
+
+
 async def test_an_answer_that_ended_a_cut_is_a_change(autojump_clock: MockClock) -> None:
     seen = gateway(trio.current_time())
     cut(seen, True)
@@ -52,6 +73,13 @@ async def test_an_answer_that_ended_a_cut_is_a_change(autojump_clock: MockClock)
     await trio.sleep(5 * LEASE_SECONDS)
     assert before.is_unchanged
     seen.coordinator.log_answered_at = trio.current_time()
+    assert not before.is_unchanged
+
+
+async def test_a_gateway_that_is_absent_now_is_a_change(autojump_clock: MockClock) -> None:
+    seen = gateway(trio.current_time())
+    before = watched(seen)
+    seen.absent = frozenset({2})
     assert not before.is_unchanged
 
 

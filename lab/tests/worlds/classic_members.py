@@ -172,7 +172,7 @@ async def stable_group(world: ClassicWorld, *instance_ids: str | None) -> list[M
 
 
 async def described(world: ClassicWorld, version: int = 6) -> sg.DescribedGroup:
-    """Return what a tool sees of the group."""
+    """Return the group as DescribeGroups shows it."""
     client = await world.client(world.cluster.coordinator_of(GROUP))
     request = sg.DescribeGroupsRequest([GROUP])
     [group] = (await client.call("DescribeGroups", version, request)).groups

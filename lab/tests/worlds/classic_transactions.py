@@ -173,7 +173,7 @@ async def settled(world: ClassicWorld) -> None:
 
 
 async def described(world: ClassicWorld, name: str = NAME) -> dt.TransactionState:
-    """Return what a tool sees of a transactional id."""
+    """Return a transactional id as DescribeTransactions shows it."""
     client = await world.client(world.cluster.coordinator_of(name))
     request = dt.DescribeTransactionsRequest([name])
     [state] = (await client.call("DescribeTransactions", 0, request)).transaction_states

@@ -18,7 +18,8 @@ import structlog
 import trio
 
 from tidegate_coordination.coordinator.coordinator import Coordinator, CoordinatorUnavailable
-from tidegate_coordination.rules.records.wal import BatchFacts, CommitWal
+from tidegate_coordination.rules.records.batch_outcomes import BatchFacts
+from tidegate_coordination.rules.records.wal import CommitWal
 from tidegate_coordination.rules.topics import CreateTopics, NewTopic
 from tidegate_coordination.state.records.objects import WalName
 from tidegate_gateway.opening import opened, serve_peers

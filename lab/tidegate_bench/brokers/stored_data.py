@@ -16,7 +16,8 @@ from tidegate_coordination.coordinator.loading import load_state
 from tidegate_coordination.events.metadata_versions import NEWEST
 from tidegate_coordination.log.load import open_log
 from tidegate_coordination.rules.gateways import Register, TellSettings
-from tidegate_coordination.rules.records.wal import BatchFacts, CommitWal
+from tidegate_coordination.rules.records.batch_outcomes import BatchFacts
+from tidegate_coordination.rules.records.wal import CommitWal
 from tidegate_coordination.rules.topics import Created, CreateTopics, NewTopic
 from tidegate_coordination.state.records.objects import WalName
 from tidegate_protocol.records import read_header

@@ -12,7 +12,8 @@ from tidegate_coordination.events import transactions as tev
 from tidegate_coordination.events.entries import Entry, decode_entry, encode_entry, encode_events
 from tidegate_coordination.events.metadata_versions import LEVELS, NEWEST
 from tidegate_coordination.rules.proposal import Proposal
-from tidegate_coordination.rules.records.wal import BatchFacts, CommitWal
+from tidegate_coordination.rules.records.batch_outcomes import BatchFacts
+from tidegate_coordination.rules.records.wal import CommitWal
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.records.objects import WalName
 

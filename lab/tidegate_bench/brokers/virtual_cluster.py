@@ -25,12 +25,13 @@ from tidegate_coordination.rules.housekeeping import (
     plan_retention,
 )
 from tidegate_coordination.rules.proposal import Proposal, View
+from tidegate_coordination.rules.records.batch_outcomes import BatchFacts
 from tidegate_coordination.rules.records.segments import Publication, PublishSegments, SegmentUnit
-from tidegate_coordination.rules.records.wal import BatchFacts, CommitWal
+from tidegate_coordination.rules.records.wal import CommitWal
 from tidegate_coordination.rules.topics import CreateTopics, NewTopic
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.records.objects import WalName
-from tidegate_gateway.part_settings import housekeeper_settings
+from tidegate_gateway.parts.keepers import housekeeper_settings
 from tidegate_gateway.settings.broker_settings import BrokerSettings
 from tidegate_pipeline.driver import PARENTS_PER_PROPOSAL, UNITS_PER_PROPOSAL
 from tidegate_pipeline.planning.limits import MergeSettings

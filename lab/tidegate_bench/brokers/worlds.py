@@ -68,7 +68,7 @@ class Gateway:
                 command, stdout=subprocess.PIPE, stderr=errors, text=True, cwd=self.folder
             )
         self.said = json.loads(self._first_line(self.popen))
-        # Of several gateways, the first one's.
+        # If there are several gateways, take the first one's address.
         first = str(self.said["bootstrap_servers"]).partition(",")[0]
         self.ports = (
             int(first.rpartition(":")[2]),

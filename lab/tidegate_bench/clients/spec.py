@@ -15,7 +15,8 @@ class Produce:
 
     batch_bytes goes to one partition at a time, so that batches have that size whatever the number
     of partitions.  bytes_per_second 0: as fast as it goes.  own_batching: batches and partitions
-    are left to the client's defaults.
+    are left to the client's defaults.  codec: of compression.type; empty: none.  Sizes are before
+    compression.
     """
 
     bootstrap: str
@@ -29,6 +30,7 @@ class Produce:
     record_bytes: int = KIB
     bytes_per_second: float = 0.0
     own_batching: bool = False
+    codec: str = ""
 
 
 @dataclass(frozen=True, slots=True)

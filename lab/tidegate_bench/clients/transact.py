@@ -33,7 +33,7 @@ _RECEIVE_BYTES: Final = 65_536
 _LENGTH_BYTES: Final = 4
 
 Life = Generator[float | None, memoryview, None]
-"""It yields None to wait for an answer, or the seconds after which it goes on without one."""
+"""It yields None to wait for an answer, or the seconds after which it continues without one."""
 _NOTHING: Final = memoryview(b"")
 
 
@@ -193,7 +193,7 @@ def transact(spec: Transact, wait_for_go: Callable[[], None]) -> Told:
 
 
 def _run(producers: list[_Producer]) -> None:
-    """Give all producers their answers until each has ended."""
+    """Pass each producer its answers until all have ended."""
     left = len(producers)
     waiting: list[tuple[float, int]] = []  # when each goes on that waits for no answer
     with selectors.DefaultSelector() as selector:

@@ -8,9 +8,16 @@ import subprocess
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
+from typing import Final
+
+from tidegate_gateway.tools.interpreter import is_optimised
 
 from ..checkout import ROOT
 from ..options import Options
+from .published import Run
+
+# For git: a page that is being written changes no figure.
+_NO_PAGES: Final = (":!*.md", ":!docs")
 
 
 def header(options: Options) -> dict[str, object]:
@@ -28,6 +35,22 @@ def header(options: Options) -> dict[str, object]:
         "log": options.log or "as the store",
         "settings": dict(options.settings),
     }
+
+
+def origin() -> Run:
+    """Return a run without cases: its day, commit and machine; the commit is "" without git."""
+    build = "an optimised build" if is_optimised() else "built without profile-guided optimisation"
+    return Run(
+        date=datetime.now(UTC).date().isoformat(),
+        commit=_git("log", "-1", "--format=%H"),
+        machine=f"{os.cpu_count()} cores ({_cpu_model()}), {_memory_gb()} GB, {platform.system()}",
+        python=f"{platform.python_version()}, {build}",
+    )
+
+
+def code_is_changed(since: str = "HEAD") -> bool:
+    """Return whether files other than pages differ from a commit."""
+    return bool(_git("diff", "--name-only", since, "--", ".", *_NO_PAGES))
 
 
 def _commit() -> str:

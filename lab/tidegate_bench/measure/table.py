@@ -57,8 +57,8 @@ def print_report(report: Report, console: Console) -> None:
 
 
 def cell(spread: Spread) -> str:
-    """Return the text of one cell, three digits or so."""
-    middle, low, high = (_digits(each) for each in (spread.median, spread.low, spread.high))
+    """Return the text of one cell: the median, with the range where the runs differ."""
+    middle, low, high = (digits(each) for each in (spread.median, spread.low, spread.high))
     return middle if low == middle == high else f"{middle} ({low}-{high})"
 
 
@@ -67,7 +67,8 @@ def as_json(header: Mapping[str, object], reports: Sequence[Report]) -> str:
     return json.dumps({"header": header, "scenarios": [asdict(report) for report in reports]})
 
 
-def _digits(value: float) -> str:
+def digits(value: float) -> str:
+    """Return a figure's text, three digits or so."""
     size = abs(value)
     if size >= 100:
         return f"{value:,.0f}"

@@ -24,10 +24,11 @@ class _Load:
     partitions: int
     connections: int
     idempotent: bool
+    codec: str = ""
 
     @property
     def label(self) -> str:
-        kind = "idempotent" if self.idempotent else "plain"
+        kind = self.codec or ("idempotent" if self.idempotent else "plain")
         return f"{self.size} {self.partitions}p {self.connections}c {kind}"
 
     def spec(self, broker: World, topic: str, max_bytes: int, max_seconds: float) -> Produce:
@@ -40,6 +41,7 @@ class _Load:
             max_seconds,
             producers=self.connections,
             idempotent=self.idempotent,
+            codec=self.codec,
         )
 
 
@@ -60,7 +62,13 @@ _USUAL: Final = (
     _Load("16K", 1000, 1, False),
     _Load("16K", 16, 64, False),
 )
-_ALL: Final = tuple(_Load(*each) for each in product(_SIZES, (1, 16, 1000), (1, 64), (False, True)))
+_COMPRESSED: Final = tuple(
+    _Load(size, 16, 1, False, codec) for size, codec in product(_SIZES, ("lz4", "zstd"))
+)
+_ALL: Final = (
+    *(_Load(*each) for each in product(_SIZES, (1, 16, 1000), (1, 64), (False, True))),
+    *_COMPRESSED,
+)
 
 
 def run(lab: Lab) -> Report:

@@ -64,7 +64,7 @@ def _shape(load: Load) -> str:
 
 
 def _told(seen: Observation) -> str:
-    """Return all of a sample, because a person may end a run of hours before its table."""
+    """Return the whole sample as text, since a run of hours may be stopped before its table."""
     figures = {"RSS MB": (seen.rss_bytes or 0) / 1e6} | dict(seen.more)
     return ", ".join(f"{name} {value:,.1f}" for name, value in figures.items())
 

@@ -20,7 +20,7 @@ from tidegate_coordination.events.entries import decode_entry
 from tidegate_coordination.log.snapshots import encode_state, save_verified, trim_below_verified
 from tidegate_coordination.logs.sqlite.log import SqliteLog, open_file
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_coordination.state.trial.events import Trial
+from tidegate_coordination.state.entry_trial import Trial
 
 from ..brokers.slices import entries
 from ..lab import Lab, rows_of

@@ -17,8 +17,8 @@ from typing import Any, Final, cast
 from tidegate_coordination.events import cluster as ev
 from tidegate_coordination.events import transactions as tev
 from tidegate_coordination.events.entries import encode_events
+from tidegate_coordination.rules.records.batch_outcomes import BatchFacts
 from tidegate_coordination.rules.records.transactional_batches import MAY_ADD, TRANSACTIONAL
-from tidegate_coordination.rules.records.wal import BatchFacts
 from tidegate_coordination.state.records.aborted import Aborted
 from tidegate_coordination.state.records.partitions import Partition
 from tidegate_coordination.state.records.runs import Marker, packed_marker

@@ -172,7 +172,7 @@ def _measured(broker: World, spec: Transact) -> tuple[Sample, Told, Sample]:
 
 
 def _figures(told: Told, before: Sample, after: Sample) -> dict[str, float]:
-    """Return what an end took, and what a transaction cost."""
+    """Return the latency of an EndTxn, and the cost of a transaction."""
     count = max(1, told.get("transactions", 0))
     latencies = told.get("latencies", []) or [0.0]
     figures = {

@@ -8,7 +8,7 @@ from typing import Any, Final
 from .facts import Facts, Violation, value_of
 from .history import Event
 
-# Of requests that a gateway does not take now; nothing is said about their records.
+# Errors of requests that a gateway does not take now; they say nothing about records.
 _NOT_NOW: Final = frozenset({"NOT_LEADER_OR_FOLLOWER", "NOT_ENOUGH_REPLICAS"})
 _OF_RECORDS: Final = frozenset({"INVALID_RECORD", "CORRUPT_MESSAGE"})
 

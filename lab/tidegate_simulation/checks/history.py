@@ -23,7 +23,7 @@ that is created again has new keys), and values of records are integers, each se
                known.  fail, info: ["error"].  Of a malformed batch: "malformed" what is wrong,
                "due" the error that it must get, ["named"] the places of the records that the error
                must name; fail: "were_named" those that it named
-    assign     note ok {"keys"}: the reader's positions start anew
+    assign     note ok {"keys"}: the reader's positions start again
     poll       {"key", "position", ["wait_ms"] for how long it waits for records}.  ok: "records"
                [[offset, value], ...], "next", ["start"] the log start, ["hw"] the high watermark,
                ["link"] what names the connection, ["lso"] the last stable offset,
@@ -45,7 +45,7 @@ that is created again has new keys), and values of records are integers, each se
                that no client knows is null
     forget     {"group"}: the group is deleted, with its offsets
     gone       note ok {"group"}: it was deleted, by a client or because it was empty,
-               with its offsets; it may begin anew
+               with its offsets; it may start again
     fetched    {"group", "key"}: what is committed?  ok: "offset", null for nothing
     joined     {"group"}: JoinGroup and SyncGroup.  ok: "generation", "member", "keys",
                ["instance"] a static member's, ["session_ms"].  info: ["error"], and then "member",

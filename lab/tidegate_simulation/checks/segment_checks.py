@@ -187,7 +187,7 @@ def _parents(partition: Partition, event: SegmentsOfPartition) -> list[RunRow]:
 
 def _held(state: ClusterState, partition: Partition, row: RunRow, body_of: BodyOf) -> list[Batch]:
     """Return the batches that a run or segment serves."""
-    # A switched partition goes on with its source's epoch, also if it has returned.
+    # A switched partition continues with its source's epoch, also if it has returned.
     is_switched = partition.topic_id in state.switches.switched
     has_source = is_switched or bool(state.topics.get(partition.topic_id).link)
     if row.is_marker:

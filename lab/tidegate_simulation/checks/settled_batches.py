@@ -56,7 +56,7 @@ def transactions_in(batches: Iterable[Fields]) -> Iterator[Transaction]:
 
 
 def settled(batches: Sequence[Fields], among: Sequence[Fields]) -> list[Fields]:
-    """Return those with records for readers; among: all batches of the partition."""
+    """Return the batches with records for readers.  among: all batches of the partition."""
     hidden = {
         batch.header[0]
         for each in transactions_in(among)

@@ -1,4 +1,4 @@
-"""What the answers of one broker share: its place in the cluster, its clock, its sessions."""
+"""The state that the answers of one broker share: its place, its clock, its sessions."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class BrokerState:
         return self.start_ms + int(trio.current_time() * 1000)
 
     def settings(self, topic: ModelTopic) -> TopicSettings:
-        """What this broker believes of a topic."""
+        """Return the settings that this broker believes a topic to have."""
         return topic.configs.settings(self.node_id, self.now())
 
     def topic(self, name: str) -> ModelTopic:

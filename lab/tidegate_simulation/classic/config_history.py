@@ -41,11 +41,11 @@ class ConfigHistory:
         self._versions.append(_Version(dict(configs), settings_of(configs), times))
 
     def configs(self, node_id: int, now: float) -> dict[str, str]:
-        """Return what a broker knows, without defaults."""
+        """Return the configs that a broker knows, without defaults."""
         return dict(self._seen(node_id, now).configs)
 
     def settings(self, node_id: int, now: float) -> TopicSettings:
-        """Return what a leader on that broker holds to."""
+        """Return the settings that a leader on that broker applies."""
         return self._seen(node_id, now).settings
 
     def _seen(self, node_id: int, now: float) -> _Version:

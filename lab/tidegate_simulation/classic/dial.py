@@ -33,7 +33,7 @@ START_MS: Final = 1_700_000_000_000
 
 @dataclass(slots=True)
 class DialFaults:
-    """What may befall new connections to a broker: shares of 1, drawn for each connection.
+    """Faults of new connections to a broker: shares of 1, drawn for each connection.
 
     refuse: no connection.  hang: no answer to the attempt.  slow: a few bytes a second.
     reset: breaks within reset_seconds.

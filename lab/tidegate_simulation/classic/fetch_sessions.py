@@ -76,7 +76,7 @@ class Session:
 
 
 class Answer(NamedTuple):
-    """What a Fetch answers."""
+    """The answer to a Fetch."""
 
     code: ErrorCode
     session_id: int
@@ -85,7 +85,7 @@ class Answer(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Context:
-    """One Fetch.  error: it fails as a whole.  opens: it begins a session.  session: it goes on."""
+    """A Fetch.  error: it fails as a whole.  opens: it begins a session.  session: its session."""
 
     wanted: list[Wanted]
     error: ErrorCode = ErrorCode.NONE
@@ -107,7 +107,7 @@ class FetchSessions:
         self._sessions.clear()
 
     def begin(self, request: FetchRequest, version: int, names: Names, now: float) -> Context:
-        """Return what a request wants, after the changes that it brings to its session."""
+        """Apply a request to its session; return the partitions that it fetches."""
         asked = _asked(request, names)
         if request.session_epoch in (_INITIAL_EPOCH, _FINAL_EPOCH):
             self._sessions.pop(request.session_id, None)

@@ -56,43 +56,39 @@ from tidegate_protocol.messages import (
 )
 from tidegate_protocol.primitives import Buffer
 
-from .answer_cluster import (
+from .answers.cluster import (
     answer_api_versions,
     answer_describe_cluster,
     answer_find_coordinator,
     answer_metadata,
     unknown_api_versions,
 )
-from .answer_configs import (
+from .answers.configs import (
     answer_alter_configs,
     answer_describe_configs,
     answer_incremental_alter_configs,
 )
-from .answer_fetch import answer_fetch
-from .answer_group_deletions import answer_delete_groups, answer_offset_delete
-from .answer_group_views import answer_describe_groups, answer_list_groups
-from .answer_groups import answer_offset_commit, answer_offset_fetch
-from .answer_members import (
+from .answers.fetch import answer_fetch
+from .answers.group_deletions import answer_delete_groups, answer_offset_delete
+from .answers.group_offsets import answer_offset_commit, answer_offset_fetch
+from .answers.group_views import answer_describe_groups, answer_list_groups
+from .answers.members import (
     answer_heartbeat,
     answer_join_group,
     answer_leave_group,
     answer_sync_group,
 )
-from .answer_offsets import answer_epochs, answer_list_offsets, answer_producers
-from .answer_produce import answer_produce
-from .answer_security import (
-    answer_describe_acls,
-    answer_describe_quotas,
-    answer_describe_users,
-)
-from .answer_transaction_views import answer_describe_transactions, answer_list_transactions
-from .answer_transactions import (
+from .answers.offsets import answer_epochs, answer_list_offsets, answer_producers
+from .answers.produce import answer_produce
+from .answers.security import answer_describe_acls, answer_describe_quotas, answer_describe_users
+from .answers.transaction_views import answer_describe_transactions, answer_list_transactions
+from .answers.transactions import (
     answer_add_offsets,
     answer_add_partitions,
     answer_end_txn,
     answer_init_producer_id,
 )
-from .answer_txn_offsets import answer_txn_offset_commit
+from .answers.txn_offsets import answer_txn_offset_commit
 from .broker_state import Asked, BrokerState, ConnectionClosed
 from .rights import ANONYMOUS
 

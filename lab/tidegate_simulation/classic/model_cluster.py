@@ -15,7 +15,7 @@ from tidegate_coordination.groups.classic import ClassicGroup
 from tidegate_coordination.groups.settings import GroupSettings
 
 from .config_history import ConfigHistory
-from .log_faults import truncate
+from .log.faults import truncate
 from .model_group import ModelGroup
 from .model_security import ModelSecurity
 from .model_topics import (
@@ -336,7 +336,7 @@ class ModelCluster:
         self.offsets_partitions[offsets_key(group_id)].forget_group(group_id)
 
     def delete_offset(self, group_id: str, key: PartitionKey) -> None:
-        """Delete what a group committed for a partition, in open transactions, too."""
+        """Delete the offsets that a group committed for a partition, in open transactions, too."""
         self.groups[group_id].offsets.pop(key, None)
         self.offsets_partitions[offsets_key(group_id)].forget(GroupKey(group_id, key))
 

@@ -1,6 +1,6 @@
 """The ACLs, client quotas and SCRAM users that a model cluster shows.  Pure.
 
-They decide nothing in the model: what a principal is denied there is in Rights.
+They decide nothing in the model: Rights holds the denials of principals there.
 """
 
 from __future__ import annotations

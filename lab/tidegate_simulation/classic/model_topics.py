@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from .config_history import ConfigHistory
-from .model_log import ModelLog
+from .log.model_log import ModelLog
 
 NO_LEADER: Final = -1
 
@@ -73,7 +73,7 @@ class ModelNode:
 
 
 class CommittedOffset(NamedTuple):
-    """What a group committed for a partition."""
+    """The offset that a group committed for a partition."""
 
     offset: int
     leader_epoch: int

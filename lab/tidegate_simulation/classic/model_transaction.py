@@ -4,8 +4,8 @@
                      -> PrepareAbort  -> CompleteAbort  -> Ongoing ...
 
 A prepare state lasts until each partition has its marker.  All of it is durable: another broker
-that becomes the coordinator continues.  The steps of clients are in transaction_steps.py and
-transaction_ends.py, the markers in transaction_markers.py, the timers in transaction_keeper.py.
+that becomes the coordinator continues.  The steps of clients are in transactions/steps.py and
+transactions/ends.py, the markers in transactions/markers.py, the timers in transactions/keeper.py.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _COMPLETE: Final = {
 
 @dataclass(slots=True)
 class TransactionSettings:
-    """What the brokers hold to.
+    """The settings of the brokers.
 
     marker_seconds: the longest wait before markers are written.
     abort_interval_seconds: how often the coordinator looks for time-outs.

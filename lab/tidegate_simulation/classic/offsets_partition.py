@@ -29,7 +29,7 @@ class Staged(NamedTuple):
 
 
 class OffsetsPartition:
-    """See the module's head."""
+    """The committed and the staged offsets of one partition."""
 
     def __init__(self) -> None:
         self._end = 0

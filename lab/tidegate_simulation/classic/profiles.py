@@ -1,4 +1,4 @@
-"""What a release of Kafka announces: API versions and features.  Pure.
+"""Releases of Kafka, by the API versions and features that they announce.  Pure.
 
 A broker answers the APIs that the model serves, in the versions that both the release and our
 codecs know.  It announces what the release announces, so that clients choose as they would there.
@@ -22,7 +22,7 @@ class Profile:
 
     versions: first and last version of each API that it announces.
     verifies: leaders ask the coordinator whether a partition takes part in a transaction; before
-    Kafka 3.6 a batch of an ended transaction opened it anew (KIP-890).
+    Kafka 3.6 a batch of an ended transaction opened it again (KIP-890).
     """
 
     release: str
@@ -96,7 +96,7 @@ MEMBERS_APIS: Final = (
     ApiKey.DELETE_GROUPS,
     ApiKey.OFFSET_DELETE,
 )
-"""Of groups with members, and of the tools that manage groups."""
+"""The APIs of groups with members, and of the tools that manage groups."""
 TRANSACTION_APIS: Final = (
     ApiKey.ADD_PARTITIONS_TO_TXN,
     ApiKey.ADD_OFFSETS_TO_TXN,
@@ -105,7 +105,7 @@ TRANSACTION_APIS: Final = (
     ApiKey.DESCRIBE_TRANSACTIONS,
     ApiKey.LIST_TRANSACTIONS,
 )
-"""Of transactional producers, and of the tools that show transactions."""
+"""The APIs of transactional producers, and of the tools that show transactions."""
 
 KAFKA_4_3: Final = Profile(
     "4.3.1",

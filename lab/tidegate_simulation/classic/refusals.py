@@ -1,4 +1,4 @@
-"""How a classic broker refuses a batch: Kafka's error code, and what stands beside it."""
+"""How a classic broker refuses a batch: Kafka's error code, and the text beside it."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ KINDS: Final[dict[str, Kind]] = {
 
 @dataclass(frozen=True, slots=True)
 class TopicSettings:
-    """What a leader looks at when it appends."""
+    """The settings that a leader looks at when it appends."""
 
     max_message_bytes: int = 1_048_588
     is_compacted: bool = False

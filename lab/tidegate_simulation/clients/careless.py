@@ -4,7 +4,7 @@ A gateway refuses each of them, names the records where Kafka does, and stores n
 has the sequence of the next sound batch of its partition: were it stored, that one would look like
 a repeat.  The sound batches of its requests are answered as ever.
 
-It makes a topic whose records gateways compress anew, in threads.
+It makes a topic whose records gateways compress again, in threads.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ALONE_SHARE: Final = 0.3
 
 
 class Careless(IdempotentProducer):
-    """See the module's head."""
+    """The producer of malformed batches."""
 
     def __init__(self, workload: Workload, name: str) -> None:
         super().__init__(workload, name)
@@ -82,7 +82,7 @@ class Careless(IdempotentProducer):
             "malformed": made.kind,
             "due": made.code.name,
         }
-        # To a gateway whose clock is behind all records may be too new.
+        # If a gateway's clock is behind, all records may be too new for it.
         if not self.workload.world.plan.has_wrong_clocks:
             value["named"] = list(made.named)
         batch = Batch(key, made.data, self.history.invoke(self.client.name, "send", value))

@@ -191,7 +191,7 @@ class Client:
         """Return an open connection, to that node or to any.
 
         Raises:
-          Disconnected: there is none now.
+          Disconnected: no connection could be opened.
         """
         last = self._connection
         if last is not None and last.is_open and node_id in (None, self._node_id):

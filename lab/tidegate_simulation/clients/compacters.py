@@ -16,7 +16,7 @@ _POLICIES: Final = ("compact", "compact", "compact,delete", "delete")
 
 
 class Compacter:
-    """See the module's head."""
+    """A client that changes the cleanup policy of its own topic."""
 
     def __init__(self, workload: Workload, name: str, topic: str) -> None:
         self.client = Client(workload.world, name)

@@ -2,9 +2,9 @@
 
 A change that a gateway has confirmed holds at all gateways a moment later: the writer knows from
 when to when no gateway may take its records, and from when to when none may refuse them.  A gateway
-that does not hear from the log takes none, so a moment is as long as it takes to notice that; it
-may refuse them for longer, by the rights that it knows.  A reader is judged by the ACLs of the very
-gateway that answers it: one that is cut off serves what it has, by the rights that it knows.
+that waits for the log goes by the rights that it knows, for authorizer.max.staleness.ms at most; a
+record that it took commits if the log answers again soon.  A reader is judged by the ACLs of the
+very gateway that answers it: one that is cut off serves what it has, by the rights that it knows.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tidegate_gateway.builder import AWAY_SECONDS
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import create_acls, delete_acls, fetch, produce
 
-from ..plans.rights_plan import ADMIN, TOPIC
+from ..plans.security.rights_plan import ADMIN, TOPIC
 from .client import Client, Disconnected
 from .guarded_admin import ALTER_CONFIGS, GuardedAdmin
 from .workload import Workload, batch_bytes, create_topic
@@ -28,8 +28,8 @@ READER: Final = "guarded reader"
 _ANONYMOUS: Final = "User:ANONYMOUS"
 _MOMENT_SECONDS: Final = AWAY_SECONDS + 1.0
 _STALE_SECONDS: Final = 12.0
-"""A gateway that does not hear from the log refuses by the rights that it knows, for so long at
-most: authorizer.max.staleness.ms, and a moment.
+"""A gateway that does not hear from the log goes by the rights that it knows, for so long at most:
+authorizer.max.staleness.ms, and a moment.
 """
 _TOPIC_KIND, _LITERAL, _PREFIXED = 2, 3, 4
 _READ, _WRITE, _DENY, _ALLOW = 3, 4, 2, 3
@@ -40,7 +40,7 @@ _DENIED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
 class Standing(Enum):
-    """What the guardian knows of a right."""
+    """The standing of a right, as far as the guardian knows."""
 
     ALLOWED = "allowed"
     CHANGING = "changing"
@@ -165,7 +165,7 @@ class GuardedWriter:
         data = produce.PartitionProduceData(0, batch)
         topics = [produce.TopicProduceData(TOPIC, partition_data=[data])]
         request = produce.ProduceRequest(None, -1, 30_000, topics)
-        sent_at = trio.current_time()
+        sent_at, heard = trio.current_time(), self._heard()
         try:
             answer = await self.client.call("Produce", produce, _PRODUCE_VERSION, request)
         except Disconnected:
@@ -173,10 +173,22 @@ class GuardedWriter:
             return
         code = answer.responses[0].partition_responses[0].error_code
         complain = self.client.world.complain
-        if not code and self._ban.has_been_only(Standing.DENIED, sent_at - _MOMENT_SECONDS):
+        heard_at = heard.get(self.client.node_id, sent_at)
+        since = max(heard_at - _MOMENT_SECONDS, sent_at - _STALE_SECONDS)
+        if not code and self._ban.has_been_only(Standing.DENIED, since):
             complain("a denied client wrote", f"record {self._written}")
         if code == _DENIED and self._ban.has_been_only(Standing.ALLOWED, sent_at - _STALE_SECONDS):
             complain("an allowed client was refused", f"record {self._written}")
+
+    def _heard(self) -> dict[int, float]:
+        """Return when each gateway last heard from the log; it may not know of a later ban."""
+        nodes = self.client.world.nodes.items()
+        gateways = {node_id: node.gateway for node_id, node in nodes}
+        return {
+            node_id: gateway.coordinator.log_answered_at
+            for node_id, gateway in gateways.items()
+            if gateway is not None
+        }
 
 
 class GuardedReader:

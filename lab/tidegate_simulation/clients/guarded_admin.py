@@ -1,6 +1,6 @@
 """An administrator to whom the guardian (guarded.py) gives a right and takes it away.
 
-It only asks.  invariants/rights_checks.py judges by the log what it changes.
+It only sends requests.  invariants/rights_checks.py judges its changes by the log.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import trio
 from tidegate_coordination.security.acls import Operation
 from tidegate_protocol.messages import incremental_alter_configs
 
-from ..plans.rights_plan import ADMIN, TOPIC
+from ..plans.security.rights_plan import ADMIN, TOPIC
 from .client import Client, Disconnected
 from .workload import Workload
 

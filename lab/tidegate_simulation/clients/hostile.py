@@ -10,8 +10,7 @@ from random import Random
 from typing import Any, Final
 
 from tidegate_coordination.state.columns import MAX_INT64
-from tidegate_gateway.network.large_requests import MAX_ELEMENTS_OF
-from tidegate_protocol.apis import ApiKey
+from tidegate_gateway.requests.groups.feature import MAX_PROTOCOLS
 from tidegate_protocol.messages import join_group, metadata, offset_fetch
 
 from ..world.world import NotReachable
@@ -69,7 +68,7 @@ def _offsets() -> tuple[str, Any, int, Any]:
 
 def _protocols() -> tuple[str, Any, int, Any]:
     one = join_group.JoinGroupRequestProtocol
-    many = [one(f"{number}") for number in range(MAX_ELEMENTS_OF[ApiKey.JOIN_GROUP] + 1)]
+    many = [one(f"{number}") for number in range(MAX_PROTOCOLS + 1)]
     request = join_group.JoinGroupRequest("hostile", 10_000, protocol_type="x", protocols=many)
     return "JoinGroup", join_group, 5, request
 

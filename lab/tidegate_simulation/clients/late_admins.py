@@ -86,7 +86,7 @@ class ConfigSetter:
         self._other.close()
 
     async def _set(self, client: Client, value: str) -> bool:
-        """Set the config once; False without an answer, after which the other connection goes on
+        """Set the config once; False without an answer, after which the other connection continues
         soon.
         """
         row = incremental_alter_configs.AlterableConfig(_CONFIG, _SET, value)

@@ -1,7 +1,7 @@
 """Batches that a gateway must refuse, one for each rule of the walk over records.  Pure.
 
-Each is a sound batch but for one thing: a field of a record, the records as a whole, what a codec
-made of them, or the header.  So a gateway that leaves out one rule stores it.
+Each is a sound batch but for one thing: a field of a record, the records as a whole, the compressed
+bytes, or the header.  So a gateway that leaves out one rule stores it.
 """
 
 from __future__ import annotations
@@ -65,7 +65,9 @@ class Draft:
 
 
 class Sound(NamedTuple):
-    """What the batch would be: a record for each value.  timestamp: ms.  producer: id and epoch."""
+    """The batch without its fault: a record for each value.  timestamp: ms.  producer: id and
+    epoch.
+    """
 
     values: Sequence[int]
     timestamp: int
@@ -280,5 +282,5 @@ _STREAMS: Final[dict[str, Damage]] = {
 }
 _GROUPS: Final = (_FIELDS, _RECORDS, _HEADERS, _LIMITS, _STREAMS)
 KINDS: Final = _FIELDS | _RECORDS | _HEADERS | _LIMITS | _STREAMS
-"""What may be wrong."""
+"""The kinds of faults."""
 _COMPRESSED: Final = (Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD)

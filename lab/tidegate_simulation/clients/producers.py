@@ -187,7 +187,7 @@ class _Identity:
 
 
 class IdempotentProducer(Producer):
-    """See the module's head."""
+    """A producer that repeats each batch until it is acknowledged."""
 
     def __init__(self, workload: Workload, name: str) -> None:
         super().__init__(workload, name)
@@ -270,7 +270,7 @@ class IdempotentProducer(Producer):
 
 
 class PlainProducer(Producer):
-    """See the module's head."""
+    """A producer without repeats: a batch without an answer may be lost."""
 
     patience_seconds = 20.0
 

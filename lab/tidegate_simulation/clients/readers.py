@@ -232,7 +232,7 @@ class Reader:
         return _records(part.records or b"", position)
 
     def took(self, key: Key, records: list[tuple[int, int]]) -> None:
-        """Take what was read, as (offset, value)."""
+        """Take the records that were read, as (offset, value)."""
 
     def _move(self, key: Key, part: fetch.PartitionData, invoke: Event) -> None:
         """Connect to the gateway that the answer names; the answer itself carries no records."""

@@ -26,7 +26,7 @@ _SHOWN: Final = {RETENTION: "retention.ms", LAG: "min.compaction.lag.ms"}
 _PRODUCE_VERSION: Final = 9
 _HEALED_SECONDS: Final = 15.0
 _HUNG_SECONDS: Final = 45.0
-"""A gateway whose read of the log hangs since before that shows what it knows: half a minute."""
+"""If a gateway's read of the log hangs when faults end, it shows old settings for 30 s more."""
 _KEYS: Final = Keyed(2, 0)
 _GOOD: Final = (
     ("log.retention.ms", "-2"),
@@ -51,7 +51,7 @@ _REFUSED: Final = (ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_CONFIG)
 
 
 class StaticKeeper:
-    """See the module's head."""
+    """The client whose topics have no retention settings."""
 
     def __init__(self, workload: Workload, name: str) -> None:
         self.client = Client(workload.world, name)
@@ -59,7 +59,7 @@ class StaticKeeper:
         self._written = 0
 
     async def run(self) -> None:
-        """Write until no operation is left and faults are over; then ask."""
+        """Write until no operation is left and faults are over; then check the shown settings."""
         for topic, setting in TOPICS.items():
             await create_topic(
                 self.client, topic, 1, {"cleanup.policy": "compact"} if setting == LAG else {}
@@ -114,7 +114,7 @@ class StaticKeeper:
 
 
 class DefaultsChanger:
-    """See the module's head."""
+    """The client that sets cluster defaults."""
 
     def __init__(self, workload: Workload, name: str) -> None:
         self.client = Client(workload.world, name)

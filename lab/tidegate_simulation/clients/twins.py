@@ -82,7 +82,7 @@ class Twin(Producer):
 
 
 class Zombie(Twin):
-    """See the module's head."""
+    """A producer that writes once more with an old epoch."""
 
     async def run(self) -> None:
         """Send until no operation is left."""

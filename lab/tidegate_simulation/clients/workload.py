@@ -29,7 +29,7 @@ class Key(NamedTuple):
 
 @dataclass(slots=True)
 class Lane:
-    """What consume-process-produce clients read and write: see transactions/etl.py.
+    """The partitions that consume-process-produce clients read and write; see transactions/etl.py.
 
     inputs, outputs: keys, of the same partitions; none before their feeder has made them.
     """
@@ -153,9 +153,7 @@ async def create_topics_and_keys(workload: Workload, topics: dict[str, int]) -> 
 
 
 def own_retention(world: World) -> dict[str, str]:
-    """Return what a topic must say itself so that all of it is kept.
-    Return the configs with which a topic keeps all of its records.
-    """
+    """Return the configs with which a topic keeps all of its records."""
     plan = world.plan.static
     told = world.watch.state.static_settings.by_node_id
     keeps_all = any(plan.is_careful(each, RETENTION) for each in plan.static if each in told)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tidegate_coordination.events.entries import Entry
-from tidegate_coordination.events.metadata_versions import LEVELS, allowed_to, needed_for
+from tidegate_coordination.events.gates import allowed_to, needed_for
+from tidegate_coordination.events.metadata_versions import LEVELS
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.frozen import split
 

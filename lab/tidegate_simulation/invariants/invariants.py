@@ -18,10 +18,10 @@ from tidegate_coordination.events import security as sev
 from tidegate_coordination.events.entries import AnyEvent, Entry, authored, decode_entry
 from tidegate_coordination.object_names.keys import object_key
 from tidegate_coordination.state.broken import StateBroken
-from tidegate_coordination.state.claims import Claim
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.records.objects import ObjectName, SegmentName, WalName
 from tidegate_coordination.state.records.partitions import Partition
+from tidegate_coordination.state.writers.claims import Claim
 
 from ..checks.late_checks import LatenessWatch
 from ..checks.segment_checks import BodyOf, NotWhole, check_cleaned, check_published
@@ -39,7 +39,7 @@ from .rights_checks import check_right
 from .sealing_checks import SealingWatch
 from .settings_checks import SettingsWatch
 from .tiling_checks import TilingWatch
-from .transaction_checks import TransactionWatch
+from .transactions.checks import TransactionWatch
 
 Complain = Callable[[str, str], None]
 

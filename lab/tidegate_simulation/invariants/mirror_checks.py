@@ -24,7 +24,7 @@ _OVERHEAD: Final = 12
 
 
 class Held(Protocol):
-    """What the source of the link holds, and ever held."""
+    """The batches that the source of the link holds, and ever held."""
 
     def ever_held(self, topic_id: bytes, index: int, offset: int, raw: bytes) -> bool:
         """Return whether the partition ever held this batch at the offset."""
@@ -75,7 +75,7 @@ class MirrorWatch:
                 pass
 
     def after(self) -> None:
-        """Forget what the entry's earlier events said."""
+        """Forget the earlier events of the entry."""
         self._next.clear()
 
     def _committed(self, event: ev.WalCommitted) -> None:

@@ -18,8 +18,9 @@ RecordKey: TypeAlias = tuple[str, str, int]
 """Group, topic, partition; of the group's own record ("" and -1)."""
 
 RecordValue: TypeAlias = tuple[object, ...] | None
-"""Of a commit: offset, leader epoch, metadata, time.  Of a group: type, generation, protocol,
-leader, members.  None: deleted."""
+"""A commit: offset, leader epoch, metadata, time.  A group: type, generation, protocol, leader,
+members.  None: deleted.
+"""
 
 
 class ReadRecord(NamedTuple):
@@ -31,7 +32,7 @@ class ReadRecord(NamedTuple):
 
 
 class OffsetsWatch:
-    """See the module's head."""
+    """The records of `__consumer_offsets`, as they must be."""
 
     def __init__(
         self, state: ClusterState, broken: Callable[[int, str], None], complain: Complain
@@ -99,11 +100,21 @@ class OffsetsWatch:
                 self._complain("wrong last record", text)
 
 
+def last_values(state: ClusterState) -> dict[RecordKey, RecordValue]:
+    """Return the last values of all keys, of a reader that reads all that a replica has."""
+    found: dict[RecordKey, RecordValue] = {}
+    for number, records in state.offsets_topic.by_number.items():
+        for each in records.between(0, state.partitions[number].next_offset):
+            record = _seen(each)
+            found[record.key] = record.value
+    return {key: value for key, value in found.items() if value is not None}
+
+
 def _seen(each: OffsetsRecord) -> ReadRecord:
     if isinstance(each, CommitRecord):
         of = each.committed
         value = (of.offset, of.leader_epoch, of.metadata, of.commit_timestamp_ms)
-        return ReadRecord(each.place, (each.group_id, each.topic, of.partition), value)
+        return ReadRecord(each.place, (each.group_id, each.topic.name, of.partition), value)
     if isinstance(each, GroupRecord):
         return ReadRecord(each.place, (each.group.group_id, "", -1), _group(each.group))
     return ReadRecord(each.place, (each.group_id, each.topic, each.partition), None)

@@ -8,7 +8,7 @@ from tidegate_coordination.events.cluster import ConfigsSet
 from tidegate_coordination.security.acls import Operation, Permission
 from tidegate_coordination.state.cluster import ClusterState
 
-from ..plans.rights_plan import ADMIN, TOPIC
+from ..plans.security.rights_plan import ADMIN, TOPIC
 
 
 def check_right(

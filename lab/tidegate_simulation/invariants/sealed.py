@@ -8,16 +8,20 @@ import msgspec
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from tidegate_coordination.state.scram import KeptCredential, ScramCredential, SealedCredential
+from tidegate_coordination.state.security.scram import (
+    KeptCredential,
+    ScramCredential,
+    SealedCredential,
+)
 
-from ..plans.sealing_plan import KEYS
+from ..plans.security.sealing_plan import KEYS
 
 _KEY_ID_BYTES = 8
 _TENANT = 0
 
 
 def key_id(key: str) -> bytes:
-    """Return what sealed credentials say of their key."""
+    """Return the key id that sealed credentials carry."""
     return hmac.digest(key.encode(), b"tidegate key id", "sha256")[:_KEY_ID_BYTES]
 
 

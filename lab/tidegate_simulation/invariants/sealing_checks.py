@@ -9,7 +9,7 @@ from typing import Final
 
 from tidegate_coordination.events.security import ScramCredentialSealed, ScramCredentialSet
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_coordination.state.scram import SealedCredential
+from tidegate_coordination.state.security.scram import SealedCredential
 
 from .sealed import opened
 

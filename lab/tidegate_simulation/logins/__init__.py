@@ -1,1 +1,1 @@
-"""Clients that log in, and strangers that do not; see plans/login_plan.py."""
+"""Clients that log in, and strangers that do not; see plans/security/login_plan.py."""

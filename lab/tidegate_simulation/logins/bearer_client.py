@@ -1,8 +1,9 @@
 """A client that logs in by tokens of an identity provider (OAUTHBEARER, KIP-255, KIP-768).
 
-A good token must log in at each gateway that has read its key; a bad one never does: one that has
-expired or is not valid yet, of another issuer or for another audience, without a signature or with
-a wrong one, of a key that was never published or is so no more.  A session ends with its token.
+A good token must log in at each gateway that has read its key.  A bad token must never log in.  Its
+kinds: expired or not valid yet; of another issuer, or for another audience; without a signature, or
+with a wrong one; signed by a key that was never published, or is published no more.  A session ends
+with its token.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import trio
 
 from ..clients.client import Client, ClientConnection, Disconnected
 from ..clients.workload import Workload
-from ..plans.bearer_plan import REFRESH_SECONDS, SKEW_SECONDS
+from ..plans.security.bearer_plan import REFRESH_SECONDS, SKEW_SECONDS
 from ..world.identity_provider import (
     IdentityProvider,
     SigningKey,
@@ -71,7 +72,7 @@ def _by_the_public_key(key: SigningKey, now: float) -> str:
 
 
 class BearerClient:
-    """See the module's head."""
+    """A client with a token of an identity provider."""
 
     def __init__(self, workload: Workload, name: str, provider: IdentityProvider) -> None:
         self.client = Client(workload.world, name)

@@ -1,4 +1,4 @@
-"""What the clients of a run know of its delegation tokens over time.
+"""The knowledge of a run's clients about its delegation tokens, over time.
 
 Times of tokens are ms since 1970, by clocks that are wrong by SLACK_MS at most; all other times are
 seconds of the run.  Once a change of a token got no answer, the network may deliver it at any time:
@@ -42,7 +42,7 @@ class KnownToken:
 
     @property
     def password(self) -> str:
-        """Return what a client logs in with."""
+        """Return the password with which a client logs in."""
         return b64encode(self.secret).decode()
 
     @property
@@ -69,7 +69,7 @@ class KnownToken:
         return self.ends[-1][1]
 
     def since(self, time: float) -> Ends:
-        """Return all ends that it may have had from a time until now, as the widest stretch."""
+        """Return the earliest and the latest expiry that the token may have had since a time."""
         before = [each for at, each in self.ends if at <= time][-1:]
         found = before + [each for at, each in self.ends if at > time]
         # Before it was created it was no token.

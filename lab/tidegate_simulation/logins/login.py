@@ -14,7 +14,7 @@ from tidegate_protocol.messages import sasl_authenticate as authenticate
 from tidegate_protocol.messages import sasl_handshake as handshake
 
 from ..clients.client import ClientConnection, Disconnected, ProtocolBroken
-from ..plans.login_plan import LISTENER
+from ..plans.security.login_plan import LISTENER
 from ..world.world import NotReachable, World
 from . import scram
 
@@ -31,11 +31,11 @@ _REFUSALS: Final = {
     ),
     BEARER: '{"status":"invalid_token"}',
 }
-"""What the answer to a client that guesses may say."""
+"""The texts that may answer a client that guesses."""
 
 
 class Secret(NamedTuple):
-    """What a client logs in with.
+    """The secret that a client logs in with.
 
     password: with OAUTHBEARER the token, which names the user, too.  is_token: the user is the id
     of a delegation token.
@@ -64,7 +64,7 @@ async def open_connection(world: World, name: str, node_id: int) -> ClientConnec
     """Return a connection to the listener with logins.
 
     Raises:
-      Disconnected: there is none now.
+      Disconnected: no connection could be opened.
     """
     try:
         transport = world.nodes[node_id].connect(name, LISTENER)

@@ -3,7 +3,7 @@ or wrong.
 
 A password that a gateway has confirmed holds at all gateways once they have heard from the log; one
 that does not is judged by the credentials that it knows itself.  If a change got no answer, the
-network may deliver it at any time, so the keeper goes on with another user.
+network may deliver it at any time, so the keeper continues with another user.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tidegate_protocol.messages import alter_user_scram_credentials as alter
 from ..clients.client import Client, Disconnected
 from ..clients.workload import Workload
 from ..invariants.sealed import opened
-from ..plans.login_plan import STEADY
+from ..plans.security.login_plan import STEADY
 from . import scram
 from .login import PLAIN, Answer, Secret, is_refusal, is_served, log_in, open_connection
 
@@ -40,7 +40,7 @@ class Passwords:
         self._changes: list[tuple[float, frozenset[str]]] = []
 
     def begin_user(self) -> None:
-        """Go on with a user who has no password yet."""
+        """Continue with a user who has no password yet."""
         self.number += 1
         self.user = f"user-{self.number}"
         self._changes = [(0.0, frozenset({""}))]
@@ -111,7 +111,7 @@ class PasswordKeeper:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What a gateway knows at a moment.
+    """The knowledge of a gateway at a moment.
 
     row: the user's credential, if there is one.  is_stale, stale_seconds: see Liveness.
     """

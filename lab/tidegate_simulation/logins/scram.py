@@ -21,7 +21,7 @@ def salted(password: str, salt: bytes, iterations: int) -> bytes:
 
 
 def stored_key(password: str, salt: bytes, iterations: int) -> bytes:
-    """Return what the cluster keeps of a password."""
+    """Return the StoredKey that the cluster keeps of a password."""
     client_key = hmac.digest(salted(password, salt, iterations), b"Client Key", _HASH)
     return hashlib.new(_HASH, client_key).digest()
 

@@ -15,7 +15,7 @@ from tidegate_protocol.messages import alter_user_scram_credentials as alter
 
 from ..clients.client import Client, ClientConnection, Disconnected
 from ..clients.workload import Workload
-from ..plans.login_plan import MOST_PIECES, STEADY, password_of
+from ..plans.security.login_plan import MOST_PIECES, STEADY, password_of
 from . import scram
 from .login import PLAIN, Answer, Secret, is_served, log_in, open_connection
 

@@ -15,7 +15,7 @@ from tidegate_gateway.security.sasl.gate import AUTHENTICATION_SECONDS
 
 from ..clients.client import Client
 from ..clients.workload import Workload
-from ..plans.login_plan import LISTENER, MOST_PIECES, STRANGERS
+from ..plans.security.login_plan import LISTENER, MOST_PIECES, STRANGERS
 from ..world.world import NotReachable
 
 # Nothing; half of a length; a length; a frame that is no request; SaslHandshake of no mechanism.

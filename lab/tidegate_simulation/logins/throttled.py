@@ -1,7 +1,7 @@
 """A producer with a quota of bytes, which each gateway counts for itself.
 
 How long a gateway throttles depends on when the requests reach it, which the producer knows only
-roughly.  So it is judged by what must hold in any case.  What it has sent in the last twelve
+roughly.  So only facts that hold in any case are judged.  What it has sent in the last twelve
 seconds, and no more than ten seconds of its quota, is not throttled.  Much more than that is.  And
 when an answer has said how long, the next one does not come before.
 """
@@ -24,7 +24,7 @@ from tidegate_protocol.messages import produce
 
 from ..clients.client import Client, ClientConnection, Disconnected
 from ..clients.workload import Workload, batch_bytes, create_topic
-from ..plans.login_plan import THROTTLED, password_of
+from ..plans.security.login_plan import THROTTLED, password_of
 from .login import PLAIN, Secret, ask, log_in, open_connection
 
 TOPIC: Final = "throttled"
@@ -52,7 +52,7 @@ class _Sent:
 
 
 class ThrottledProducer:
-    """See the module's head."""
+    """The producer, and its count of bytes against the quota."""
 
     def __init__(self, workload: Workload, name: str) -> None:
         self.client = Client(workload.world, name)
@@ -138,7 +138,7 @@ class ThrottledProducer:
 
     def _judge(self, gateway: Gateway, sent: _Sent, throttle_ms: int) -> None:
         world, quota = self.client.world, self.client.world.plan.logins.quota
-        # Only what may be counted is kept.
+        # Only requests that may still be counted are kept.
         self._sent[gateway] = [
             each
             for each in self._of(gateway)

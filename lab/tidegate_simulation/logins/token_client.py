@@ -22,7 +22,7 @@ from tidegate_protocol.messages import metadata
 
 from ..clients.client import Client, ClientConnection, Disconnected
 from ..clients.workload import Workload
-from ..plans.token_plan import OWNERS, owned_topic
+from ..plans.security.token_plan import OWNERS, owned_topic
 from . import scram
 from .known_tokens import SLACK_MS, Ends, KnownToken, KnownTokens, wrongly_in, wrongly_out
 from .login import Answer, Secret, ask, is_refusal, is_served, log_in, open_connection
@@ -45,7 +45,7 @@ _UNSEEN: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What a gateway knows of a token at a moment; see passwords.py."""
+    """The knowledge of a gateway about a token at a moment; see passwords.py."""
 
     gateway: Gateway
     token: DelegationToken | None
@@ -54,7 +54,7 @@ class _Known:
 
 
 class TokenClient:
-    """See the module's head."""
+    """A client with a delegation token of another one."""
 
     def __init__(self, workload: Workload, name: str, known: KnownTokens) -> None:
         self.client = Client(workload.world, name)

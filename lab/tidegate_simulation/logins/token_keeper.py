@@ -1,8 +1,8 @@
 """A keeper creates, renews, expires, removes and describes delegation tokens (KIP-48, KIP-373).
 
-It logs in as one of two owners, at any gateway, and does one thing after the other.  So it knows of
-each token when it ends, and who may see and change it.  It is the only client that changes tokens;
-the housekeeper removes those that have ended.
+It logs in as one of two owners, at any gateway, and does one thing after the other.  So it knows
+when each token ends, and which users may see and change it.  It is the only client that changes
+tokens; the housekeeper removes expired ones.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from tidegate_protocol.messages import renew_delegation_token as renew
 
 from ..clients.client import Client, ClientConnection, Disconnected
 from ..clients.workload import Workload
-from ..plans.login_plan import password_of
-from ..plans.token_plan import MOST_OF_REQUESTER, OWNERS, ROOT, owned_topic
+from ..plans.security.login_plan import password_of
+from ..plans.security.token_plan import MOST_OF_REQUESTER, OWNERS, ROOT, owned_topic
 from .known_tokens import (
     NEVER_MS,
     SLACK_MS,
@@ -62,7 +62,7 @@ ANOTHER: Final = "another delegation token"
 
 
 class TokenKeeper:
-    """See the module's head."""
+    """The keeper of a run's delegation tokens."""
 
     def __init__(self, workload: Workload, name: str, known: KnownTokens) -> None:
         self.client = Client(workload.world, name)

@@ -49,7 +49,7 @@ class Joined:
 
 
 class GroupMember:
-    """See the module's head."""
+    """One member of a consumer group."""
 
     def __init__(
         self, workload: Workload, name: str, group_id: str, *, instance_id: str | None = None

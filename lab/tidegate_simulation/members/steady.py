@@ -18,7 +18,7 @@ _BEAT_SECONDS: Final = 2.0
 
 
 class SteadyMember(GroupMember):
-    """See the module's head."""
+    """A member that never leaves."""
 
     def __init__(self, workload: Workload, name: str) -> None:
         super().__init__(workload, name, STEADY_GROUP)

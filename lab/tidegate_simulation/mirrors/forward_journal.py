@@ -1,7 +1,8 @@
-"""What clients wrote to the source through gateways: once, in order, at the acknowledged offset.
+"""Batches that clients wrote to the source through gateways, at their acknowledged offsets.
 
-It follows them over a switch: what was at the source before is not written here again.  A batch
-that was written here goes to the source when its topic returns, once, at the offset it has here.
+It follows the batches over a switch: a batch that was at the source before must not be written here
+again.  A batch that was written here goes to the source when its topic returns, once, at the offset
+it has here.
 
 Values are never used twice, so a value names its batch.  Two facts are checked as they happen:
 

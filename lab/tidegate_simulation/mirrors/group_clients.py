@@ -10,7 +10,7 @@ import trio
 from tidegate_coordination.coordinator.coordinator import ProposalFailed
 from tidegate_coordination.coordinator.waiting import CoordinatorUnavailable
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_gateway.links.group_move import GroupMove
+from tidegate_gateway.migration.units.group_move import GroupMove
 from tidegate_protocol.error_codes import ErrorCode
 
 from ..clients.client import Client, Disconnected
@@ -67,7 +67,7 @@ def any_offset(client: Client, source: Source, key: Key) -> int:
 
 
 class RemoteMember(GroupMember):
-    """A member of a group of the source.  It commits, and reads nothing."""
+    """A member of a group of the source.  It commits offsets, and reads no records."""
 
     def __init__(self, workload: Workload, name: str, source: Source) -> None:
         super().__init__(workload, name, MEMBERS)
@@ -155,5 +155,5 @@ class GroupMover:
 
 
 def wrong_groups(state: ClusterState) -> list[str]:
-    """Return what is wrong with the moves of groups, once all is calm."""
+    """Return problems of the moves of groups, after all faults are over."""
     return [f"group fence {each} stands" for each in state.link_groups.fences]

@@ -8,7 +8,7 @@ import trio
 
 from tidegate_coordination.coordinator.coordinator import ProposalFailed
 from tidegate_coordination.coordinator.waiting import CoordinatorUnavailable
-from tidegate_coordination.rules.mirrors import LinkRefusal, SetLink
+from tidegate_coordination.rules.migration.mirrors import LinkRefusal, SetLink
 from tidegate_coordination.state.cluster import ClusterState
 
 from ..classic.model_topics import ModelPartition
@@ -86,7 +86,7 @@ def _difference(state: ClusterState, topic_id: bytes, partition: ModelPartition)
     copy = state.partitions[topic.partition_numbers[index]]
     found = (copy.log_start, copy.last_stable_offset, copy.next_offset)
     expected = (log.log_start, log.last_stable_offset, log.high_watermark)
-    # A topic that was this cluster's for a while may have lost more here.
+    # A topic that had belonged to this cluster for a while may have lost more records here.
     is_later = topic_id in state.switches.reopened and found[0] > expected[0]
     is_right = found[is_later:] == expected[is_later:]
     return "" if is_right else f"{found} is here, and {expected} there"

@@ -1,7 +1,7 @@
 """Readers of mirrored topics: every batch that a gateway gives is one that the source held.
 
 They fetch with the leader epoch that Metadata told them last, and ask again when a gateway refuses
-it, as consumers do (KIP-320).  A gateway that goes on refusing what it tells serves no consumer.
+it, as consumers do (KIP-320).  A gateway that keeps refusing what it tells serves no consumer.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ from typing import Final
 
 import trio
 
-from tidegate_coordination.classic.dialling import Dial
-from tidegate_coordination.classic.properties import ClientProperties
+from tidegate_coordination.client.properties.client import ClientProperties
+from tidegate_coordination.client.wire.dialling import Dial
 
 from ..checks.history import History
 from ..classic.dial import ClassicServers, open_servers
@@ -102,7 +102,7 @@ class Source:
                 yield topic.topic_id, partition
 
     def settings_of(self, partition: ModelPartition) -> TopicSettings:
-        """Return what the partition's leader holds to now."""
+        """Return the settings that the partition's leader applies now."""
         configs = self.cluster.topics[partition.key.topic].configs
         return configs.settings(partition.leader, trio.current_time())
 

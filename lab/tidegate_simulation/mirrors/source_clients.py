@@ -11,8 +11,8 @@ from tidegate_protocol.batches import TRANSACTIONAL
 from tidegate_protocol.compression import Codec
 from tidegate_protocol.records import Record, build_batch
 
-from ..classic.batch_checks import check_client_batch, one_batch
-from ..classic.log_faults import raise_log_start, remove_records
+from ..classic.log.batch_checks import check_client_batch, one_batch
+from ..classic.log.faults import raise_log_start, remove_records
 from ..classic.model_topics import ModelPartition
 from ..classic.topic_settings import TopicSettings
 from ..clients.client import Client

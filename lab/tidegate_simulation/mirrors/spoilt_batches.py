@@ -10,12 +10,12 @@ from typing import Final
 
 from tidegate_protocol.batches import read_header, with_header
 
-from ..classic.model_log import StoredBatch
+from ..classic.log.model_log import StoredBatch
 from ..classic.model_topics import ModelPartition, PartitionKey
 
 
 class SpoiltBatches:
-    """See the module's head."""
+    """The malformed batches of one source."""
 
     def __init__(self) -> None:
         self._next: Final[set[PartitionKey]] = set()

@@ -1,4 +1,4 @@
-"""The operator who switches mirrored topics to the gateways, and what must be true after it."""
+"""The operator who switches mirrored topics to the gateways, and the checks afterwards."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import trio
 
 from tidegate_coordination.coordinator.coordinator import ProposalFailed
 from tidegate_coordination.coordinator.waiting import CoordinatorUnavailable
+from tidegate_coordination.rules.migration.returns import EndReverse, FenceReturn, ReverseTopics
+from tidegate_coordination.rules.migration.switches import FenceTopics
 from tidegate_coordination.rules.proposal import Proposal
-from tidegate_coordination.rules.returns import EndReverse, FenceReturn, ReverseTopics
-from tidegate_coordination.rules.switches import FenceTopics
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_coordination.state.switches import Switched, SwitchTable
+from tidegate_coordination.state.migration.switches import Switched, SwitchTable
 from tidegate_coordination.state.topics import Topic
 
 from ..clients.client import Client
@@ -154,7 +154,7 @@ class Switcher:
 def _wrong_ends(
     state: ClusterState, topic_id: bytes, switched: Switched, ends: tuple[int, ...]
 ) -> list[str]:
-    """Return where the source of a switched topic ends wrongly.
+    """Return the partitions whose source ends at a wrong offset after the switch.
 
     Once gateways wrote back, and ended it, it may end anywhere between the switch and now.
     """
@@ -183,9 +183,10 @@ def _opened(state: ClusterState) -> list[str]:
 
 
 def wrong_switches(state: ClusterState, source: Source) -> list[str]:
-    """Return what is wrong after the last switch, once all is calm.
+    """Return problems after the last switch, when all faults are over.
 
-    The source of a switched topic ends where it ended then.  That of any other takes writes.
+    The source of a switched topic must end where it ended at the switch.  The source of any other
+    topic must take writes.
     """
     wrong = [f"fence {each} stands" for each in state.switches.fences]
     wrong += [f"{each} has an open transaction" for each in _opened(state)]

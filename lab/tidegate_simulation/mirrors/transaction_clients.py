@@ -16,10 +16,10 @@ import trio
 
 from tidegate_coordination.coordinator.coordinator import ProposalFailed
 from tidegate_coordination.coordinator.waiting import CoordinatorUnavailable
-from tidegate_coordination.rules.switches import FenceTopics
+from tidegate_coordination.rules.migration.switches import FenceTopics
 from tidegate_gateway.gateway import Gateway
-from tidegate_gateway.links.unit_closure import Unit
-from tidegate_gateway.links.unit_fence import NotAtRest, fenced_unit, unfenced_unit
+from tidegate_gateway.migration.units.closure import Unit
+from tidegate_gateway.migration.units.fencing import NotAtRest, fenced_unit, unfenced_unit
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import fetch as fe
 
@@ -49,7 +49,7 @@ _FENCED: Final = "0"
 
 
 class RemoteLedger(Ledger):
-    """What the clients of an id know; its group is the source's, too."""
+    """The ledger of an id whose group is the source's, too."""
 
     __slots__ = ()
 
@@ -200,7 +200,7 @@ class UnitReader:
 
 
 def wrong_transactions(events: Iterable[Event], found: Mapping[int, Sequence[int]]) -> list[str]:
-    """Return what is wrong with the committed records of partitions.  Pure.
+    """Return problems of the committed records of partitions.  Pure.
 
     events: of clients: sends and ends with the names of transactions.  found: values by the number
     of the partition, in order; those of other writers are among them.

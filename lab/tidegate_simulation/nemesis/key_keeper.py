@@ -13,10 +13,10 @@ from typing import Final
 
 import trio
 
-from tidegate_coordination.state.scram import SealedCredential
+from tidegate_coordination.state.security.scram import SealedCredential
 
 from ..invariants.sealed import key_id
-from ..plans.sealing_plan import REPLACED, Stage
+from ..plans.security.sealing_plan import REPLACED, Stage
 from ..world.node import Node
 from ..world.world import World
 
@@ -29,7 +29,7 @@ _LOOKS: Final = 5
 
 
 class KeyKeeper:
-    """See the module's head."""
+    """The operator of secret keys."""
 
     def __init__(self, world: World, nodes: Sequence[Node]) -> None:
         self._world = world

@@ -96,7 +96,8 @@ class Mover(Host):
         log, _ = self._open(world.homes[-1])
         state = await load_state(log, deadline_seconds=LOAD_SECONDS)
         check_cluster(state, "")
-        if isinstance(log, MovableLog) and log.moves:
+        assert isinstance(log, MovableLog)
+        if log.moves:
             return
         coordinator = Coordinator(log, state, rng=self._rng, wall_clock=self._wall_clock)
         nursery.start_soon(coordinator.run)
@@ -104,7 +105,7 @@ class Mover(Host):
         await register_visitor(coordinator, "log-move", rng=self._rng, software_version="0")
         nursery.start_soon(keep_lease, coordinator)
         try:
-            await self._move(coordinator)
+            await self._move(coordinator, log)
         except* (MoveRefused, LogMisconfigured, ProposalFailed) as refusals:
             self._count("refused")
             must_be_another = refusals.subgroup(LogMisconfigured) is not None
@@ -112,7 +113,7 @@ class Mover(Host):
                 self._new_target()
             await trio.sleep(self._rng.random() * _REFUSED_SECONDS)
 
-    async def _move(self, coordinator: Coordinator) -> None:
+    async def _move(self, coordinator: Coordinator, log: MovableLog) -> None:
         plan = MovePlan(
             self._rng.randbytes(8).hex(),
             self._target,
@@ -122,7 +123,7 @@ class Mover(Host):
         source = self._open_log(self._world.homes[-1])
         target = self._open_log(self._target)
         self._count("begun")
-        await LogMover(coordinator, source, target, plan, lambda _: None).run()
+        await LogMover(coordinator, log, source, target, plan, lambda _: None).run()
         self._count("ended")
         await coordinator.leave()
 

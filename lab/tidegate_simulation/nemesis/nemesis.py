@@ -17,14 +17,14 @@ from tidegate_coordination.coordinator.coordinator import CoordinatorUnavailable
 from tidegate_coordination.log_contract.faulty import LogFaults
 from tidegate_coordination.rules.draining import DrainGateway, Marked, ResumeGateway
 
-from ..plans.away_plan import AWAY_KIND, MAX_AWAY_SECONDS, MIN_AWAY_SECONDS
 from ..plans.disk_plan import PREFIX as DISK
-from ..plans.drain_plan import DRAIN_KIND
+from ..plans.gateways.away_plan import AWAY_KIND, MAX_AWAY_SECONDS, MIN_AWAY_SECONDS
+from ..plans.gateways.drain_plan import DRAIN_KIND
 from ..plans.pipeline_plan import PREFIX
 from ..plans.store_faults import StoreFaults
 from ..probers.isolation import Isolated
 from ..probers.neighbourhood import is_absent
-from ..world.crash_points import PIPELINE_PLACES, PLACES
+from ..world.faulty.crash_points import PIPELINE_PLACES, PLACES
 from ..world.host import Host
 from ..world.network import Link
 from ..world.node import Node
@@ -43,7 +43,7 @@ _HOUR_SECONDS = 3600.0
 
 
 class Nemesis:
-    """See the module's head."""
+    """The faults of a run that strike whole gateways."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Operators who repair topics: each lists all topics, proves what is lost, and skips that.
+"""Operators who repair topics: each lists all topics, proves which runs are lost, and skips them.
 
 In some runs they find the lost objects later, and bring the skipped records back.
 
@@ -28,7 +28,7 @@ _DEMANDS = Demands(seconds=6.0, even_if_many=True)
 
 
 class Operator(Host):
-    """See the module's head."""
+    """An operator who repairs topics."""
 
     prefix = PREFIX
 
@@ -80,7 +80,7 @@ class Operator(Host):
         self._world.strikes.count(f"{self.prefix}skipped", len(skipped.done))
 
     async def _end_skips(self, repair: Repair, numbers: list[int]) -> None:
-        """Bring back what was skipped; give up what a compacted topic should not get back."""
+        """Bring back skipped runs; give up the ones that a compacted topic should not get back."""
         await trio.sleep(self._rng.random() * _THOUGHT_SECONDS)
         kept = repair.kept(numbers)
         if self._gives_up:

@@ -8,7 +8,7 @@ from typing import Final
 
 import trio
 
-from ..plans.zone_plan import PREFIX
+from ..plans.gateways.zone_plan import PREFIX
 from ..world.cuts import Pair
 from ..world.network import Link, Wire
 from ..world.node import Node

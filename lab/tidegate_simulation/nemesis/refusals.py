@@ -8,7 +8,7 @@ from functools import partial
 
 import trio
 
-from ..plans.refused_plan import CALLS, MAX_SECONDS, MIN_SECONDS, OF_ALL, ZONE, is_judged
+from ..plans.gateways.refused_plan import CALLS, MAX_SECONDS, MIN_SECONDS, OF_ALL, ZONE, is_judged
 from ..probers.refusal import Refused
 from ..world.node import Node
 from ..world.world import World

@@ -1,8 +1,8 @@
-"""At the end of some runs the metadata log is lost and restored while consumers go on.
+"""At the end of some runs the metadata log is lost and restored while consumers continue.
 
     before   the log is copied; producers write more, and consumers that know leader epochs read it
     lost     all gateways stop; the log is lost, and some of the objects stored since the copy
-    after    a gateway starts on the restored log; producers write more; the consumers go on, and
+    after    a gateway starts on the restored log; producers write more; the consumers continue, and
              their records must be the records that a new reader finds
 
 Kinds of violations:
@@ -71,7 +71,7 @@ class _RestoredMachine:
         self.zone = zone
         self.gateway: Gateway | None = gateway
         self.answers = AnswerTally()
-        self._serve = gateway.let_in
+        self._serve = gateway.door.let_in
         self._nursery = nursery
 
     def connect(self, process: str, listener: str = LISTENER) -> MemoryTransport:
@@ -94,7 +94,7 @@ class _RestoredMachine:
 
 
 class RestoreTrial:
-    """See the module's head."""
+    """The loss and the restore at the end of a run."""
 
     def __init__(self, world: World, workload: Workload) -> None:
         self._world = world

@@ -1,6 +1,6 @@
 """Transactions over a restore of the metadata log, in runs that have transactions.
 
-Before the copy a client begins a transaction; after the copy it goes on, and perhaps commits, and
+Before the copy a client begins a transaction; after the copy it continues, and perhaps commits, and
 another client may fence it.  The log loses all that, unless a gateway has made a copy since.
 Afterwards:
 
@@ -73,7 +73,7 @@ class _Reader(CommittedReader):
 
 
 class RestoredTransactions:
-    """See the module's head."""
+    """The transactions that are open when the log is copied, lost and restored."""
 
     def __init__(self, workload: Workload, key: Key, rng: Random) -> None:
         self._workload = workload
@@ -100,7 +100,7 @@ class RestoredTransactions:
         self._has_begun = await first.write(self._key) is Step.DONE
 
     async def after_the_copy(self) -> None:
-        """Go on, in entries that will be lost."""
+        """Continue, in entries that will be lost."""
         if not self._has_begun:
             return
         first, group = self._first, GroupClient(self._first.client, _GROUP)
@@ -122,7 +122,7 @@ class RestoredTransactions:
         first.close()
 
     async def after_the_restore(self) -> None:
-        """Let the old client go on, and then a new one."""
+        """Let the old client continue, and then a new one."""
         if not self._has_begun:
             return
         await self._rise_again()

@@ -27,7 +27,7 @@ _CRASH_SHARE: Final = 0.3
 
 
 class Upgrader:
-    """See the module's head."""
+    """The operator of a rolling upgrade."""
 
     def __init__(self, world: World, nodes: Sequence[Node]) -> None:
         self._world = world

@@ -17,21 +17,21 @@ from tidegate_coordination.log_contract.faulty import LogFaults
 
 from .beginnings import Beginnings
 from .disk_plan import DiskPlan
-from .forwarding_plan import ForwardingPlan
+from .gateways.forwarding_plan import ForwardingPlan
+from .gateways.zone_plan import ZonePlan
 from .link_plan import LinkPlan
-from .login_plan import LoginPlan
 from .losses import LossPlan
 from .malformed_plan import MalformedPlan
 from .move_plan import LogMovePlan
 from .pipeline_plan import EVENT_KINDS as PIPELINE_EVENT_KINDS
 from .pipeline_plan import PipelinePlan
-from .quota_plan import QuotaPlan
-from .rights_plan import RightsPlan
+from .security.login_plan import LoginPlan
+from .security.quota_plan import QuotaPlan
+from .security.rights_plan import RightsPlan
 from .settings_plan import SettingsPlan
 from .store_faults import StoreFaults
 from .transaction_plan import TransactionPlan
 from .version_plan import VersionPlan
-from .zone_plan import ZonePlan
 
 # See LogFaults and StoreFaults.
 LOG_KINDS = (
@@ -65,7 +65,7 @@ STORE_KINDS = (
 #   restart_storm    one gateway dies again and again, as soon as it is up or sooner
 #   drain            the orderly stop
 #   rolling_restart  one gateway after the other stops in order
-#   stall            a gateway is stopped while the world goes on (SIGSTOP)
+#   stall            a gateway is stopped while the world continues (SIGSTOP)
 #   isolate          a gateway cannot reach the log, often for longer than its lease
 #   log_outage       no gateway can
 #   store_outage     no gateway can reach the store

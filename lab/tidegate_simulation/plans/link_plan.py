@@ -88,7 +88,7 @@ def draw_links(seed: int, *, may_draw: bool, is_calm: bool) -> LinkPlan:
     is_focused = rng.random() < _FOCUS_SHARE
     switches = rng.choice((0, 1, 3))
     struck = () if is_calm else kinds
-    # In KRaft a new leader has read what came before its election.
+    # In KRaft a new leader has read all records from before its election.
     may_lag = not {f"{PREFIX}leader_moved", f"{PREFIX}broker_down"} & set(struck)
     config_seconds = rng.choice((0.0, 0.3)) if may_lag else 0.0
     forwards = rng.random() < _FORWARDS_SHARE

@@ -30,7 +30,7 @@ LOSS_KINDS = ("lost_object", "spoilt_object")
 MAX_LOSSES = 2
 _SHARE = 0.2
 _RETURNS_SHARE = 0.5
-# Before this offset lie fields of a batch's header that each read writes anew.
+# Before this offset lie fields of a batch's header that each read writes again.
 _COVERED_FROM = 21
 
 

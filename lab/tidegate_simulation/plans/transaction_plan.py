@@ -13,8 +13,8 @@ from random import Random
 from typing import Final
 from unittest.mock import patch
 
+from tidegate_coordination.events.fields import LAST_EPOCH
 from tidegate_coordination.rules.transactions import initialising
-from tidegate_coordination.state.transactions.rows import LAST_EPOCH
 
 from .expiry_plan import IDS
 

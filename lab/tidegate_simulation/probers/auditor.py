@@ -20,7 +20,7 @@ LOOK_SECONDS = 0.25
 
 
 class Auditor:
-    """See the module's head."""
+    """A reader of the metadata log that judges its claims."""
 
     def __init__(self, workload: Workload, name: str) -> None:
         self.client = Client(workload.world, name)

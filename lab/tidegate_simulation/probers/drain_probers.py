@@ -20,8 +20,8 @@ import trio
 
 from tidegate_coordination.placement.groups import holder
 from tidegate_coordination.rules.consumer_groups.groups import GROUP_CLAIMS, group_claim
-from tidegate_coordination.state.claims import Claim
 from tidegate_coordination.state.cluster import ClusterState
+from tidegate_coordination.state.writers.claims import Claim
 from tidegate_gateway.gateway import Gateway
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import find_coordinator, heartbeat, metadata
@@ -102,9 +102,10 @@ def _seen(node: Node, gateway: Gateway) -> _Seen:
 
 @dataclass(slots=True)
 class _Held:
-    """The claims of a gateway that has to release them, and since when.
+    """Notes on a gateway that still holds claims of groups while it has to release them.
 
-    clock_ms: of its last entry.  entries: at least those that are later than ASKED_SECONDS.
+    since: when the prober first saw it so.  clock_ms: of its last entry.  entries: how many entries
+    the prober saw of it later than ASKED_SECONDS after `since`.
     """
 
     since: float
@@ -113,7 +114,7 @@ class _Held:
 
 
 class DrainProber(PlainProducer):
-    """See the module's head."""
+    """A client of draining gateways."""
 
     def __init__(self, workload: Workload, name: str) -> None:
         super().__init__(workload, name)

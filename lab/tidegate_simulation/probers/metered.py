@@ -147,7 +147,7 @@ def share_of(node: object, api: str) -> float | None:
     if gateway is None:
         return None
     now_ms = int(trio.current_time() * 1_000)
-    counted = gateway.quotas.produced if api == Pusher.api else gateway.quotas.fetched
+    counted = gateway.limits.quotas.produced if api == Pusher.api else gateway.limits.quotas.fetched
     for bucket, usage in counted.recent(10, now_ms):
         if bucket.client_id == CLIENT_ID:
             return usage.share(now_ms)

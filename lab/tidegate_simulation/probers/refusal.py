@@ -17,7 +17,7 @@ from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import metadata, produce
 
 from ..clients.client import ClientConnection, Disconnected
-from ..plans.refused_plan import is_judged
+from ..plans.gateways.refused_plan import is_judged
 from ..world.node import Node
 from ..world.world import NotReachable, World
 
@@ -87,7 +87,7 @@ class Refused:
         return False
 
     async def judge_return(self) -> None:
-        """Ask it whether it serves again; call it when it is refused no more."""
+        """Ask the gateway whether it serves again; call this when the store refuses it no more."""
         if not self._is_same:
             return
         await trio.sleep(_RETURN_SECONDS)
@@ -109,7 +109,7 @@ class Refused:
             return False
         still_puts = now - store.put_refused_at <= _STILL_TRIES_SECONDS
         puts_since = store.puts_refused_since if still_puts else None
-        gets_since = gateway.store_way.gets.failing_since
+        gets_since = gateway.reads.store_way.gets.failing_since
         return self._is_long(puts_since, now) or self._is_long(gets_since, now)
 
     def _is_long(self, since: float | None, now: float) -> bool:

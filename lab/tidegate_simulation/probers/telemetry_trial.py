@@ -162,7 +162,7 @@ class Crowd:
         self._rng = trial.world.rng("telemetry crowd")
 
     async def run(self) -> None:
-        """Come and go, forever."""
+        """Connect one client after the other, and disconnect it again, forever."""
         number = 0
         while True:
             number += 1
@@ -204,7 +204,7 @@ class Counts:
 
 
 class TelemetryTrial:
-    """See the module's head."""
+    """The trial of pushed metrics at the end of a run."""
 
     def __init__(self, world: World, nodes: Sequence[Node]) -> None:
         self.world = world
@@ -246,7 +246,7 @@ class TelemetryTrial:
         """Return the gateway that a client is connected to.
 
         Raises:
-          Disconnected: it does not live any more.
+          Disconnected: the gateway is not live any more.
         """
         gateway = self.world.nodes[client.node_id].gateway
         if gateway is None:
@@ -254,7 +254,9 @@ class TelemetryTrial:
         return gateway
 
     def counts_of(self, gateway: Gateway, client: PageClient) -> Counts:
-        """Return what was taken of a client in this life of a gateway, and what has no answer."""
+        """Return the counts of a client's pushes to this incarnation: those taken and those without
+        answer.
+        """
         key = gateway.coordinator.incarnation, client
         return self._counts.setdefault(key, Counts())
 
@@ -322,7 +324,7 @@ class TelemetryTrial:
 
 
 def _series_of(gateway: Gateway) -> dict[tuple[str, PageClient], float]:
-    """Return what a gateway's page would show of clients."""
+    """Return the series of clients that a gateway's page would show."""
     values = gateway.telemetry.values
     values.forget_silent(trio.current_time() * 1_000)
     return {(name, client): each for name, client, each in (*values.gauges(), *values.counters())}

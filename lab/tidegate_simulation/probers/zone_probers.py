@@ -20,9 +20,11 @@ from typing import Final
 
 import trio
 
-from tidegate_coordination.state.gateways import Gateway as GatewayLife
-from tidegate_coordination.state.gateways import GatewayTable
+from tidegate_coordination.state.records.objects import ObjectTable, WalName, WalStatus
+from tidegate_coordination.state.writers.gateways import Gateway as GatewayLife
+from tidegate_coordination.state.writers.gateways import GatewayTable
 from tidegate_gateway.gateway import Gateway
+from tidegate_gateway.store_way.marks import Sign, signs_of
 from tidegate_gateway.zones.placement import NO_LEADER
 from tidegate_protocol.messages import fetch, metadata
 
@@ -39,6 +41,8 @@ _METADATA_VERSION: Final = 12
 _FETCH_VERSIONS: Final = (11, 12, 13, 17)
 _BY_ID: Final = 13
 
+_Marks = tuple[tuple[int, bool], ...]
+_Version = tuple[int, int, bool, frozenset[int], _Marks]
 Leaders = dict[tuple[str, int], tuple[int, list[int]]]
 """Topic id and partition -> leader, replicas.  By id, because a new topic may soon have the name.
 """
@@ -53,7 +57,7 @@ class _Watched:
 
     node: Node
     gateway: Gateway
-    version: tuple[int, int, bool]
+    version: _Version
     log_answered_at: float
 
     @property
@@ -111,7 +115,7 @@ class _Watched:
 
 
 class ZoneProber:
-    """See the module's head."""
+    """A client that asks for the gateways of a zone."""
 
     def __init__(self, workload: Workload, name: str) -> None:
         self.client = Client(workload.world, name)
@@ -268,9 +272,24 @@ class ZoneProber:
         return parts[0] if parts else None
 
 
-def _version(gateway: Gateway) -> tuple[int, int, bool]:
-    changes = gateway.neighbours.changes if gateway.neighbours is not None else 0
-    return gateway.coordinator.state.gateways.version, changes, gateway.is_cut_off
+def _version(gateway: Gateway) -> _Version:
+    changes = gateway.view.neighbours.changes if gateway.view.neighbours is not None else 0
+    version = gateway.coordinator.state.gateways.version
+    # Gateways that lost the store are absent, too, whatever the neighbours answer.
+    return version, changes, gateway.is_cut_off, gateway.absent, _marks(gateway)
+
+
+def _marks(gateway: Gateway) -> _Marks:
+    """Return what differs if a gateway lost the store and regained it meanwhile: each mark is an
+    abandoned object, and ends with a commit.
+    """
+    state = gateway.coordinator.state
+    return tuple((_abandoned(state.objects, each), each.is_marked) for each in signs_of(state))
+
+
+def _abandoned(objects: ObjectTable, sign: Sign) -> int:
+    names = (WalName(sign.incarnation, counter) for counter in range(sign.settled))
+    return sum(objects.wal_status(each) is WalStatus.ABANDONED for each in names)
 
 
 async def _leaders(connection: ClientConnection) -> Leaders:

@@ -21,8 +21,8 @@ TransactionalClient: TypeAlias = Transactor | CommittedReader | Inspector | Abor
 
 
 def transactional_clients(workload: Workload, lives: Lives | None) -> list[TransactionalClient]:
-    """Return producers of both protocol versions, readers of what they commit, and those others
-    that the plan has drawn.
+    """Return producers of both protocol versions, readers of committed records, and the other
+    clients that the plan has drawn.
 
     lives: of a topic that is deleted meanwhile.
     """

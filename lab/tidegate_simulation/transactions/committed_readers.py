@@ -80,7 +80,7 @@ def committed_records(
 
 
 def is_commit(key: bytes | None) -> bool:
-    """Return what the key of a control record says."""
+    """Return whether a control record, by its key, is a commit."""
     if key not in (b"\0\0\0\0", b"\0\0\0\1"):
         raise ProtocolBroken(f"a control record with the key {key!r}")
     return key == b"\0\0\0\1"

@@ -77,7 +77,7 @@ class _Source(CommittedReader):
         self.taken.setdefault(key, []).extend(value for _, value in records)
 
     def give(self) -> list[tuple[Key, list[int]]]:
-        """Return what was read since the last call."""
+        """Return the records that were read since the last call."""
         given, self.taken = [each for each in self.taken.items() if each[1]], {}
         return given
 
@@ -104,7 +104,7 @@ class Etl:
         self.producer.close()
 
     async def position(self, key: Key) -> int | None:
-        """Return where to go on; None while a transaction may still change it.
+        """Return where to continue; None while a transaction may still change it.
 
         Raises:
           Disconnected
@@ -185,7 +185,7 @@ class EtlMember(GroupMember):
         await self._read(joined.generation)
 
     async def _resume(self) -> None:
-        """Go on where the last committed transaction has ended, once that is known."""
+        """Continue where the last committed transaction has ended, once that is known."""
         self._must_resume = True
         while not await self._etl.resume(self._keys):
             if self._workload.operations_left <= 0:

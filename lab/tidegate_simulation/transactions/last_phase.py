@@ -1,4 +1,4 @@
-"""What must hold of transactions once nothing is wrong any more."""
+"""Promises about transactions that hold once all faults are over."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the clients of one transactional id know of it together, whatever happens to each of them.
+"""The shared knowledge of the clients of one transactional id, whatever happens to each of them.
 
 Twins share it.  It numbers their transactions, and keeps which offset of the id's group may be
 committed now.

@@ -36,7 +36,7 @@ GONE: Final = frozenset(
         ErrorCode.INCONSISTENT_TOPIC_ID,
     }
 )
-"""Of a topic that another client deletes."""
+"""The errors of a topic that another client deletes."""
 NOT_A_MEMBER: Final = frozenset(
     {
         ErrorCode.ILLEGAL_GENERATION,

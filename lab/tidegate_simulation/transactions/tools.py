@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, NamedTuple
 
-from tidegate_coordination.state.link_groups import is_named
+from tidegate_coordination.state.migration.source_groups import is_named
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import (
     add_partitions_to_txn,
@@ -22,7 +22,7 @@ from tidegate_protocol.messages import (
 
 from ..clients.client import Client, Disconnected, ProtocolBroken
 from ..clients.workload import Key, Workload, create_topic
-from ..invariants.transaction_checks import IdView
+from ..invariants.transactions.checks import IdView
 from .ledger import Ledger
 
 _OFFSETS_TOPIC: Final = "__consumer_offsets"

@@ -35,7 +35,7 @@ _HURRIED_SECONDS: Final = 0.4
 
 
 class Member(NamedTuple):
-    """What a consumer says of its group; of no member by default."""
+    """A consumer's membership of its group; of no member by default."""
 
     generation: int = -1
     member_id: str = ""
@@ -100,7 +100,7 @@ class TransactionalProducer(Producer):
         return True
 
     def _take(self, producer: tuple[int, int]) -> None:
-        """Go on with an epoch; its sequences begin at zero."""
+        """Continue with an epoch; its sequences begin at zero."""
         self.producer, self._sequences = producer, {}
         value = {"id": self.transactional_id, "producer": producer[0], "epoch": producer[1]}
         self.history.note(self.client.name, "ok", "epoch", value)
@@ -134,7 +134,8 @@ class TransactionalProducer(Producer):
                 self.history.info(batch.invoke)
                 return Step.MUST_ABORT
             if code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and self.may_vanish(key):
-                # The topic was made anew and knows no sequence number: the client raises its epoch.
+                # The topic was made again and knows no sequence number: the client raises its
+                # epoch.
                 self.history.info(batch.invoke)
                 return Step.OVER
             if code not in RETRIABLE:
@@ -320,7 +321,7 @@ class TransactionalProducer(Producer):
     async def _twice(self, request: end_txn.EndTxnRequest) -> bool:
         """Send an end to two gateways; their answers must agree.
 
-        False if a copy of version 1 is under way still: it could end the next transaction.
+        Returns False if a request of version 1 may still arrive: it could end the next transaction.
         """
         answers: list[Any] = []
 

@@ -224,7 +224,7 @@ class Deserter(Transactor):
 
 
 class Dawdler(Transactor):
-    """See the module's head."""
+    """A client whose transaction takes longer than gateways keep producer states."""
 
     timeout_ms = 300_000
 

@@ -1,4 +1,4 @@
-"""What clients got from one life of a gateway, against what it counted.
+"""Answers that clients got from one incarnation of a gateway, against its own counts.
 
 A gateway counts an answer before it sends it, so it has counted at least what clients got: answers
 on connections that broke are its own.  It has read a request for each answer.
@@ -17,7 +17,7 @@ from tidegate_protocol.error_codes import ErrorCode
 
 
 class AnswerTally:
-    """See the module's head."""
+    """The answers of one incarnation, as its clients counted them."""
 
     def __init__(self) -> None:
         self._answers: Counter[int] = Counter()
@@ -30,7 +30,7 @@ class AnswerTally:
             self._errors[api_key, code] += 1
 
     def disagreements(self, gateway: Gateway) -> Iterator[str]:
-        """Yield what the gateway has counted too rarely or too often."""
+        """Yield the errors that the gateway has counted too rarely or too often."""
         counters = gateway.counters
         for (api_key, code), seen in sorted(self._errors.items()):
             counted = counters.errors.by_code[api_key, code]
@@ -46,7 +46,7 @@ class AnswerTally:
 
 def _answered(gateway: Gateway, api_key: int) -> int:
     if api_key == ApiKey.PRODUCE:
-        return gateway.writer.counters.times.total.count
+        return gateway.writes.writer.counters.times.total.count
     return gateway.counters.times[api_key].total.count
 
 

@@ -29,6 +29,7 @@ from tidegate_coordination.log.metadata_log import (
 )
 from tidegate_coordination.log_contract.faulty import FaultyLog, LogFaults
 from tidegate_coordination.logs.movable import MovableLog
+from tidegate_coordination.state.changes import EVERY_ENTRY
 from tidegate_gateway.startup import NodeIdInUse
 from tidegate_storage.stores.object_store import ObjectStore, StoreMisconfigured, StoreUnavailable
 
@@ -36,10 +37,10 @@ from ..invariants.replays import COMPARED_ENTRIES
 from ..plans.move_plan import FIRST_LOG
 from ..plans.store_faults import StoreFaults
 from ..plans.version_plan import DAMAGE_KIND
-from .crash_points import CrashPoint, PointedLog, PointedStore
-from .damaged_log import DamagedLog
-from .deafness import DeafLog, DeafStore
-from .store import FaultyStore
+from .faulty.crash_points import CrashPoint, PointedLog, PointedStore
+from .faulty.damaged_log import DamagedLog
+from .faulty.deafness import DeafLog, DeafStore
+from .faulty.store import FaultyStore
 from .world import World
 
 LATE_SECONDS = 40.0
@@ -404,7 +405,7 @@ class Host(ABC):
             if coordinator.state.position % COMPARED_ENTRIES == 0:
                 self._world.watch.replays.compare(who, coordinator.state)
 
-        coordinator.listen(on_change)
+        coordinator.listen(on_change, EVERY_ENTRY)
 
 
 def _causes(error: BaseException) -> str:

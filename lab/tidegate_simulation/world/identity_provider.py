@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from tidegate_gateway.security.oauth.key_place import KeyPlace, KeysUnavailable
 
-from ..plans.bearer_plan import AUDIENCE, ISSUER, BearerPlan
+from ..plans.security.bearer_plan import AUDIENCE, ISSUER, BearerPlan
 
 _ALGORITHM: Final = "EdDSA"
 _KEEPS_SECONDS: Final = (5.0, 12.0)
@@ -42,7 +42,7 @@ class SigningKey:
 
     @property
     def public(self) -> bytes:
-        """Return what checks its signatures."""
+        """Return the public key that verifies its signatures."""
         return self.private.public_key().public_bytes_raw()
 
 
@@ -104,7 +104,7 @@ def _row(key: SigningKey) -> dict[str, str]:
 
 
 def claims_of(subject: str, now: float, seconds: float, **others: Any) -> dict[str, Any]:
-    """Return what a good token says; others: claims to set, or to leave out with None."""
+    """Return the claims of a valid token.  others: claims to set, or with None to leave out."""
     said = {"iss": ISSUER, "aud": AUDIENCE, "sub": subject, "iat": now, "exp": now + seconds}
     return {name: value for name, value in (said | others).items() if value is not None}
 

@@ -15,8 +15,8 @@ from typing import Final
 import trio
 
 from tidegate_coordination.forwarding.peers import PeerUnavailable
-from tidegate_coordination.state.gateways import Gateway
-from tidegate_gateway.fetch.object_asks import ObjectAsk, target_of
+from tidegate_coordination.state.writers.gateways import Gateway
+from tidegate_gateway.fetch.lending.object_asks import ObjectAsk, target_of
 from tidegate_gateway.peers.peers import lent_bytes
 from tidegate_runtime.http.values import HttpAnswer, HttpRequest
 

@@ -26,18 +26,18 @@ from tidegate_storage.disk.memory_disk import MemoryDisk
 from tidegate_storage.disk.queue import Offer
 from tidegate_storage.stores.object_store import ObjectStore
 
-from ..plans import login_plan
 from ..plans.disk_plan import PREFIX as DISK
 from ..plans.malformed_plan import NO_THREAD
+from ..plans.security import login_plan
 from .answer_tally import AnswerTally
 from .dials import SimulatedDial, host_of
-from .disks import SimulatedDisk
+from .faulty.disks import SimulatedDisk
 from .host import Host
 from .lending import SimulatedLenders
 from .network import Link
 from .peers import SimulatedPeers
 from .sharing import SimulatedSharers
-from .threads import SimulatedThreads
+from .tasks.threads import SimulatedThreads
 from .world import NotReachable, World
 
 LISTENER = "PLAINTEXT"
@@ -112,12 +112,12 @@ class Node(Host):
         link = Link((process, 1), self._rng, self._world.plan.latency_seconds)
         self.links[link] = None
         self._world.nursery.start_soon(self._carry, link)
-        life.nursery.start_soon(life.gateway.let_in, link.server, listener)
+        life.nursery.start_soon(life.gateway.door.let_in, link.server, listener)
         return link.client
 
     @property
     def answers(self) -> AnswerTally:
-        """Return what clients got from this life.
+        """Return the tally of answers that clients got from this incarnation.
 
         Raises:
           NotReachable: it is down.
@@ -125,7 +125,9 @@ class Node(Host):
         return self._reachable().answers
 
     def miscounted(self) -> str:
-        """Return where this life's metrics differ from what clients got; "" if nowhere."""
+        """Return a difference between this incarnation's metrics and its answers; "" if there is
+        none.
+        """
         life = self._life
         found = life.answers.disagreements(life.gateway) if life is not None else ()
         return "; ".join(f"{self.name}, {each}" for each in found)

@@ -17,12 +17,12 @@ from tidegate_coordination.forwarding.messages import (
 )
 from tidegate_coordination.forwarding.peers import PeerUnavailable
 from tidegate_coordination.forwarding.service import OtherCluster
-from tidegate_coordination.state.gateways import Gateway
-from tidegate_gateway.fetch.object_asks import ObjectAsk
-from tidegate_gateway.fetch.zone_reads import ObjectPeers
+from tidegate_coordination.state.writers.gateways import Gateway
+from tidegate_gateway.fetch.lending.object_asks import ObjectAsk
+from tidegate_gateway.fetch.lending.zone_reads import ObjectPeers
 from tidegate_gateway.quotas.sharing.messages import Asked, Granted
 
-from ..plans.forwarding_plan import PREFIX
+from ..plans.gateways.forwarding_plan import PREFIX
 from .sharing import SimulatedSharers
 from .world import AskedMachine, World
 

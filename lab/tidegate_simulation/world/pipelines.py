@@ -23,8 +23,8 @@ from tidegate_pipeline.driver import CLAIM, Driver
 from tidegate_pipeline.planning.plan import backlog
 
 from ..plans.pipeline_plan import PREFIX, TaskFaults
+from .faulty.unreliable_runner import UnreliableRunner
 from .host import Host
-from .unreliable_runner import UnreliableRunner
 from .world import World
 
 LOAD_SECONDS = 120.0

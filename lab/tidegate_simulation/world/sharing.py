@@ -8,7 +8,7 @@ from typing import Protocol
 import trio
 
 from tidegate_coordination.forwarding.peers import PeerUnavailable
-from tidegate_coordination.state.gateways import Gateway
+from tidegate_coordination.state.writers.gateways import Gateway
 from tidegate_gateway.peers.peers import granted_shares
 from tidegate_gateway.quotas.sharing.messages import SHARES_PATH, Asked, Granted, encode
 from tidegate_runtime.http.values import HttpAnswer, HttpRequest

@@ -15,8 +15,8 @@ from typing import Protocol
 
 import trio
 
-from tidegate_coordination.classic.dialling import Dial, dial_of
-from tidegate_coordination.classic.properties import ClientProperties
+from tidegate_coordination.client.properties.client import ClientProperties
+from tidegate_coordination.client.wire.dialling import Dial, dial_of
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.forwarding.service import ProposalService
 from tidegate_coordination.state.records.partitions import Partition
@@ -41,7 +41,7 @@ from ..plans.strikes import Strikes
 from .answer_tally import AnswerTally
 from .cuts import Cuts
 from .identity_provider import IdentityProvider
-from .stalls import Stalls
+from .tasks.stalls import Stalls
 from .watched_log import WatchedLog
 
 EPOCH_SECONDS = 1_700_000_000.0
@@ -119,7 +119,7 @@ class Machine(Protocol):
 
     @property
     def answers(self) -> AnswerTally:
-        """Return what clients got from the gateway.
+        """Return the tally of answers that clients got from the gateway.
 
         Raises:
           NotReachable: it is down.

@@ -240,3 +240,10 @@ def encode_response(response: AddOffsetsToTxnResponse, version: int) -> bytearra
     except ENCODE_ERRORS as error:
         raise not_encodable("AddOffsetsToTxnResponse", version, error) from error
     return out
+
+
+def refused(request: AddOffsetsToTxnRequest, version: int, error_code: int, error_message: str | None = None) -> AddOffsetsToTxnResponse:
+    """Answer a request with one error code, at the head or at each of its entries."""
+    response = AddOffsetsToTxnResponse()
+    response.error_code = error_code
+    return response

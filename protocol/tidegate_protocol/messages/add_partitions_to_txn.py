@@ -1044,3 +1044,13 @@ def encode_response_in_turns(response: AddPartitionsToTxnResponse, version: int)
     except ENCODE_ERRORS as error:
         raise not_encodable("AddPartitionsToTxnResponse", version, error) from error
     return out
+
+
+def refused(request: AddPartitionsToTxnRequest, version: int, error_code: int, error_message: str | None = None) -> AddPartitionsToTxnResponse:
+    """Answer a request with one error code, at the head or at each of its entries."""
+    response = AddPartitionsToTxnResponse()
+    if version >= 4:
+        response.error_code = error_code
+    if version <= 3:
+        response.results_by_topic_v3_and_below = [AddPartitionsToTxnTopicResult(name=each.name, results_by_partition=[AddPartitionsToTxnPartitionResult(partition_index=inner, partition_error_code=error_code) for inner in each.partitions]) for each in request.v3_and_below_topics]
+    return response

@@ -972,3 +972,10 @@ def encode_response_in_turns(response: AlterClientQuotasResponse, version: int) 
     except ENCODE_ERRORS as error:
         raise not_encodable("AlterClientQuotasResponse", version, error) from error
     return out
+
+
+def refused(request: AlterClientQuotasRequest, version: int, error_code: int, error_message: str | None = None) -> AlterClientQuotasResponse:
+    """Answer a request with one error code, at the head or at each of its entries."""
+    response = AlterClientQuotasResponse()
+    response.entries = [AlterClientQuotasResponseEntryData(entity=[AlterClientQuotasResponseEntityData(entity_type=part.entity_type, entity_name=part.entity_name) for part in each.entity], error_code=error_code, error_message=error_message) for each in request.entries]
+    return response

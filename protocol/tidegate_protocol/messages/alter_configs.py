@@ -743,3 +743,10 @@ def encode_response_in_turns(response: AlterConfigsResponse, version: int) -> Ge
     except ENCODE_ERRORS as error:
         raise not_encodable("AlterConfigsResponse", version, error) from error
     return out
+
+
+def refused(request: AlterConfigsRequest, version: int, error_code: int, error_message: str | None = None) -> AlterConfigsResponse:
+    """Answer a request with one error code, at the head or at each of its entries."""
+    response = AlterConfigsResponse()
+    response.responses = [AlterConfigsResourceResponse(resource_type=each.resource_type, resource_name=each.resource_name, error_code=error_code, error_message=error_message) for each in request.resources]
+    return response

@@ -609,3 +609,11 @@ def encode_response_in_turns(response: AlterPartitionReassignmentsResponse, vers
     except ENCODE_ERRORS as error:
         raise not_encodable("AlterPartitionReassignmentsResponse", version, error) from error
     return out
+
+
+def refused(request: AlterPartitionReassignmentsRequest, version: int, error_code: int, error_message: str | None = None) -> AlterPartitionReassignmentsResponse:
+    """Answer a request with one error code, at the head or at each of its entries."""
+    response = AlterPartitionReassignmentsResponse()
+    response.error_code = error_code
+    response.error_message = error_message
+    return response

@@ -543,3 +543,10 @@ def encode_response_in_turns(response: ApiVersionsResponse, version: int) -> Gen
     except ENCODE_ERRORS as error:
         raise not_encodable("ApiVersionsResponse", version, error) from error
     return out
+
+
+def refused(request: ApiVersionsRequest, version: int, error_code: int, error_message: str | None = None) -> ApiVersionsResponse:
+    """Answer a request with one error code, at the head or at each of its entries."""
+    response = ApiVersionsResponse()
+    response.error_code = error_code
+    return response

@@ -573,3 +573,10 @@ def encode_response_in_turns(response: CreateAclsResponse, version: int) -> Gene
     except ENCODE_ERRORS as error:
         raise not_encodable("CreateAclsResponse", version, error) from error
     return out
+
+
+def refused(request: CreateAclsRequest, version: int, error_code: int, error_message: str | None = None) -> CreateAclsResponse:
+    """Answer a request with one error code, at the head or at each of its entries."""
+    response = CreateAclsResponse()
+    response.results = [AclCreationResult(error_code=error_code, error_message=error_message) for _ in request.creations]
+    return response

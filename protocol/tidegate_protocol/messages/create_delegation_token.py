@@ -637,3 +637,10 @@ def encode_response(response: CreateDelegationTokenResponse, version: int) -> by
     except ENCODE_ERRORS as error:
         raise not_encodable("CreateDelegationTokenResponse", version, error) from error
     return out
+
+
+def refused(request: CreateDelegationTokenRequest, version: int, error_code: int, error_message: str | None = None) -> CreateDelegationTokenResponse:
+    """Answer a request with one error code, at the head or at each of its entries."""
+    response = CreateDelegationTokenResponse()
+    response.error_code = error_code
+    return response

@@ -748,3 +748,10 @@ def encode_response_in_turns(response: CreatePartitionsResponse, version: int) -
     except ENCODE_ERRORS as error:
         raise not_encodable("CreatePartitionsResponse", version, error) from error
     return out
+
+
+def refused(request: CreatePartitionsRequest, version: int, error_code: int, error_message: str | None = None) -> CreatePartitionsResponse:
+    """Answer a request with one error code, at the head or at each of its entries."""
+    response = CreatePartitionsResponse()
+    response.results = [CreatePartitionsTopicResult(name=each.name, error_code=error_code, error_message=error_message) for each in request.topics]
+    return response

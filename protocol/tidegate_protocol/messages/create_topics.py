@@ -1098,3 +1098,10 @@ def encode_response_in_turns(response: CreateTopicsResponse, version: int) -> Ge
     except ENCODE_ERRORS as error:
         raise not_encodable("CreateTopicsResponse", version, error) from error
     return out
+
+
+def refused(request: CreateTopicsRequest, version: int, error_code: int, error_message: str | None = None) -> CreateTopicsResponse:
+    """Answer a request with one error code, at the head or at each of its entries."""
+    response = CreateTopicsResponse()
+    response.topics = [CreatableTopicResult(name=each.name, error_code=error_code, error_message=error_message) for each in request.topics]
+    return response

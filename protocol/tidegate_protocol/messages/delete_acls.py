@@ -848,3 +848,10 @@ def encode_response_in_turns(response: DeleteAclsResponse, version: int) -> Gene
     except ENCODE_ERRORS as error:
         raise not_encodable("DeleteAclsResponse", version, error) from error
     return out
+
+
+def refused(request: DeleteAclsRequest, version: int, error_code: int, error_message: str | None = None) -> DeleteAclsResponse:
+    """Answer a request with one error code, at the head or at each of its entries."""
+    response = DeleteAclsResponse()
+    response.filter_results = [DeleteAclsFilterResult(error_code=error_code, error_message=error_message) for _ in request.filters]
+    return response

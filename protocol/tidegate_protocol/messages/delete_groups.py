@@ -430,3 +430,10 @@ def encode_response_in_turns(response: DeleteGroupsResponse, version: int) -> Ge
     except ENCODE_ERRORS as error:
         raise not_encodable("DeleteGroupsResponse", version, error) from error
     return out
+
+
+def refused(request: DeleteGroupsRequest, version: int, error_code: int, error_message: str | None = None) -> DeleteGroupsResponse:
+    """Answer a request with one error code, at the head or at each of its entries."""
+    response = DeleteGroupsResponse()
+    response.results = [DeletableGroupResult(group_id=each, error_code=error_code) for each in request.groups_names]
+    return response

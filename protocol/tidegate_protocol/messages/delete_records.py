@@ -740,3 +740,10 @@ def encode_response_in_turns(response: DeleteRecordsResponse, version: int) -> G
     except ENCODE_ERRORS as error:
         raise not_encodable("DeleteRecordsResponse", version, error) from error
     return out
+
+
+def refused(request: DeleteRecordsRequest, version: int, error_code: int, error_message: str | None = None) -> DeleteRecordsResponse:
+    """Answer a request with one error code, at the head or at each of its entries."""
+    response = DeleteRecordsResponse()
+    response.topics = [DeleteRecordsTopicResult(name=each.name, partitions=[DeleteRecordsPartitionResult(partition_index=inner.partition_index, error_code=error_code, low_watermark=-1) for inner in each.partitions]) for each in request.topics]
+    return response

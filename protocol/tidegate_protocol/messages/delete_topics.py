@@ -580,3 +580,13 @@ def encode_response_in_turns(response: DeleteTopicsResponse, version: int) -> Ge
     except ENCODE_ERRORS as error:
         raise not_encodable("DeleteTopicsResponse", version, error) from error
     return out
+
+
+def refused(request: DeleteTopicsRequest, version: int, error_code: int, error_message: str | None = None) -> DeleteTopicsResponse:
+    """Answer a request with one error code, at the head or at each of its entries."""
+    response = DeleteTopicsResponse()
+    if version >= 6:
+        response.responses = [DeletableTopicResult(name=each.name, topic_id=each.topic_id, error_code=error_code, error_message=error_message) for each in request.topics]
+    if version <= 5:
+        response.responses = [DeletableTopicResult(name=each, error_code=error_code, error_message=error_message) for each in request.topic_names]
+    return response

@@ -684,3 +684,11 @@ def encode_response_in_turns(response: DescribeAclsResponse, version: int) -> Ge
     except ENCODE_ERRORS as error:
         raise not_encodable("DescribeAclsResponse", version, error) from error
     return out
+
+
+def refused(request: DescribeAclsRequest, version: int, error_code: int, error_message: str | None = None) -> DescribeAclsResponse:
+    """Answer a request with one error code, at the head or at each of its entries."""
+    response = DescribeAclsResponse()
+    response.error_code = error_code
+    response.error_message = error_message
+    return response

@@ -367,3 +367,11 @@ def encode_response_in_turns(response: DescribeClusterResponse, version: int) ->
     except ENCODE_ERRORS as error:
         raise not_encodable("DescribeClusterResponse", version, error) from error
     return out
+
+
+def refused(request: DescribeClusterRequest, version: int, error_code: int, error_message: str | None = None) -> DescribeClusterResponse:
+    """Answer a request with one error code, at the head or at each of its entries."""
+    response = DescribeClusterResponse()
+    response.error_code = error_code
+    response.error_message = error_message
+    return response

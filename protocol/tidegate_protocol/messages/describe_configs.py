@@ -1131,3 +1131,10 @@ def encode_response_in_turns(response: DescribeConfigsResponse, version: int) ->
     except ENCODE_ERRORS as error:
         raise not_encodable("DescribeConfigsResponse", version, error) from error
     return out
+
+
+def refused(request: DescribeConfigsRequest, version: int, error_code: int, error_message: str | None = None) -> DescribeConfigsResponse:
+    """Answer a request with one error code, at the head or at each of its entries."""
+    response = DescribeConfigsResponse()
+    response.results = [DescribeConfigsResult(resource_type=each.resource_type, resource_name=each.resource_name, error_code=error_code, error_message=error_message) for each in request.resources]
+    return response

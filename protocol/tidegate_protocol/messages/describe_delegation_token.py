@@ -892,3 +892,10 @@ def encode_response_in_turns(response: DescribeDelegationTokenResponse, version:
     except ENCODE_ERRORS as error:
         raise not_encodable("DescribeDelegationTokenResponse", version, error) from error
     return out
+
+
+def refused(request: DescribeDelegationTokenRequest, version: int, error_code: int, error_message: str | None = None) -> DescribeDelegationTokenResponse:
+    """Answer a request with one error code, at the head or at each of its entries."""
+    response = DescribeDelegationTokenResponse()
+    response.error_code = error_code
+    return response

@@ -932,3 +932,10 @@ def encode_response_in_turns(response: DescribeGroupsResponse, version: int) -> 
     except ENCODE_ERRORS as error:
         raise not_encodable("DescribeGroupsResponse", version, error) from error
     return out
+
+
+def refused(request: DescribeGroupsRequest, version: int, error_code: int, error_message: str | None = None) -> DescribeGroupsResponse:
+    """Answer a request with one error code, at the head or at each of its entries."""
+    response = DescribeGroupsResponse()
+    response.groups = [DescribedGroup(group_id=each, error_code=error_code, error_message=error_message) for each in request.groups]
+    return response

@@ -540,3 +540,10 @@ def encode_response_in_turns(response: DescribeProducersResponse, version: int) 
     except ENCODE_ERRORS as error:
         raise not_encodable("DescribeProducersResponse", version, error) from error
     return out
+
+
+def refused(request: DescribeProducersRequest, version: int, error_code: int, error_message: str | None = None) -> DescribeProducersResponse:
+    """Answer a request with one error code, at the head or at each of its entries."""
+    response = DescribeProducersResponse()
+    response.topics = [TopicResponse(name=each.name, partitions=[PartitionResponse(partition_index=inner, error_code=error_code, error_message=error_message) for inner in each.partition_indexes]) for each in request.topics]
+    return response

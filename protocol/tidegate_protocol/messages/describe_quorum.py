@@ -829,3 +829,11 @@ def encode_response_in_turns(response: DescribeQuorumResponse, version: int) -> 
     except ENCODE_ERRORS as error:
         raise not_encodable("DescribeQuorumResponse", version, error) from error
     return out
+
+
+def refused(request: DescribeQuorumRequest, version: int, error_code: int, error_message: str | None = None) -> DescribeQuorumResponse:
+    """Answer a request with one error code, at the head or at each of its entries."""
+    response = DescribeQuorumResponse()
+    response.error_code = error_code
+    response.error_message = error_message
+    return response

@@ -428,3 +428,10 @@ def encode_response_in_turns(response: DescribeTransactionsResponse, version: in
     except ENCODE_ERRORS as error:
         raise not_encodable("DescribeTransactionsResponse", version, error) from error
     return out
+
+
+def refused(request: DescribeTransactionsRequest, version: int, error_code: int, error_message: str | None = None) -> DescribeTransactionsResponse:
+    """Answer a request with one error code, at the head or at each of its entries."""
+    response = DescribeTransactionsResponse()
+    response.transaction_states = [TransactionState(transactional_id=each, error_code=error_code) for each in request.transactional_ids]
+    return response

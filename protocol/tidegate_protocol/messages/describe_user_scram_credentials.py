@@ -465,3 +465,11 @@ def encode_response_in_turns(response: DescribeUserScramCredentialsResponse, ver
     except ENCODE_ERRORS as error:
         raise not_encodable("DescribeUserScramCredentialsResponse", version, error) from error
     return out
+
+
+def refused(request: DescribeUserScramCredentialsRequest, version: int, error_code: int, error_message: str | None = None) -> DescribeUserScramCredentialsResponse:
+    """Answer a request with one error code, at the head or at each of its entries."""
+    response = DescribeUserScramCredentialsResponse()
+    response.error_code = error_code
+    response.error_message = error_message
+    return response

@@ -770,3 +770,13 @@ def encode_response_in_turns(response: ElectLeadersResponse, version: int) -> Ge
     except ENCODE_ERRORS as error:
         raise not_encodable("ElectLeadersResponse", version, error) from error
     return out
+
+
+def refused(request: ElectLeadersRequest, version: int, error_code: int, error_message: str | None = None) -> ElectLeadersResponse:
+    """Answer a request with one error code, at the head or at each of its entries."""
+    response = ElectLeadersResponse()
+    if version >= 1:
+        response.error_code = error_code
+    if version <= 0:
+        response.replica_election_results = [ReplicaElectionResult(topic=each.topic, partition_result=[PartitionResult(partition_id=inner, error_code=error_code, error_message=error_message) for inner in each.partitions]) for each in request.topic_partitions or ()]
+    return response

@@ -224,3 +224,10 @@ def encode_response(response: EndTxnResponse, version: int) -> bytearray:
     except ENCODE_ERRORS as error:
         raise not_encodable("EndTxnResponse", version, error) from error
     return out
+
+
+def refused(request: EndTxnRequest, version: int, error_code: int, error_message: str | None = None) -> EndTxnResponse:
+    """Answer a request with one error code, at the head or at each of its entries."""
+    response = EndTxnResponse()
+    response.error_code = error_code
+    return response

@@ -211,3 +211,10 @@ def encode_response(response: ExpireDelegationTokenResponse, version: int) -> by
     except ENCODE_ERRORS as error:
         raise not_encodable("ExpireDelegationTokenResponse", version, error) from error
     return out
+
+
+def refused(request: ExpireDelegationTokenRequest, version: int, error_code: int, error_message: str | None = None) -> ExpireDelegationTokenResponse:
+    """Answer a request with one error code, at the head or at each of its entries."""
+    response = ExpireDelegationTokenResponse()
+    response.error_code = error_code
+    return response

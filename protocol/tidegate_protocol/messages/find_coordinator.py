@@ -655,3 +655,16 @@ def encode_response_in_turns(response: FindCoordinatorResponse, version: int) ->
     except ENCODE_ERRORS as error:
         raise not_encodable("FindCoordinatorResponse", version, error) from error
     return out
+
+
+def refused(request: FindCoordinatorRequest, version: int, error_code: int, error_message: str | None = None) -> FindCoordinatorResponse:
+    """Answer a request with one error code, at the head or at each of its entries."""
+    response = FindCoordinatorResponse()
+    if version <= 3:
+        response.error_code = error_code
+        response.error_message = error_message
+        response.node_id = -1
+        response.port = -1
+    if version >= 4:
+        response.coordinators = [Coordinator(key=each, error_code=error_code, error_message=error_message, node_id=-1, port=-1) for each in request.coordinator_keys]
+    return response

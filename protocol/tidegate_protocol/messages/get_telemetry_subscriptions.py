@@ -229,3 +229,10 @@ def encode_response_in_turns(response: GetTelemetrySubscriptionsResponse, versio
     except ENCODE_ERRORS as error:
         raise not_encodable("GetTelemetrySubscriptionsResponse", version, error) from error
     return out
+
+
+def refused(request: GetTelemetrySubscriptionsRequest, version: int, error_code: int, error_message: str | None = None) -> GetTelemetrySubscriptionsResponse:
+    """Answer a request with one error code, at the head or at each of its entries."""
+    response = GetTelemetrySubscriptionsResponse()
+    response.error_code = error_code
+    return response

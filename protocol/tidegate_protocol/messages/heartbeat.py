@@ -288,3 +288,10 @@ def encode_response(response: HeartbeatResponse, version: int) -> bytearray:
     except ENCODE_ERRORS as error:
         raise not_encodable("HeartbeatResponse", version, error) from error
     return out
+
+
+def refused(request: HeartbeatRequest, version: int, error_code: int, error_message: str | None = None) -> HeartbeatResponse:
+    """Answer a request with one error code, at the head or at each of its entries."""
+    response = HeartbeatResponse()
+    response.error_code = error_code
+    return response

@@ -745,3 +745,10 @@ def encode_response_in_turns(response: IncrementalAlterConfigsResponse, version:
     except ENCODE_ERRORS as error:
         raise not_encodable("IncrementalAlterConfigsResponse", version, error) from error
     return out
+
+
+def refused(request: IncrementalAlterConfigsRequest, version: int, error_code: int, error_message: str | None = None) -> IncrementalAlterConfigsResponse:
+    """Answer a request with one error code, at the head or at each of its entries."""
+    response = IncrementalAlterConfigsResponse()
+    response.responses = [AlterConfigsResourceResponse(resource_type=each.resource_type, resource_name=each.resource_name, error_code=error_code, error_message=error_message) for each in request.resources]
+    return response

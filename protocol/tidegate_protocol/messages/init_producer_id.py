@@ -241,3 +241,11 @@ def encode_response(response: InitProducerIdResponse, version: int) -> bytearray
     except ENCODE_ERRORS as error:
         raise not_encodable("InitProducerIdResponse", version, error) from error
     return out
+
+
+def refused(request: InitProducerIdRequest, version: int, error_code: int, error_message: str | None = None) -> InitProducerIdResponse:
+    """Answer a request with one error code, at the head or at each of its entries."""
+    response = InitProducerIdResponse()
+    response.error_code = error_code
+    response.producer_epoch = -1
+    return response

@@ -698,3 +698,10 @@ def encode_response_in_turns(response: LeaveGroupResponse, version: int) -> Gene
     except ENCODE_ERRORS as error:
         raise not_encodable("LeaveGroupResponse", version, error) from error
     return out
+
+
+def refused(request: LeaveGroupRequest, version: int, error_code: int, error_message: str | None = None) -> LeaveGroupResponse:
+    """Answer a request with one error code, at the head or at each of its entries."""
+    response = LeaveGroupResponse()
+    response.error_code = error_code
+    return response

@@ -302,3 +302,10 @@ def encode_response_in_turns(response: ListConfigResourcesResponse, version: int
     except ENCODE_ERRORS as error:
         raise not_encodable("ListConfigResourcesResponse", version, error) from error
     return out
+
+
+def refused(request: ListConfigResourcesRequest, version: int, error_code: int, error_message: str | None = None) -> ListConfigResourcesResponse:
+    """Answer a request with one error code, at the head or at each of its entries."""
+    response = ListConfigResourcesResponse()
+    response.error_code = error_code
+    return response

@@ -530,3 +530,10 @@ def encode_response_in_turns(response: ListGroupsResponse, version: int) -> Gene
     except ENCODE_ERRORS as error:
         raise not_encodable("ListGroupsResponse", version, error) from error
     return out
+
+
+def refused(request: ListGroupsRequest, version: int, error_code: int, error_message: str | None = None) -> ListGroupsResponse:
+    """Answer a request with one error code, at the head or at each of its entries."""
+    response = ListGroupsResponse()
+    response.error_code = error_code
+    return response

@@ -799,3 +799,10 @@ def encode_response_in_turns(response: ListOffsetsResponse, version: int) -> Gen
     except ENCODE_ERRORS as error:
         raise not_encodable("ListOffsetsResponse", version, error) from error
     return out
+
+
+def refused(request: ListOffsetsRequest, version: int, error_code: int, error_message: str | None = None) -> ListOffsetsResponse:
+    """Answer a request with one error code, at the head or at each of its entries."""
+    response = ListOffsetsResponse()
+    response.topics = [ListOffsetsTopicResponse(name=each.name, partitions=[ListOffsetsPartitionResponse(partition_index=inner.partition_index, error_code=error_code) for inner in each.partitions]) for each in request.topics]
+    return response

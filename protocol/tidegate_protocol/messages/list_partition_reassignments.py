@@ -538,3 +538,11 @@ def encode_response_in_turns(response: ListPartitionReassignmentsResponse, versi
     except ENCODE_ERRORS as error:
         raise not_encodable("ListPartitionReassignmentsResponse", version, error) from error
     return out
+
+
+def refused(request: ListPartitionReassignmentsRequest, version: int, error_code: int, error_message: str | None = None) -> ListPartitionReassignmentsResponse:
+    """Answer a request with one error code, at the head or at each of its entries."""
+    response = ListPartitionReassignmentsResponse()
+    response.error_code = error_code
+    response.error_message = error_message
+    return response

@@ -425,3 +425,10 @@ def encode_response_in_turns(response: ListTransactionsResponse, version: int) -
     except ENCODE_ERRORS as error:
         raise not_encodable("ListTransactionsResponse", version, error) from error
     return out
+
+
+def refused(request: ListTransactionsRequest, version: int, error_code: int, error_message: str | None = None) -> ListTransactionsResponse:
+    """Answer a request with one error code, at the head or at each of its entries."""
+    response = ListTransactionsResponse()
+    response.error_code = error_code
+    return response

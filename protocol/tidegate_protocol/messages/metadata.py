@@ -1175,3 +1175,13 @@ def encode_response_in_turns(response: MetadataResponse, version: int) -> Genera
     except ENCODE_ERRORS as error:
         raise not_encodable("MetadataResponse", version, error) from error
     return out
+
+
+def refused(request: MetadataRequest, version: int, error_code: int, error_message: str | None = None) -> MetadataResponse:
+    """Answer a request with one error code, at the head or at each of its entries."""
+    response = MetadataResponse()
+    if version >= 13:
+        response.error_code = error_code
+    if version <= 12:
+        response.topics = [MetadataResponseTopic(name=each.name, topic_id=each.topic_id, error_code=error_code) for each in request.topics or ()]
+    return response

@@ -992,3 +992,10 @@ def encode_response_in_turns(response: OffsetCommitResponse, version: int) -> Ge
     except ENCODE_ERRORS as error:
         raise not_encodable("OffsetCommitResponse", version, error) from error
     return out
+
+
+def refused(request: OffsetCommitRequest, version: int, error_code: int, error_message: str | None = None) -> OffsetCommitResponse:
+    """Answer a request with one error code, at the head or at each of its entries."""
+    response = OffsetCommitResponse()
+    response.topics = [OffsetCommitResponseTopic(name=each.name, topic_id=each.topic_id, partitions=[OffsetCommitResponsePartition(partition_index=inner.partition_index, error_code=error_code) for inner in each.partitions]) for each in request.topics]
+    return response

@@ -422,3 +422,10 @@ def encode_response_in_turns(response: OffsetDeleteResponse, version: int) -> Ge
     except ENCODE_ERRORS as error:
         raise not_encodable("OffsetDeleteResponse", version, error) from error
     return out
+
+
+def refused(request: OffsetDeleteRequest, version: int, error_code: int, error_message: str | None = None) -> OffsetDeleteResponse:
+    """Answer a request with one error code, at the head or at each of its entries."""
+    response = OffsetDeleteResponse()
+    response.error_code = error_code
+    return response

@@ -1408,3 +1408,15 @@ def encode_response_in_turns(response: OffsetFetchResponse, version: int) -> Gen
     except ENCODE_ERRORS as error:
         raise not_encodable("OffsetFetchResponse", version, error) from error
     return out
+
+
+def refused(request: OffsetFetchRequest, version: int, error_code: int, error_message: str | None = None) -> OffsetFetchResponse:
+    """Answer a request with one error code, at the head or at each of its entries."""
+    response = OffsetFetchResponse()
+    if 2 <= version <= 7:
+        response.error_code = error_code
+    if version <= 1:
+        response.topics = [OffsetFetchResponseTopic(name=each.name, partitions=[OffsetFetchResponsePartition(partition_index=inner, error_code=error_code, committed_offset=-1) for inner in each.partition_indexes]) for each in request.topics or ()]
+    if version >= 8:
+        response.groups = [OffsetFetchResponseGroup(group_id=each.group_id, error_code=error_code) for each in request.groups]
+    return response

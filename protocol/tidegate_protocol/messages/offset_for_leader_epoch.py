@@ -748,3 +748,10 @@ def encode_response_in_turns(response: OffsetForLeaderEpochResponse, version: in
     except ENCODE_ERRORS as error:
         raise not_encodable("OffsetForLeaderEpochResponse", version, error) from error
     return out
+
+
+def refused(request: OffsetForLeaderEpochRequest, version: int, error_code: int, error_message: str | None = None) -> OffsetForLeaderEpochResponse:
+    """Answer a request with one error code, at the head or at each of its entries."""
+    response = OffsetForLeaderEpochResponse()
+    response.topics = [OffsetForLeaderTopicResult(topic=each.topic, partitions=[EpochEndOffset(partition=inner.partition, error_code=error_code) for inner in each.partitions]) for each in request.topics]
+    return response

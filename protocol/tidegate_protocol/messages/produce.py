@@ -1252,3 +1252,10 @@ def encode_response_in_turns(response: ProduceResponse, version: int) -> Generat
     except ENCODE_ERRORS as error:
         raise not_encodable("ProduceResponse", version, error) from error
     return out
+
+
+def refused(request: ProduceRequest, version: int, error_code: int, error_message: str | None = None) -> ProduceResponse:
+    """Answer a request with one error code, at the head or at each of its entries."""
+    response = ProduceResponse()
+    response.responses = [TopicProduceResponse(name=each.name, topic_id=each.topic_id, partition_responses=[PartitionProduceResponse(index=inner.index, error_code=error_code, error_message=error_message, base_offset=-1) for inner in each.partition_data]) for each in request.topic_data]
+    return response

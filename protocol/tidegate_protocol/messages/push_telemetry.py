@@ -156,3 +156,10 @@ def encode_response(response: PushTelemetryResponse, version: int) -> bytearray:
     except ENCODE_ERRORS as error:
         raise not_encodable("PushTelemetryResponse", version, error) from error
     return out
+
+
+def refused(request: PushTelemetryRequest, version: int, error_code: int, error_message: str | None = None) -> PushTelemetryResponse:
+    """Answer a request with one error code, at the head or at each of its entries."""
+    response = PushTelemetryResponse()
+    response.error_code = error_code
+    return response

@@ -211,3 +211,10 @@ def encode_response(response: RenewDelegationTokenResponse, version: int) -> byt
     except ENCODE_ERRORS as error:
         raise not_encodable("RenewDelegationTokenResponse", version, error) from error
     return out
+
+
+def refused(request: RenewDelegationTokenRequest, version: int, error_code: int, error_message: str | None = None) -> RenewDelegationTokenResponse:
+    """Answer a request with one error code, at the head or at each of its entries."""
+    response = RenewDelegationTokenResponse()
+    response.error_code = error_code
+    return response

@@ -280,3 +280,11 @@ def encode_response(response: SaslAuthenticateResponse, version: int) -> bytearr
     except ENCODE_ERRORS as error:
         raise not_encodable("SaslAuthenticateResponse", version, error) from error
     return out
+
+
+def refused(request: SaslAuthenticateRequest, version: int, error_code: int, error_message: str | None = None) -> SaslAuthenticateResponse:
+    """Answer a request with one error code, at the head or at each of its entries."""
+    response = SaslAuthenticateResponse()
+    response.error_code = error_code
+    response.error_message = error_message
+    return response

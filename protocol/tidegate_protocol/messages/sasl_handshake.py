@@ -181,3 +181,10 @@ def encode_response_in_turns(response: SaslHandshakeResponse, version: int) -> G
     except ENCODE_ERRORS as error:
         raise not_encodable("SaslHandshakeResponse", version, error) from error
     return out
+
+
+def refused(request: SaslHandshakeRequest, version: int, error_code: int, error_message: str | None = None) -> SaslHandshakeResponse:
+    """Answer a request with one error code, at the head or at each of its entries."""
+    response = SaslHandshakeResponse()
+    response.error_code = error_code
+    return response

@@ -677,3 +677,10 @@ def encode_response(response: SyncGroupResponse, version: int) -> bytearray:
     except ENCODE_ERRORS as error:
         raise not_encodable("SyncGroupResponse", version, error) from error
     return out
+
+
+def refused(request: SyncGroupRequest, version: int, error_code: int, error_message: str | None = None) -> SyncGroupResponse:
+    """Answer a request with one error code, at the head or at each of its entries."""
+    response = SyncGroupResponse()
+    response.error_code = error_code
+    return response

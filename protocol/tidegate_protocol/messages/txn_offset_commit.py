@@ -947,3 +947,10 @@ def encode_response_in_turns(response: TxnOffsetCommitResponse, version: int) ->
     except ENCODE_ERRORS as error:
         raise not_encodable("TxnOffsetCommitResponse", version, error) from error
     return out
+
+
+def refused(request: TxnOffsetCommitRequest, version: int, error_code: int, error_message: str | None = None) -> TxnOffsetCommitResponse:
+    """Answer a request with one error code, at the head or at each of its entries."""
+    response = TxnOffsetCommitResponse()
+    response.topics = [TxnOffsetCommitResponseTopic(name=each.name, partitions=[TxnOffsetCommitResponsePartition(partition_index=inner.partition_index, error_code=error_code) for inner in each.partitions]) for each in request.topics]
+    return response

@@ -437,3 +437,11 @@ def encode_response_in_turns(response: UpdateFeaturesResponse, version: int) -> 
     except ENCODE_ERRORS as error:
         raise not_encodable("UpdateFeaturesResponse", version, error) from error
     return out
+
+
+def refused(request: UpdateFeaturesRequest, version: int, error_code: int, error_message: str | None = None) -> UpdateFeaturesResponse:
+    """Answer a request with one error code, at the head or at each of its entries."""
+    response = UpdateFeaturesResponse()
+    response.error_code = error_code
+    response.error_message = error_message
+    return response

@@ -591,3 +591,10 @@ def encode_response_in_turns(response: WriteTxnMarkersResponse, version: int) ->
     except ENCODE_ERRORS as error:
         raise not_encodable("WriteTxnMarkersResponse", version, error) from error
     return out
+
+
+def refused(request: WriteTxnMarkersRequest, version: int, error_code: int, error_message: str | None = None) -> WriteTxnMarkersResponse:
+    """Answer a request with one error code, at the head or at each of its entries."""
+    response = WriteTxnMarkersResponse()
+    response.markers = [WritableTxnMarkerResult(producer_id=each.producer_id, topics=[WritableTxnMarkerTopicResult(name=inner.name, partitions=[WritableTxnMarkerPartitionResult(partition_index=innermost, error_code=error_code) for innermost in inner.partition_indexes]) for inner in each.topics]) for each in request.markers]
+    return response

@@ -10,7 +10,7 @@ from tidegate_runtime.doors.crowd import Crowd, origin_of
 
 
 def arrive(crowd: Crowd, number: int, host: str, most: int) -> list[int]:
-    """Add a stranger; return those that go for it."""
+    """Add a stranger; return the strangers that are closed for it."""
     crowd.add(number, host)
     gone: list[int] = []
     while (found := crowd.next_to_go(most, max(most // 2, 1))) is not None:

@@ -1,4 +1,4 @@
-"""Slots are for clients that are known; strangers have a share."""
+"""A client takes a slot once it is known; strangers have a share of their own."""
 
 from __future__ import annotations
 
@@ -91,3 +91,11 @@ async def test_strangers_behind_a_proxy_count_by_their_own_addresses() -> None:
     assert closed == []
     entered(slots, "proxy", partial(closed.append, 4)).comes_from("10.0.0.9")
     assert closed == [0]
+
+
+async def test_clients_that_enter_above_the_maximum_close_the_strangers_only() -> None:
+    slots, closed = ConnectionSlots(2), list[int]()
+    entered(slots, "10.0.0.1", partial(closed.append, 1))
+    for _ in range(3):
+        assert slots.enter("10.0.0.2", lambda: None, is_known=True) is not None
+    assert (slots.used, closed, slots.is_full) == (3, [1], True)

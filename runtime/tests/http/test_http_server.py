@@ -21,7 +21,7 @@ async def echo(request: HttpRequest) -> HttpAnswer:
 
 
 async def answers(sent: bytes, handle: Handle = echo) -> bytes:
-    """Return all bytes that a client gets that sends this, and then nothing."""
+    """Send these bytes, and then nothing; return all bytes that the client gets."""
     async with memory_server(handle) as server:
         stream = await server.connect()
         assert isinstance(stream, trio.StapledStream)

@@ -1,6 +1,6 @@
 """Stores made by keytool: the committed ones, and fresh ones where Java is installed.
 
-python runtime/tests/tls/keytool.py     makes those in stores/ anew
+python runtime/tests/tls/keytool.py     makes those in stores/ again
 
 Their keys protect nothing.
 """

@@ -1,4 +1,4 @@
-"""Subjects as Java writes them: names that compat-tests/tls/random_names.py asked a JVM for."""
+"""Subjects as Java writes them: names that compat-tests/run tls-names asked a JVM for."""
 
 from __future__ import annotations
 

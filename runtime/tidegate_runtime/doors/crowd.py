@@ -74,7 +74,7 @@ class Crowd:
 
 @lru_cache(maxsize=1024)
 def origin_of(host: str) -> str:
-    """Return what stands for an address where addresses are counted."""
+    """Return the address, or the network of an IPv6 address, by which a client is counted."""
     try:
         address = ip_address(host.partition("%")[0])
     except ValueError:

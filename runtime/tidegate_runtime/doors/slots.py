@@ -27,7 +27,7 @@ _log = structlog.get_logger("tidegate.server")
 
 SHARE: Final = 8
 HTTP_STRANGERS: Final = 128
-"""Of a door that speaks HTTP."""
+"""The strangers of a door that speaks HTTP."""
 STRANGER_SECONDS: Final = 10.0
 """How long a connection may take to become known.  Kafka's clients have as long to log in."""
 NO_BOUND: Final = 2**31 - 1
@@ -83,9 +83,14 @@ class ConnectionSlots:
         return max(self.maximum // SHARE, 1) if self._beside is None else self._beside
 
     @property
+    def _free(self) -> int:
+        # A caller of enter() that did not wait_free() may have taken more slots than there are.
+        return max(self.maximum - self._known, 0)
+
+    @property
     def is_full(self) -> bool:
         """Return whether no connection may be accepted now."""
-        return self._beside is None and self._known >= self.maximum
+        return self._beside is None and not self._free
 
     async def wait_free(self) -> None:
         """Wait until enter() may be called."""
@@ -123,7 +128,7 @@ class ConnectionSlots:
     def _make_room(self) -> None:
         """Close the strangers that are too many."""
         most = self.most_strangers
-        room = most if self._beside is not None else min(most, self.maximum - self._known)
+        room = most if self._beside is not None else min(most, self._free)
         while (number := self._crowd.next_to_go(room, max(most // 2, 1))) is not None:
             self._crowd.discard(number)
             self._visitors[number].hang_up()

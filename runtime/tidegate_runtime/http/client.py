@@ -116,7 +116,7 @@ class HttpClient:
 
 
 class _Connection:
-    """One connection, with one exchange after the other."""
+    """One connection, which carries one exchange after the other."""
 
     def __init__(self, stream: trio.abc.Stream) -> None:
         self.stream = stream

@@ -36,7 +36,7 @@ class KnownHosts:
 
     @property
     def refusal(self) -> str:
-        """What a client reads that is not admitted."""
+        """The answer to a client that is not admitted."""
         return f"this server is not known by the name in the Host header: {self._advice}\n"
 
 

@@ -32,7 +32,7 @@ class Answer:
 
 
 class Pages(Protocol):
-    """What a process answers over HTTP."""
+    """The pages of a process, served over HTTP."""
 
     async def answer(self, method: str, target: str) -> Answer:
         """Answer a request; a query after the path is ignored."""

@@ -9,7 +9,7 @@ from tidegate_runtime.http.client import Connect
 
 
 def tcp_connector(host: str, port: int, *, tls: ssl.SSLContext | None = None) -> Connect:
-    """Return what opens connections; each raises OSError or trio.BrokenResourceError."""
+    """Return a function that opens connections; it raises OSError or trio.BrokenResourceError."""
     return partial(_connect, host, port, tls)
 
 

@@ -24,7 +24,7 @@ _PORTS: Final = {"http": 80, "https": 443}
 
 
 def is_url(text: str, schemes: Collection[str]) -> bool:
-    """Return whether this is a URL of these schemes, which may be file; it must name no user."""
+    """Return whether a text is a URL with one of these schemes (`file`, too) and no user."""
     try:
         parts = urlsplit(text)
         is_good = parts.scheme in schemes and (parts.port or 1) > 0 and parts.username is None

@@ -16,7 +16,7 @@ are bytes, as in Latin-1, whatever these mean.
 
 
 class Standing(Enum):
-    """What a request says of its client.
+    """The standing of a client, by its request.
 
     STRANGER: nothing, so that it is refused.  It has no slot, and its body is not read.
     ANYONE: nothing, and it is answered all the same, without a slot: health.

@@ -39,7 +39,7 @@ def read_certificate(der: bytes) -> Certificate:
     """Read a certificate (RFC 5280).
 
     Raises:
-      BadDer: it is none.
+      BadDer: the bytes are not a certificate.
     """
     fields = list(elements(one(one(der, SEQUENCE), SEQUENCE)))
     if fields and fields[0].tag == _VERSION_TAG:

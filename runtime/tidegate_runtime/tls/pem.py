@@ -19,7 +19,7 @@ def is_pem(data: bytes) -> bool:
 
 
 def pem_certificates(data: bytes) -> tuple[bytes, ...]:
-    """Return the certificates in DER, without what stands between them, as Java reads them.
+    """Return the certificates in DER, without the text between them, as Java reads them.
 
     Raises:
       BadStore: one is not base64.
@@ -35,7 +35,7 @@ def pem_key(data: bytes, password: str | None) -> bytes:
     """Return the first private key as PEM of PKCS8, without a password.
 
     Raises:
-      BadStore: there is none, it is damaged, or the password is wrong.
+      BadStore: there is no private key, it is damaged, or the password is wrong.
     """
     keys = [each[0] for each in _BLOCK.finditer(data) if each[1].endswith(b"PRIVATE KEY")]
     if not keys:

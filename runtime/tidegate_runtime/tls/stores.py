@@ -78,7 +78,7 @@ def read_trusted(data: bytes, password: str | None) -> tuple[bytes, ...]:
 
 
 def chain_problem(chain: Sequence[Certificate]) -> str:
-    """Return what is wrong with the order of a chain; "" if each certificate signed the last one.
+    """Return a problem of the order of a chain; "" if each certificate signed the one before it.
 
     Raises:
       BadStore: a certificate cannot be read.

@@ -1,4 +1,4 @@
-"""Skipped runs that come back into a compacted topic are merged, so that compaction goes on."""
+"""Skipped runs that come back into a compacted topic are merged, so that compaction continues."""
 
 from __future__ import annotations
 

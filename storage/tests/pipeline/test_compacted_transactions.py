@@ -1,4 +1,4 @@
-"""What compaction does with transactions: their data, markers, and entries in indexes."""
+"""Compaction of transactions: their data, markers, and entries in indexes."""
 
 from __future__ import annotations
 

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from typer.testing import CliRunner
 
 from tests.worlds.app_world import PATIENCE_SECONDS, deadline, serving, tidegate
+from tests.worlds.forked_process import start_tidegate
 from tidegate_gateway.cli.dev.pipeline import default_log, default_store, shown_command
 from tidegate_gateway.settings.broker_settings import BrokerSettings
 from tidegate_pipeline.commands.command import app
@@ -68,8 +68,8 @@ def said(*arguments: str, cwd: Path, seconds: float = PATIENCE_SECONDS) -> dict[
 
 @contextmanager
 def running(*arguments: str, cwd: Path) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, "-m", "tidegate_gateway", "pipeline", "run", *arguments]
-    with subprocess.Popen(command, cwd=cwd, stderr=subprocess.PIPE, text=True) as popen:
+    command = ("pipeline", "run", *arguments)
+    with start_tidegate(command, cwd=cwd, stderr=subprocess.PIPE, text=True) as popen:
         try:
             yield popen
         finally:

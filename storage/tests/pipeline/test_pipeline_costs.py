@@ -1,4 +1,4 @@
-"""What the pipeline asks of the store is written beside the sums of gateways, and nothing twice."""
+"""The pipeline's requests to the store are written beside the sums of gateways, and none twice."""
 
 from __future__ import annotations
 

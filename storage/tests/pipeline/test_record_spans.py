@@ -1,4 +1,4 @@
-"""What stored batches make compaction do: sizes that they claim are checked before they count."""
+"""Compaction checks the sizes that stored batches claim, before they count."""
 
 import tracemalloc
 

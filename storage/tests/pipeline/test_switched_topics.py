@@ -7,7 +7,7 @@ from unittest.mock import Mock
 import pytest
 
 from tests.links.test_switch_rules import switched
-from tidegate_coordination.rules.switches import FinishSwitches
+from tidegate_coordination.rules.migration.switches import FinishSwitches
 from tidegate_pipeline.planning import plan
 from tidegate_pipeline.planning.plan import Plan
 

@@ -1,4 +1,4 @@
-"""What operators read of a store that refuses, or is not there: over real HTTP and TLS."""
+"""Texts for operators of a store that refuses, or is not there: over real HTTP and TLS."""
 
 from __future__ import annotations
 

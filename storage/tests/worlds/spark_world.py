@@ -153,7 +153,7 @@ def jvms() -> list[int]:
 
 
 def workers() -> list[int]:
-    """Return those of the Python workers: children of the daemon, which is Spark's child."""
+    """Return the process ids of Python workers: children of the daemon, which is Spark's child."""
     return [worker for jvm in jvms() for daemon in children(jvm) for worker in children(daemon)]
 
 

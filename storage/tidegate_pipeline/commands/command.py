@@ -189,8 +189,8 @@ def import_(
 ) -> None:
     """Copy the backlog of a link's topics in parallel, while gateways do not mirror them; and end.
 
-    It goes on where it ended if it is stopped or killed. The exit code is 1 if partitions could not
-    be copied, 2 if there is no cluster yet.
+    It continues where it ended if it is stopped or killed. The exit code is 1 if partitions could
+    not be copied, 2 if there is no cluster yet.
     """
     from .import_sources import ImportOptions
     from .importing import run_import

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from tidegate_coordination.classic.cluster import ClassicCluster
-from tidegate_coordination.classic.errors import AnotherCluster, ClassicError
-from tidegate_coordination.classic.opened_source import opened_source, properties_of
-from tidegate_coordination.classic.properties import ClientProperties
-from tidegate_coordination.classic.tls import with_texts
+from tidegate_coordination.client.cluster import ClassicCluster
+from tidegate_coordination.client.errors import AnotherCluster, ClassicError
+from tidegate_coordination.client.opened_source import opened_source, properties_of
+from tidegate_coordination.client.properties.client import ClientProperties
+from tidegate_coordination.client.tls import with_texts
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_coordination.state.links import Link
+from tidegate_coordination.state.migration.links import Link
 from tidegate_coordination.state.topics import Topic
 from tidegate_runtime.settings_texts import BadSource
 

@@ -15,12 +15,12 @@ from typing import Final
 
 import trio
 
-from tidegate_coordination.classic.walked_batches import DECOMPRESSED_BYTES
+from tidegate_coordination.client.walked_batches import DECOMPRESSED_BYTES
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.coordinator.visitor import keep_lease
 from tidegate_coordination.existing import open_existing_store
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_coordination.state.links import Link
+from tidegate_coordination.state.migration.links import Link
 from tidegate_coordination.state.topics import Topic
 from tidegate_runtime.settings_texts import BadSource
 

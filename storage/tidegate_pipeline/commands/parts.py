@@ -303,5 +303,5 @@ async def _write_costs(shared: Shared, coordinator: Coordinator) -> None:
     except (StoreMisconfigured, StoreUnavailable) as error:
         _log.warning("could not write what the pipeline cost", error=str(error))
     except Exception as error:
-        # A programming error: merges go on.
+        # A programming error: merges continue.
         _log.error("could not write what the pipeline cost", exc_info=error)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tidegate_coordination.classic.cluster import ClassicCluster
-from tidegate_coordination.classic.metadata import topic_id_of
-from tidegate_coordination.classic.source_bounds import EARLIEST, LATEST, Place, source_offsets
+from tidegate_coordination.client.cluster import ClassicCluster
+from tidegate_coordination.client.metadata import topic_id_of
+from tidegate_coordination.client.source_bounds import EARLIEST, LATEST, Place, source_offsets
 from tidegate_coordination.state.topics import Topic
 from tidegate_protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
@@ -75,7 +75,7 @@ class BrokerBounds:
         known = self._cluster.metadata.topics.get(topic.name)
         if known is None or known.error_code:
             return "the source does not have the topic any more"
-        if topic_id_of(known, self._cluster_id) != topic.topic_id:
+        if topic_id_of(known, self._cluster_id) != topic.shown_id:
             return "the source has another topic of this name now"
         return ""
 

@@ -11,12 +11,12 @@ from typing import Final, cast
 
 import trio
 
-from tidegate_coordination.classic.cluster import ClassicCluster
-from tidegate_coordination.classic.connection import MakeRequest
-from tidegate_coordination.classic.dialling import Dial, dial_of
-from tidegate_coordination.classic.errors import Refused
-from tidegate_coordination.classic.metadata import topic_id_of
-from tidegate_coordination.classic.properties import ClientProperties
+from tidegate_coordination.client.cluster import ClassicCluster
+from tidegate_coordination.client.errors import Refused
+from tidegate_coordination.client.metadata import topic_id_of
+from tidegate_coordination.client.properties.client import ClientProperties
+from tidegate_coordination.client.wire.connection import MakeRequest
+from tidegate_coordination.client.wire.dialling import Dial, dial_of
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages.fetch import (
     FetchPartition,
@@ -91,7 +91,7 @@ class BrokerReader:
         topic = self._cluster.metadata.topics[unit.topic]
         if topic.error_code:
             raise Refused(f"topic {unit.topic}", topic.error_code)
-        if topic_id_of(topic, self._cluster_id) != unit.topic_id:
+        if topic_id_of(topic, self._cluster_id) != unit.shown_id:
             raise SourceFailed(f"the source has another topic {unit.topic} now")
 
     async def _fetched(
@@ -123,5 +123,5 @@ def _request(unit: ImportUnit, position: int, epoch: int) -> FetchRequest:
         min_bytes=1,
         max_bytes=FETCH_BYTES,
         session_epoch=_NO_SESSION,
-        topics=[FetchTopic(topic_id=unit.topic_id, topic=unit.topic, partitions=[partition])],
+        topics=[FetchTopic(topic_id=unit.shown_id, topic=unit.topic, partitions=[partition])],
     )

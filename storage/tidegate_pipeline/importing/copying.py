@@ -11,9 +11,9 @@ from typing import Final
 
 import trio
 
-from tidegate_coordination.classic.errors import ClassicError
-from tidegate_coordination.classic.fetched_batches import BadBatch, FetchedBatch
-from tidegate_coordination.classic.walked_batches import walked_batches
+from tidegate_coordination.client.errors import ClassicError
+from tidegate_coordination.client.fetched_batches import BadBatch, FetchedBatch
+from tidegate_coordination.client.walked_batches import walked_batches
 from tidegate_coordination.refusals import first_of
 from tidegate_storage.stores.object_store import (
     ObjectExists,

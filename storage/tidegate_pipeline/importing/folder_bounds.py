@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from tidegate_coordination.classic.metadata import Topic as SourceTopic
-from tidegate_coordination.classic.metadata import topic_id_of
+from tidegate_coordination.client.metadata import Topic as SourceTopic
+from tidegate_coordination.client.metadata import topic_id_of
 from tidegate_coordination.state.topics import Topic
 
 from .log_folders import (
@@ -119,7 +119,7 @@ class FolderBounds:
         found = self._folders.get((topic.name, index))
         if found is None:
             return "no folder has it"
-        if found.topic_id != topic.topic_id:
+        if found.topic_id != topic.shown_id:
             return f"{found.path} is of another topic of this name"
         return found.first, found.stop
 

@@ -4,7 +4,7 @@
 
 It registers as the pipeline does, with an incarnation of its own after which its objects are named,
 and holds the claim at which the gateways' mirrors of the link stand aside.  How far a copy is, is
-where it ends in the state; so an import that died goes on where its last publication ended, and
+where it ends in the state; so an import that died continues where its last publication ended, and
 what its tasks wrote beyond are orphans.  Each batch names the end that it follows, so nothing is
 published twice, also if a mirror or another import writes to the partition.
 """
@@ -17,7 +17,7 @@ from typing import Final
 import structlog
 import trio
 
-from tidegate_coordination.classic.walked_batches import DECOMPRESSED_BYTES
+from tidegate_coordination.client.walked_batches import DECOMPRESSED_BYTES
 from tidegate_coordination.coordinator.coordinator import (
     Coordinator,
     CoordinatorUnavailable,
@@ -207,7 +207,7 @@ class ImportDriver:
         _log.warning("a part of a partition failed", partition=each.name, error=text)
 
     async def _again(self, each: PartitionImport) -> None:
-        """Plan a partition anew: its copy or its source is not what was planned with."""
+        """Plan a partition again: its copy or its source is not what was planned with."""
         await self._coordinator.catch_up()
         await self._begin([each])
 

@@ -30,7 +30,7 @@ _UUID_BYTES: Final = 16
 
 
 class BadFolder(Exception):
-    """A folder does not hold what a broker leaves there.  The text is for a person."""
+    """A folder does not have the content of a broker's log folder.  The text is for a person."""
 
 
 def place_of(folder: str) -> Place | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, cast
 
-from tidegate_coordination.classic.fetched_batches import FetchedBatch
+from tidegate_coordination.client.fetched_batches import FetchedBatch
 from tidegate_storage.objects.keys import wal_key
 from tidegate_storage.objects.wal import OpenWal, PlacedBatch, SealedWal, WalIdentity
 

@@ -2,9 +2,9 @@
 
     begin --> units [start, stop) in parallel --> done, in any order --> published in order
 
-Units tile the offsets from where the copy ends to the source's end, as seen at the beginning.  How
-many bytes an offset takes is learned from the first unit, which is alone.  A unit that ends early
-leaves a rest, which becomes a unit of its own, with the same place in the order.
+Units tile the offsets from the end of the copy to the source's end, as seen at the beginning.  The
+first unit runs alone; it shows how many bytes one offset takes.  A unit that ends early leaves a
+rest, which becomes a unit of its own, with the same place in the order.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class PartitionImport:
     not.  offset_bytes: how many bytes an offset takes, about; 0 unknown.  published_bytes: so far.
     epoch_ends: where the last published batch of each leader epoch ends.
     is_at_end: the source gives no more, although its end may be above.  fails: in a row.
-    problem: why it does not go on, for people; "" if it does.
+    problem: why it does not continue, for people; "" if it does.
     """
 
     topic: Topic
@@ -68,10 +68,10 @@ class PartitionImport:
         return f"{self.topic.name}-{self.index}"
 
     def begin(self, partition: Partition, first: int, stop: int) -> None:
-        """Plan anew from where the copy ends; the source's bounds are [first, stop).
+        """Plan again from where the copy ends; the source's bounds are [first, stop).
 
-        The first stop holds: an import has an end, also if the source goes on.  The state must be
-        read to the end of the log.  Units under way count no more.
+        The first stop holds: an import has an end, also if the source continues.  The state must be
+        read to the end of the log.  Units that are under way are dropped.
         """
         self.first, self.stop = first, self.stop or stop
         self.end = partition.next_offset
@@ -110,6 +110,7 @@ class PartitionImport:
         unit = ImportUnit(
             number,
             self.topic.topic_id,
+            self.topic.shown_id,
             self.topic.name,
             self.index,
             start,

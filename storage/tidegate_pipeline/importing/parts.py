@@ -1,4 +1,4 @@
-"""What the driver of an import is given: the source, the runner; and what it counts."""
+"""The parts of an import's driver: the source, the runner, and the counters."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ Bounds: TypeAlias = Mapping[Place, tuple[int, int] | str]
 
 
 class SourceSide(Protocol):
-    """What the driver itself asks of the source."""
+    """The source, as the driver itself asks it."""
 
     async def bounds(self, topics: Sequence[Topic]) -> Bounds:
         """Look where the partitions of topics begin and end."""
         ...
 
     def obstacle(self, topic: Topic, index: int, end: int) -> str:
-        """Return why a copy that ends there cannot go on with this source; "" if it can.
+        """Return why a copy that ends there cannot continue with this source; "" if it can.
 
-        Files begin where the source's log begins, or where the rest of it lies elsewhere.
+        Files begin where the source's log begins, or later if its older part lies elsewhere.
         """
         ...
 

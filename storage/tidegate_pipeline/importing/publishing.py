@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tidegate_coordination.rules.mirrors import Placing
+from tidegate_coordination.rules.migration.mirrors import Placing
+from tidegate_coordination.rules.records.batch_outcomes import BatchFacts, BatchOutcome
 from tidegate_coordination.rules.records.mirrored_batches import MirroredBatch
-from tidegate_coordination.rules.records.wal import BatchFacts, BatchOutcome, CommitWal
+from tidegate_coordination.rules.records.wal import CommitWal
 from tidegate_coordination.state.records.objects import WalName
 
 from .work import ANOTHERS, ImportUnit, UnitDone, WrittenBatch, WrittenObject

@@ -1,4 +1,4 @@
-"""What a task asks of a source, whatever it is: brokers, folders of their logs, tiered storage."""
+"""A source as tasks read it, whatever it is: brokers, folders of their logs, tiered storage."""
 
 from __future__ import annotations
 

@@ -12,8 +12,9 @@ from tidegate_coordination.coordinator.coordinator import (
     Failure,
     ProposalFailed,
 )
-from tidegate_coordination.rules.mirrors import PlaceMirrors
-from tidegate_coordination.rules.records.wal import BatchOutcome, CommitWal
+from tidegate_coordination.rules.migration.mirrors import PlaceMirrors
+from tidegate_coordination.rules.records.batch_outcomes import BatchOutcome
+from tidegate_coordination.rules.records.wal import CommitWal
 
 from .partition_import import PartitionImport
 from .publishing import end_after, placing_before, proposals, refusal_of

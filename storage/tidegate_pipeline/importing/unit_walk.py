@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tidegate_coordination.classic.fetched_batches import FetchedBatch, fetched_batches
+from tidegate_coordination.client.fetched_batches import FetchedBatch, fetched_batches
 
 from .work import ANOTHERS, Ending, ImportUnit
 
@@ -15,7 +15,7 @@ class UnitWalk:
     """The progress of a unit.
 
     position: the first offset to ask the source for.  epoch: of the last batch before it, or -1.
-    ending: None while the unit goes on.
+    ending: None while the unit continues.
     """
 
     unit: ImportUnit

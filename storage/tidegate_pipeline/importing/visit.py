@@ -15,7 +15,7 @@ from tidegate_coordination.coordinator.coordinator import (
 )
 from tidegate_coordination.coordinator.visitor import end_visit, register_visitor
 from tidegate_coordination.rules.gateways import ReleaseClaim, TakeClaim
-from tidegate_coordination.rules.import_claims import import_claim
+from tidegate_coordination.rules.migration.import_claims import import_claim
 
 KIND: Final = "import"
 ZONE: Final = "import"

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from tidegate_coordination.classic.walked_batches import DECOMPRESSED_BYTES
+from tidegate_coordination.client.walked_batches import DECOMPRESSED_BYTES
 
 ANOTHERS: Final = -1
 
@@ -25,6 +25,7 @@ class ImportUnit(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     number: int
     topic_id: bytes
+    shown_id: bytes
     topic: str
     partition: int
     start: int
@@ -54,7 +55,7 @@ class ImportTask(msgspec.Struct, array_like=True, frozen=True, gc=False):
     decompressed_bytes: int | None = DECOMPRESSED_BYTES
 
     def encode(self) -> bytes:
-        """Return it for a row."""
+        """Return the bytes for a row."""
         return _encoder.encode(self)
 
     @classmethod
@@ -121,7 +122,7 @@ class UnitDone(msgspec.Struct, array_like=True, frozen=True, gc=False):
     text: str = ""
 
     def encode(self) -> bytes:
-        """Return it for a row."""
+        """Return the bytes for a row."""
         return _encoder.encode(self)
 
     @classmethod

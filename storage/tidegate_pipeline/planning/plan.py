@@ -179,7 +179,7 @@ class Plan:
         if self._is_paused((work, partition.number, parents[0].base_offset)):
             return
         sources = tuple(self._source(partition, row) for row in parents)
-        # Of segments, their own indexes know the aborted transactions.
+        # The indexes of segments name their aborted transactions.
         span = parents[0].base_offset, parents[-1].next_offset
         aborted = partition.aborted.between(*span) if partition.aborted else []
         unit = MergeUnit(

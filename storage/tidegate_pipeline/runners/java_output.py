@@ -1,7 +1,8 @@
-"""What a JVM prints: the last lines are kept, and told when it does not start or has ended.
+"""The last lines that a JVM prints, for the time when it does not start or has ended.
 
-A local Spark's are shown only then; those of a cluster's driver are also shown as they come, since
-its own log settings decide what it prints.  A JVM waits while its pipe is full, so a thread reads.
+Lines of a local Spark are shown only then; lines of a cluster's driver are also shown as they come,
+since its own log settings decide what it prints.  A JVM waits while its pipe is full, so a thread
+reads.
 """
 
 from __future__ import annotations

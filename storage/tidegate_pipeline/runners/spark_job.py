@@ -18,7 +18,7 @@ _log = structlog.get_logger("tidegate.pipeline.spark")
 CANCEL_AGAIN_SECONDS: Final = 0.2
 
 RowFunction: TypeAlias = Callable[[Iterator[Batch]], Iterator[Batch]]
-"""What mapInArrow calls in a worker."""
+"""The function that mapInArrow calls in a worker."""
 
 
 class SparkJob:

@@ -306,7 +306,7 @@ def _environment(settings: SparkSettings, folder: Path) -> Generator[None, None,
 
 
 def _local_environment(folder: Path) -> dict[str, str]:
-    """Return what a Spark of this process alone needs, with an empty folder of defaults."""
+    """Return the environment of a Spark for this process alone, without default settings."""
     conf = folder / "conf"
     conf.mkdir(exist_ok=True)
     return {

@@ -53,7 +53,7 @@ def lost_task_text(error: BaseException, python: str) -> str:
 
 
 def _wrong_python(text: str, python: str) -> str:
-    """Return what is wrong with the Python of tasks; "" if nothing is known to be."""
+    """Return a problem of the Python of tasks; "" if none is known."""
     if found := _NO_PROGRAM.search(text):
         return f"a machine of Spark cannot run {found[1]}"
     if found := _OTHER_VERSION.search(text):

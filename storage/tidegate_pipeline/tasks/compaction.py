@@ -15,7 +15,7 @@ which are copied byte for byte.  A batch that loses no record is not changed.  A
 all is dropped, since the cluster state knows producers and end offsets.  Only the last batch of a
 round then stays without records, so that a consumer reaches the end (as in Kafka).  A batch whose
 records cannot be read, or that the walk of tidegate_protocol.record_walk refuses, stays as it is.
-It may hold records that a later tombstone deletes, so those tombstones stay, too.
+It may hold records that a later tombstone deletes, so such tombstones stay, too.
 """
 
 from __future__ import annotations

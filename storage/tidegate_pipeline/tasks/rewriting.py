@@ -65,7 +65,7 @@ class _Open:
 
 
 class Rewriting:
-    """See the module's head."""
+    """The plan of a partition's new segments, made source by source."""
 
     def __init__(self, unit: MergeUnit, rules: CompactionRules, *, chunk_bytes: int) -> None:
         self._unit = unit

@@ -27,7 +27,7 @@ class Proof:
     digest: int = 0
 
     def take(self, base_offset: int, crc: int, record_count: int) -> None:
-        """Count one batch; crc: what its header says."""
+        """Count one batch; crc: the one in its header."""
         self.digest = add(self.digest, base_offset, crc)
         self.records += record_count
 

@@ -72,7 +72,7 @@ def place(source: Source) -> Place:
 
 
 def stored_of(read: Mapping[Place, Stored], source: Source) -> Stored:
-    """Return what was read of a source; nothing is of a marker."""
+    """Return the bytes that were read of a source; a marker has none."""
     return _MARKER if source.marker is not None else read[place(source)]
 
 
@@ -85,7 +85,7 @@ def _end(source: Source) -> int:
 
 
 class SourceReader:
-    """Reads sources; those of one object that lie close together share a GET."""
+    """Reads sources; sources that lie close together in one object share a GET."""
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store

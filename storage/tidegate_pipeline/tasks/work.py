@@ -108,7 +108,7 @@ class MergeTask(msgspec.Struct, array_like=True, frozen=True, gc=False):
     units: tuple[MergeUnit, ...]
 
     def encode(self) -> bytes:
-        """Return it for a row."""
+        """Return the bytes for a row."""
         return _encoder.encode(self)
 
     @classmethod
@@ -146,7 +146,7 @@ class Compacted(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class Asked(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """What a task asked of the store, and bytes; see CostSums."""
+    """A task's requests to the store, and their bytes; see CostSums."""
 
     requests: dict[str, int]
     stored_bytes: dict[str, int]
@@ -174,7 +174,7 @@ class UnitResult(msgspec.Struct, array_like=True, frozen=True, gc=False):
     asked: Asked | None = None
 
     def encode(self) -> bytes:
-        """Return it for a row."""
+        """Return the bytes for a row."""
         return _encoder.encode(self)
 
     @classmethod

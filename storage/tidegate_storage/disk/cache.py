@@ -112,7 +112,7 @@ class _Use:
 
 
 class DiskCache:
-    """See the module's head."""
+    """The parts in one folder, up to a bound."""
 
     def __init__(self, disk: Disk, max_bytes: int) -> None:
         self.counters = DiskCacheCounters()
@@ -353,7 +353,7 @@ class DiskCache:
         kept.on_drop()
 
     def _give_up(self, kept: _Kept, reason: str) -> None:
-        """Drop a file whose content is not what its name says."""
+        """Drop a file whose content does not match its name."""
         if not kept.is_dropped:
             self.counters.damaged_files += 1
             self._say("a file of the disk cache is damaged, and was removed", reason)

@@ -79,7 +79,9 @@ class NewFile(NamedTuple):
 
 
 class DamagedFile(Exception):
-    """A file does not hold what its name says.  Remove it, and read the bytes from the store."""
+    """A file's content does not match its name.  Remove the file, and read the bytes from the
+    store.
+    """
 
 
 class Verified(NamedTuple):

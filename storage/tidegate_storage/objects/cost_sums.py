@@ -11,6 +11,7 @@ import time
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from math import floor
 from typing import Any, Final, TypeVar
 
@@ -92,15 +93,16 @@ class LogRequests:
         book.requests += new
 
 
+@lru_cache(maxsize=16)  # each request is booked a few times
 def kind_of(key: str) -> str:
-    """Return what an object is for, by its key or prefix."""
+    """Return the kind of an object by its key or prefix."""
     parts = key.split("/", _KIND_AT + 1)
     kind = parts[_KIND_AT] if len(parts) > _KIND_AT else ""
     return kind if kind in _KINDS else "other"
 
 
 class Use(msgspec.Struct):
-    """What one topic or client caused.
+    """The use of one topic or client.
 
     puts, gets: in PARTS of a request.  put_bytes: of its WAL objects.  get_bytes: of records.
     crossed_bytes: that a client sent and got across zones; unknown_bytes: of an unknown zone.
@@ -144,8 +146,8 @@ class CostSums(msgspec.Struct, kw_only=True):
     requests: by kind and what they were for, as "put wal".
     stored_bytes, got_bytes: by what they were for.  batches: in the WAL objects.
     topics, clients: see the module's head.  groups: client id -> groups in which it was seen.
-    kept_bytes: of topics, at the end of the span; kept_byte_hours: over it.  Only one gateway
-    of a cluster gives these.
+    kept_bytes: of topics, at the end of the span; kept_byte_hours: over it.  Only one gateway of a
+    cluster reports both.
     """
 
     version: int = _VERSION
@@ -174,7 +176,9 @@ class CostSums(msgspec.Struct, kw_only=True):
         return sum(each.crossed_bytes for each in self.clients.values())
 
     def by_group(self) -> dict[str, Use]:
-        """Return what the clients of each group caused; OTHERS: of no group, or of several."""
+        """Return the use by the clients of each group; OTHERS: by clients of no group, or of
+        several.
+        """
         found: dict[str, Use] = {}
         for client_id, use in self.clients.items():
             groups = self.groups.get(client_id, ())

@@ -15,6 +15,7 @@ name goes into a key percent-encoded, so any name will do.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import quote, unquote
 
@@ -174,8 +175,13 @@ def wal_key(
     cluster_id: str, timeline: int, zone: str, node_id: int, incarnation: int, counter: int
 ) -> str:
     """Return the key of a WAL object."""
-    folder = f"{_encoded(zone)}/{node_id}-{incarnation}"
-    return f"{wal_prefix(cluster_id, timeline)}{folder}/{counter:012}"
+    return f"{_wal_folder(cluster_id, timeline, zone, node_id, incarnation)}/{counter:012}"
+
+
+@lru_cache(maxsize=1024)
+def _wal_folder(cluster_id: str, timeline: int, zone: str, node_id: int, incarnation: int) -> str:
+    """Return the folder of an incarnation, which names its objects one after the other."""
+    return f"{wal_prefix(cluster_id, timeline)}{_encoded(zone)}/{node_id}-{incarnation}"
 
 
 def parse_wal_key(key: str) -> WalKey:

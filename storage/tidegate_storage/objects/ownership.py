@@ -31,7 +31,7 @@ class Owner(msgspec.Struct, frozen=True):
 
 
 class TimelineOver(StoreMisconfigured):
-    """A restore took the prefix over.  Stop, and delete nothing more."""
+    """A restore took the prefix over.  Stop, and delete no more objects."""
 
 
 async def claim_prefix(

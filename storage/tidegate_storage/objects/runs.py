@@ -17,7 +17,7 @@ _HEAD = struct.Struct(">qi")
 
 
 def headed_crc(crc: int, base_offset: int, leader_epoch: int) -> int:
-    """Return what stands for the CRC of a batch that was stored with its offset and epoch.
+    """Return a check value of a batch that was stored with its offset and epoch.
 
     Both lie outside the batch's CRC, and no reader writes them.
     """

@@ -120,7 +120,7 @@ class SegmentIndex:
         object.__setattr__(self, "_by_end", _AbortedByEnd(self.aborted))
 
     def aborted_between(self, start: int, end: int) -> Iterator[AbortedTransaction]:
-        """Yield those that began below `end` and ended at `start` or later."""
+        """Yield the transactions that began below `end` and ended at `start` or later."""
         return self._by_end.between(start, end)
 
     @property

@@ -64,7 +64,7 @@ class Slice(NamedTuple):
 
 
 MIN_BYTES = HEADER.size + 2 * _COUNT.size + TRAILER.size
-"""Of an object without slices and tags."""
+"""The size of an object without slices and tags."""
 
 
 def header_bytes(identity: WalIdentity) -> bytes:

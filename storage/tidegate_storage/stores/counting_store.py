@@ -60,7 +60,7 @@ class RequestSums:
 
 
 class CountingStore:
-    """See the module's head."""
+    """A store that books each request that it passes on."""
 
     def __init__(self, store: ObjectStore, book: RequestBook) -> None:
         self._store = store

@@ -19,6 +19,7 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 
 DEFAULT_DEADLINE_SECONDS = 30.0
 MAX_KEY_PART_BYTES = 255
+_NO_NAMES = frozenset({"", ".", ".."})
 
 
 class ObjectInfo(NamedTuple):
@@ -166,9 +167,10 @@ def check_key(key: str) -> None:
     Raises:
       ValueError: a part is empty, '.', '..', too long, or holds a control character or backslash.
     """
-    parts = key.split("/")
-    if not all(map(_is_good_part, parts)):
-        raise ValueError(f"{key!r} is not an object key: parts between '/' must be plain names")
+    for part in key.split("/"):
+        is_plain = part not in _NO_NAMES and part.isprintable() and "\\" not in part
+        if not is_plain or len(part.encode()) > MAX_KEY_PART_BYTES:
+            raise ValueError(f"{key!r} is not an object key: parts between '/' must be plain names")
 
 
 def check_prefix(prefix: str) -> None:
@@ -181,12 +183,3 @@ def check_prefix(prefix: str) -> None:
         if not prefix.endswith("/"):
             raise ValueError(f"the prefix {prefix!r} must end with '/'")
         check_key(prefix[:-1])
-
-
-def _is_good_part(part: str) -> bool:
-    return (
-        part not in ("", ".", "..")
-        and part.isprintable()
-        and "\\" not in part
-        and len(part.encode()) <= MAX_KEY_PART_BYTES
-    )

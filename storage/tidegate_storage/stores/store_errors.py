@@ -1,4 +1,5 @@
-"""What an object store's answer, or a failed connection to it, means to an operator.  One table.
+"""The meaning for an operator of an object store's answer, or of a failed connection to it.  One
+table.
 
 obstore gives an answer in the text of its error, and the cause of a failed connection only in the
 dump of its own state that follows.  A row names a sign that is in one of them.  If an operator must
@@ -22,7 +23,7 @@ class _Row(NamedTuple):
     sign: str
     sentence: str
     is_passing: bool = False
-    """Whether it may end without an operator, so that the caller tries again."""
+    """Whether the error may pass without an operator, so that the caller tries again."""
 
 
 _WRONG_KEY: Final = (
@@ -140,7 +141,7 @@ def text_of(error: Exception) -> str:
 
 
 def web_page(body: bytes) -> StoreMisconfigured | None:
-    """Return the error of an object that is a web page; None if it is none."""
+    """Return an error if the body of an object is a web page; else None."""
     begins = body[:200].lstrip().lower()
     if begins.startswith((b"<!doctype html", b"<html")):
         return StoreMisconfigured(_NO_STORE)

@@ -319,14 +319,14 @@ async def test_a_refusal_at_the_start_is_a_sentence_with_advice() -> None:
 
 
 class _Body(BytesIO):
-    """What botocore reads an answer from."""
+    """The body of an answer, as botocore reads it."""
 
     def stream(self, **_: object) -> Any:
         yield self.read()
 
 
 async def answered(status: int, body: bytes, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """What Client makes of an answer of HTTP to an append."""
+    """Return how Client reads an answer of HTTP to an append."""
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "key")
 

@@ -1,4 +1,4 @@
-"""What a log in DynamoDB asks of it: conditions, consistency, and what was left undone.
+"""The requests of a log in DynamoDB: conditions, consistency, and a repeat of unfinished work.
 
 Emulators are always consistent, so only the requests show that this is asked for.
 """

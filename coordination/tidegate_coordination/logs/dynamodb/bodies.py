@@ -29,8 +29,8 @@ _T = TypeVar("_T")
 class Bodies:
     """Named bodies; all calls raise what `Items` does.
 
-    A body is written under a nonce that no other attempt was given. Pieces whose head never came
-    lie until their folder is cleared up to their name.
+    A body is written under a nonce that no other attempt was given. Pieces whose head was never
+    written stay until their folder is cleared up to their name.
     """
 
     def __init__(self, items: Items, new_nonce: Callable[[], str]) -> None:

@@ -1,4 +1,4 @@
-"""What follows from what DynamoDB answered; pure.
+"""Decisions that follow from answers of DynamoDB; pure.
 
 `end` moves by one in the same transaction that creates an entry. So its `next` alone says whether
 a position is free, held, or beyond the end, and a writer that slept across a trim meets a `next`

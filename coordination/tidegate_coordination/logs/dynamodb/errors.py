@@ -107,7 +107,7 @@ def item_met(error: Exception) -> dict[str, Any] | None:
 
 
 def advice(error: Exception) -> str:
-    """Return what a person should do about a refusal; "" if nothing is known."""
+    """Return advice to the operator about a refusal; "" if there is none."""
     if isinstance(error, ClientError):
         return _ADVICE.get(_code(error), "")
     return _advice_without_answer(error)

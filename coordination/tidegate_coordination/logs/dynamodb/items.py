@@ -16,7 +16,7 @@ class Page(NamedTuple):
 class Items(Protocol):
     """Items of the log itself, and of its pieces if `pieces`.
 
-    All calls keep deadlines, repeat what was throttled, and nothing else.  All raise:
+    All calls have deadlines, and repeat only throttled requests.  All raise:
         LogUnavailable: no answer, or none in time; the outcome of a call that writes is unknown.
         LogCorrupt: the table is gone.
     """

@@ -151,7 +151,7 @@ def json_of(answer: HttpAnswer) -> dict[str, object]:
 
 
 def whole(value: dict[str, object], name: str) -> int:
-    """A whole number of an answer. Raises LogCorrupt if it is none."""
+    """Return a whole number in an answer.  Raises LogCorrupt if the value is something else."""
     found = value.get(name)
     if isinstance(found, bool) or not isinstance(found, int) or found < 0:
         raise LogCorrupt(f"the HTTP log answered no number {name!r}")

@@ -1,4 +1,4 @@
-"""The log behind `http:`: each call is one request, and none is repeated here.
+"""The log at an `http:` URL: each call is one request, and no request is repeated here.
 
 Waits and the upkeep of snapshots have connections of their own, so that neither delays an append.
 A snapshot is sent as its frames, one after the other, cut into parts. The server keeps them aside

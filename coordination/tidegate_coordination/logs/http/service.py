@@ -84,7 +84,7 @@ class LogService:
         return list(self._calls)
 
     def standing_of(self, head: HttpRequest) -> Standing:
-        """Return what a request says of its client: with a token it is known, or refused."""
+        """Return a client's standing: if the service has a token, the request must carry it."""
         if self._token is None:
             return Standing.GUEST
         return Standing.KNOWN if _bears(head, self._token) else Standing.STRANGER

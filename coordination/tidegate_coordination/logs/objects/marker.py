@@ -30,7 +30,7 @@ _MARKER: Final = msgspec.json.encode(_Marker(FORMAT))
 
 
 async def check_marker(store: ObjectStore, prefix: str) -> None:
-    """Mark the prefix as a log if it is none yet, and check that the store can hold one.
+    """Mark the prefix as a log if it has no marker yet; check that the store can hold a log.
 
     Raises:
         LogMisconfigured: the store cannot, or the marker is not of this release.

@@ -123,7 +123,9 @@ class ObjectSnapshots:
         return [snapshot_id(each) for each in await self._objects.names(SNAPSHOTS)]
 
     async def _drop_old(self) -> None:
-        """Drop what is older than the two newest; heads first, so that none lacks its chunks."""
+        """Delete snapshots older than the two newest; heads first, so that no head lacks its
+        chunks.
+        """
         oldest = oldest_kept(await self._complete())
         if oldest is not None:
             for folder in (SNAPSHOTS, CHUNKS):

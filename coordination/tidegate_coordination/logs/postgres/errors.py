@@ -53,8 +53,8 @@ _REFUSED_BY_LIBPQ: Final = (
         "correct the URL's parameters",
     ),
 )
-# Of the server's own errors the known ones stand above.  The others pass: it ended a transaction
-# that was idle for too long (25P03), or a proxy lost it (XX000).
+# The known errors of the server stand above.  The others pass: it ended a transaction that was idle
+# for too long (25P03), or a proxy lost it (XX000).
 _OUTAGES: Final = (psycopg.OperationalError, psycopg.InterfaceError, psycopg.InternalError)
 
 
@@ -86,5 +86,5 @@ def _advice_of_libpq(text: str) -> str:
 
 
 def advice_on_refusal(state: str) -> str:
-    """Return what a person should do about a refused connection; "" if waiting may help."""
+    """Return advice to the operator about a refused connection; "" if waiting may help."""
     return _REFUSED_BY_SERVER.get(state, "")

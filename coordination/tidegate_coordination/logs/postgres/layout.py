@@ -35,7 +35,7 @@ _TABLES: Final = (
 
 
 def make_tables(connection: Connection, schema: str) -> None:
-    """Make what is absent; safe to be called by many at once.
+    """Create the missing tables; several gateways may call it at once.
 
     Raises:
         psycopg.Error: to be translated.

@@ -19,7 +19,7 @@ from tidegate_coordination.logs.postgres.url import Address
 # Other clients of a pooler may take the connection that was just freed.
 _ROUNDS: Final = 2
 _SETTING: Final = "tidegate.session"
-# Of a pooler in statement mode, at BEGIN.
+# A pooler in statement mode answers this to BEGIN.
 _PROTOCOL_VIOLATION: Final = "08P01"
 
 

@@ -52,7 +52,7 @@ async def ask(
 
 
 async def _result(line: PGconn) -> PGresult:
-    """Send what waits, and take the one result of it."""
+    """Send the buffered bytes, and receive the one result."""
     while line.flush():
         await trio.lowlevel.wait_writable(line.socket)
     found: PGresult | None = None

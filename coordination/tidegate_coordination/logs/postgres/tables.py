@@ -88,7 +88,7 @@ def read_values(from_position: int, max_bytes: int) -> list[bytes]:
 
 
 def read_result(rows: list[Row], from_position: int) -> list[LogEntry] | Trimmed:
-    """Read what READ gave."""
+    """Decode the result of READ."""
     if not rows:
         raise LogCorrupt("the PostgreSQL log has lost its boundary; restore it")
     trimmed, last = (_number_of(each) for each in rows[0][:2])

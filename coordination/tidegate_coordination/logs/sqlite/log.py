@@ -142,7 +142,7 @@ class SqliteLog:
         CAPABILITIES.check_append(position, payload)
         result = await self._worker.call("append", lambda: self._tables.append(position, payload))
         if result is AppendResult.APPENDED:
-            # It joined the end of the log, so it was as good as a poll.
+            # The entry is the last of the log, so this append saw as much as a poll would.
             self._polled_at = trio.current_time()
             self._note(position)
         return result

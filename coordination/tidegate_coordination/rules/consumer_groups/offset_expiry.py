@@ -30,7 +30,8 @@ MAX_EXPIRED = 5_000
 
 @dataclass(frozen=True, slots=True)
 class ExpireOffsets:
-    """Delete what has expired of one group, MAX_EXPIRED offsets at most unless all of it goes.
+    """Delete the expired offsets of a group, MAX_EXPIRED at most, unless the whole group is
+    deleted.
 
     Answer: the number of deleted offsets, and whether the group was deleted.  Propose it again
     after MAX_EXPIRED.

@@ -29,7 +29,7 @@ _STEPS: Final = {TRANSACTIONAL: STEP_BEGAN, ABORT: STEP_ABORTED, COMMIT: STEP_CO
 
 
 class MirroredBatch(NamedTuple):
-    """What a mirrored batch's header says besides its BatchFacts.
+    """The facts of a mirrored batch that BatchFacts do not have.
 
     after: where the partition ends before it, at most base_offset.  next_offset: after its last
       offset.  leader_epoch: -1 if it has none.  kind: PLAIN, TRANSACTIONAL, ABORT or COMMIT.
@@ -58,9 +58,6 @@ class MirrorJudge:
         self._open: Final[set[tuple[int, int]]] = set()
         self._epochs: Final[list[EpochBegan]] = []
         self._latest: Final[dict[int, int]] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._by_position)
 
     def find(self, position: int) -> MirroredBatch | None:
         """Return the mirrored batch that begins at a byte of the object."""

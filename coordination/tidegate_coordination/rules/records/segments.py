@@ -57,7 +57,7 @@ class SegmentUnit:
     removed: int = 0
 
     def event(self) -> SegmentsOfPartition:
-        """Return what is to be folded."""
+        """Return this part of the event."""
         return SegmentsOfPartition(
             self.partition,
             self.parents[0].base_offset,

@@ -42,7 +42,7 @@ class Unreadable:
     runs: tuple[RunRow, ...]
 
     def event(self) -> SkippedStretch:
-        """Return what is to be folded."""
+        """Return this part of the event."""
         return SkippedStretch(self.partition, self.runs[0].base_offset, self.runs[-1].next_offset)
 
 

@@ -19,9 +19,11 @@ from ..transaction_overlay import OverlaidId
 from ..transactions.growing import is_too_large
 
 TRANSACTIONAL: Final = 1
-"""Of BatchFacts.flags: the batch is part of a transaction."""
+"""A bit of BatchFacts.flags: the batch is part of a transaction."""
 MAY_ADD: Final = 2
-"""Of BatchFacts.flags: it adds its partition to the transaction (Produce v12 and later)."""
+"""A bit of BatchFacts.flags: the batch adds its partition to the transaction (Produce v12 and
+later).
+"""
 _BEGAN_SHIFT: Final = 8
 
 

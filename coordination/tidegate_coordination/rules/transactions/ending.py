@@ -11,16 +11,17 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from ...events import transactions as tev
+from ...events.fields import LAST_EPOCH
 from ...state.records.producers import with_marker
-from ...state.transactions.rows import LAST_EPOCH, NO_ID, TransactionalId, TransactionState
+from ...state.transactions.rows import NO_ID, TransactionalId, TransactionState
 from ..proposal import HEADS, STAGED, TOPICS, Decided, View
 from ..transaction_overlay import OverlaidId
 from .refusals import TransactionRefusal, allows_transactions
 
 NOT_OPEN: Final = -1
-"""Of EndTransaction.began: the gateway found no open transaction."""
+"""A value of EndTransaction.began: the gateway found no open transaction."""
 WHICHEVER: Final = -1
-"""Of AbortTransaction.began: the one that is open."""
+"""A value of AbortTransaction.began: abort whichever transaction is open."""
 _COMPLETE: Final = {
     True: TransactionState.COMPLETE_COMMIT,
     False: TransactionState.COMPLETE_ABORT,
@@ -50,7 +51,7 @@ class NextEpoch(NamedTuple):
 
 
 def bumped(row: TransactionalId, spare_id: int) -> NextEpoch | None:
-    """Return what follows the present epoch; None if that needs a spare producer id."""
+    """Return the next epoch; None if it needs a spare producer id and there is none."""
     if not row.has_no_epoch_left:
         return NextEpoch(row.epoch + 1, row.producer_id, row.epoch + 1)
     return NextEpoch(row.epoch + 1, spare_id, 0) if spare_id != NO_ID else None

@@ -57,7 +57,7 @@ class InitialiseTransactionalId:
         return self._decided(view, [], following, last_epoch=NO_EPOCH, previous_id=NO_ID)
 
     def _go_on(self, view: View, found: OverlaidId) -> Decided[EndAnswer]:
-        """Answer a client that goes on with its own id after an error."""
+        """Answer a client that continues with its own id after an error."""
         row = found.row
         is_previous = self.expected_id == row.previous_producer_id
         if self.expected_id != row.producer_id and not is_previous:

@@ -9,7 +9,7 @@ from ...events.metadata_versions import TRANSACTIONS
 from ..proposal import View
 
 MAX_PARTITIONS: Final = 16_384
-"""Of one transaction: its end is one event, a quarter of an entry at most."""
+"""The most partitions of one transaction: its end is one event, a quarter of an entry at most."""
 MAX_GROUPS: Final = 1_000
 
 

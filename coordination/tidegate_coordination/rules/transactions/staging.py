@@ -40,7 +40,7 @@ class StageOffsets:
 
     @property
     def writes(self) -> frozenset[str]:
-        """What open transactions have staged."""
+        """The staged offsets of open transactions."""
         return frozenset({STAGED})
 
     def decide(self, view: View) -> Decided[list[bool] | TransactionRefusal]:

@@ -85,7 +85,7 @@ class Aborted:
 
     @classmethod
     def decode(cls, columns: list[Any]) -> Aborted:
-        """Return what encode() was called on."""
+        """Return the table that encode() encoded."""
         decoded = cls()
         names = (decoded._producer, decoded._first, decoded._last, decoded._stable)
         for column, data in zip(names, columns, strict=True):

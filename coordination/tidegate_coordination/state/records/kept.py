@@ -63,11 +63,11 @@ class KeptRuns:
         return min(at, offset) if at < self._runs.end_offset else offset
 
     def encode(self, *, is_wide: bool) -> object:
-        """Return all of it as builtins."""
+        """Return the kept runs as builtins."""
         return [self.floor, self._runs.encode(is_wide=is_wide)]
 
     @classmethod
     def decode(cls, row: Sequence[Any]) -> KeptRuns:
-        """Return what encode() was called on."""
+        """Return the runs that encode() encoded."""
         floor, runs = row
         return cls(floor, Runs.decode(runs))

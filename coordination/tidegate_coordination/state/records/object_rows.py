@@ -20,7 +20,7 @@ _NUMBER: Final = "Q"
 
 
 class _Page:
-    """numbers: of its rows, rising.  gone: those of them that were removed.
+    """numbers: of its rows, rising.  gone: the numbers of removed rows.
 
     is_frozen: a snapshot has it, so another page takes its place before it changes.
     """

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, NamedTuple, TypeAlias
 
-from ..broken import expect
+from ..broken import StateBroken, expect
 from ..long_values import LongList, LongValue, sorted_keys, sorted_slices
 from .object_rows import ObjectRows
 
@@ -80,7 +80,7 @@ _NO_PARTITION = (1 << 32) - 1
 
 
 class _Home(NamedTuple):
-    """A partition with segments, which may be those of a topic that is gone."""
+    """A partition with segments, perhaps of a deleted topic."""
 
     topic_id: bytes
     partition: int
@@ -106,7 +106,7 @@ class ObjectTable:
         return len(self._rows)
 
     def wal_status(self, name: WalName) -> WalStatus:
-        """Return what became of a WAL id of a live incarnation."""
+        """Return the status of a WAL id of a live incarnation."""
         counters = self._counters.get(name.incarnation)
         return counters.status(name.counter) if counters else WalStatus.UNKNOWN
 
@@ -154,19 +154,21 @@ class ObjectTable:
 
     def fold_committed(self, name: WalName, size_bytes: int, runs: int, log_time_ms: int) -> int:
         """Add an object with that many live runs; return its number."""
-        expect(self.wal_status(name) is WalStatus.UNKNOWN, f"{name} is settled already")
-        self._counters.setdefault(name.incarnation, WalCounters()).settle(
-            name.counter, abandoned=False
-        )
+        self._settle(name, abandoned=False)
         return self._add(name, size_bytes, runs, log_time_ms)
 
     def fold_abandoned(self, name: WalName, log_time_ms: int) -> int:
         """Refuse the WAL id for ever; its object, stored or not, is dead."""
-        expect(self.wal_status(name) is WalStatus.UNKNOWN, f"{name} is settled already")
-        self._counters.setdefault(name.incarnation, WalCounters()).settle(
-            name.counter, abandoned=True
-        )
+        self._settle(name, abandoned=True)
         return self._add(name, 0, 0, log_time_ms)
+
+    def _settle(self, name: WalName, *, abandoned: bool) -> None:
+        counters = self._counters.get(name.incarnation)
+        if counters is None:
+            counters = self._counters[name.incarnation] = WalCounters()
+        if counters.status(name.counter) is not WalStatus.UNKNOWN:
+            raise StateBroken(f"{name} is settled already")
+        counters.settle(name.counter, abandoned=abandoned)
 
     def fold_segment(
         self, name: SegmentName, partition: int, size_bytes: int, committed_at_ms: int

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Set
 from typing import Any
 
 from ..broken import expect
@@ -12,39 +12,25 @@ from .partition_rows import decode_partition, encode_partition
 from .partitions import Partition
 
 
-class PartitionTable:
-    """All partitions; numbers are given out in order and never again.
+class PartitionTable(dict[int, Partition]):
+    """All partitions by number; numbers are given out in order and never again.
 
-    first_epoch: in which new ones begin.
+    A record looks its partition up several times, so that is a dict's own look-up; a deleted
+    topic's partitions are not there.  first_epoch: in which new ones begin.
     """
 
     def __init__(self) -> None:
-        self._partitions: dict[int, Partition] = {}
+        super().__init__()
         self._shared_epochs: dict[Epochs, Epochs] = {}
         self.next_number = 0
         self.first_epoch = 0
-
-    def __getitem__(self, number: int) -> Partition:
-        """Return the partition; KeyError when its topic was deleted."""
-        return self._partitions[number]
-
-    def get(self, number: int) -> Partition | None:
-        """Return the partition, or None when its topic was deleted."""
-        return self._partitions.get(number)
-
-    def __len__(self) -> int:
-        return len(self._partitions)
-
-    def values(self) -> Iterable[Partition]:
-        """Return all partitions in the order of their numbers."""
-        return self._partitions.values()
 
     def highest_producer_id(self, counts: Callable[[int], bool] = lambda _: True) -> int:
         """Return the highest producer id that any partition remembers, of those that count.
 
         It is -1 if there is none.
         """
-        met = (producer for each in self._partitions.values() for producer in each.producers)
+        met = (producer for each in self.values() for producer in each.producers)
         return max(filter(counts, met), default=-1)
 
     def add(self, topic_id: bytes, first_index: int, count: int) -> list[int]:
@@ -61,14 +47,14 @@ class PartitionTable:
         numbers = list(range(self.next_number, self.next_number + count))
         for place, number in enumerate(numbers):
             added = Partition(number, topic_id, first_index + place, epochs=epochs)
-            self._partitions[number] = added
+            self[number] = added
         self.next_number += count
         return numbers
 
     def remove(self, number: int) -> Partition:
         """Drop a partition of a deleted topic and return it."""
-        expect(number in self._partitions, f"partition {number} is unknown")
-        return self._partitions.pop(number)
+        expect(number in self, f"partition {number} is unknown")
+        return self.pop(number)
 
     def fold_epochs_opened(
         self, step: int, at_least: int, mirrored: Set[int] = frozenset()
@@ -82,7 +68,7 @@ class PartitionTable:
         may have been opened where they left no trace.
         """
         self.first_epoch = max(self.first_epoch + step, at_least)
-        for each in self._partitions.values():
+        for each in self.values():
             if each.number in mirrored:
                 continue
             epoch = max(each.leader_epoch + step, at_least)
@@ -99,7 +85,7 @@ class PartitionTable:
         def encode(number: int) -> object:
             return encode_partition(self[number], is_wide=is_wide)
 
-        numbers, end = list(self._partitions), self.next_number
+        numbers, end = list(self), self.next_number
         return FrozenRows(
             "partitions", [numbers], encode, was_here=lambda each: each < end, is_rising=True
         )
@@ -107,6 +93,6 @@ class PartitionTable:
     def decode(self, rows: list[Any]) -> None:
         """Add some of the frozen rows, in their order."""
         for row in rows:
-            decoded = self._partitions[row[0]] = decode_partition(row)
+            decoded = self[row[0]] = decode_partition(row)
             if decoded.epochs:
                 decoded.epochs = self._shared(decoded.epochs)

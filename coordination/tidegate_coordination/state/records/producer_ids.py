@@ -57,7 +57,7 @@ class ProducerIdTable:
         self._blocks.append((event.first, log_time_ms))
 
     def fold_skipped(self, first: int) -> None:
-        """Never assign ids below `first`; no id so far counts as young any more.
+        """Never assign ids below `first`; no present id counts as young any more.
 
         Producers younger than a backup may have written batches that the restored state lacks.
         """

@@ -54,7 +54,7 @@ class RunRow(NamedTuple):
         return bool(self.flags & RUN_MARKER)
 
     def marker(self) -> Marker:
-        """Return what a marker's row says."""
+        """Return the marker that this row holds."""
         producer_id = self.object_number << _LOW_BITS | self.position
         committed = bool(self.flags & RUN_COMMIT)
         return Marker(producer_id, self.check, committed, self.max_timestamp)
@@ -128,7 +128,7 @@ class Runs:
     def find(self, offset: int) -> int:
         """Return the index of the run that holds the offset, or of the next one above a gap.
 
-        It is len() if there is none.
+        It is len() if there is no such run.
         """
         if offset >= self.end_offset:
             return len(self)
@@ -245,7 +245,7 @@ class Runs:
 
 
 def packed_marker(marker: Marker) -> bytes:
-    """Return what its rows in all partitions share: everything but the offset."""
+    """Return a marker's row without the offset: it is the same in all partitions."""
     producer_id = marker.producer_id
     number = producer_id >> _LOW_BITS
     return _pack(

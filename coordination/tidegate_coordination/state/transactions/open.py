@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from ...events.groups import CommittedOffset
-from ..int_map import IntMap
+from .int_map import IntMap
 
 OffsetKey: TypeAlias = tuple[bytes, int]
 """Topic id and partition."""
@@ -54,7 +54,7 @@ class OpenTransaction:
                 yield group_id, offsets
 
     def encode(self) -> object:
-        """Return all of it as builtins."""
+        """Return the transaction as builtins."""
         return [
             list(self.partitions.as_dict().items()),
             [
@@ -65,7 +65,7 @@ class OpenTransaction:
 
     @classmethod
     def decode(cls, row: list[Any]) -> OpenTransaction:
-        """Return what encode() was called on."""
+        """Return the transaction that encode() encoded."""
         partitions, groups = row
         decoded = cls(IntMap((number, offset) for number, offset in partitions))
         for group_id, rows in groups:

@@ -1,4 +1,4 @@
-"""What the state knows of a transactional id, in 49 bytes; few of many ids are in use.  Pure.
+"""The rows of transactional ids in the state: 49 bytes each; few of many ids are in use.  Pure.
 
 In memory the number of the id follows (order.py), in the 8 bytes that the allocator leaves unused.
 """
@@ -9,12 +9,12 @@ from enum import IntEnum
 from struct import Struct
 from typing import Final, NamedTuple
 
+from ...events.fields import LAST_EPOCH
+
 NO_ID: Final = -1
 NO_EPOCH: Final = -1
-LAST_EPOCH: Final = 32_766
-"""The highest epoch that a client gets.  A marker may have one more."""
 FENCING_EPOCH: Final = 32_767
-"""Of an id whose clients are all fenced."""
+"""The epoch of an id whose clients are all fenced."""
 
 
 class TransactionState(IntEnum):

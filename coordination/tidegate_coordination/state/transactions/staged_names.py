@@ -16,10 +16,14 @@ class StagedNames:
 
     def __init__(self) -> None:
         self._by_group: dict[str, dict[OffsetKey, set[str]]] = {}
+        # Made when a topic is deleted, and kept for the next one: one entry may delete many. A
+        # group stays in it after its last staged offset was removed.
+        self._groups_of: dict[bytes, dict[str, None]] | None = None
 
     def add(self, group_id: str, keys: Iterable[OffsetKey], name: str) -> None:
         """Note an id that has staged offsets of these partitions."""
         by_key = self._by_group.setdefault(group_id, {})
+        self._groups_of = None
         for key in keys:
             by_key.setdefault(key, set()).add(name)
         if not by_key:
@@ -55,7 +59,16 @@ class StagedNames:
 
     def of_topic(self, topic_id: bytes) -> Iterator[tuple[str, list[OffsetKey]]]:
         """Yield the partitions of a topic with staged offsets, by group."""
-        for group_id, by_key in list(self._by_group.items()):
-            keys = [key for key in by_key if key[0] == topic_id]
+        if self._groups_of is None:
+            self._groups_of = self._by_topic()
+        for group_id in self._groups_of.get(topic_id, ()):
+            keys = [key for key in self._by_group.get(group_id, ()) if key[0] == topic_id]
             if keys:
                 yield group_id, keys
+
+    def _by_topic(self) -> dict[bytes, dict[str, None]]:
+        groups_of: dict[bytes, dict[str, None]] = {}
+        for group_id, by_key in self._by_group.items():
+            for topic_id in {key[0]: None for key in by_key}:
+                groups_of.setdefault(topic_id, {})[group_id] = None
+        return groups_of

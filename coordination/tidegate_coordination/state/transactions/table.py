@@ -44,6 +44,9 @@ class TransactionTable:
         self._order = NameOrder()
         self._names: dict[int, str] = {}
         self._open: dict[str, OpenTransaction] = {}
+        # Made for the end of a topic, and kept for that of the next: many may end in one entry.
+        # Transactions that have ended stay in it.
+        self._open_in: dict[int, list[str]] | None = None
         self._staging: Final = StagedNames()
         self.next_order = 0
         self.ends: Final = Ends()
@@ -56,7 +59,7 @@ class TransactionTable:
         return self._order.names()
 
     def get(self, transactional_id: str) -> TransactionalId | None:
-        """Return what is known of an id."""
+        """Return the row of a transactional id; None if the id is unknown."""
         row = self._rows.get(transactional_id)
         return unpacked(row) if row is not None else None
 
@@ -84,15 +87,25 @@ class TransactionTable:
         return (name for name in idle if name not in self._open)
 
     def with_partitions(self, numbers: Iterable[int]) -> dict[str, list[int]]:
-        """Return which of these partitions open transactions have, by id; those with none are left
-        out.
+        """Return the partitions, of these, that open transactions contain, by id; ids without any
+        are left out.
         """
-        wanted = frozenset(numbers)
+        if self._open_in is None:
+            self._open_in = self._by_partition()
         found: dict[str, list[int]] = {}
-        for name, each in self._open.items():
-            if not wanted.isdisjoint(each.partitions):
-                found[name] = [number for number in each.partitions if number in wanted]
+        for number in sorted(set(numbers)):
+            for name in self._open_in.get(number, ()):
+                transaction = self._open.get(name)
+                if transaction is not None and transaction.is_in(number):
+                    found.setdefault(name, []).append(number)
         return found
+
+    def _by_partition(self) -> dict[int, list[str]]:
+        open_in: dict[int, list[str]] = {}
+        for name, each in self._open.items():
+            for number in each.partitions:
+                open_in.setdefault(number, []).append(name)
+        return open_in
 
     def is_staging(self, group_id: str) -> bool:
         """Return whether an open transaction has staged offsets of a group."""
@@ -253,6 +266,7 @@ class TransactionTable:
     def _begun(self, name: str, log_time_ms: int, position: int) -> OpenTransaction:
         """Return the open transaction of an id; begin one if there is none."""
         transaction = self._open.get(name)
+        self._open_in = None  # it is about to have more partitions
         data = self._rows[name]
         row = unpacked(data)._replace(updated_ms=log_time_ms)
         if transaction is None:

@@ -1,7 +1,7 @@
 """The part of a trial for runs and objects; see events.py.
 
 A busy cluster commits thousands of runs a second, so the check of one must cost a fraction of its
-fold.
+fold; it makes a text only where it refuses.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Final
 from ...events import cluster as ev
 from ...events import links as kev
 from ...events.metadata_versions import FEATURE_NAME, WIDE_NUMBERS
-from ..broken import StateBroken, expect, expect_left
-from ..cluster import ClusterState
+from ..broken import NumbersRunOut, StateBroken, expect
 from ..columns import MAX_INT64, MAX_OBJECTS, MAX_UINT32, check_producer_columns, check_run_columns
 from ..records.cleanings import cleaned_to
 from ..records.objects import WalName, WalStatus
 from ..records.partitions import Partition
+from ..tables import StateTables
 from ..topics import Topic
 
 # The most WAL ids between the highest settled one and a new one: each is remembered.
@@ -29,9 +29,9 @@ _Stretches = defaultdict[int, list[tuple[int, int]]]
 
 
 class RunTrial:
-    """See the module's head."""
+    """The checks of events about runs and objects."""
 
-    def __init__(self, state: ClusterState) -> None:
+    def __init__(self, state: StateTables) -> None:
         self._state: Final = state
         self._next_offsets: Final[dict[int, int]] = {}
         self._log_starts: Final[dict[int, int]] = {}
@@ -47,7 +47,8 @@ class RunTrial:
     def wal_committed(self, event: ev.WalCommitted) -> None:
         """Check that each run begins where its partition ends, and fits in its columns."""
         self._settle(WalName(event.incarnation, event.counter))
-        expect(0 <= event.size_bytes <= MAX_UINT32, f"an object of {event.size_bytes} bytes")
+        if not 0 <= event.size_bytes <= MAX_UINT32:
+            raise StateBroken(f"an object of {event.size_bytes} bytes")
         ends, partitions = self._next_offsets, self._state.partitions
         for run in event.runs:
             check_run_columns(
@@ -137,19 +138,18 @@ class RunTrial:
         self._settle(WalName(event.incarnation, event.counter))
 
     def _settle(self, name: WalName) -> None:
-        is_open = self._state.objects.wal_status(name) is WalStatus.UNKNOWN
-        expect(is_open and name not in self._settled, f"{name} is settled already")
+        objects, (incarnation, counter) = self._state.objects, name
+        if name in self._settled or objects.wal_status(name) is not WalStatus.UNKNOWN:
+            raise StateBroken(f"{name} is settled already")
         self._settled.add(name)
-        self._incarnation(name.incarnation)
-        highest = MAX_INT64 if self._is_wide else MAX_UINT32
-        expect_left(0 <= name.counter <= highest, f"{name}: {self._has_run_out}")
-        ahead = name.counter - self._state.objects.next_counter(name.incarnation)
-        expect(ahead <= MAX_AHEAD, f"{name} is {ahead} ahead of what is known")
+        if not 0 <= incarnation <= MAX_UINT32:
+            raise StateBroken(f"incarnation {incarnation}")
+        if not 0 <= counter <= (MAX_INT64 if self._is_wide else MAX_UINT32):
+            raise NumbersRunOut(f"{name}: {self._has_run_out}")
+        ahead = counter - objects.next_counter(incarnation)
+        if ahead > MAX_AHEAD:
+            raise StateBroken(f"{name} is {ahead} ahead of what is known")
         self._add_objects(1)
-
-    @staticmethod
-    def _incarnation(number: int) -> None:
-        expect(0 <= number <= MAX_UINT32, f"incarnation {number}")
 
     @property
     def _has_run_out(self) -> str:
@@ -160,8 +160,8 @@ class RunTrial:
     def _add_objects(self, count: int) -> None:
         self._objects += count
         following = self._state.objects.next_number + self._objects
-        highest = MAX_OBJECTS if self._is_wide else MAX_UINT32
-        expect_left(following <= highest, f"object {following}: {self._has_run_out}")
+        if following > (MAX_OBJECTS if self._is_wide else MAX_UINT32):
+            raise NumbersRunOut(f"object {following}: {self._has_run_out}")
 
     def log_starts_moved(self, event: ev.LogStartsMoved) -> None:
         """Check that a log start only rises, to the partition's end at most."""
@@ -182,7 +182,7 @@ class RunTrial:
 
     def segments_published(self, event: ev.SegmentsPublished) -> None:
         """Check that segments replace consecutive live runs."""
-        self._incarnation(event.incarnation)
+        expect(0 <= event.incarnation <= MAX_UINT32, f"incarnation {event.incarnation}")
         for each in event.partitions:
             self._replace(each.partition, each.base_offset, each.next_offset)
             at = each.base_offset

@@ -17,17 +17,17 @@ from ...security.acls import Acl
 from ...security.quota_checks import is_possible
 from ...security.quotas import QuotaEntity
 from ..broken import expect
-from ..cluster import ClusterState
 from ..columns import MAX_UINT32
-from ..scram import ScramMechanism
+from ..security.scram import ScramMechanism
+from ..tables import StateTables
 
 _MECHANISMS: Final = frozenset(ScramMechanism)
 
 
 class SecurityTrial:
-    """See the module's head.  It knows which rows are there after the events so far."""
+    """See the module's head.  It knows which rows exist after the events so far."""
 
-    def __init__(self, state: ClusterState) -> None:
+    def __init__(self, state: StateTables) -> None:
         self._state: Final = state
         self._acls: Final[dict[Acl, bool]] = {}
         self._credentials: Final[dict[tuple[str, int], bool]] = {}

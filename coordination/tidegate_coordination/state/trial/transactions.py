@@ -11,7 +11,7 @@ from typing import Final
 
 from ...events import transactions as tev
 from ..broken import expect
-from ..cluster import ClusterState
+from ..tables import StateTables
 from ..transactions.open import NOTHING_WRITTEN, OffsetKey, OpenTransaction
 from ..transactions.rows import AT_REST
 from .runs import RunTrial
@@ -31,9 +31,9 @@ class _Traced:
 
 
 class TransactionTrial:
-    """See the module's head."""
+    """The checks of events about transactions."""
 
-    def __init__(self, state: ClusterState, runs: RunTrial) -> None:
+    def __init__(self, state: StateTables, runs: RunTrial) -> None:
         self._state: Final = state
         self._runs: Final = runs
         self._traced: Final[dict[int, _Traced | None]] = {}  # by producer id; None: has none now

@@ -1,4 +1,6 @@
-"""Holes of bytes: what a few of them cost, and whose they are."""
+"""Security holes of other brokers in which bytes of a client cost too much, or went to another
+client.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from tests.security.known_holes.hole import Hole
 from tests.worlds.scripted_broker import ADDRESS, PROPERTIES, ScriptedBroker
-from tests.worlds.slow_store import SlowStore
+from tests.worlds.stores.slow_store import SlowStore
 from tests.worlds.wire_client import (
     Closed,
     WireWorld,
@@ -24,11 +26,11 @@ from tests.worlds.wire_client import (
     request_frame,
     wire_world,
 )
-from tidegate_coordination.classic import sasl
-from tidegate_coordination.classic.answer_reader import AnswerReader
-from tidegate_coordination.classic.connection import open_connection
-from tidegate_coordination.classic.errors import AuthenticationFailed, BrokerUnreachable
-from tidegate_coordination.classic.jaas import SaslCredentials
+from tidegate_coordination.client.errors import AuthenticationFailed, BrokerUnreachable
+from tidegate_coordination.client.login import sasl
+from tidegate_coordination.client.properties.jaas import SaslCredentials
+from tidegate_coordination.client.wire.answer_reader import AnswerReader
+from tidegate_coordination.client.wire.connection import open_connection
 from tidegate_gateway.network.arenas import Arena
 from tidegate_gateway.requests.records.list_offsets import ListOffsets
 from tidegate_gateway.security.authorizer_settings import STANDARD

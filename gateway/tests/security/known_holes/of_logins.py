@@ -1,4 +1,4 @@
-"""Holes of logins: who a client says that it is, and what it may cost before that is known."""
+"""Security holes of logins: false identities, and high costs before a client is known."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 import trio
 
 from tests.security.known_holes.hole import Hole
-from tests.worlds.sasl_client import (
+from tests.worlds.security.sasl_client import (
     LISTENER,
     authenticate,
     handshake,
@@ -19,7 +19,7 @@ from tests.worlds.sasl_client import (
     plain_token,
     sasl_settings,
 )
-from tests.worlds.scram_login import final_message, server_of
+from tests.worlds.security.scram_login import final_message, server_of
 from tests.worlds.wire_client import Closed, wire_world
 from tidegate_gateway.admin import admin_access
 from tidegate_gateway.security.sasl import plain
@@ -137,7 +137,11 @@ async def strangers_get_no_memory() -> None:
             with pytest.raises(Closed):
                 await client.receive()
             assert trio.current_time() == begun
-            assert world.gateway.pool.large_bytes == world.gateway.pool.control_bytes == 0
+            assert (
+                world.gateway.writes.pool.large_bytes
+                == world.gateway.writes.pool.control_bytes
+                == 0
+            )
 
 
 def gives_strangers_the_limits_of_others(patch: pytest.MonkeyPatch) -> None:
@@ -170,7 +174,7 @@ def counts_no_tagged_fields(patch: pytest.MonkeyPatch) -> None:
 
 
 async def the_whole_nonce_comes_back() -> None:
-    """The proof fits, and the nonce only ends as the server's does."""
+    """The proof is right, but only the end of the nonce is the server's."""
     server, first_bare = server_of("alice", "secret"), "n=alice,r=abc"
     first = server.step(f"n,,{first_bare}".encode()).decode()
     with pytest.raises(InvalidCredentials):

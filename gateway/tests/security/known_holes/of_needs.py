@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any, Final
 
 import pytest
@@ -11,9 +12,9 @@ from tests.security.known_holes.hole import Hole, Plant
 from tests.security.known_holes.of_rights import SETTINGS, allow, topic_acl
 from tests.worlds.wire_client import wire_world
 from tidegate_coordination.security.acls import Operation
+from tidegate_gateway.requests.groups import feature as groups
+from tidegate_gateway.requests.transactions import feature as transactions
 from tidegate_gateway.security.guard import open_to_all
-from tidegate_gateway.security.needs import NEEDS
-from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import add_offsets_to_txn as ao
 from tidegate_protocol.messages import add_partitions_to_txn as ap
@@ -27,18 +28,20 @@ GROUP_DENIED: Final = ErrorCode.GROUP_AUTHORIZATION_FAILED
 ID_DENIED: Final = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
-def all_may(key: ApiKey) -> Plant:
-    """Return the plant that lets everybody use an API."""
+def all_may(feature: ModuleType, api: str) -> Plant:
+    """Return the plant that lets everybody use an API of a feature."""
 
     def plant(patch: pytest.MonkeyPatch) -> None:
-        patch.setitem(NEEDS, key, open_to_all)
+        patch.setattr(feature, f"guard_{api}", open_to_all)
 
-    plant.__name__ = f"all_may_{key.name.lower()}"
+    plant.__name__ = f"all_may_{api}"
     return plant
 
 
 async def coordinators_are_found_with_rights() -> None:
-    """Of groups and of transactional ids, in a version with one key and in one with several."""
+    """FindCoordinator of groups and transactional ids: a version with one key, and one with
+    several.
+    """
     async with wire_world(SETTINGS) as world:
         client = world.connect()
         for kind, code in ((0, GROUP_DENIED), (1, ID_DENIED)):
@@ -114,17 +117,19 @@ async def groups_are_described_with_rights() -> None:
 
 
 HOLES: Final = (
-    Hole("CVE-2026-41115", groups_are_described_with_rights, (all_may(ApiKey.DESCRIBE_GROUPS),)),
-    Hole("Redpanda #5370", coordinators_are_found_with_rights, (all_may(ApiKey.FIND_COORDINATOR),)),
+    Hole("CVE-2026-41115", groups_are_described_with_rights, (all_may(groups, "describe_groups"),)),
+    Hole(
+        "Redpanda #5370", coordinators_are_found_with_rights, (all_may(groups, "find_coordinator"),)
+    ),
     Hole(
         "Redpanda #14969",
         transactions_need_rights,
         (
-            all_may(ApiKey.INIT_PRODUCER_ID),
-            all_may(ApiKey.ADD_PARTITIONS_TO_TXN),
-            all_may(ApiKey.ADD_OFFSETS_TO_TXN),
-            all_may(ApiKey.END_TXN),
-            all_may(ApiKey.TXN_OFFSET_COMMIT),
+            all_may(transactions, "init_producer_id"),
+            all_may(transactions, "add_partitions_to_txn"),
+            all_may(transactions, "add_offsets_to_txn"),
+            all_may(transactions, "end_txn"),
+            all_may(transactions, "txn_offset_commit"),
         ),
     ),
 )

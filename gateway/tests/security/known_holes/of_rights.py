@@ -11,12 +11,12 @@ import pytest
 import trio
 
 from tests.security.known_holes.hole import Hole
-from tests.worlds.several_gateways import Clock, cluster
+from tests.worlds.cluster.several_gateways import Clock, cluster
 from tests.worlds.wire_client import Closed, WireWorld, records_batch, wire_world
 from tidegate_coordination.log.metadata_log import AppendResult
 from tidegate_coordination.log_contract.faulty import FaultyLog, LogFaults
-from tidegate_coordination.rules.acls import CreateAcls
-from tidegate_coordination.rules.permitted import Permitted
+from tidegate_coordination.rules.security.acls import CreateAcls
+from tidegate_coordination.rules.security.permitted import Permitted
 from tidegate_coordination.security import authorizer
 from tidegate_coordination.security.acls import (
     CLUSTER_NAME,
@@ -27,7 +27,7 @@ from tidegate_coordination.security.acls import (
     ResourceType,
 )
 from tidegate_coordination.security.authorizer import AclIndex, Authorizer
-from tidegate_gateway.requests.records import fetch, produce, produce_rules
+from tidegate_gateway.requests.records import fetch, produce_rules, produce_transactional
 from tidegate_gateway.requests.records.fetch_answer import Look
 from tidegate_gateway.security.authorizer_settings import STANDARD
 from tidegate_protocol.batches import TRANSACTIONAL
@@ -122,14 +122,14 @@ def looks_at_the_first_batch(patch: pytest.MonkeyPatch) -> None:
         kept = pr.TopicProduceData(first.name, first.topic_id, first.partition_data[:1])
         return real(pr.ProduceRequest(topic_data=[kept]))
 
-    patch.setattr(produce, "transactional_producers", producers)
+    patch.setattr(produce_transactional, "transactional_producers", producers)
 
 
 # -- an ACL that takes others with it --------------------------------------------------------------
 
 
 async def a_removed_acl_takes_none_with_it() -> None:
-    """Of several ACLs of a topic, each may go first; the others stand, denials above all."""
+    """A topic has several ACLs.  Whichever is removed first, the others stay, above all denials."""
     rows = {
         "reader": topic_acl(Operation.READ, who="User:reader"),
         "writer": topic_acl(Operation.WRITE, who="User:writer"),

@@ -1,4 +1,4 @@
-"""Holes of settings: what they load, what they show, and what of them gets into a log."""
+"""Security holes of settings: loaded code and files, shown secrets, and secrets in logs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import structlog
 from structlog.testing import capture_logs
 
 from tests.security.known_holes.hole import Hole
-from tests.worlds.sasl_client import (
+from tests.worlds.security.sasl_client import (
     LISTENER,
     PREFIX,
     authenticate,
@@ -21,11 +21,11 @@ from tests.worlds.sasl_client import (
     plain_token,
     sasl_settings,
 )
-from tests.worlds.scram_login import salted, upsertion
+from tests.worlds.security.scram_login import salted, upsertion
 from tests.worlds.wire_client import records_batch, request_frame, wire_world
-from tidegate_coordination.classic import jaas, properties
-from tidegate_coordination.classic.errors import BadProperties
-from tidegate_coordination.classic.properties import read_client_properties
+from tidegate_coordination.client.errors import BadProperties
+from tidegate_coordination.client.properties import client, jaas
+from tidegate_coordination.client.properties.client import read_client_properties
 from tidegate_coordination.configs.definition import Definition
 from tidegate_gateway.dispatch import Dispatcher
 from tidegate_gateway.security.sasl import listeners
@@ -82,7 +82,7 @@ def takes_any_module_at_a_link(patch: pytest.MonkeyPatch) -> None:
         _, options = jaas.read_login_module(text)
         return jaas.SaslCredentials(mechanism, options["username"], Secret(options["password"]))
 
-    patch.setattr(properties, "read_credentials", read)
+    patch.setattr(client, "read_credentials", read)
 
 
 # -- values from elsewhere -------------------------------------------------------------------------

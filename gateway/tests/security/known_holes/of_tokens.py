@@ -1,4 +1,4 @@
-"""Holes of tokens: who signed them, and where the keys come from that tell."""
+"""Security holes of tokens: forged signatures, and false sources of keys."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from joserfc.errors import SecurityWarning
 from joserfc.jwk import OctKey, RSAKey
 
 from tests.security.known_holes.hole import Hole
-from tests.worlds.sasl_client import LISTENER, oauth_settings
-from tests.worlds.token_provider import NOW, Provider, key_of, signed
+from tests.worlds.security.sasl_client import LISTENER, oauth_settings
+from tests.worlds.security.token_provider import NOW, Provider, key_of, signed
 from tidegate_gateway.security.oauth import oauth_settings as oauth
 from tidegate_gateway.security.oauth import token_check
 from tidegate_gateway.security.oauth.key_set import ALGORITHMS, KeySet, read_key_set

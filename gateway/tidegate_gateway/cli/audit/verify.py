@@ -10,7 +10,7 @@ import msgspec
 from tidegate_runtime.settings_texts import BadSource
 
 from ...security.audit_chain import Verdict, verify
-from ..telling import was_told
+from ..output.telling import was_told
 
 WRONG, NOT_TOLD = 1, 2
 SHOWN = 10

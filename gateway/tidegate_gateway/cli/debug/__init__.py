@@ -1,1 +1,1 @@
-"""`tidegate debug`: what a person who looks for a fault needs."""
+"""`tidegate debug`: facts for a person who looks for a fault."""

@@ -17,7 +17,7 @@ import trio
 
 from ...refusals_to_start import sentence_of
 from ..existing_cluster import ClusterOptions
-from ..gateways import DrainOptions, drain, undrain
+from ..gateways.gateways import DrainOptions, drain, undrain
 from .child import Child, start_child
 from .keyboard import typed_lines
 from .moves import Phase, Refused, Step, ending, is_wanted, steps

@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from tidegate_coordination.classic.cluster import ClassicCluster
+from tidegate_coordination.client.cluster import ClassicCluster
+from tidegate_coordination.client.consumer.positions import read_position
+from tidegate_coordination.client.groups import group_calls, seeking
+from tidegate_coordination.client.groups.seeking import Move, read_target
 
-from ...kafka_client import group_calls, seeking
-from ...kafka_client.positions import read_position
-from ...kafka_client.seeking import Move, read_target
 from ..asking import agreed, check_json
-from ..deleting import delete_each
-from ..kafka_cluster import NOT_DONE, run_client
-from ..kafka_options import KafkaPlace
-from ..table import aligned, counted, printable
+from ..kafka.cluster import NOT_DONE, run_client
+from ..kafka.deleting import delete_each
+from ..kafka.options import KafkaPlace
+from ..output.table import aligned, counted, printable
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ..kafka_options import Bootstrap, ClientFile, GroupName, KafkaPlace
+from ..kafka.options import Bootstrap, ClientFile, GroupName, KafkaPlace
 from ..options import Json, Yes
 
 app = typer.Typer(
@@ -73,7 +73,7 @@ def seek_group(
     properties: ClientFile = None,
     json: Json = False,
 ) -> None:
-    """Set the offsets from which a group goes on; it must have no members meanwhile.
+    """Set the offsets from which a group continues; it must have no members meanwhile.
 
     +N and -N count from the committed offset. An offset outside of a partition becomes its
     first one or its end. The exit code is 1 if nothing was changed.

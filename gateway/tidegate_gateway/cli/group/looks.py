@@ -7,15 +7,23 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any
 
-from tidegate_coordination.classic.cluster import ClassicCluster
-from tidegate_coordination.classic.source_bounds import Place
+from tidegate_coordination.client.cluster import ClassicCluster
+from tidegate_coordination.client.failed import Failed
+from tidegate_coordination.client.groups.group_calls import (
+    DEAD,
+    Group,
+    LagRow,
+    Member,
+    group_of,
+    lag_of,
+    listed,
+)
+from tidegate_coordination.client.source_bounds import Place
 from tidegate_protocol.messages.list_groups import ListedGroup
 
-from ...kafka_client.failed import Failed
-from ...kafka_client.group_calls import DEAD, Group, LagRow, Member, group_of, lag_of, listed
-from ..kafka_cluster import run_client
-from ..kafka_options import KafkaPlace
-from ..table import aligned, counted, printable
+from ..kafka.cluster import run_client
+from ..kafka.options import KafkaPlace
+from ..output.table import aligned, counted, printable
 
 _NO_MEMBERS = "this cluster tells its members only to clients of the new protocol (KIP-848)"
 

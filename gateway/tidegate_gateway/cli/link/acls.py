@@ -8,7 +8,7 @@ from enum import IntEnum
 from functools import partial
 from typing import Any, NamedTuple
 
-from tidegate_coordination.classic.cluster import ClassicCluster
+from tidegate_coordination.client.cluster import ClassicCluster
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.security.acls import (
     Acl,
@@ -17,17 +17,17 @@ from tidegate_coordination.security.acls import (
     Permission,
     ResourceType,
 )
-from tidegate_coordination.state.links import Link
+from tidegate_coordination.state.migration.links import Link
 
-from ...links.acl_carrying import Carried, carry_acls
-from ...links.acl_notes import Noted
-from ...links.acl_plan import AclPlan, acl_plan
-from ...links.acl_scope import Names, Scope
-from ...links.own_names import link_topics, own_names
-from ...links.source_security import source_acls
-from ...links.source_topics import wanted
+from ...migration.carry.acl_changes import Carried, carry_acls
+from ...migration.carry.acl_notes import Noted
+from ...migration.carry.acl_plan import AclPlan, acl_plan
+from ...migration.carry.acl_scope import Names, Scope
+from ...migration.carry.source_security import source_acls
+from ...migration.mirror.source_topics import wanted
+from ...migration.survey.own_names import link_topics, own_names
 from ..existing_cluster import NOT_DONE, ClusterOptions, run_told
-from ..table import counted, listed, printable
+from ..output.table import counted, listed, printable
 from .carrying import (
     NO_AUTHORIZER_HERE,
     CarryOptions,
@@ -78,7 +78,7 @@ def run_acls(
 
 
 class Compared(NamedTuple):
-    """What differs.  is_any: whether the source has any ACL.
+    """The differences between the ACLs of both sides.  is_any: whether the source has any ACL.
 
     taken: topics of the source that the link cannot mirror, since other ones here have their names,
     and why; ACLs of these names are not the link's.
@@ -114,7 +114,7 @@ def _scope(link: Link, topics: frozenset[str], *, only_linked: bool) -> Scope:
 
 
 class AclResult(NamedTuple):
-    """What differed, and what was done.
+    """The differences, and the changes that were made.
 
     has_here: whether the gateways have an authorizer; None if none says so.
     """
@@ -139,7 +139,7 @@ def _question(plan: AclPlan) -> str:
 
 
 def acls_text(found: Compared) -> str:
-    """Return what differs, for a person."""
+    """Return a text about the ACLs that differ."""
     plan, removed = found.plan, set(found.plan.removed)
     kept = [each for each in plan.only_here if each not in removed]
     taken = [[f"TOPIC {printable(name)}", why] for name, why in sorted(found.taken.items())]
@@ -176,7 +176,7 @@ def _name(kind: type[IntEnum], number: int) -> str:
 
 
 def done_text(result: AclResult) -> str:
-    """Return what was done, for a person."""
+    """Return a text about the changes that were made."""
     plan, done = result.found.plan, result.done
     if plan.is_done:
         return "Nothing can be changed." if plan.not_carried else "Nothing is to be changed."
@@ -192,7 +192,7 @@ def done_text(result: AclResult) -> str:
 
 
 def acls_json(result: AclResult) -> str:
-    """Return all of it, for scripts."""
+    """Return the result as JSON."""
     plan, done = result.found.plan, result.done
     return json.dumps(
         {

@@ -62,7 +62,7 @@ def carry_quotas(
     log: LogThatExists = None,
     json: Json = False,
 ) -> None:
-    """Compare the client quotas of the source with those here, and set them as they are there.
+    """Compare the client quotas of the source with those here, and set the source's quotas here.
 
     Nothing is removed without --prune, and nothing changes at the source. The exit code is 1 if
     something was not done.
@@ -93,7 +93,7 @@ def carry_users(
         ),
     ] = None,
     replace: Annotated[
-        bool, typer.Option("--replace", help="Set those anew that users have here.")
+        bool, typer.Option("--replace", help="Also set new passwords for users that have one here.")
     ] = False,
     secret_key: Annotated[
         Path | None,

@@ -1,4 +1,4 @@
-"""What the commands share that carry ACLs, quotas and users over from a source."""
+"""Shared parts of the commands that carry ACLs, quotas and users over from a source."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Final
 
 import trio
 
-from tidegate_coordination.classic.cluster import ClassicCluster
-from tidegate_coordination.classic.opened_source import opened_source
+from tidegate_coordination.client.cluster import ClassicCluster
+from tidegate_coordination.client.opened_source import opened_source
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_coordination.state.links import Link
+from tidegate_coordination.state.migration.links import Link
 from tidegate_runtime.settings_texts import BadSource
 
-from ...links.authorizer_here import has_authorizer
-from ...links.source_security import NotShown
+from ...migration.carry.authorizer_here import has_authorizer
+from ...migration.carry.source_security import NotShown
 from ..asking import agreed, check_json
 from ..existing_cluster import ClusterOptions, opened_cluster
 from .commands import known_link
@@ -43,7 +43,9 @@ _OPEN_LISTENER: Final = "PLAINTEXT"
 
 @dataclass(frozen=True, slots=True)
 class CarryOptions:
-    """As they were typed.  prunes: remove what is only here.  is_trial: change nothing."""
+    """The options as typed.  prunes: remove entries that only this cluster has.  is_trial: change
+    nothing.
+    """
 
     name: str
     client_properties: Path | None

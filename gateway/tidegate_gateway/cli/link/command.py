@@ -253,7 +253,7 @@ def switch_topics(
 
     The gateways keep writers waiting, fence the topics at the source with max.message.bytes=0, and
     let the copies reach its ends. If that takes longer than 4 seconds, all stays as it was. Offsets
-    and the sequences of producers go on. The exit code is 1 if nothing was switched.
+    and the sequences of producers continue. The exit code is 1 if nothing was switched.
     """
     from ..existing_cluster import ClusterOptions
     from .switch import SwitchOptions, run_switch
@@ -350,9 +350,9 @@ def move_groups(
 ) -> None:
     """Take groups over from the source, with their committed offsets.
 
-    Of a group that gateways forward (link add --groups) the members go on here at once. Stop the
-    consumers of another group, move it, and start them at the gateways: they go on where they were.
-    It waits until the copies reach the offsets. Nothing changes at the source.
+    Of a group that gateways forward (link add --groups) the members continue here at once. Stop the
+    consumers of another group, move it, and start them at the gateways: they continue where they
+    were. It waits until the copies reach the offsets. Nothing changes at the source.
     """
     from ..existing_cluster import ClusterOptions
     from .groups import GroupOptions, run_move_groups

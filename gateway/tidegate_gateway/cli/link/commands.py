@@ -10,20 +10,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tidegate_coordination.classic.cluster import ClassicCluster
-from tidegate_coordination.classic.errors import ClassicError
-from tidegate_coordination.classic.opened_source import opened_source
-from tidegate_coordination.classic.source_bounds import LATEST, Place, source_offsets
+from tidegate_coordination.client.cluster import ClassicCluster
+from tidegate_coordination.client.errors import ClassicError
+from tidegate_coordination.client.opened_source import opened_source
+from tidegate_coordination.client.source_bounds import LATEST, Place, source_offsets
 from tidegate_coordination.name_patterns import BadPattern
-from tidegate_coordination.rules.mirrors import LinkRefusal, RemoveLink, SetLink
+from tidegate_coordination.rules.migration.mirrors import LinkRefusal, RemoveLink, SetLink
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_coordination.state.links import Link
+from tidegate_coordination.state.migration.links import Link
 from tidegate_runtime.settings_texts import BadSource
 
-from ...links.beyond_switch import beyond_switch
-from ...links.source_features import transaction_version
-from ...links.source_topics import TopicPatterns, wanted
-from ...links.unmirrored import refused_topics
+from ...migration.mirror.source_topics import TopicPatterns, wanted
+from ...migration.mirror.unmirrored import refused_topics
+from ...migration.survey.source_features import transaction_version
+from ...migration.switch.beyond import beyond_switch
 from ..asking import agreed, check_json
 from ..existing_cluster import NOT_DONE, ClusterOptions, opened_cluster, run_told
 from .text import (
@@ -175,7 +175,7 @@ def known_link(state: ClusterState, name: str) -> Link:
     """Return a link by its name.
 
     Raises:
-      BadSource: there is none.
+      BadSource: no link has this name.
     """
     link = state.links.by_name.get(name)
     if link is None:

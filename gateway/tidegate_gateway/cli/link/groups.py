@@ -1,7 +1,7 @@
 """Runs `tidegate link move-groups`: takes groups over from the source.
 
-Of a group that gateways forward the members come along.  Of another one only the offsets do; it has
-no members meanwhile.
+A group that gateways forward brings its members.  Other groups bring only their offsets; they
+have no members meanwhile.
 """
 
 from __future__ import annotations
@@ -14,17 +14,22 @@ from typing import Final
 
 import trio
 
-from tidegate_coordination.classic.cluster import ClassicCluster
-from tidegate_coordination.classic.errors import ClassicError
-from tidegate_coordination.classic.opened_source import opened_source
+from tidegate_coordination.client.cluster import ClassicCluster
+from tidegate_coordination.client.errors import ClassicError
+from tidegate_coordination.client.groups.group_offsets import (
+    GroupOffset,
+    commit,
+    committed,
+    states_of,
+)
+from tidegate_coordination.client.opened_source import opened_source
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_runtime.settings_texts import BadSource
 
-from ...links.group_move import GroupMove, Moved, first_late, late_text, of_link
-from ...links.group_offsets import GroupOffset, commit, committed, states_of
+from ...migration.units.group_move import GroupMove, Moved, first_late, late_text, of_link
 from ..asking import agreed, check_json
 from ..existing_cluster import NOT_DONE, ClusterOptions, opened_cluster, run_told
-from ..table import aligned, counted, printable
+from ..output.table import aligned, counted, printable
 from .commands import known_link
 from .verify import any_gateway
 

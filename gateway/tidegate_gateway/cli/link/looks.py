@@ -8,17 +8,17 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-from tidegate_coordination.classic.errors import ClassicError
-from tidegate_coordination.classic.opened_source import opened_source
+from tidegate_coordination.client.errors import ClassicError
+from tidegate_coordination.client.opened_source import opened_source
 from tidegate_coordination.name_patterns import BadPattern
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_coordination.state.links import Link
+from tidegate_coordination.state.migration.links import Link
 from tidegate_runtime.settings_texts import BadSource
 
-from ...links.source_topics import TopicPatterns
-from ...links.survey import ACLS, NO_ACLS, Candidate, Finding, candidates_of, findings
+from ...migration.mirror.source_topics import TopicPatterns
+from ...migration.survey.looking import ACLS, NO_ACLS, Candidate, Finding, candidates_of, findings
 from ..existing_cluster import NOT_DONE, ClusterOptions, opened_cluster, run_told
-from ..table import aligned, counted, mark, printable
+from ..output.table import aligned, counted, mark, printable
 from .carrying import AUTHORIZER_ONLY_HERE, NO_AUTHORIZER_HERE, authorizer_here
 from .commands import known_link
 from .rehearsed import Rehearsed, rehearsal_of, rehearsed_dict, rehearsed_text
@@ -67,7 +67,7 @@ def run_check(cluster: ClusterOptions, options: LookOptions, *, as_json: bool) -
 
 
 def authorizer_findings(found: Sequence[Finding], here: bool | None) -> list[Finding]:
-    """Return what to know of the gateways' authorizer.  here: whether they have one, if known."""
+    """Return findings about the gateways' authorizer.  here: whether they have one, if known."""
     said = {each.what for each in found}
     what = "the gateways have an authorizer if the source has one"
     if here is False and ACLS in said:

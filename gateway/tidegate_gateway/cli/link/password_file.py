@@ -15,7 +15,7 @@ import msgspec
 from tidegate_runtime.settings_texts import BadSource
 
 from ...instance import sync_folder
-from ...links.scram_plan import password_problem
+from ...migration.carry.scram_plan import password_problem
 
 _PASSWORD_BYTES: Final = 24
 _OWNER_ONLY: Final = 0o600

@@ -8,11 +8,11 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from ...links.quota_plan import QuotaPlan, QuotaStep, carry_quotas, quota_plan
-from ...links.source_security import entity_text, source_quotas
+from ...migration.carry.quota_plan import QuotaPlan, QuotaStep, carry_quotas, quota_plan
+from ...migration.carry.source_security import entity_text, source_quotas
 from ...quotas.sharing.scope import Scope
 from ..existing_cluster import NOT_DONE, ClusterOptions, run_told
-from ..table import counted, listed, printable
+from ..output.table import counted, listed, printable
 from .carrying import CarryOptions, agreed_to_all, both_sides
 
 
@@ -51,7 +51,7 @@ def run_quotas(cluster: ClusterOptions, options: CarryOptions, *, as_json: bool)
 
 
 class QuotaResult(NamedTuple):
-    """What differed, and what was done.  problem: why not all; "" if all was."""
+    """The differences, and how many changes were made.  problem: why not all; "" for none."""
 
     plan: QuotaPlan
     done: int
@@ -66,7 +66,9 @@ class QuotaResult(NamedTuple):
 
 
 def quotas_text(plan: QuotaPlan, brokers: int, gateways: int, *, is_shared: bool) -> str:
-    """Return what differs, for a person.  is_shared: the gateways have quota.scope=cluster."""
+    """Return a text about the quotas that differ.  is_shared: the gateways have
+    quota.scope=cluster.
+    """
     head = "only here, to be removed:" if plan.prunes else "only here:"
     lines = [
         *listed("not here as at the source:", [_row(each) for each in plan.steps]),
@@ -105,7 +107,7 @@ def _row(step: QuotaStep) -> list[str]:
 
 
 def done_text(result: QuotaResult) -> str:
-    """Return what was done, for a person."""
+    """Return a text about the changes that were made."""
     if not result.plan.changes:
         is_lacking = bool(result.plan.not_carried)
         return "Nothing can be changed." if is_lacking else "Nothing is to be changed."
@@ -116,7 +118,7 @@ def done_text(result: QuotaResult) -> str:
 
 
 def quotas_json(result: QuotaResult) -> str:
-    """Return all of it, for scripts."""
+    """Return the result as JSON."""
     plan = result.plan
     return json.dumps(
         {
@@ -139,7 +141,7 @@ def quotas_json(result: QuotaResult) -> str:
 
 
 def _dicts(steps: Sequence[QuotaStep]) -> list[dict[str, Any]]:
-    """Return them with null for the name of a default entity, as Kafka has it."""
+    """Return the steps with null as the name of a default entity, as in Kafka."""
     return [
         {
             "entity": {kind: name or None for kind, name in each.change.entity.parts()},

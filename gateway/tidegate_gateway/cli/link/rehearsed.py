@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Final
 
-from tidegate_coordination.classic.cluster import ClassicCluster
+from tidegate_coordination.client.cluster import ClassicCluster
 
-from ...links.estimates import (
+from ...migration.survey.estimates import (
     Estimate,
     Measured,
     Problem,
@@ -16,9 +16,9 @@ from ...links.estimates import (
     switch_problem,
     time_problems,
 )
-from ...links.rehearsal import Rehearsal, rehearse
-from ...links.survey import Candidate
-from ..table import printable
+from ...migration.survey.looking import Candidate
+from ...migration.survey.rehearsal import Rehearsal, rehearse
+from ..output.table import printable
 
 _MIB: Final = 1 << 20
 _SHOWN: Final = 50
@@ -26,7 +26,7 @@ _SHOWN: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class Rehearsed:
-    """What a rehearsal found, and the estimate from it.  problems: of both."""
+    """The findings of a rehearsal, and the estimate from them.  problems: of both."""
 
     found: Rehearsal
     estimate: Estimate
@@ -60,7 +60,7 @@ async def rehearsal_of(
 
 
 def rehearsed_text(rehearsed: Rehearsed) -> str:
-    """Return it for people, with a line's end."""
+    """Return the result as text, with a newline at its end."""
     found, result = rehearsed.found, rehearsed.estimate
     batches = sum(each.batches for each in found.reads)
     lines = [

@@ -1,7 +1,8 @@
 """Runs `tidegate link rollback`.
 
-The command says what goes back, and the gateways do it.  It may end at any time: topics that are
-written back to their source stay this cluster's, and a return that does not get on is lifted.
+The command names the topics, and the gateways return them.  It may end at any time: topics that are
+written back to their source stay this cluster's, and the gateways lift the fence of a return that
+makes no progress.
 """
 
 from __future__ import annotations
@@ -15,11 +16,7 @@ from typing import Final, NamedTuple
 import trio
 
 from tidegate_coordination.coordinator.coordinator import Coordinator
-from tidegate_coordination.rules.returns import (
-    EndReverse,
-    FenceReturn,
-    ReverseTopics,
-)
+from tidegate_coordination.rules.migration.returns import EndReverse, FenceReturn, ReverseTopics
 from tidegate_runtime.settings_texts import BadSource
 
 from ..asking import agreed, check_json
@@ -52,7 +49,7 @@ class RollbackOptions:
 
 
 class Rollback(NamedTuple):
-    """What came of it.  seconds: while writers had to wait.  reason: "" once they are back."""
+    """The result of a rollback.  seconds: while writers waited.  reason: "" once they are back."""
 
     topics: list[str]
     seconds: float
@@ -173,7 +170,7 @@ async def _caught_up(
     """Wait until the source has almost all; say how far it is.
 
     Raises:
-      NotReversed: the gateways gave up, or do not get on.
+      NotReversed: the gateways gave up, or make no progress.
     """
     said_at = moved_at = trio.current_time()
     done = -1
@@ -220,7 +217,7 @@ def _why(coordinator: Coordinator, names: Sequence[str]) -> str:
 
 
 def rollback_text(done: Rollback, options: RollbackOptions, *, are_here: bool) -> str:
-    """Return what came of it, for a person.  are_here: whether the topics are this cluster's."""
+    """Return a text about the outcome.  are_here: whether the topics are this cluster's."""
     if done.reason == UNENDED:
         return f"It is not known what came of it: {UNENDED}. See `tidegate link status`."
     if done.reason:

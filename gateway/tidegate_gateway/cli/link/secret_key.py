@@ -8,7 +8,7 @@ from typing import Final
 
 from tidegate_coordination.events.metadata_versions import SEALS
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_coordination.state.scram import SealedCredential
+from tidegate_coordination.state.security.scram import SealedCredential
 from tidegate_runtime.secret import Secret
 from tidegate_runtime.settings_texts import BadSource
 
@@ -64,7 +64,7 @@ def sealing_with(path: Path | None, state: ClusterState, *, is_plain: bool) -> S
 
 
 def doubt(sealing: Sealing, state: ClusterState) -> str:
-    """Return what a person has to know before credentials are set so; "" if it is nothing."""
+    """Return a warning to the operator before credentials are set; "" if there is none."""
     if sealing.seals:
         return "" if any(sealing.is_current(each) for each in state.scram) else UNPROVED
     return PLAIN_BESIDE if any(isinstance(each, SealedCredential) for each in state.scram) else ""

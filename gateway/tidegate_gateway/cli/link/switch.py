@@ -1,7 +1,7 @@
 """Runs `tidegate link switch` and `finish`.
 
-The command says what to switch, and the gateways do it.  It may end at any time: a switch that does
-not get on is lifted by them.
+The command names the topics, and the gateways switch them.  It may end at any time: the gateways
+lift the fence of a switch that makes no progress.
 """
 
 from __future__ import annotations
@@ -15,24 +15,28 @@ from typing import Final, NamedTuple
 
 import trio
 
-from tidegate_coordination.classic.cluster import ClassicCluster
-from tidegate_coordination.classic.errors import ClassicError
-from tidegate_coordination.classic.opened_source import opened_source
-from tidegate_coordination.classic.source_bounds import LATEST, source_offsets
+from tidegate_coordination.client.cluster import ClassicCluster
+from tidegate_coordination.client.errors import ClassicError
+from tidegate_coordination.client.opened_source import opened_source
+from tidegate_coordination.client.source_bounds import LATEST, source_offsets
 from tidegate_coordination.coordinator.coordinator import Coordinator
-from tidegate_coordination.rules.switches import FenceTopics, FinishSwitches, unfinished_switches
-from tidegate_coordination.state.links import Link
+from tidegate_coordination.rules.migration.switches import (
+    FenceTopics,
+    FinishSwitches,
+    unfinished_switches,
+)
+from tidegate_coordination.state.migration.links import Link
 from tidegate_coordination.state.topics import Topic
 from tidegate_runtime.settings_texts import BadSource
 
-from ...links.beyond_switch import beyond_switch
-from ...links.source_fence import FENCED_LIMIT, LIMIT, limits_of, set_limits
-from ...links.survey import missing_acls
-from ...links.unit_closure import Unit, closure_of
-from ...links.unit_fence import NotAtRest, fenced_unit, unfenced_unit
+from ...migration.survey.looking import missing_acls
+from ...migration.switch.beyond import beyond_switch
+from ...migration.switch.source_fence import FENCED_LIMIT, LIMIT, limits_of, set_limits
+from ...migration.units.closure import Unit, closure_of
+from ...migration.units.fencing import NotAtRest, fenced_unit, unfenced_unit
 from ..asking import agreed, check_json
 from ..existing_cluster import NOT_DONE, ClusterOptions, opened_cluster, run_told
-from ..table import printable
+from ..output.table import printable
 from .commands import known_link
 from .text import beyond_lines
 
@@ -58,12 +62,12 @@ class SwitchOptions:
 
     @property
     def unit(self) -> Unit:
-        """What shall move at once."""
+        """The topics, groups and transactional ids that move at once."""
         return Unit(self.topics, self.groups, self.transactional_ids)
 
 
 class Switching(NamedTuple):
-    """What came of it.  seconds: while writers had to wait.  reason: "" once they are switched."""
+    """The result of a switch.  seconds: while writers waited.  reason: "" once it is done."""
 
     topics: list[str]
     seconds: float
@@ -166,7 +170,7 @@ async def _looked_at(
     """Return the max.message.bytes of the topics at the source.
 
     Raises:
-      BadSource: something stands in the way of a switch.
+      BadSource: the topics cannot be switched; the text says why.
     """
     names = [each.name for each in topics]
     await source.refresh(names)
@@ -266,7 +270,7 @@ async def _followed(
 
 
 def _waiting(lifted: str) -> str:
-    """Return what a command says while a fence stands.  lifted: why it was lifted; "" if not."""
+    """Return the command's line while a fence stands.  lifted: why it was lifted; "" if not."""
     if lifted:
         return f"given up ({lifted}): waiting for the source, which must take writes again"
     return "waiting for the gateways and the source"
@@ -314,7 +318,7 @@ def run_finish(
 async def _left_behind(
     coordinator: Coordinator, link: Link, file: Path | None, topics: Sequence[str]
 ) -> list[str]:
-    """Return what the source has that will never be here, for a person."""
+    """Return lines about the records of the source that this cluster will never get."""
     names = topics or list(unfinished_switches(coordinator.state, link.name))
     try:
         async with opened_source(link.bootstrap_servers, file) as source:

@@ -1,4 +1,4 @@
-"""What `tidegate link` prints.  Pure."""
+"""The texts that `tidegate link` prints.  Pure."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from tidegate_coordination.rules.mirrors import LinkRefusal
-from tidegate_coordination.rules.returns import reached_of
+from tidegate_coordination.rules.migration.mirrors import LinkRefusal
+from tidegate_coordination.rules.written_back import reached_of
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_coordination.state.links import Link
+from tidegate_coordination.state.migration.links import Link
 from tidegate_coordination.state.topics import Topic
 
-from ...links.beyond_switch import Beyond
-from ..table import aligned, counted, printable
+from ...migration.switch.beyond import Beyond
+from ..output.table import aligned, counted, printable
 
 _SHOWN_NAMES = 20
 
@@ -140,7 +140,7 @@ class Copy(NamedTuple):
 
 
 def added_text(added: Added, file: Path | None) -> str:
-    """Return what to do next."""
+    """Return a text about the link that was set, and the next steps."""
     link, refused = added.link, added.refused_topics
     lines = [f"Link {link.name} to cluster {link.cluster_id} is set."]
     if file is not None:
@@ -305,7 +305,7 @@ def status_json(
 
 
 def removed_text(name: str, topics: Sequence[str]) -> str:
-    """Return what was done."""
+    """Return a text about the link that was removed."""
     return (
         f"Link {name} is removed, with {len(topics)} topics."
         if topics

@@ -17,18 +17,22 @@ from typing import Final, NamedTuple
 import trio
 
 from tidegate_coordination.coordinator.coordinator import Coordinator, ProposalFailed
-from tidegate_coordination.rules.acls import SECURITY_NOT_YET
-from tidegate_coordination.rules.parts import parts
-from tidegate_coordination.rules.scram import AlterScramCredentials, ScramRefusal, size_bytes
-from tidegate_coordination.state.scram import ScramCredential, ScramMechanism, ScramTable
+from tidegate_coordination.rules.security.acls import SECURITY_NOT_YET
+from tidegate_coordination.rules.security.parts import parts
+from tidegate_coordination.rules.security.scram import (
+    AlterScramCredentials,
+    ScramRefusal,
+    size_bytes,
+)
+from tidegate_coordination.state.security.scram import ScramCredential, ScramMechanism, ScramTable
 from tidegate_runtime.settings_texts import BadSource
 
-from ...links.scram_plan import ScramUser, credentials, scram_users
-from ...links.source_security import source_users
+from ...migration.carry.scram_plan import ScramUser, credentials, scram_users
+from ...migration.carry.source_security import source_users
 from ...security.sealing import SEALS_NOT_YET, Sealing
 from ..asking import agreed, check_json
 from ..existing_cluster import NOT_DONE, ClusterOptions, run_told
-from ..table import counted, listed, printable
+from ..output.table import counted, listed, printable
 from .carrying import both_sides
 from .password_file import made_passwords, read_passwords, write_passwords
 from .secret_key import doubt, sealing_with
@@ -73,7 +77,7 @@ class UserOptions:
 
 
 class UserResult(NamedTuple):
-    """The users of the source, and those whose password was set.  problem: why not all."""
+    """The users of the source, and the ones whose password was set.  problem: why some were not."""
 
     users: list[ScramUser]
     done: list[str]
@@ -117,7 +121,7 @@ def run_users(cluster: ClusterOptions, options: UserOptions, *, as_json: bool) -
 
 
 def given_passwords(options: UserOptions) -> dict[str, str]:
-    """Return the passwords of the file, if there is one; only those of the users that are named.
+    """Return the passwords in the file, if one is given, of the named users only.
 
     Raises:
       BadSource: a user that is named has none, or see read_passwords().
@@ -270,7 +274,7 @@ def _lacking_text(users: Sequence[ScramUser]) -> str:
 
 
 def done_text(result: UserResult, options: UserOptions) -> str:
-    """Return what was done, for a person."""
+    """Return a text about the changes that were made."""
     if not options.sets:
         return _lacking_text(result.users)
     lines = [f"{counted(len(result.done), 'user')} got a password here."]
@@ -287,7 +291,7 @@ def done_text(result: UserResult, options: UserOptions) -> str:
 
 
 def users_json(result: UserResult) -> str:
-    """Return all of it, for scripts; never a password."""
+    """Return the result as JSON, without passwords."""
     return json.dumps(
         {
             "users": [

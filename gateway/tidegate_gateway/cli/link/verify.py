@@ -8,19 +8,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from tidegate_coordination.classic.cluster import ClassicCluster
-from tidegate_coordination.classic.errors import ClassicError
-from tidegate_coordination.classic.opened_source import opened_source
+from tidegate_coordination.client.cluster import ClassicCluster
+from tidegate_coordination.client.errors import ClassicError
+from tidegate_coordination.client.opened_source import opened_source
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.topics import Topic
 from tidegate_runtime.settings_texts import BadSource
 
-from ...links.comparison import Comparison
-from ...links.unmirrored import refused_topics
-from ...links.verifying import Sides
-from ..bar import BytesBar
+from ...migration.mirror.comparison import Comparison
+from ...migration.mirror.unmirrored import refused_topics
+from ...migration.mirror.verifying import Sides
 from ..existing_cluster import NOT_DONE, ClusterOptions, opened_cluster, run_told
-from ..table import aligned, printable
+from ..output.bar import BytesBar
+from ..output.table import aligned, printable
 from .commands import known_link
 from .text import refused_lines
 
@@ -126,7 +126,7 @@ def verified_text(
     *,
     by_record: bool,
 ) -> str:
-    """Return what was compared, what differs, and what is not here.
+    """Return a text about the compared topics, their differences, and the topics that are not here.
 
     refused: see refused_topics.  compacted: topics that the source compacts.
     """

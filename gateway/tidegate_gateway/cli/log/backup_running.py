@@ -13,7 +13,7 @@ import trio
 from tidegate_coordination.backup.recovery import NothingToRestore
 from tidegate_runtime.log_lines import configure_logs
 
-from ..telling import was_told
+from ..output.telling import was_told
 
 SAID_EVERY_SECONDS: Final = 2.0
 

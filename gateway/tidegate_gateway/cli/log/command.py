@@ -14,7 +14,7 @@ app = typer.Typer(help="Metadata logs.", no_args_is_help=True, rich_markup_mode=
 
 @app.command()
 def verify(
-    url: Annotated[str, typer.Argument(help="Of a new, empty log; the command fills it.")],
+    url: Annotated[str, typer.Argument(help="The URL of a new, empty log; the command fills it.")],
     json: Json = False,
 ) -> None:
     """Run the public contract of metadata logs on a new, empty log."""
@@ -25,7 +25,7 @@ def verify(
 
 @app.command("serve")
 def serve_log(
-    url: Annotated[str, typer.Argument(help="Of the log to serve.")],
+    url: Annotated[str, typer.Argument(help="The URL of the log to serve.")],
     listen: Annotated[
         str, typer.Option(metavar="HOST:PORT", help="Port 0: any free port.")
     ] = "127.0.0.1:9645",
@@ -131,7 +131,7 @@ def move(
 
 @app.command()
 def repair(
-    url: Annotated[str, typer.Argument(help="Of the log to check.")],
+    url: Annotated[str, typer.Argument(help="The URL of the log to check.")],
     object_store: Annotated[
         str, typer.Option(metavar="URL", help="The cluster's; it may hold backups.")
     ] = "",

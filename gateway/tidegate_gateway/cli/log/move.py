@@ -81,7 +81,7 @@ async def _moved(options: LogMoveOptions, say: Progress) -> tuple[int, Lines, di
         target = await open_log(options.to)
         stack.push_async_callback(target.aclose)
         check_logs(source, target)
-        report = await _move(coordinator, source, target, options, say)
+        report = await _move(coordinator, log, source, target, options, say)
     seconds = round(time.monotonic() - began, 2)
     url = _everywhere(options.to)
     shown = without_secrets(url)
@@ -130,6 +130,7 @@ def _moved_before(coordinator: Coordinator) -> tuple[int, Lines, dict[str, objec
 
 async def _move(
     coordinator: Coordinator,
+    log: MovableLog,
     source: MetadataLog,
     target: MetadataLog,
     options: LogMoveOptions,
@@ -150,7 +151,7 @@ async def _move(
             software_version=version("tidegate"),
         )
         nursery.start_soon(keep_lease, coordinator)
-        report = await LogMover(coordinator, source, target, plan, say).run()
+        report = await LogMover(coordinator, log, source, target, plan, say).run()
         # Writes the first entry of the new log, unless a gateway was faster.
         await end_visit(coordinator)
         nursery.cancel_scope.cancel()

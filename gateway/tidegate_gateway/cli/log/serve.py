@@ -28,12 +28,12 @@ from tidegate_runtime.settings_texts import SettingsError
 from tidegate_runtime.shown import shown_log
 from tidegate_runtime.tls.bad_store import BadStore
 
-from ...blocking import InThread
 from ...tls.streams import secured
 from ...tls.tls_listener import TlsListener
 from ...tls.tls_listeners import TlsListeners
 from ...tls.tls_settings import StoreSettings, server_only
-from ..telling import was_told
+from ...work.blocking import InThread
+from ..output.telling import was_told
 
 _log = structlog.get_logger("tidegate.log_serve")
 

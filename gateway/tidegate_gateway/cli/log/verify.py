@@ -14,7 +14,7 @@ from tidegate_coordination.log_contract.contract import verify_log
 from tidegate_runtime.log_lines import configure_logs
 
 from ...refusals_to_start import sentence_of
-from ..table import mark
+from ..output.table import mark
 
 
 class Promise(NamedTuple):

@@ -26,8 +26,6 @@ from tidegate_runtime.service_manager import of_this_process
 from tidegate_runtime.settings_texts import BadSource
 
 from ...admin.admin_server import admin_slots, serve_admin
-from ...admin.tls_metrics import tls_metrics
-from ...blocking import InThread
 from ...refusals_to_start import sentence_of
 from ...settings.broker_settings import BrokerSettings
 from ...settings.inner_listeners import (
@@ -37,8 +35,10 @@ from ...settings.inner_listeners import (
 )
 from ...settings.known_hosts import known_hosts
 from ...settings.settings_sources import PREFIX
+from ...tls.metrics import tls_metrics
 from ...tls.tls_listeners import TlsListeners, open_tls_listeners
 from ...upkeep.upkeep import Upkeep
+from ...work.blocking import InThread
 from ..dev_zones.plan import END_SECONDS
 from .pages import ProcessPages
 from .plan import check_processes, process_count
@@ -122,7 +122,7 @@ async def _run(settings: BrokerSettings, count: int, words: Sequence[str], *, as
 def token_for(settings: BrokerSettings) -> tuple[Secret, dict[str, str]]:
     """Return the token that gateways ask the supervisor for, and what tells it to them.
 
-    Without admin.token it is a random one: other users of this machine reach loopback, too.
+    Without admin.token it is a random token, since other users of this machine reach loopback, too.
     """
     token = settings.secret("admin.token")
     if token:

@@ -1,4 +1,4 @@
-"""One page of metrics from those of several processes.  Pure.
+"""Merges the metrics pages of several processes into one page.  Pure.
 
 Each sample gets the label `process`.  A family stands once, with the samples of all processes under
 its HELP and TYPE, as Prometheus' text format asks.

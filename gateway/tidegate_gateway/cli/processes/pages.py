@@ -45,7 +45,7 @@ class ProcessPages:
     """See the module's head.
 
     Args:
-      processes: returns all of them.  token: what they ask for; an empty one for nothing.
+      processes: returns all processes.  token: the token that their pages need; empty if none.
       own: returns metrics of this process.
     """
 

@@ -1,4 +1,4 @@
-"""What each of several gateways on one machine has for itself, from one set of settings.  Pure.
+"""The settings of each of several gateways on one machine, from one set of settings.  Pure.
 
 The first has what the settings say, so that one gateway can become several, and several one.  The
 n-th has node.id and ports that are n-1 higher, a folder `process-N` in the data folder and in the
@@ -48,8 +48,8 @@ def check_processes(settings: BrokerSettings, count: int) -> None:
     """Check that so many gateways can have ports of their own.
 
     Raises:
-      BadSource: two would listen on the same port.  One that listens twice on it says so itself,
-        unless it does so on two addresses.
+      BadSource: two gateways would listen on the same port.  If one gateway would listen twice on a
+        port, its own start fails, unless it listens on two addresses.
     """
     names = ("listeners", "peer.listener")
     found = [(name, port) for name in names for port in _ports(settings, name)]

@@ -15,7 +15,7 @@ from tidegate_runtime.settings_texts import SettingsError
 
 from ...cost.bill import Prices, prices_of
 from ..admin_reader import Access, places
-from ..table import printable
+from ..output.table import printable
 from .frames import FrameReader
 from .rates import Row, decide
 from .screen import wait_for_quit, whole_screen
@@ -52,7 +52,7 @@ def run_top(admins: Sequence[str], access: Access, options: TopOptions) -> int:
 
 
 def _print_one(reader: FrameReader, prices: Prices, options: TopOptions) -> int:
-    """Print one frame; its rates are those of the interval before it."""
+    """Print one frame; its rates are over the interval before it."""
     before = reader.read()
     if all(each.problem for each in before.gateways):
         for each in before.gateways:

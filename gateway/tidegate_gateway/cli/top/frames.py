@@ -51,7 +51,7 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """What one gateway said.
+    """The pages of one gateway at one moment.
 
     admin: its address; of one under a supervisor, that of the supervisor and the process.
     read_at: seconds of a monotonic clock.  problem: why it said nothing; "" if it did.

@@ -1,6 +1,6 @@
-"""What happened between two frames, as builtins.  Pure.
+"""The changes between two frames, as builtins.  Pure.
 
-A rate is None where it is not known: the gateway is in one of the frames only, or began anew.
+A rate is None where it is not known: the gateway is in one of the frames only, or started again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _BY_TOPIC: Final = (
 
 
 def decide(before: Frame, now: Frame, prices: Prices) -> Row:
-    """Return what a frame shows."""
+    """Return the row that `tidegate top` shows for a frame."""
     earlier = {each.admin: each for each in before.gateways if not each.problem}
     pairs = [(earlier.get(each.admin), each) for each in now.gateways if not each.problem]
     clusters = sorted({str(p.status.get("cluster_id", "")) for _, p in pairs} - {""})
@@ -190,7 +190,9 @@ def _by_label(samples: Samples, family: str, label: str) -> dict[str, list[float
 
 
 def _store(pairs: Sequence[tuple[Pages | None, Pages]], prices: Prices) -> Row:
-    """Return requests and money.  Stored bytes are the cluster's, as the last to know says."""
+    """Return the columns of requests to the store and their cost.  The stored bytes are the
+    cluster's: the most that a page states.
+    """
     rates: defaultdict[str, float] = defaultdict(float)
     crossed = 0.0
     for before, now in pairs:
@@ -215,9 +217,9 @@ def _store(pairs: Sequence[tuple[Pages | None, Pages]], prices: Prices) -> Row:
 
 
 def _cost_since(before: Pages | None, now: Pages) -> tuple[Mapping[str, Any], float]:
-    """Return what a gateway asked, and in how many seconds.
+    """Return the requests of a gateway between two looks, and the seconds between them.
 
-    Its sums begin anew once an interval ends (cost.interval.ms); then those of the new ones count.
+    After each cost.interval.ms a gateway starts its sums at 0.  Then only the new sums count.
     """
     cost = now.cost
     if not cost:

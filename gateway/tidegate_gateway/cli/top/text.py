@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from ..table import printable, sized
+from ..output.table import printable, sized
 from .rates import KINDS, MB, Row
 
 COLUMNS: Final = 80

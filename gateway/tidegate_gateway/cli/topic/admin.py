@@ -9,17 +9,22 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from tidegate_coordination.classic.cluster import ClassicCluster
-from tidegate_coordination.classic.metadata import Topic
+from tidegate_coordination.client import topic_calls
+from tidegate_coordination.client.cluster import ClassicCluster
+from tidegate_coordination.client.metadata import Topic
+from tidegate_coordination.client.topic_calls import (
+    BROKERS_CHOICE,
+    Config,
+    NewTopic,
+    PartitionFacts,
+)
 from tidegate_runtime.settings_texts import BadSource
 
-from ...kafka_client import topic_calls
-from ...kafka_client.topic_calls import BROKERS_CHOICE, Config, NewTopic, PartitionFacts
 from ..asking import agreed, check_json
-from ..deleting import delete_each
-from ..kafka_cluster import NOT_DONE, pairs, run_client
-from ..kafka_options import KafkaPlace
-from ..table import aligned, counted, printable
+from ..kafka.cluster import NOT_DONE, pairs, run_client
+from ..kafka.deleting import delete_each
+from ..kafka.options import KafkaPlace
+from ..output.table import aligned, counted, printable
 
 
 @dataclass(frozen=True, slots=True)

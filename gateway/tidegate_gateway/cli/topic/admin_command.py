@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ..kafka_options import Bootstrap, ClientFile, KafkaPlace, TopicName
+from ..kafka.options import Bootstrap, ClientFile, KafkaPlace, TopicName
 from ..options import Json, Yes
 
 app = typer.Typer(rich_markup_mode=None)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ...tools.repair import Repair
 from ..asking import agreed
-from ..bar import BytesBar
+from ..output.bar import BytesBar
 from .kept_text import KeptOutcome, kept_lines, kept_summary, kept_values, records_of
 from .repair_text import NOT_TOLD, UNREADABLE
 

@@ -12,15 +12,15 @@ from typing import Final
 
 import trio
 
-from tidegate_coordination.classic.cluster import ClassicCluster
+from tidegate_coordination.client.cluster import ClassicCluster
+from tidegate_coordination.client.consumer.positions import read_position
+from tidegate_coordination.client.consumer.reading import Found, ReadOptions, TopicReader
+from tidegate_coordination.client.groups.group_reading import GroupReader
+from tidegate_coordination.client.topic_calls import known_partitions
 from tidegate_runtime.settings_texts import BadSource
 
-from ...kafka_client.group_reading import GroupReader
-from ...kafka_client.positions import read_position
-from ...kafka_client.reading import Found, ReadOptions, TopicReader
-from ...kafka_client.topic_calls import known_partitions
-from ..kafka_cluster import complain, run_client
-from ..kafka_options import KafkaPlace
+from ..kafka.cluster import complain, run_client
+from ..kafka.options import KafkaPlace
 from .record_text import json_line, text_line, value_line
 
 SIGNALLED: Final = 128
@@ -29,7 +29,7 @@ SIGNALLED: Final = 128
 
 @dataclass(frozen=True, slots=True)
 class ConsumeOptions:
-    """As they were typed.  most: None for all.  group: "" for none."""
+    """The options as typed.  most: None for all records.  group: "" for none."""
 
     topic: str
     start: str = "earliest"

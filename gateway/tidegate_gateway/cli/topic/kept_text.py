@@ -16,7 +16,7 @@ SHOWN: Final = 200
 class KeptOutcome:
     """kept: before the command, read if it brings them back.  ended: the result; None for none.
 
-    after: what is kept once it has ended; others may have expired meanwhile.
+    after: the runs that are kept after the command; others may have expired meanwhile.
     """
 
     topic: str
@@ -50,7 +50,7 @@ def records_of(runs: Sequence[KeptRun]) -> int:
 
 
 def kept_line(kept: Sequence[KeptRun]) -> str:
-    """Return what is kept, in sum."""
+    """Return a line with the number and size of the kept records."""
     size_bytes = sum(each.row.length for each in kept)
     return (
         f"{records_of(kept)} skipped records are kept, {size_bytes} bytes in {len(kept)} ranges:"

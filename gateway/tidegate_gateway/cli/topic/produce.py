@@ -14,19 +14,24 @@ from typing import BinaryIO, Final
 
 import trio
 
-from tidegate_coordination.classic.cluster import ClassicCluster
+from tidegate_coordination.client.cluster import ClassicCluster
+from tidegate_coordination.client.producer.input_lines import LineFormat, LineSplitter, shown_lines
+from tidegate_coordination.client.producer.producing import (
+    Pieces,
+    TopicWriter,
+    WriteOptions,
+    Written,
+)
 from tidegate_protocol.compression import Codec
 from tidegate_runtime.settings_texts import BadSource
 
-from ...kafka_client.input_lines import LineFormat, LineSplitter, shown_lines
-from ...kafka_client.producing import Pieces, TopicWriter, WriteOptions, Written
-from ..kafka_cluster import NOT_DONE, complain, pairs, run_client
-from ..kafka_options import KafkaPlace
-from ..table import counted
+from ..kafka.cluster import NOT_DONE, complain, pairs, run_client
+from ..kafka.options import KafkaPlace
+from ..output.table import counted
 
 PIECE_BYTES: Final = 64 << 10
 LISTED_LINES: Final = 1000
-"""Of the lines that were not acknowledged, in JSON: a script can send the input again from one."""
+"""The most unacknowledged lines that the JSON names, so that a script can send them again."""
 
 
 @dataclass(frozen=True, slots=True)

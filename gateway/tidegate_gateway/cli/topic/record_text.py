@@ -11,10 +11,10 @@ from base64 import b64encode
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from tidegate_coordination.client.consumer.reading import Found
 from tidegate_protocol.records import Record
 
-from ...kafka_client.reading import Found
-from ..table import printable
+from ..output.table import printable
 
 _NO_TIME: Final = -1
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from ..kafka_options import Bootstrap, ClientFile, KafkaPlace, TopicName
+from ..kafka.options import Bootstrap, ClientFile, KafkaPlace, TopicName
 from ..options import Json
 
 app = typer.Typer(rich_markup_mode=None)

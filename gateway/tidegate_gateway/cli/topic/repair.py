@@ -29,10 +29,10 @@ from ...tools.proof import LOOKS
 from ...tools.readability import Found
 from ...tools.repair import Demands, Repair
 from ..asking import agreed, check_json
-from ..bar import BytesBar
 from ..dev.pipeline import default_log, default_store
 from ..existing_cluster import coordinator_of
-from ..telling import was_told
+from ..output.bar import BytesBar
+from ..output.telling import was_told
 from .bring_back import bring_back, exit_code, give_up, told
 from .kept_text import KeptOutcome
 from .repair_text import NOT_TOLD, Outcome, as_json_text, as_text, summary

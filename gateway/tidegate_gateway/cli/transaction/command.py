@@ -39,7 +39,7 @@ def list_transactions(
 ) -> None:
     """Show the transactional ids of a cluster.
 
-    First come those whose transactions are open longest.
+    The longest open transactions come first.
     """
     from ..existing_cluster import ClusterOptions
     from .commands import ListOptions, run_list

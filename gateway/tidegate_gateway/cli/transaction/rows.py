@@ -123,7 +123,7 @@ def _open_ms(state: ClusterState, found: TransactionalId) -> int | None:
 
 
 def details_of(state: ClusterState, name: str) -> Details | None:
-    """Return what there is to say of an id; None if it is unknown."""
+    """Return the details of a transactional id; None if it is unknown."""
     if state.transactions.get(name) is None:
         return None
     row, transaction = _row(state, name), state.transactions.open_of(name)

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Final
 
-from ..table import aligned, printable
+from ..output.table import aligned, printable
 from .rows import Details, OpenPartition, Row, Staged
 
 SHOWN: Final = 200
@@ -114,7 +114,7 @@ def question(details: Details) -> str:
 
 
 def aborted_text(details: Details) -> str:
-    """Return what an abort did."""
+    """Return a text about the outcome of an abort."""
     age = duration_text(details.row.open_ms or 0)
     return (
         f"{name_text(details.row)}: its transaction, open for {age}, is aborted. Readers skip its"
@@ -148,5 +148,5 @@ def _values(details: Details) -> dict[str, object]:
 
 
 def aborted_json(details: Details, *, done: bool) -> str:
-    """Return what an abort did as JSON."""
+    """Return the outcome of an abort as JSON."""
     return json.dumps({"aborted": done, "transaction": _values(details)})

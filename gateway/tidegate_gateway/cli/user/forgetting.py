@@ -14,10 +14,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tidegate_coordination.coordinator.coordinator import Coordinator, ProposalFailed
-from tidegate_coordination.rules.parts import parts
-from tidegate_coordination.rules.scram import AlterScramCredentials, ScramDeletion, size_bytes
+from tidegate_coordination.rules.security.parts import parts
+from tidegate_coordination.rules.security.scram import (
+    AlterScramCredentials,
+    ScramDeletion,
+    size_bytes,
+)
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_coordination.state.scram import ScramMechanism, SealedCredential, fingerprint
+from tidegate_coordination.state.security.scram import ScramMechanism, SealedCredential, fingerprint
 from tidegate_runtime.secret import Secret
 from tidegate_runtime.settings_texts import BadSource
 
@@ -25,7 +29,7 @@ from ...security.sealing import Sealing
 from ..asking import agreed, check_json
 from ..existing_cluster import NOT_DONE, ClusterOptions, opened_cluster, run_told
 from ..key_file import read_key
-from ..table import counted, listed, printable
+from ..output.table import counted, listed, printable
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +55,7 @@ class ForgetOptions:
 
 
 class Forgotten(NamedTuple):
-    """Credentials that do not open, and those of them that were removed.
+    """Credentials that cannot be opened, and the removed ones among them.
 
     problem: why not all.
     """
@@ -84,7 +88,7 @@ def run_forget(cluster: ClusterOptions, options: ForgetOptions, *, as_json: bool
 
 
 async def forget(coordinator: Coordinator, closed: list[SealedCredential]) -> Forgotten:
-    """Remove credentials; one that was set anew since it was read stays."""
+    """Remove credentials; one that was set again since it was read stays."""
     removed: list[SealedCredential] = []
     for part in parts(closed, lambda each: size_bytes(_deletion(each))):
         try:
@@ -117,7 +121,7 @@ def closed_text(closed: Sequence[SealedCredential], state: ClusterState) -> str:
 
 
 def forgotten_text(result: Forgotten) -> str:
-    """Return what was done, for a person."""
+    """Return a text about the credentials that were removed."""
     if not result.closed:
         return "No credential is sealed with another key: nothing is to be removed."
     users = len({each.user for each in result.removed})
@@ -131,7 +135,7 @@ def forgotten_text(result: Forgotten) -> str:
 
 
 def forgotten_json(result: Forgotten) -> str:
-    """Return all of it, for scripts."""
+    """Return the result as JSON."""
     removed = set(result.removed)
     return json.dumps(
         {

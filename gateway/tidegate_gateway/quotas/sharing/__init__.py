@@ -1,1 +1,1 @@
-"""Quotas that gateways share: who grants shares, what they are, and how gateways ask for them."""
+"""Quotas that gateways share: their owners, the sizes of shares, and requests for shares."""

@@ -1,4 +1,4 @@
-"""What clients may use of a quota that gateways share, at this one.  Pure; times are in ms.
+"""This gateway's allowance of a quota that gateways share.  Pure; times are in ms.
 
 The allowance grows by the gateway's share in each second.  Clients use it up, and it may go below
 zero; then they wait.  So whatever way the shares go, in any time all gateways let
@@ -98,10 +98,11 @@ class Allowance:
         return self._held.per_second(self._quota, self._live(), now_ms)
 
     def look(self, now_ms: int) -> Wanted | None:
-        """Return what to ask the owner for; None for nothing.  Call it every half second while it
-        is active.
+        """Return the share to ask the owner for; None if none is needed.
 
-        What clients do not need is given back before, so that the owner can give it to others at
+        Call it every half second while it is active.
+
+        The unused part of the share is given back first, so that the owner can give it to others at
         once.  A demand of 0 gives back all but the floor, and ends being active.
         """
         if self._demand is None:

@@ -1,8 +1,8 @@
 """How much clients would use of a quota at this gateway, if it had no end.  Pure; times are in ms.
 
-What passed does not say it: a client that is throttled sends nothing.  So as long as clients wait
-for this quota, the demand is the whole quota, and else the mean of what passed lately.  A client
-whose demand is met stops waiting, and the mean of what it sends then is known soon.
+The use does not show it, since a throttled client sends nothing.  So as long as clients wait for
+this quota, the demand is the whole quota, and else the mean of the latest use.  A client whose
+demand is met stops waiting, and the mean of what it sends then is known soon.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections import deque
 from typing import Final
 
 LOOKS: Final = 10
-"""Demand is what passed between so many looks: it falls that slowly."""
+"""The demand is the mean use over so many looks, so it falls slowly."""
 LEAST_MS: Final = 5_000
-"""Or in that time if it is longer: one large request is not much demand."""
+"""The mean is taken over at least this time: one large request is not much demand."""
 HEADROOM: Final = 1.05
 
 

@@ -1,7 +1,7 @@
 """Asks the gateways that divide quotas for shares, every half second.
 
-One question goes to each of them, with all quotas whose shares it grants, and has a deadline.  No
-answer needs no action: shares that are not granted again fall by themselves (held_share.py).
+Each owner gets one question, with all quotas whose shares it grants, and a deadline.  No answer
+needs no action: shares that are not granted again fall by themselves (held_share.py).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import structlog
 import trio
 
 from tidegate_coordination.forwarding.peers import PeerUnavailable
-from tidegate_coordination.state.gateways import Gateway
+from tidegate_coordination.state.writers.gateways import Gateway
 
 from .messages import Asked, Granted
 from .shares import Batch, QuotaShares

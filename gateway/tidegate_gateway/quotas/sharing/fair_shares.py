@@ -15,7 +15,9 @@ FLOOR_PART: Final = 0.01
 
 
 def floor_of(quota: float, live: int) -> float:
-    """Return what a gateway has without asking.  live: the number of gateways, at least 1."""
+    """Return the part of a quota that a gateway has without asking.  live: the number of gateways,
+    at least 1.
+    """
     return quota * FLOOR_PART / live
 
 

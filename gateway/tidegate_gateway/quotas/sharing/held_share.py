@@ -17,7 +17,7 @@ KEPT_MS: Final = HOLD_MS + FALL_MS
 
 
 class HeldShare:
-    """See the module's head.  It begins as that of a gateway whose owner has been silent."""
+    """See the module's head.  It begins as the share of a gateway whose owner has been silent."""
 
     def __init__(self) -> None:
         self._share: float | None = None

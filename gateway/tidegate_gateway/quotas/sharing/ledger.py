@@ -5,7 +5,7 @@ held and what it was granted last, until its next question shows that it knows t
 until KEPT_MS without a question.  An answer never makes the sum larger than the quota: a share
 grows once others have given theirs back.
 
-A gateway that falls silent without giving its share back goes on with quota / live gateways.  The
+A gateway that falls silent without giving its share back continues with quota / live gateways.  The
 owner keeps so much for it until it misses that gateway, or for SILENT_MS.
 
 An owner that is new does not know what its predecessor granted.  For KEPT_MS it gives no gateway
@@ -22,15 +22,16 @@ from .fair_shares import fair_shares, floor_of
 from .held_share import KEPT_MS
 
 MAX_QUOTAS: Final = 30_000
-"""Beyond it, gateways go on as if this one were silent."""
+"""The most quotas that this gateway divides; for others it gives no answer."""
 
 
 SILENT_MS: Final = 6_000
-"""By then a gateway that does not answer is missed (peers/neighbours.py)."""
+"""After this time other gateways have noticed that a gateway does not answer (peers/neighbours.py).
+"""
 
 
 class Wanted(NamedTuple):
-    """What a gateway asks for: all in the unit of the quota."""
+    """The request of a gateway for a share: all in the unit of the quota."""
 
     quota: float
     demand: float
@@ -51,7 +52,7 @@ class Members(Protocol):
 
 
 class _Granted(NamedTuple):
-    """What a gateway may hold."""
+    """The largest share that a gateway may hold, and its request."""
 
     wanted: Wanted
     most: float
@@ -70,7 +71,7 @@ class _Quota:
 
 
 class ShareLedger:
-    """See the module's head."""
+    """The shares that are granted of each quota."""
 
     def __init__(self) -> None:
         self._quotas: OrderedDict[bytes, _Quota] = OrderedDict()
@@ -104,7 +105,7 @@ class ShareLedger:
             for each, row in list(found.granted.items()):
                 if _is_over(row, now_ms, is_missed=each not in members.live - members.suspects):
                     del found.granted[each]
-        # Old grants say nothing about those that another owner made since.  There was none if this
+        # Old grants say nothing about later grants of another owner.  There was none if this
         # gateway granted in the epoch before.
         if found is None or not found.granted or members.epoch - found.epoch > 1:
             found = self._quotas[key] = _Quota(members.changed_ms + KEPT_MS, members.epoch)

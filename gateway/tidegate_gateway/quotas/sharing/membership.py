@@ -2,11 +2,12 @@
 
 The owner of a quota is chosen by rendezvous hashing over the live gateways that answer questions
 about shares.  A gateway that died lives on in the cluster's state until its lease ends, so gateways
-leave out the ones that do not answer (peers/neighbours.py).  What one gateway does not reach may
-still serve, so a gateway is left out only if more than half of the live ones say so; each question
-and answer tells whom its author misses.  A gateway that hears this of itself leaves itself out,
-too: it may still serve, so the next owner and itself would each divide the quota.  A gateway that
-misses half of the others owns nothing: it may be the one that is cut off.
+leave out the ones that do not answer (peers/neighbours.py).  A gateway that one other does not
+reach may still serve.  So a gateway is left out only if more than half of the live ones do not
+reach it; each question and answer names the gateways that its sender does not reach.  A gateway
+that hears this of itself leaves itself out, too: it may still serve, so the next owner and itself
+would each divide the quota.  A gateway that misses half of the others owns nothing: it may be the
+one that is cut off.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from tidegate_coordination.placement.rendezvous import choose
 from .held_share import HOLD_MS
 
 VOTE_MS: Final = 1_500
-"""For so long counts what a gateway said."""
+"""A gateway's list of the ones that it does not reach counts for so long."""
 
 
 HEARD_MS: Final = 1_000
-"""A gateway that divides quotas then asks those that said nothing."""
+"""After this time a gateway that divides quotas asks the gateways that are silent."""
 MAX_CHOSEN: Final = 50_000
 """For so many quotas, the owner need not be chosen again."""
 
@@ -57,7 +58,7 @@ class Membership:
         self._looked_ms: int | None = None
 
     def look(self, members: Iterable[Member], missed: Collection[int], now_ms: int) -> None:
-        """See who lives now.  missed: those that do not answer."""
+        """Take in the live gateways.  missed: the gateways that do not answer."""
         members = list(members)
         self.live = frozenset(each.incarnation for each in members) | {self._me}
         self.suspects = (self.live & frozenset(missed)) - {self._me}
@@ -79,7 +80,7 @@ class Membership:
         self._owners, self._may_own, self._looked_ms = owners, may_own, now_ms
 
     def note_vote(self, incarnation: int, missed: Collection[int], now_ms: int) -> None:
-        """Take what another gateway says about which ones do not answer it."""
+        """Record which gateways do not answer another gateway."""
         self._votes[incarnation] = frozenset(missed), now_ms
 
     def unheard(self, now_ms: int) -> frozenset[int]:

@@ -25,7 +25,7 @@ KEY_BYTES: Final = 16
 
 
 class Wish(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """What a gateway has and wants of one quota, in a second.  key: see key_of()."""
+    """A gateway's share of one quota, and its demand, in a second.  key: see key_of()."""
 
     key: bytes
     quota: float

@@ -10,7 +10,7 @@ from typing import Final
 
 from tidegate_coordination.configs.cluster_wide import QUOTA_SCOPE as SCOPE
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_coordination.state.static_settings import StaticSettingsTable
+from tidegate_coordination.state.writers.static_settings import StaticSettingsTable
 from tidegate_runtime.settings_texts import SettingsError
 
 from ...settings.broker_settings import BrokerSettings
@@ -52,7 +52,7 @@ class Scope:
         self._found = own
 
     def of_cluster(self) -> bool:
-        """Return it as of now."""
+        """Return whether the gateways share quotas now."""
         told, gateways = self._state.static_settings, self._state.gateways
         as_of = told.version + gateways.version  # each only rises
         if as_of != self._as_of and not self._own:

@@ -15,8 +15,8 @@ import trio
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.forwarding.leaders import PEER_LISTENERS
 from tidegate_coordination.security.quotas import Bucket
-from tidegate_coordination.state.gateways import Gateway
-from tidegate_coordination.state.static_settings import StaticSettingsTable
+from tidegate_coordination.state.writers.gateways import Gateway
+from tidegate_coordination.state.writers.static_settings import StaticSettingsTable
 
 from .allowance import Allowance
 from .ledger import ShareLedger, Wanted
@@ -27,7 +27,7 @@ from .scope import tells_shares
 TURN: Final = 256
 """After so many quotas, other tasks run."""
 MAX_ACTIVE: Final = 10_000
-"""Of quotas that are used beyond it, this gateway has quota / live gateways."""
+"""The most quotas in use with shares; of further ones this gateway has quota / live gateways."""
 VOTES_MS: Final = 5_000
 """For so long after a question, this gateway finds out who is gone."""
 
@@ -37,7 +37,7 @@ class NotOurs(Exception):
 
 
 class Batch(NamedTuple):
-    """What one other gateway is asked."""
+    """The questions to one other gateway."""
 
     gateway: Gateway
     wishes: list[tuple[Allowance, Wish]]
@@ -89,9 +89,9 @@ class QuotaShares:
         return self._counted[1]
 
     async def due(self, now_ms: int) -> list[Batch]:
-        """Return what must be asked now, at most MAX_WISHES of each gateway.
+        """Return the requests for shares that are due, at most MAX_WISHES for each gateway.
 
-        Call it every half second.  What this gateway divides itself it grants at once.
+        Call it every half second.  Shares of quotas that this gateway owns are granted at once.
         """
         self._look(now_ms)
         me, wishes = self._coordinator.incarnation, dict[int, list[tuple[Allowance, Wish]]]()
@@ -113,7 +113,8 @@ class QuotaShares:
                 if key in self._active:
                     self._active.move_to_end(key)  # those beyond the bound come first next time
         if divides:
-            # If nothing arrives here, others miss this gateway, and only their answers tell it.
+            # If no question arrives here, other gateways miss this one; it learns that only from
+            # their answers.
             for each in sorted(self.membership.unheard(now_ms)):
                 wishes.setdefault(each, [])
         return self._batches(wishes, now_ms)

@@ -1,1 +1,1 @@
-"""Requests about the cluster: versions, metadata, features, ACLs."""
+"""Requests about the cluster: versions, metadata, brokers, levels."""

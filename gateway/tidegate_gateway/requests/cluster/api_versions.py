@@ -28,8 +28,8 @@ from tidegate_protocol.messages.api_versions import (
     SupportedFeatureKey,
 )
 
-from ...client_software import is_well_told, software_of
 from ...network.call import Call
+from ...network.client_software import is_well_told, software_of
 
 TRANSACTION_FEATURE: Final = "transaction.version"
 TRANSACTION_VERSION: Final = 2
@@ -79,7 +79,7 @@ class ApiVersions:
         )
 
     def _versions_of_sources(self) -> list[int]:
-        """Return those of sources that still have transactional ids which gateways forward."""
+        """Return the versions of sources whose transactional ids gateways still forward."""
         moved = self.state.link_groups.moved_ids
         left = (
             each

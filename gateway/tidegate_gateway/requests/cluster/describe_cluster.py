@@ -30,7 +30,7 @@ CONTROLLERS = 2
 
 @dataclass(frozen=True, slots=True)
 class DescribeClusterHandler:
-    """See the module's head."""
+    """Answers DescribeCluster requests."""
 
     coordinator: Coordinator
     cluster_view: ClusterView

@@ -37,7 +37,7 @@ EPOCH: Final = 0
 
 @dataclass(frozen=True, slots=True)
 class DescribeQuorumHandler:
-    """See the module's head."""
+    """Answers DescribeQuorum requests."""
 
     coordinator: Coordinator
     cluster_view: ClusterView

@@ -11,9 +11,9 @@ gateway.  Clients skip unknown tags (KIP-482); KIP-1163 proposes a similar field
 
 An unknown name is looked up again after a read of the log's end, then created if the client and
 `auto.create.topics.enable` allow it.  Differs from Kafka: a created topic is in the same answer.
-(Kafka calls it unknown and creates it afterwards.  A client that reads "unknown" as "no
-partitions", as kafka-go's group readers do, would miss its creation.) Names beyond the number that
-one request may create get POLICY_VIOLATION.
+(Kafka answers that the topic is unknown, and creates it afterwards. Group readers of kafka-go take
+an unknown topic for one without partitions, and would not notice that it is created.) Names beyond
+the number that one request may create get POLICY_VIOLATION.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from tidegate_protocol.messages.metadata import (
 )
 from tidegate_protocol.primitives import ZERO_UUID
 
-from ...links.linked_names import LinkedNames
+from ...migration.mirror.linked_names import LinkedNames
 from ...network.call import Call
 from ...network.turns import Turns
 from ...security.operations import ALL_ON_CLUSTER, ALL_ON_TOPIC
@@ -118,7 +118,7 @@ class PreparedTopics:
             await turns.count()
         return MetadataResponseTopic(
             name=topic.name,
-            topic_id=topic.topic_id,
+            topic_id=topic.shown_id,
             is_internal=topic.name in INTERNAL_TOPICS,
             partitions=partitions,
         )
@@ -242,7 +242,7 @@ class MetadataHandler:
     def _is_unknown(self, asked: MetadataRequestTopic) -> bool:
         """No topic can have such a name, so the log is not read for it."""
         if asked.topic_id != ZERO_UUID:
-            return asked.topic_id not in self._state.topics.by_id
+            return asked.topic_id not in self._state.topics.by_shown_id
         name = asked.name or ""
         return name not in self._state.topics.by_name and illegal_topic_name(name) is None
 
@@ -287,7 +287,7 @@ class MetadataHandler:
     def _topic(self, asked: MetadataRequestTopic) -> Topic | None:
         topics = self._state.topics
         if asked.topic_id != ZERO_UUID:
-            return topics.by_id.get(asked.topic_id)
+            return topics.by_shown_id.get(asked.topic_id)
         return topics.by_name.get(asked.name or "")
 
     def _refused(

@@ -28,7 +28,7 @@ _TEXT: Final = "SaslAuthenticate request received after successful authenticatio
 
 @dataclass(frozen=True, slots=True)
 class LateSaslHandshake:
-    """See the module's head."""
+    """Answers SaslHandshake where no authentication is under way."""
 
     api_key: ClassVar[int] = ApiKey.SASL_HANDSHAKE
     messages: ClassVar[ModuleType] = sasl_handshake
@@ -40,7 +40,7 @@ class LateSaslHandshake:
 
 @dataclass(frozen=True, slots=True)
 class LateSaslAuthenticate:
-    """See the module's head."""
+    """Answers SaslAuthenticate where no authentication is under way."""
 
     api_key: ClassVar[int] = ApiKey.SASL_AUTHENTICATE
     messages: ClassVar[ModuleType] = sasl_authenticate

@@ -36,7 +36,7 @@ NO_NODE: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class UpdateFeaturesHandler:
-    """See the module's head."""
+    """Answers UpdateFeatures requests."""
 
     coordinator: Coordinator
     api_key: ClassVar[int] = ApiKey.UPDATE_FEATURES
@@ -72,7 +72,7 @@ class UpdateFeaturesHandler:
         return UpdateFeaturesResponse(error_message=None, results=done)
 
     def _why_not(self, update: FeatureUpdateKey) -> str:
-        """Return the error of an update by itself; "" for none."""
+        """Return the error of a single update; "" if it is right."""
         level = update.max_version_level
         if update.feature not in (FEATURE_NAME, TRANSACTION_FEATURE):
             unknown = f"{self._controller} does not support this feature."

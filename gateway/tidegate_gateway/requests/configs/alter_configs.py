@@ -27,7 +27,7 @@ from .config_changes import set_configs
 
 @dataclass(frozen=True, slots=True)
 class AlterConfigsHandler:
-    """See the module's head."""
+    """Answers AlterConfigs requests."""
 
     coordinator: Coordinator
     api_key: ClassVar[int] = ApiKey.ALTER_CONFIGS

@@ -75,7 +75,7 @@ _VALID: Final = ", ".join(sorted(LEVELS))
 
 @dataclass(frozen=True, slots=True)
 class GatewayLoggers:
-    """See the module's head."""
+    """The loggers of this gateway, as BROKER_LOGGER resources show them."""
 
     levels: LogLevels
     node_id: int

@@ -1,7 +1,7 @@
 """IncrementalAlterConfigs: versions 0-1.  Only the named settings change (KIP-339).
 
-Log levels are those of this gateway, until it stops (KIP-412); all else goes into the log.
-Differs from Kafka: see `rules.configs`.
+Log levels are set in this gateway only, until it stops (KIP-412); all other configs go into the
+log.  Differs from Kafka: see `rules.configs`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _OPERATIONS = {each.value for each in Operation}
 
 @dataclass(frozen=True, slots=True)
 class IncrementalAlterConfigsHandler:
-    """See the module's head."""
+    """Answers IncrementalAlterConfigs requests."""
 
     coordinator: Coordinator
     loggers: GatewayLoggers

@@ -28,7 +28,7 @@ _ALL = tuple(each.value for each in ResourceType)
 
 @dataclass(frozen=True, slots=True)
 class ListConfigResourcesHandler:
-    """See the module's head."""
+    """Answers ListConfigResources requests."""
 
     coordinator: Coordinator
     api_key: ClassVar[int] = ApiKey.LIST_CONFIG_RESOURCES
@@ -52,7 +52,7 @@ class ListConfigResourcesHandler:
         return ListConfigResourcesResponse(config_resources=rows)
 
     def _names(self, kind: int) -> list[str]:
-        """Return those of now, in no order."""
+        """Return the present names, in no order."""
         state = self.coordinator.state
         match ResourceType(kind):
             case ResourceType.TOPIC:

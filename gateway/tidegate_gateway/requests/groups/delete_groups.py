@@ -21,8 +21,8 @@ from tidegate_protocol.messages.delete_groups import (
 )
 
 from ...groups.group_manager import GroupManager
-from ...links.group_forwards import GroupForwards
-from ...links.source_forwards import NotForwarded, SourceRequest
+from ...migration.forward.coordinators import NotForwarded, SourceRequest
+from ...migration.forward.groups import GroupForwards
 from ...network.call import Call
 from .group_errors import refusal_code
 
@@ -37,7 +37,7 @@ _CODES = {
 
 @dataclass(frozen=True, slots=True)
 class DeleteGroups:
-    """See the module's head."""
+    """Answers DeleteGroups requests."""
 
     groups: GroupManager
     forwards: GroupForwards

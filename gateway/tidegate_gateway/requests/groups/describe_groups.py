@@ -23,8 +23,8 @@ from tidegate_protocol.messages.describe_groups import (
 )
 
 from ...groups.group_manager import GroupManager
-from ...links.group_forwards import GroupForwards
-from ...links.source_forwards import NotForwarded, SourceRequest
+from ...migration.forward.coordinators import NotForwarded, SourceRequest
+from ...migration.forward.groups import GroupForwards
 from ...network.call import Call
 from ...network.turns import Turns
 from ...security.operations import ALL_ON_GROUP
@@ -36,7 +36,7 @@ NOT_FOUND_SINCE = 6
 
 @dataclass(frozen=True, slots=True)
 class DescribeGroups:
-    """See the module's head."""
+    """Answers DescribeGroups requests."""
 
     groups: GroupManager
     forwards: GroupForwards
@@ -77,7 +77,7 @@ class DescribeGroups:
     async def _forwarded(
         self, call: Call, group_id: str, request: DescribeGroupsRequest
     ) -> DescribedGroup:
-        """Return what the source of a link shows of a group."""
+        """Return the description of a group by the source of a link."""
 
         def make(_: int) -> DescribeGroupsRequest:
             return DescribeGroupsRequest([group_id], request.include_authorized_operations)

@@ -27,8 +27,8 @@ from typing import ClassVar
 from tidegate_coordination.coordinator.coordinator import Coordinator as MetadataCoordinator
 from tidegate_coordination.events.metadata_versions import TRANSACTIONS as TRANSACTIONS_LEVEL
 from tidegate_coordination.placement.groups import chosen, server
-from tidegate_coordination.state.gateways import Gateway
 from tidegate_coordination.state.offsets_topic import OFFSETS_TOPIC
+from tidegate_coordination.state.writers.gateways import Gateway
 from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import find_coordinator as messages
@@ -55,7 +55,7 @@ NO_NODE = -1
 
 @dataclass(frozen=True, slots=True)
 class FindCoordinator:
-    """See the module's head."""
+    """Answers FindCoordinator requests."""
 
     coordinator: MetadataCoordinator
     internal_topics: InternalTopics

@@ -6,14 +6,12 @@ the handler of the API.  The source sees the member's client id, and the gateway
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from types import ModuleType
 from typing import Any, ClassVar, Final
 
 import trio
 
-from tidegate_coordination.state.topics import TopicTable
-from tidegate_protocol.apis import APIS, ApiKey
+from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import (
     heartbeat,
@@ -24,16 +22,16 @@ from tidegate_protocol.messages import (
     sync_group,
 )
 
-from ...links.group_forwards import GroupForwards
-from ...links.group_requests import commit_request, commit_response, leave_request, leave_response
-from ...links.source_forwards import (
-    ANY_FENCE,
-    NO_FENCE,
-    NotForwarded,
-    SourceAnswer,
-    SourceRequest,
+from ...migration.forward.coordinators import ANY_FENCE, SourceAnswer
+from ...migration.forward.group_versions import (
+    commit_request,
+    commit_response,
+    leave_request,
+    leave_response,
 )
-from ...network.call import Call, Handler
+from ...migration.forward.groups import GroupForwards
+from ...network.call import Call
+from ..forwarding import Forwarded
 
 MARGIN_SECONDS: Final = 10.0
 """The source may delay the first rebalance of a group."""
@@ -42,63 +40,17 @@ SYNC_SECONDS: Final = 300.0
 _KNOWN: Final = frozenset({ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS})
 
 
-class OneGroup(ABC):
-    """See the module's head.  local: answers for groups of this cluster."""
+class OneGroup(Forwarded[GroupForwards]):
+    """See the module's head."""
 
-    api_key: ClassVar[int]
-    messages: ClassVar[ModuleType]
     is_change: ClassVar[bool] = False
-    passes: ClassVar[int] = NO_FENCE
     # Whether to wait for the end of a fence: clients repeat these requests only a few times.
     awaits_fence: ClassVar[bool] = False
 
-    def __init__(self, local: Handler, forwards: GroupForwards, topics: TopicTable) -> None:
-        self._local = local
-        self._forwards = forwards
-        self._topics = topics
-
-    async def handle(self, call: Call, request: Any) -> Any:
-        """Return the answer of the source, or of this cluster."""
+    async def _enter(self, _request: Any, key: str, /) -> int:
         if self.awaits_fence:
-            await self._forwards.unfenced(request.group_id)
-        if not self._forwards.takes(request.group_id):
-            return await self._local.handle(call, request)
-
-        def make(version: int) -> Any:
-            return self._request(request, version)
-
-        asked = SourceRequest(
-            request.group_id,
-            APIS[self.api_key].name,
-            make,
-            call.version,
-            call.client_id,
-            self._wait_seconds(request),
-            self.is_change,
-            self.passes,
-        )
-        try:
-            answer = await self._forwards.call(asked)
-        except NotForwarded as refused:
-            return self._refused(request, refused.code)
-        response = self._response(request, answer)
-        self._note(request, response)
-        return response
-
-    def _request(self, request: Any, _version: int) -> Any:
-        return request
-
-    def _response(self, _request: Any, answer: SourceAnswer) -> Any:
-        return answer.response
-
-    def _wait_seconds(self, _request: Any) -> float:
-        return 0.0
-
-    def _note(self, _request: Any, _response: Any) -> None:
-        return
-
-    @abstractmethod
-    def _refused(self, request: Any, code: ErrorCode, /) -> Any: ...
+            await self._forwards.unfenced(key)
+        return self.passes
 
 
 class ForwardedJoinGroup(OneGroup):
@@ -125,7 +77,7 @@ class ForwardedJoinGroup(OneGroup):
             )
 
     def _refused(
-        self, request: join_group.JoinGroupRequest, code: ErrorCode
+        self, _call: Call, request: join_group.JoinGroupRequest, code: ErrorCode, /
     ) -> join_group.JoinGroupResponse:
         return join_group.JoinGroupResponse(error_code=code, member_id=request.member_id)
 
@@ -149,12 +101,10 @@ class ForwardedSyncGroup(OneGroup):
     ) -> None:
         _note_member(self._forwards, request, response)
 
-    def _refused(
-        self, _request: sync_group.SyncGroupRequest, code: ErrorCode
-    ) -> sync_group.SyncGroupResponse:
+    def _refused(self, call: Call, request: sync_group.SyncGroupRequest, code: ErrorCode, /) -> Any:
         if code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
             code = ErrorCode.REBALANCE_IN_PROGRESS  # as in Kafka; clients expect no other here
-        return sync_group.SyncGroupResponse(error_code=code)
+        return super()._refused(call, request, code)
 
 
 class ForwardedHeartbeat(OneGroup):
@@ -168,11 +118,6 @@ class ForwardedHeartbeat(OneGroup):
         self, request: heartbeat.HeartbeatRequest, response: heartbeat.HeartbeatResponse
     ) -> None:
         _note_member(self._forwards, request, response)
-
-    def _refused(
-        self, _request: heartbeat.HeartbeatRequest, code: ErrorCode
-    ) -> heartbeat.HeartbeatResponse:
-        return heartbeat.HeartbeatResponse(error_code=code)
 
 
 def _note_member(forwards: GroupForwards, request: Any, response: Any) -> None:
@@ -202,11 +147,6 @@ class ForwardedLeaveGroup(OneGroup):
             for each in gone if request.members else [request.member_id]:
                 self._forwards.members.forget(request.group_id, each)
 
-    def _refused(
-        self, _request: leave_group.LeaveGroupRequest, code: ErrorCode
-    ) -> leave_group.LeaveGroupResponse:
-        return leave_group.LeaveGroupResponse(error_code=code)
-
 
 class ForwardedOffsetCommit(OneGroup):
     """OffsetCommit: the source has the same topics, with the same ids."""
@@ -217,26 +157,10 @@ class ForwardedOffsetCommit(OneGroup):
     awaits_fence: ClassVar[bool] = True
 
     def _request(self, request: offset_commit.OffsetCommitRequest, version: int) -> Any:
-        return commit_request(request, version, self._topics)
+        return commit_request(request, version, self._state.topics)
 
     def _response(self, request: offset_commit.OffsetCommitRequest, answer: SourceAnswer) -> Any:
-        return commit_response(request, answer, self._topics)
-
-    def _refused(
-        self, request: offset_commit.OffsetCommitRequest, code: ErrorCode
-    ) -> offset_commit.OffsetCommitResponse:
-        topics = [
-            offset_commit.OffsetCommitResponseTopic(
-                topic.name,
-                topic.topic_id,
-                [
-                    offset_commit.OffsetCommitResponsePartition(each.partition_index, code)
-                    for each in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
-        return offset_commit.OffsetCommitResponse(topics=topics)
+        return commit_response(request, answer, self._state.topics)
 
 
 class ForwardedOffsetDelete(OneGroup):
@@ -246,8 +170,3 @@ class ForwardedOffsetDelete(OneGroup):
     messages: ClassVar[ModuleType] = offset_delete
     is_change: ClassVar[bool] = True
     awaits_fence: ClassVar[bool] = True
-
-    def _refused(
-        self, _request: offset_delete.OffsetDeleteRequest, code: ErrorCode
-    ) -> offset_delete.OffsetDeleteResponse:
-        return offset_delete.OffsetDeleteResponse(error_code=code)

@@ -18,7 +18,7 @@ from .group_errors import refusal_code
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """See the module's head."""
+    """Answers Heartbeat requests."""
 
     groups: GroupManager
     api_key: ClassVar[int] = ApiKey.HEARTBEAT

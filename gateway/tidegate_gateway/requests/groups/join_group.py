@@ -32,7 +32,7 @@ PROTOCOL_NAME_NULLABLE_SINCE = 7
 
 @dataclass(frozen=True, slots=True)
 class JoinGroup:
-    """See the module's head."""
+    """Answers JoinGroup requests."""
 
     groups: GroupManager
     api_key: ClassVar[int] = ApiKey.JOIN_GROUP

@@ -28,7 +28,7 @@ SEVERAL_SINCE = 3
 
 @dataclass(frozen=True, slots=True)
 class LeaveGroup:
-    """See the module's head."""
+    """Answers LeaveGroup requests."""
 
     groups: GroupManager
     api_key: ClassVar[int] = ApiKey.LEAVE_GROUP

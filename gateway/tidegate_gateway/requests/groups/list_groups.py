@@ -24,7 +24,7 @@ from tidegate_protocol.messages.list_groups import (
 )
 
 from ...groups.group_manager import GroupManager
-from ...links.group_forwards import GroupForwards
+from ...migration.forward.groups import GroupForwards
 from ...network.call import Call
 from ...network.turns import Turns
 
@@ -33,7 +33,7 @@ TYPE = "classic"
 
 @dataclass(frozen=True, slots=True)
 class ListGroups:
-    """See the module's head."""
+    """Answers ListGroups requests."""
 
     coordinator: Coordinator
     groups: GroupManager

@@ -52,7 +52,7 @@ class _Row(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OffsetCommit:
-    """See the module's head."""
+    """Answers OffsetCommit requests."""
 
     coordinator: Coordinator
     groups: GroupManager
@@ -107,9 +107,8 @@ class OffsetCommit:
         return rows
 
     def _topic_id(self, topic: OffsetCommitRequestTopic, by_id: bool) -> bytes:
-        if by_id:
-            return topic.topic_id
-        known = self.coordinator.state.topics.by_name.get(topic.name)
+        topics = self.coordinator.state.topics
+        known = topics.by_shown_id.get(topic.topic_id) if by_id else topics.by_name.get(topic.name)
         return known.topic_id if known is not None else _NO_TOPIC
 
     def _code(self, offset: OffsetToCommit, unknown: ErrorCode) -> ErrorCode:

@@ -42,7 +42,7 @@ _CODES = {
 
 @dataclass(frozen=True, slots=True)
 class OffsetDelete:
-    """See the module's head."""
+    """Answers OffsetDelete requests."""
 
     coordinator: Coordinator
     groups: GroupManager

@@ -32,9 +32,9 @@ from tidegate_protocol.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 
-from ...links.group_forwards import GroupForwards
-from ...links.group_requests import fetch_request, fetch_response
-from ...links.source_forwards import EACH_SECONDS, NotForwarded, SourceRequest
+from ...migration.forward.coordinators import EACH_SECONDS, NotForwarded, SourceRequest
+from ...migration.forward.group_versions import fetch_request, fetch_response
+from ...migration.forward.groups import GroupForwards
 from ...network.call import Call
 from ...network.turns import Turns, in_order
 
@@ -46,7 +46,7 @@ NO_OFFSET = -1
 
 @dataclass(frozen=True, slots=True)
 class OffsetFetch:
-    """See the module's head."""
+    """Answers OffsetFetch requests."""
 
     coordinator: Coordinator
     forwards: GroupForwards
@@ -86,7 +86,9 @@ class OffsetFetch:
     async def _from_source(
         self, call: Call, wanted: OffsetFetchRequestGroup, require_stable: bool, late: float
     ) -> OffsetFetchResponseGroup:
-        """Return what the source of a link answers for a group; late: trio's time to give up."""
+        """Return the source's answer for a group of a link.  late: time of trio at which to give
+        up.
+        """
         with trio.move_on_at(late):
             return await self._forwarded(call, wanted, require_stable)
         return _refused(wanted, ErrorCode.NOT_COORDINATOR)
@@ -94,7 +96,7 @@ class OffsetFetch:
     async def _forwarded(
         self, call: Call, wanted: OffsetFetchRequestGroup, require_stable: bool
     ) -> OffsetFetchResponseGroup:
-        """Return what the source of a link answers for a group."""
+        """Return the source's answer for a group of a link."""
         topics = self.coordinator.state.topics
 
         def make(version: int) -> OffsetFetchRequest:
@@ -128,7 +130,7 @@ class OffsetFetch:
             partitions = await self._all_partitions(group_id, topic_id, turns, pending)
             topic = self.coordinator.state.topics.by_id.get(topic_id)
             if topic is not None and partitions:
-                rows.append(_topic_row(topic.name, topic_id, partitions, by_id))
+                rows.append(_topic_row(topic.name, topic.shown_id, partitions, by_id))
             await turns.count()
         return rows
 
@@ -168,7 +170,9 @@ class OffsetFetch:
 
     def _topic_id(self, wanted: OffsetFetchRequestTopics, by_id: bool) -> tuple[bytes, ErrorCode]:
         topics = self.coordinator.state.topics
-        topic = topics.by_id.get(wanted.topic_id) if by_id else topics.by_name.get(wanted.name)
+        topic = (
+            topics.by_shown_id.get(wanted.topic_id) if by_id else topics.by_name.get(wanted.name)
+        )
         if topic is None:
             return b"", ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.NONE
         return topic.topic_id, ErrorCode.NONE

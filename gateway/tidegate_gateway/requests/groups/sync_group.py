@@ -24,7 +24,7 @@ from .group_errors import refusal_code
 
 @dataclass(frozen=True, slots=True)
 class SyncGroup:
-    """See the module's head."""
+    """Answers SyncGroup requests."""
 
     groups: GroupManager
     api_key: ClassVar[int] = ApiKey.SYNC_GROUP

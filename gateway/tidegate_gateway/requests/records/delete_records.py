@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.rules.cluster_settings import ClusterSettings
-from tidegate_coordination.rules.topics import (
+from tidegate_coordination.rules.records.deletions import (
     HIGH_WATERMARK,
     DeleteRecords,
     Deletion,
@@ -49,7 +49,7 @@ _CODES = {
 
 @dataclass(frozen=True, slots=True)
 class DeleteRecordsHandler:
-    """See the module's head."""
+    """Answers DeleteRecords requests."""
 
     coordinator: Coordinator
     cluster: ClusterSettings

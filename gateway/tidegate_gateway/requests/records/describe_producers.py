@@ -33,7 +33,7 @@ from ...network.turns import Turns
 
 MAX_OF_PARTITION: Final = 10_000
 MAX_PRODUCERS: Final = 100_000
-"""Of one answer: 3.6 MB on the wire, and some 25 MiB before."""
+"""The most producers in one answer: 3.6 MB on the wire, and some 25 MiB while it is made."""
 _TOO_MANY: Final = f"the answer has more than {MAX_PRODUCERS} producers: ask for fewer partitions"
 _NO_SEQUENCE: Final = -1
 _NO_COORDINATOR: Final = -1
@@ -42,7 +42,7 @@ _NOT_OPEN: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class DescribeProducersHandler:
-    """See the module's head."""
+    """Answers DescribeProducers requests."""
 
     coordinator: Coordinator
     api_key: ClassVar[int] = ApiKey.DESCRIBE_PRODUCERS

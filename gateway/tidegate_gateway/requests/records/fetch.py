@@ -16,7 +16,7 @@ and log start; a fetch with a replica id is refused and changes nothing (CVE-201
 gateways do not follow each other.
 
 A fetch that brings its client above a quota is answered without records, and with throttle_time_ms;
-its session goes on as it was (KIP-219).  The client asks again for the same.
+its session continues as it was (KIP-219).  The client asks again for the same.
 
 If a client names the epoch of its last record, and that record lies beyond the epoch's end, the
 answer holds the end (KIP-595).  Consumers ask OffsetForLeaderEpoch for it, once a new epoch fences
@@ -69,7 +69,7 @@ READ_COMMITTED: Final = 1
 # One round may load only the index of a segment.
 _LOAD_ROUNDS: Final = 4
 LOOKED_AT_ONCE: Final = 2_000
-# Of an answer and of a partition in it, without records.
+# The bytes of an answer and of a partition in it, without records.
 _HEAD_BYTES: Final = 20
 _PARTITION_BYTES: Final = 56
 
@@ -110,6 +110,8 @@ class Fetch:
 
     def on_change(self, touched: set[int]) -> None:
         """Wake the fetches that wait for a changed partition; a listener of the coordinator."""
+        if not self.waiters:
+            return
         self.waiters.on_change(touched)
         if self.sends_away:
             self.waiters.wake_all()
@@ -166,8 +168,8 @@ class Fetch:
         for wanted, data in pairs:
             if not (data.records or data.error_code):
                 continue
-            key = wanted.name or wanted.topic_id
-            topic = topics.by_name.get(key) if isinstance(key, str) else topics.by_id.get(key)
+            name, topic_id = wanted.name, wanted.topic_id
+            topic = topics.by_name.get(name) if name else topics.by_shown_id.get(topic_id)
             if topic is None:
                 continue
             if data.records:

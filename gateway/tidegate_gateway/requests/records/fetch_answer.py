@@ -296,13 +296,15 @@ class Look:
     def _why_none(self, wanted: Wanted) -> ErrorCode:
         if not self._may_read(wanted):
             return ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        is_unknown_id = self._uses_topic_ids and wanted.topic_id not in self._state.topics.by_id
+        is_unknown_id = (
+            self._uses_topic_ids and wanted.topic_id not in self._state.topics.by_shown_id
+        )
         return _UNKNOWN[is_unknown_id]
 
     def _topic(self, wanted: Wanted) -> Topic | None:
         topics = self._state.topics
         if self._uses_topic_ids:
-            return topics.by_id.get(wanted.topic_id)
+            return topics.by_shown_id.get(wanted.topic_id)
         return topics.by_name.get(wanted.name)
 
     def _partition(self, wanted: Wanted) -> Partition | None:

@@ -1,4 +1,4 @@
-"""What a client hears of a batch that was forwarded, by the source's answer.  Pure."""
+"""The answer to a client whose batch was forwarded, from the source's answer.  Pure."""
 
 from __future__ import annotations
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from tidegate_coordination.classic.retries import is_metadata_old
-from tidegate_coordination.classic.versions import ANY_VERSION
+from tidegate_coordination.client.retries import is_metadata_old
+from tidegate_coordination.client.wire.versions import ANY_VERSION
 from tidegate_protocol.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -32,9 +32,12 @@ from .produce_rules import MAY_ADD_SINCE
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MirroredBatch:
-    """A batch to a mirrored topic.  limit_bytes: the largest batch of the topic that is known."""
+    """A batch to a mirrored topic.  limit_bytes: the largest batch of the topic that is known.
+    shown_id: the source's id of the topic, and topic_id the stored one.
+    """
 
     topic_id: bytes
+    shown_id: bytes
     topic: str
     data: PartitionProduceData
     size_bytes: int
@@ -49,7 +52,7 @@ class MirroredBatch:
 
     def key(self, version: int) -> tuple[TopicKey, int]:
         """Return how a version names the partition."""
-        return self.topic_id if version >= TOPIC_IDS_FROM else self.topic, self.data.index
+        return self.shown_id if version >= TOPIC_IDS_FROM else self.topic, self.data.index
 
 
 class ForwardedRequest:
@@ -151,5 +154,5 @@ def _versions(transactional_id: str | None, version: int) -> tuple[int, int]:
 
 def _topic(batch: MirroredBatch, version: int) -> TopicProduceData:
     if version >= TOPIC_IDS_FROM:
-        return TopicProduceData(topic_id=batch.topic_id)
+        return TopicProduceData(topic_id=batch.shown_id)
     return TopicProduceData(batch.topic)

@@ -21,7 +21,7 @@ from typing import ClassVar, Final
 import structlog
 import trio
 
-from tidegate_coordination.classic.source_bounds import Place, SourceEnd
+from tidegate_coordination.client.source_bounds import Place, SourceEnd
 from tidegate_coordination.coordinator.coordinator import Coordinator, CoordinatorUnavailable
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.records.partitions import Partition
@@ -45,7 +45,7 @@ from ...fetch.log_reader import LogReader
 from ...fetch.offsets_records import Found
 from ...fetch.prepared_runs import CorruptRun
 from ...fetch.time_search import find_first, find_largest
-from ...links.source_ends import SourceEnds
+from ...migration.forward.source_ends import SourceEnds
 from ...network.call import Call
 from ...network.turns import Turns
 from ...work.client import client_of
@@ -105,7 +105,7 @@ class _Copy:
 
 @dataclass(frozen=True, slots=True)
 class ListOffsets:
-    """See the module's head."""
+    """Answers ListOffsets requests."""
 
     coordinator: Coordinator
     sources: SourceEnds
@@ -207,8 +207,9 @@ class ListOffsets:
 def _later(end: SourceEnd, partition: Partition, *, is_committed: bool) -> tuple[int, int]:
     """Return the end at the source or here, whichever is later, and its epoch.
 
-    While a topic goes back to its source, the end here is.  No epoch is shown that is newer than
-    that of Metadata here: clients would take Metadata for old, and wait for the other.
+    While a topic returns to its source, the end here is the later one.  The answer has no epoch
+    that is newer than the one in Metadata here: clients would take Metadata for old, and wait for
+    newer Metadata.
     """
     here = partition.last_stable_offset if is_committed else partition.next_offset
     if end.offset < here:

@@ -39,7 +39,7 @@ NO_END: Final = (1 << 63) - 1
 
 @dataclass(frozen=True, slots=True)
 class OffsetForLeaderEpoch:
-    """See the module's head."""
+    """Answers OffsetForLeaderEpoch requests."""
 
     coordinator: Coordinator
     api_key: ClassVar[int] = ApiKey.OFFSET_FOR_LEADER_EPOCH

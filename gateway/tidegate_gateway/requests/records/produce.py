@@ -22,9 +22,7 @@ import structlog
 import trio
 
 from tidegate_coordination.configs.topic_settings import TopicSettings
-from tidegate_coordination.coordinator.coordinator import Coordinator, CoordinatorUnavailable
-from tidegate_coordination.rules.records.transactional_batches import MAY_ADD, with_began
-from tidegate_coordination.security.acls import Operation, ResourceType
+from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.state.topics import Topic
 from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.batches import read_header
@@ -42,7 +40,6 @@ from tidegate_protocol.messages.produce import (
 )
 from tidegate_protocol.plain_produce import TOPIC_IDS_FROM
 
-from ...counting.slow_requests import SlowRequests
 from ...gateway_counters import GatewayCounters
 from ...network.arenas import Arena
 from ...network.call import Peer, Rights
@@ -57,25 +54,19 @@ from ...produce.refusals import BatchRefused
 from ...produce.wal_writer import WalWriter
 from ...quotas.throttling import Throttle
 from ...security.authority import Authority
-from ...transactions.arrivals import began_at, is_known
-from ...unserved import TRANSACTIONS
 from ...work.client import Client, key_of
-from ..refused_features import RefusedFeatures
 from .produce_answers import Pending, Token, TurnedBatch, refuse
 from .produce_forwarding import Forwarding, ProduceForwarding, check_order
 from .produce_rules import (
     NO_ANSWER,
-    NO_TRANSACTIONAL_ID,
     accepted_header,
-    allows_transactions,
     drop_repeated_partitions,
     find_topic,
-    partition_numbers,
+    may_write,
     request_error,
-    transactional_flags,
-    transactional_producers,
     writable_topic,
 )
+from .produce_transactional import ELSEWHERE, catch_up, flags_of, id_error, misfit_of
 from .turned_back import TurnedBack
 
 _log = structlog.get_logger("tidegate.produce")
@@ -83,13 +74,7 @@ _log = structlog.get_logger("tidegate.produce")
 # About the default of clients' request.timeout.ms.
 ROOM_SECONDS: Final = 30.0
 
-ELSEWHERE: Final = (
-    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-    "the transactional id is at the source of a link, and the topic is not",
-)
-
 DENIED: Final = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, "")
-DENIED_ID: Final = (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "")
 
 # The cost of accepting a batch, in rows (turns.py).
 ROWS_A_BATCH: Final = 5
@@ -123,7 +108,6 @@ class Produce:
 
     settings_of: a topic's compiled settings.  now_ms: wall clock, for time stamp limits.
     authority: decides whether a client may write; None without an authorizer.
-    slow: notes requests that took long.
     """
 
     coordinator: Coordinator
@@ -134,11 +118,9 @@ class Produce:
     checks: RecordChecks
     deadlines: ProduceDeadlines
     counters: GatewayCounters
-    refused: RefusedFeatures
     mirrored: ProduceForwarding
     turned_back: TurnedBack
     authority: Authority | None = None
-    slow: SlowRequests = field(default_factory=SlowRequests)
 
     @property
     def is_leaving(self) -> bool:
@@ -155,13 +137,7 @@ class Produce:
         throttle: Throttle | None = None,
     ) -> None:
         """Stage one: fix the request's place in the log; its reply slot is filled later."""
-        if len(body) > LARGE_BODY_BYTES:
-            work = messages.decode_request_in_turns(body, header.api_version)
-            request = await read_batches(work)
-        else:
-            request = messages.decode_request(body, header.api_version)
-        drop_repeated_partitions(request)
-        turns = Turns()
+        request = await _decoded(body, header.api_version)
         slot = None if request.acks == NO_ANSWER else connection.open_slot()
         pending = Pending(
             connection,
@@ -176,45 +152,47 @@ class Produce:
         room_by = trio.current_time() + ROOM_SECONDS
         rights = self.rights_of(connection.peer)
         whole = request_error(request.acks) or self._error_here(connection.peer)
-        whole = whole or self._denied_id(rights, request)
-        whole = whole or await self._unnamed_error(connection.peer, request)
-        misfit = None if whole else await self._misfit(request)
-        flags = 0 if whole else await self._flags(connection, request, header.api_version)
+        whole = whole or await id_error(
+            self.coordinator, self.counters.refused, connection.peer, rights, request
+        )
+        misfit = None if whole else await misfit_of(self.coordinator, request)
+        version = header.api_version
+        flags = 0 if whole else await flags_of(self.coordinator, connection, request, version)
+        cost = throttle.cost if throttle is not None else None
+        client = Client(key_of(connection.peer), connection.is_gone, cost)
         received = _Received(
-            header.api_version,
-            connection,
-            Client(
-                key_of(connection.peer),
-                connection.is_gone,
-                throttle.cost if throttle is not None else None,
-            ),
-            arena,
-            pending,
-            room_by,
-            flags,
-            misfit,
-            turns,
+            version, connection, client, arena, pending, room_by, flags, misfit, Turns()
         )
         for topic_data in request.topic_data:
-            answer = TopicProduceResponse(topic_data.name, topic_data.topic_id)
-            pending.response.responses.append(answer)
-            error = whole
-            topic = None
-            if error is None:
-                topic, error = await self._writable(rights, topic_data, header.api_version)
-            for data in topic_data.partition_data:
-                partition = PartitionProduceResponse(data.index)
-                answer.partition_responses.append(partition)
-                if error is not None:
-                    refuse(partition, *error)
-                else:
-                    await self._start_partition(received, request, topic, data, partition)
-                await turns.count()
+            await self._start_topic(received, request, topic_data, rights, whole)
         for each in received.forwarding:
             await self.mirrored.forward(each, request.acks, request.timeout_ms)
         if throttle is not None:
             pending.response.throttle_time_ms = throttle.begin(is_answered=slot is not None)
         pending.stage_one_done()
+
+    async def _start_topic(
+        self,
+        received: _Received,
+        request: ProduceRequest,
+        data: TopicProduceData,
+        rights: Rights | None,
+        error: tuple[ErrorCode, str] | None,
+    ) -> None:
+        """Start the batches of a topic.  error: why the whole request is refused."""
+        answer = TopicProduceResponse(data.name, data.topic_id)
+        received.pending.response.responses.append(answer)
+        topic = None
+        if error is None:
+            topic, error = await self._writable(rights, data, received.version)
+        for each in data.partition_data:
+            partition = PartitionProduceResponse(each.index)
+            answer.partition_responses.append(partition)
+            if error is not None:
+                refuse(partition, *error)
+            else:
+                await self._start_partition(received, request, topic, each, partition)
+            await received.turns.count()
 
     def _error_here(self, peer: Peer) -> tuple[ErrorCode, str] | None:
         """Return why clients should turn to other gateways.  The error is retriable; clients look
@@ -239,71 +217,11 @@ class Produce:
             raise CloseConnection()
         return None
 
-    async def _unnamed_error(
-        self, peer: Peer, request: ProduceRequest
-    ) -> tuple[ErrorCode, str] | None:
-        """Return why the whole request is refused: for its transactional id, or for having none."""
-        if request.transactional_id is None:
-            return NO_TRANSACTIONAL_ID if transactional_producers(request) else None
-        if not allows_transactions(self.coordinator.state):
-            await self._catch_up()  # clients treat the refusal as fatal
-        if allows_transactions(self.coordinator.state):
-            return None
-        self.refused.note(peer, TRANSACTIONS)
-        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, TRANSACTIONS.what
-
-    async def _misfit(self, request: ProduceRequest) -> tuple[ErrorCode, str] | None:
-        """Return why the transactional batches of a request cannot be written.
-
-        The log's rules know a batch's producer id only, so here is checked that it is the request's
-        id's.
-        """
-        name = request.transactional_id
-        if name is None:
-            return None
-        if self._is_elsewhere(name):
-            return ELSEWHERE
-        transactions = self.coordinator.state.transactions
-        producers = transactional_producers(request)
-        if len(producers) > 1:
-            return ErrorCode.INVALID_PRODUCER_ID_MAPPING, "batches of several producers"
-        for producer_id, _ in producers:
-            if transactions.name_of(producer_id) != name:
-                await self._catch_up()
-            if transactions.name_of(producer_id) != name:
-                text = "the transactional id has another producer id"
-                return ErrorCode.INVALID_PRODUCER_ID_MAPPING, text
-        return None
-
-    def _is_elsewhere(self, transactional_id: str) -> bool:
-        """Return whether an id is at the source of a link."""
-        return bool(self.coordinator.state.link_groups.link_of_id(transactional_id))
-
-    async def _flags(self, connection: Connection, request: ProduceRequest, version: int) -> int:
-        """Return the flags of a request's transactional batches; see BatchFacts.
-
-        Raises:
-          CloseConnection: the client is gone, and may have begun another transaction elsewhere.
-        """
-        name = request.transactional_id
-        flags = transactional_flags(name, version)
-        if name is None or flags & MAY_ADD or self._is_elsewhere(name):
-            return flags
-        if not transactional_producers(request):
-            return flags  # a client that may not use the id causes no read of the log
-        state = self.coordinator.state
-        if not is_known(state, name, partition_numbers(state.topics, request)):
-            await self._catch_up()
-        began = began_at(state, name)
-        if connection.is_gone():
-            raise CloseConnection()
-        return with_began(flags, began)
-
     def note_answer(self, response: ProduceResponse, received_at: float, peer: Peer) -> None:
         """Count an answer: its errors, and the time since its request came."""
         now, times = trio.current_time(), self.writer.counters.times
         times.total.add(now - received_at)
-        if now - received_at >= self.slow.after_seconds:
+        if now - received_at >= self.counters.slow.after_seconds:
             self.note_slow(peer, received_at, now)
         self.counters.errors.note(ApiKey.PRODUCE, response)
         topics = self.coordinator.state.topics
@@ -321,22 +239,11 @@ class Produce:
         """Note a request that took long, with the stages of the object that answered it."""
         of_object = self.writer.counters.times.of_object
         stages = of_object.stages_ms(received_at, now) if of_object is not None else {}
-        self.slow.note(ApiKey.PRODUCE, peer, now - received_at, stages, now)
+        self.counters.slow.note(ApiKey.PRODUCE, peer, now - received_at, stages, now)
 
     def rights_of(self, peer: Peer) -> Rights | None:
         """Return the rights of a client; None without an authorizer."""
         return self.authority.of(peer) if self.authority is not None else None
-
-    def _denied_id(
-        self, rights: Rights | None, request: ProduceRequest
-    ) -> tuple[ErrorCode, str] | None:
-        """Return why the whole request is refused: it has transactional batches, and its client may
-        not write with its transactional id.
-        """
-        name = request.transactional_id
-        if rights is None or name is None or may_write_with(rights, name):
-            return None
-        return DENIED_ID if transactional_producers(request) else None
 
     async def _writable(
         self, rights: Rights | None, data: TopicProduceData, version: int
@@ -366,14 +273,8 @@ class Produce:
         is_whole = topic is not None and highest < len(topic.partition_numbers)
         if topic is not None and is_whole and (not topic.link or self.mirrored.takes(topic)):
             return topic
-        await self._catch_up()
+        await catch_up(self.coordinator)
         return find_topic(topics, key)
-
-    async def _catch_up(self) -> None:
-        try:
-            await self.coordinator.catch_up()
-        except CoordinatorUnavailable as error:
-            raise CloseConnection(f"no answer to Produce: {error}") from error
 
     async def _start_partition(
         self,
@@ -476,8 +377,8 @@ class Produce:
 
     async def _renewed(self, received: _Received, request: ProduceRequest) -> _Received:
         """Return a request whose transactional id may have moved here since it came."""
-        flags = await self._flags(received.connection, request, received.version)
-        misfit = await self._misfit(request)
+        flags = await flags_of(self.coordinator, received.connection, request, received.version)
+        misfit = await misfit_of(self.coordinator, request)
         return replace(received, transactional_flags=flags, misfit=misfit)
 
     async def _wait_for_room(self, deadline: float) -> None:
@@ -508,11 +409,21 @@ class Produce:
         return accepted
 
 
+async def _decoded(body: memoryview, version: int) -> ProduceRequest:
+    """Return a request with the last batch of each partition that it names."""
+    if len(body) > LARGE_BODY_BYTES:
+        request = await read_batches(messages.decode_request_in_turns(body, version))
+    else:
+        request = messages.decode_request(body, version)
+    drop_repeated_partitions(request)
+    return request
+
+
 def _check_still_in_order(connection: Connection, topic: Topic, index: int) -> None:
     """Check a batch that may have waited, so that it does not overtake a batch refused meanwhile.
 
     Raises:
-      CloseConnection: it would; see Produce._error_here().
+      CloseConnection: it would overtake a refused batch; see Produce._error_here().
     """
     if connection.peer.was_sent_away:
         raise CloseConnection()
@@ -523,13 +434,3 @@ def _note_order(pending: Pending, code: ErrorCode, records: Buffer | None) -> No
     """Note a batch of an idempotent producer that comes again; see Produce._error_here()."""
     if code is ErrorCode.NOT_ENOUGH_REPLICAS and read_header(records or b"").producer_id >= 0:
         pending.comes_again = True
-
-
-def may_write(rights: Rights, topic: str) -> bool:
-    """Return whether a client may write to a topic."""
-    return rights.may(Operation.WRITE, ResourceType.TOPIC, topic)
-
-
-def may_write_with(rights: Rights, transactional_id: str) -> bool:
-    """Return whether a client may use a transactional id."""
-    return rights.may(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)

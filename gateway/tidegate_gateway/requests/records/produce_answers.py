@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from tidegate_coordination.rules.records.wal import BatchOutcome, Refusal
+from tidegate_coordination.rules.records.batch_outcomes import BatchOutcome, Refusal
 from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.error_codes import ErrorCode, error_text
 from tidegate_protocol.headers import RequestHeader, response_header

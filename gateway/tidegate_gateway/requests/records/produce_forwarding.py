@@ -26,10 +26,10 @@ from tidegate_coordination.state.topics import Topic, TopicTable
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages.produce import PartitionProduceData, PartitionProduceResponse
 
-from ...links.forward_routes import Obstacle, Route
-from ...links.forwards import Beginning, Forwards
-from ...links.source_forwards import NO_FENCE
-from ...links.transaction_forwards import TransactionForwards
+from ...migration.forward.coordinators import NO_FENCE
+from ...migration.forward.transactions import TransactionForwards
+from ...migration.forward.write_routes import Obstacle, Route
+from ...migration.forward.writes import Beginning, Forwards
 from ...network.connection import Connection, ReplyFlusher
 from ...network.forward_line import ForwardLine, Place
 from ...network.receiver import CloseConnection
@@ -72,7 +72,7 @@ class Forwarding:
 
 
 class ProduceForwarding:
-    """See the module's head."""
+    """The batches of one gateway that go to sources."""
 
     def __init__(
         self,
@@ -137,7 +137,14 @@ class ProduceForwarding:
     ) -> MirroredBatch:
         limit_bytes = self._settings_of(topic).max_message_bytes
         return MirroredBatch(
-            topic.topic_id, topic.name, data, size_bytes, limit_bytes, token, is_transactional
+            topic.topic_id,
+            topic.shown_id,
+            topic.name,
+            data,
+            size_bytes,
+            limit_bytes,
+            token,
+            is_transactional,
         )
 
     def line_of(self, connection: Connection) -> ForwardLine:
@@ -174,7 +181,7 @@ class ProduceForwarding:
         return again
 
     async def _admitted(self, transactional_id: str | None) -> int:
-        """Wait until batches of a transactional id may go on; see TransactionForwards."""
+        """Wait until batches of a transactional id may continue; see TransactionForwards."""
         if transactional_id is None or not self._transactions.takes(transactional_id):
             return NO_FENCE
         return await self._transactions.admitted(transactional_id)

@@ -12,6 +12,7 @@ from tidegate_coordination.configs.topic_settings import TopicSettings
 from tidegate_coordination.events.metadata_versions import TRANSACTIONS
 from tidegate_coordination.rules.looked_up import mirrored_text
 from tidegate_coordination.rules.records import transactional_batches as flags
+from tidegate_coordination.security.acls import Operation, ResourceType
 from tidegate_coordination.state.cluster import ClusterState
 from tidegate_coordination.state.topics import Topic, TopicTable
 from tidegate_protocol.batches import HEADER_BYTES, LOG_APPEND_TIME, TRANSACTIONAL, read_header
@@ -21,6 +22,7 @@ from tidegate_protocol.messages.produce import PartitionProduceData, ProduceRequ
 from tidegate_protocol.plain_produce import TOPIC_IDS_FROM, TopicKey
 from tidegate_protocol.records import BatchHeader, check_batch
 
+from ...network.call import Rights
 from ...produce.refusals import BatchRefused
 from ...topics.internal_topics import INTERNAL_TOPICS
 
@@ -109,7 +111,12 @@ def partition_numbers(topics: TopicTable, request: ProduceRequest) -> set[int]:
 
 def find_topic(topics: TopicTable, key: TopicKey) -> Topic | None:
     """Return the topic that a request names, as far as the replica knows."""
-    return topics.by_id.get(key) if isinstance(key, bytes) else topics.by_name.get(key)
+    return topics.by_shown_id.get(key) if isinstance(key, bytes) else topics.by_name.get(key)
+
+
+def may_write(rights: Rights, topic: str) -> bool:
+    """Return whether a client may write to a topic."""
+    return rights.may(Operation.WRITE, ResourceType.TOPIC, topic)
 
 
 def known_topic(topic: Topic | None, partition: int, version: int) -> Topic:
@@ -197,13 +204,13 @@ def accepted_header(
         header = check_batch(batch)
     except InvalidBatch as invalid:
         raise BatchRefused(_REASON_CODES[invalid.reason], str(invalid)) from invalid
-    # Once per batch: a property would be a call.
-    if header.attributes & TRANSACTIONAL and not may_be_transactional:
+    attributes = header.attributes
+    if attributes & TRANSACTIONAL and not may_be_transactional:
         raise BatchRefused(*NO_TRANSACTIONAL_ID)
     if version < ZSTD_FROM and header.codec == ZSTD:
         raise BatchRefused(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "")
     if size_bytes > settings.segment_bytes:
         raise BatchRefused(ErrorCode.RECORD_LIST_TOO_LARGE, "")
-    if header.attributes & LOG_APPEND_TIME and settings.timestamp_type_is_append:
+    if attributes & LOG_APPEND_TIME and settings.timestamp_type_is_append:
         raise BatchRefused(*MARKED)
     return header

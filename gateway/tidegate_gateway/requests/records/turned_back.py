@@ -47,7 +47,7 @@ class TurnedBack:
         self._waiting: dict[Connection, deque[TurnedBatch]] = {}
 
     def take(self, batch: TurnedBatch) -> None:
-        """Have a batch begin again after those of its connection that wait.  Never waits."""
+        """Let a batch begin again, after the waiting batches of its connection.  Never waits."""
         pending = batch.token.pending
         if not pending.waits_for(batch.token):
             return  # its client got a time-out, and may have sent it again

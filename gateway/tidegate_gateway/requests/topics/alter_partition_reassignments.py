@@ -36,7 +36,7 @@ Refusal = tuple[ErrorCode, str | None]
 
 @dataclass(frozen=True, slots=True)
 class AlterPartitionReassignmentsHandler:
-    """See the module's head."""
+    """Answers AlterPartitionReassignments requests."""
 
     coordinator: Coordinator
     cluster_view: ClusterView

@@ -29,7 +29,7 @@ from .known_partitions import partition_exists
 
 @dataclass(frozen=True, slots=True)
 class AlterReplicaLogDirsHandler:
-    """See the module's head."""
+    """Answers AlterReplicaLogDirs requests."""
 
     coordinator: Coordinator
     api_key: ClassVar[int] = ApiKey.ALTER_REPLICA_LOG_DIRS

@@ -46,7 +46,7 @@ _TOO_MUCH = Refused(TopicRefusal.TOO_MUCH, TOO_MANY_PARTITIONS)
 
 @dataclass(frozen=True, slots=True)
 class CreatePartitionsHandler:
-    """See the module's head."""
+    """Answers CreatePartitions requests."""
 
     coordinator: Coordinator
     api_key: ClassVar[int] = ApiKey.CREATE_PARTITIONS

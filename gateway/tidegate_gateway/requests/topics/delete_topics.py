@@ -21,6 +21,7 @@ from tidegate_coordination.rules.topics import (
     TopicKey,
     TopicRefusal,
 )
+from tidegate_coordination.state.topics import Topic
 from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.error_codes import ErrorCode, error_text
 from tidegate_protocol.messages import delete_topics as wire
@@ -46,7 +47,7 @@ _NAMED_TWICE: Final = "The provided topic name maps to an ID that was already su
 
 @dataclass(frozen=True, slots=True)
 class DeleteTopicsHandler:
-    """See the module's head."""
+    """Answers DeleteTopics requests."""
 
     coordinator: Coordinator
     settings: BrokerSettings
@@ -78,20 +79,21 @@ class DeleteTopicsHandler:
         """
         look = Look(self.coordinator)
         await look.take(each.name for each in wanted if each.name is not None)
-        known = [(each, key) for each in wanted if (key := _known(look, each)) is not None]
+        known = [(each, topic) for each in wanted if (topic := self._known(look, each)) is not None]
         twice = _named_twice(known)
         if twice:
-            gone = frozenset(each for each, key in known if key.topic_id in twice)
+            gone = frozenset(each for each, topic in known if topic.shown_id in twice)
             wanted = [each for each in wanted if each not in gone]
-            known = [(each, key) for each, key in known if each not in gone]
-        answers: dict[TopicKey, Deleted | Refused] = {}
-        over = frozenset(each for each, key in known if not self._takes(quota, key))
-        known = [(each, key) for each, key in known if each not in over]
+            known = [(each, topic) for each, topic in known if each not in gone]
+        answers: dict[TopicKey, DeletableTopicResult] = {}
+        over = frozenset(each for each, topic in known if not _takes(quota, topic))
+        known = [(each, topic) for each, topic in known if each not in over]
         for first in range(0, len(known), TOPICS_PER_PROPOSAL):
             part = known[first : first + TOPICS_PER_PROPOSAL]
-            told = await look.propose([key for _, key in part], DeleteTopics, is_changed)
-            answers.update(zip((each for each, _ in part), told, strict=True))
-        unknown = Refused(TopicRefusal.UNKNOWN_NAME, "")
+            keys = [_stored_key(each, topic) for each, topic in part]
+            told = await look.propose(keys, DeleteTopics, is_changed)
+            for (each, topic), answer in zip(part, told, strict=True):
+                answers[each] = _result(each, topic, answer)
         refused = [
             _refused(name, topic_id, ErrorCode.INVALID_REQUEST, _NAMED_TWICE)
             for topic_id, name in twice.items()
@@ -99,36 +101,38 @@ class DeleteTopicsHandler:
         return refused + [
             _refused(each.name, each.topic_id or ZERO_UUID, *OVER_QUOTA)
             if each in over
-            else _result(each, answers.get(each, unknown))
+            else answers.get(each) or _unknown(each)
             for each in wanted
         ]
 
-    def _takes(self, quota: Mutations | None, key: TopicKey) -> bool:
-        """Count the partitions of a topic that is to be deleted; return False if the quota refuses
-        it.
-        """
-        topic = self.coordinator.state.topics.by_id.get(key.topic_id)
-        return quota is None or topic is None or quota.take(len(topic.partition_numbers))
+    def _known(self, look: Look, wanted: TopicKey) -> Topic | None:
+        if wanted.name is None:
+            return self.coordinator.state.topics.by_shown_id.get(wanted.topic_id)
+        return look.topic(wanted.name)
 
 
-def _known(look: Look, wanted: TopicKey) -> TopicKey | None:
-    """Return the key by id; None if no topic has the name."""
-    if wanted.name is None:
-        return wanted
-    topic = look.topic(wanted.name)
-    return TopicKey(None, topic.topic_id) if topic is not None else None
+def _stored_key(_: TopicKey, topic: Topic) -> TopicKey:
+    """Return the key that the rule looks up; the asked one could be of a later topic by then."""
+    return TopicKey(None, topic.topic_id)
 
 
-def _named_twice(known: Sequence[tuple[TopicKey, TopicKey]]) -> dict[bytes, str]:
-    """Return the topics that a request means by name and by id: the name by the id.
+def _takes(quota: Mutations | None, topic: Topic) -> bool:
+    """Count the partitions of a topic that is to be deleted; return False if the quota refuses
+    it.
+    """
+    return quota is None or quota.take(len(topic.partition_numbers))
 
-    As in Kafka they stay, with one answer for both.  known: the keys as sent, with those by id.
+
+def _named_twice(known: Sequence[tuple[TopicKey, Topic]]) -> dict[bytes, str]:
+    """Return the topics that a request means by name and by id: the name by the shown id.
+
+    As in Kafka they stay, with one answer for both.  known: the keys as sent, with their topics.
     """
     by_id = {asked.topic_id for asked, _ in known if asked.name is None}
     return {
-        key.topic_id: asked.name
-        for asked, key in known
-        if asked.name is not None and key.topic_id in by_id
+        topic.shown_id: asked.name
+        for asked, topic in known
+        if asked.name is not None and topic.shown_id in by_id
     }
 
 
@@ -142,13 +146,20 @@ def _wrong(name: str | None, topic_id: bytes, count: int) -> str | None:
     return None
 
 
-def _result(wanted: TopicKey, answer: Deleted | Refused) -> DeletableTopicResult:
+def _result(wanted: TopicKey, topic: Topic, answer: Deleted | Refused) -> DeletableTopicResult:
     if isinstance(answer, Deleted):
-        return DeletableTopicResult(name=answer.name, topic_id=answer.topic_id)
-    if wanted.name is not None and answer.reason is TopicRefusal.UNKNOWN_ID:
-        answer = Refused(TopicRefusal.UNKNOWN_NAME, "")
+        return DeletableTopicResult(name=answer.name, topic_id=topic.shown_id)
+    if answer.reason is TopicRefusal.UNKNOWN_ID:
+        return _unknown(wanted)
     topic_id = wanted.topic_id if wanted.name is None else ZERO_UUID
     return _refused(wanted.name, topic_id, *topic_error(answer))
+
+
+def _unknown(wanted: TopicKey) -> DeletableTopicResult:
+    is_named = wanted.name is not None
+    reason = TopicRefusal.UNKNOWN_NAME if is_named else TopicRefusal.UNKNOWN_ID
+    topic_id = ZERO_UUID if is_named else wanted.topic_id
+    return _refused(wanted.name, topic_id, *topic_error(Refused(reason, "")))
 
 
 def _refused(name: str | None, topic_id: bytes, code: int, text: str) -> DeletableTopicResult:

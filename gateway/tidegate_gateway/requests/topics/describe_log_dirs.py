@@ -1,8 +1,8 @@
 """DescribeLogDirs: versions 1-5.
 
-One directory, which stands for the object store.  A gateway lists the partitions of which Metadata
-shows it as a replica, so tools that add up all brokers count a partition as often as Metadata says.
-Sizes are the bytes of all live batches; the store's capacity is unknown (-1).
+The answer has one directory, which stands for the object store.  A gateway lists the partitions of
+which Metadata shows it as a replica, so tools that add up all brokers count a partition as often as
+Metadata says.  Sizes are the bytes of all live batches; the store's capacity is unknown (-1).
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class DescribeLogDirsHandler:
         placements: Sequence[Placement],
         turns: Turns,
     ) -> list[DescribeLogDirsPartition]:
-        """Return those that are here; none if the topic is deleted meanwhile."""
+        """Return the partitions that exist; none if the topic was deleted meanwhile."""
         rows: list[DescribeLogDirsPartition] = []
         for index in range(len(placements)) if asked is None else asked:
             if 0 <= index < len(placements) and self.node_id in placements[index].replicas:

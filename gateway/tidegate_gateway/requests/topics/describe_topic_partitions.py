@@ -37,7 +37,7 @@ from ...zones.placement import NO_LEADER
 
 @dataclass(frozen=True, slots=True)
 class DescribeTopicPartitionsHandler:
-    """See the module's head."""
+    """Answers DescribeTopicPartitions requests."""
 
     coordinator: Coordinator
     settings: BrokerSettings
@@ -131,7 +131,7 @@ class _Page:
             )
         return DescribeTopicPartitionsResponseTopic(
             name=topic.name,
-            topic_id=topic.topic_id,
+            topic_id=topic.shown_id,
             is_internal=topic.name in INTERNAL_TOPICS,
             partitions=partitions,
             topic_authorized_operations=ALL_ON_TOPIC,

@@ -32,7 +32,7 @@ UNCLEAN = 1
 
 @dataclass(frozen=True, slots=True)
 class ElectLeadersHandler:
-    """See the module's head."""
+    """Answers ElectLeaders requests."""
 
     coordinator: Coordinator
     api_key: ClassVar[int] = ApiKey.ELECT_LEADERS

@@ -22,7 +22,7 @@ from ...network.call import Call
 
 @dataclass(frozen=True, slots=True)
 class ListPartitionReassignmentsHandler:
-    """See the module's head."""
+    """Answers ListPartitionReassignments requests."""
 
     api_key: ClassVar[int] = ApiKey.LIST_PARTITION_REASSIGNMENTS
     messages: ClassVar[ModuleType] = wire

@@ -18,7 +18,7 @@ from tidegate_protocol.messages.add_offsets_to_txn import (
     AddOffsetsToTxnResponse,
 )
 
-from ...links.group_forwards import GroupForwards
+from ...migration.forward.groups import GroupForwards
 from ...network.call import Call
 from ...transactions.steps import ProducerName, TransactionSteps
 from .errors import UNAVAILABLE, refusal_code
@@ -29,7 +29,7 @@ KNOWS_ABORTABLE_SINCE: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class AddOffsetsToTxn:
-    """See the module's head."""
+    """Answers AddOffsetsToTxn requests."""
 
     steps: TransactionSteps
     forwards: GroupForwards

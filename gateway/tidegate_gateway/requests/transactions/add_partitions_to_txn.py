@@ -47,7 +47,7 @@ _Place: TypeAlias = tuple[bytes, int]
 
 @dataclass(frozen=True, slots=True)
 class AddPartitionsToTxn:
-    """See the module's head."""
+    """Answers AddPartitionsToTxn requests."""
 
     coordinator: Coordinator
     steps: TransactionSteps

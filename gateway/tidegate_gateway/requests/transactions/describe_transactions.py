@@ -25,14 +25,14 @@ from tidegate_protocol.messages.describe_transactions import (
     TransactionState,
 )
 
-from ...links.transaction_forwards import TransactionForwards
+from ...migration.forward.transactions import TransactionForwards
 from ...network.call import Call
 from ...network.turns import Turns
 
 
 @dataclass(frozen=True, slots=True)
 class DescribeTransactions:
-    """See the module's head."""
+    """Answers DescribeTransactions requests."""
 
     coordinator: Coordinator
     forwards: TransactionForwards

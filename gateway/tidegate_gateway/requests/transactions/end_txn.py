@@ -1,7 +1,7 @@
 """EndTxn: versions 0-5.
 
 One entry of the metadata log ends the transaction: its markers, its offsets and the epoch that the
-client goes on with (from version 5 on, KIP-890).  The answer comes after that entry, so a later
+client continues with (from version 5 on, KIP-890).  The answer comes after that entry, so a later
 read of committed records at this gateway sees all of it.
 """
 
@@ -28,7 +28,7 @@ KNOWS_FENCED_SINCE: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class EndTxn:
-    """See the module's head."""
+    """Answers EndTxn requests."""
 
     steps: TransactionSteps
     api_key: ClassVar[int] = ApiKey.END_TXN

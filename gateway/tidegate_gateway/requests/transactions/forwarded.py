@@ -7,16 +7,12 @@ same link, and so must its groups.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from contextlib import AbstractContextManager, nullcontext
-from functools import partial
+from contextlib import AbstractContextManager
 from types import ModuleType
 from typing import Any, ClassVar, Final
 
-import trio
-
-from tidegate_coordination.coordinator.coordinator import Coordinator, CoordinatorUnavailable
-from tidegate_protocol.apis import APIS, ApiKey
+from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_protocol.apis import ApiKey
 from tidegate_protocol.error_codes import ErrorCode
 from tidegate_protocol.messages import (
     add_offsets_to_txn,
@@ -26,40 +22,22 @@ from tidegate_protocol.messages import (
     txn_offset_commit,
 )
 
-from ...links.group_forwards import GroupForwards
-from ...links.source_forwards import (
-    ANY_FENCE,
-    NO_FENCE,
-    NotForwarded,
-    SourceForwards,
-    SourceRequest,
-)
-from ...links.transaction_forwards import TransactionForwards
+from ...migration.forward.coordinators import ANY_FENCE, NO_FENCE, NotForwarded, SourceForwards
+from ...migration.forward.groups import GroupForwards
+from ...migration.forward.transactions import TransactionForwards
 from ...network.call import Call, Handler
+from ..forwarding import Forwarded
 from .add_partitions_to_txn import SEVERAL_SINCE
 from .end_txn import BUMPS_SINCE
-from .errors import UNAVAILABLE
 from .txn_offset_commit import MAY_ADD_SINCE
 
-_NONE: Final = -1
-_ANY: Final = 0
-"""The lowest version."""
 _DENIED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 _UNKNOWN: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 _UNTRIED: Final = ErrorCode.OPERATION_NOT_ATTEMPTED
 
 
-def _same(request: Any, _version: int) -> Any:
-    return request
-
-
-class OneId(ABC):
-    """See the module's head.  local: answers for ids of this cluster."""
-
-    api_key: ClassVar[int]
-    messages: ClassVar[ModuleType]
-    # From this version on, the request says more than below: a source must speak it, too.
-    splits_at: ClassVar[int] = _ANY
+class OneId(Forwarded[TransactionForwards]):
+    """See the module's head.  groups: the forwarded groups of this gateway."""
 
     def __init__(
         self,
@@ -68,92 +46,21 @@ class OneId(ABC):
         groups: GroupForwards,
         coordinator: Coordinator,
     ) -> None:
-        self._local = local
-        self._forwards = forwards
+        super().__init__(local, forwards, coordinator)
         self._groups = groups
-        self._coordinator = coordinator
-        self._state = coordinator.state
 
-    async def handle(self, call: Call, request: Any) -> Any:
-        """Return the answer of the source, or of this cluster."""
-        name = self._name(request)
-        passes = NO_FENCE
-        if name and self._forwards.takes(name):
-            passes = await self._enter(request, name)
-        if not name or not self._forwards.takes(name):
-            return await self._local.handle(call, request)
-        if self._misplaced(request, self._forwards.link_of(name)) is not None:
-            # This gateway may not have read of a topic, or that the id has moved.
-            try:
-                await self._coordinator.catch_up()
-            except CoordinatorUnavailable:
-                return self._refused(request, UNAVAILABLE)
-            if not self._forwards.takes(name):
-                return await self._local.handle(call, request)
-            refusal = self._misplaced(request, self._forwards.link_of(name))
-            if refusal is not None:
-                return refusal
-        return await self._forwarded(call, request, name, passes)
+    def _key(self, request: Any) -> str | None:
+        return request.transactional_id or None
 
-    async def _forwarded(self, call: Call, request: Any, name: str, passes: int) -> Any:
-        forwards, key = self._way(request, name)
-        try:
-            with self._counted(name, passes):
-                asked = self._asked(call, request, key, passes)
-                response = (await forwards.call(asked)).response
-            await self._outlast(name)
-        except NotForwarded as refused:
-            return self._refused(request, refused.code)
-        if not self._forwards.takes(name) and not self._holds_here(request, response):
-            return self._refused(request, ErrorCode.NOT_COORDINATOR)
-        return response
+    async def _enter(self, _request: Any, key: str, /) -> int:
+        return await self._forwards.admitted(key)
 
-    def _counted(self, _name: str, _passes: int, /) -> AbstractContextManager[None]:
-        """Count the request for its id, if the way that it goes does not."""
-        return nullcontext()
+    def _is_true(self, request: Any, response: Any, key: str, /) -> bool:
+        return self._forwards.takes(key) or self._holds_here(request, response)
 
-    async def _outlast(self, _name: str, /) -> None:
-        """Wait before the answer is passed on."""
-        await trio.lowlevel.checkpoint()
-
-    def _asked(self, call: Call, request: Any, key: str, passes: int) -> SourceRequest:
-        low, high = _ANY, call.version
-        if self.splits_at:
-            is_later = call.version >= self.splits_at
-            low, high = (self.splits_at, high) if is_later else (low, min(high, self.splits_at - 1))
-        return SourceRequest(
-            key,
-            APIS[self.api_key].name,
-            partial(_same, request),
-            high,
-            call.client_id,
-            is_change=True,
-            passes=passes,
-            min_version=low,
-        )
-
-    def _name(self, request: Any) -> str:
-        name: str = request.transactional_id or ""
-        return name
-
-    async def _enter(self, _request: Any, name: str, /) -> int:
-        """Wait for a fence; return which one the request passes, see TransactionForwards."""
-        return await self._forwards.admitted(name)
-
-    def _way(self, _request: Any, name: str, /) -> tuple[SourceForwards, str]:
-        """Return where the request goes, and by which key."""
-        return self._forwards, name
-
-    def _misplaced(self, _request: Any, _link: str) -> Any:
-        """Return the answer to a request that names what is not at the source; None for others."""
-        return None
-
-    def _holds_here(self, _request: Any, _response: Any) -> bool:
+    def _holds_here(self, _request: Any, _response: Any, /) -> bool:
         """Return whether the source's answer is true of an id that has moved here meanwhile."""
         return False
-
-    @abstractmethod
-    def _refused(self, request: Any, code: ErrorCode, /) -> Any: ...
 
 
 class ForwardedInitProducerId(OneId):
@@ -166,13 +73,6 @@ class ForwardedInitProducerId(OneId):
         await self._forwards.unfenced(name)  # it ends a transaction that is open
         return NO_FENCE
 
-    def _refused(
-        self, _request: init_producer_id.InitProducerIdRequest, code: ErrorCode
-    ) -> init_producer_id.InitProducerIdResponse:
-        return init_producer_id.InitProducerIdResponse(
-            error_code=code, producer_id=_NONE, producer_epoch=_NONE
-        )
-
 
 class ForwardedAddPartitionsToTxn(OneId):
     """AddPartitionsToTxn; the versions of brokers are not forwarded."""
@@ -181,12 +81,13 @@ class ForwardedAddPartitionsToTxn(OneId):
     messages: ClassVar[ModuleType] = add_partitions_to_txn
     splits_at: ClassVar[int] = SEVERAL_SINCE
 
-    def _name(self, request: add_partitions_to_txn.AddPartitionsToTxnRequest) -> str:
-        return request.v3_and_below_transactional_id
+    def _key(self, request: add_partitions_to_txn.AddPartitionsToTxnRequest) -> str | None:
+        return request.v3_and_below_transactional_id or None
 
     def _misplaced(
-        self, request: add_partitions_to_txn.AddPartitionsToTxnRequest, link: str
+        self, _call: Call, request: add_partitions_to_txn.AddPartitionsToTxnRequest, key: str, /
     ) -> add_partitions_to_txn.AddPartitionsToTxnResponse | None:
+        link = self._forwards.link_of(key)
         codes = {each.name: self._code(each.name, link) for each in request.v3_and_below_topics}
         if all(code is _UNTRIED for code in codes.values()):
             return None
@@ -197,11 +98,6 @@ class ForwardedAddPartitionsToTxn(OneId):
         if topic is None:
             return _UNKNOWN
         return _UNTRIED if topic.link == link else _DENIED
-
-    def _refused(
-        self, request: add_partitions_to_txn.AddPartitionsToTxnRequest, code: ErrorCode
-    ) -> add_partitions_to_txn.AddPartitionsToTxnResponse:
-        return _partitions(request, {each.name: code for each in request.v3_and_below_topics})
 
 
 def _partitions(
@@ -227,16 +123,11 @@ class ForwardedAddOffsetsToTxn(OneId):
     messages: ClassVar[ModuleType] = add_offsets_to_txn
 
     def _misplaced(
-        self, request: add_offsets_to_txn.AddOffsetsToTxnRequest, link: str
-    ) -> add_offsets_to_txn.AddOffsetsToTxnResponse | None:
-        if self._groups.link_of(request.group_id) == link:
+        self, call: Call, request: add_offsets_to_txn.AddOffsetsToTxnRequest, key: str, /
+    ) -> Any:
+        if self._groups.link_of(request.group_id) == self._forwards.link_of(key):
             return None
-        return self._refused(request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
-
-    def _refused(
-        self, _request: add_offsets_to_txn.AddOffsetsToTxnRequest, code: ErrorCode
-    ) -> add_offsets_to_txn.AddOffsetsToTxnResponse:
-        return add_offsets_to_txn.AddOffsetsToTxnResponse(error_code=code)
+        return self._refused(call, request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
 
 
 class ForwardedTxnOffsetCommit(OneId):
@@ -254,8 +145,8 @@ class ForwardedTxnOffsetCommit(OneId):
         await self._groups.unfenced(request.group_id)
         return NO_FENCE
 
-    def _counted(self, name: str, passes: int, /) -> AbstractContextManager[None]:
-        return self._forwards.counted(name, passes)
+    def _counted(self, key: str, passes: int, /) -> AbstractContextManager[None]:
+        return self._forwards.counted(key, passes)
 
     def _way(
         self, request: txn_offset_commit.TxnOffsetCommitRequest, _name: str, /
@@ -263,26 +154,11 @@ class ForwardedTxnOffsetCommit(OneId):
         return self._groups, request.group_id
 
     def _misplaced(
-        self, request: txn_offset_commit.TxnOffsetCommitRequest, link: str
-    ) -> txn_offset_commit.TxnOffsetCommitResponse | None:
-        if self._groups.link_of(request.group_id) == link:
+        self, call: Call, request: txn_offset_commit.TxnOffsetCommitRequest, key: str, /
+    ) -> Any:
+        if self._groups.link_of(request.group_id) == self._forwards.link_of(key):
             return None
-        return self._refused(request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
-
-    def _refused(
-        self, request: txn_offset_commit.TxnOffsetCommitRequest, code: ErrorCode
-    ) -> txn_offset_commit.TxnOffsetCommitResponse:
-        topics = [
-            txn_offset_commit.TxnOffsetCommitResponseTopic(
-                topic.name,
-                [
-                    txn_offset_commit.TxnOffsetCommitResponsePartition(each.partition_index, code)
-                    for each in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
-        return txn_offset_commit.TxnOffsetCommitResponse(topics=topics)
+        return self._refused(call, request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
 
 
 class ForwardedEndTxn(OneId):
@@ -323,6 +199,3 @@ class ForwardedEndTxn(OneId):
             and not row.is_open
             and (row.producer_id, row.epoch) == answered
         )
-
-    def _refused(self, _request: end_txn.EndTxnRequest, code: ErrorCode) -> end_txn.EndTxnResponse:
-        return end_txn.EndTxnResponse(error_code=code)

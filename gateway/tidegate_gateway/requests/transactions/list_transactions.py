@@ -26,7 +26,7 @@ from tidegate_protocol.messages.list_transactions import (
     TransactionState,
 )
 
-from ...links.transaction_forwards import TransactionForwards
+from ...migration.forward.transactions import TransactionForwards
 from ...network.call import Call
 from ...network.turns import Turns
 from ...work.client import Client, client_of
@@ -50,7 +50,7 @@ _STEPS_A_ROW: Final = 10_000
 
 
 class _Filters(NamedTuple):
-    """Of a request, which may name 100,000 states and producer ids."""
+    """The filters of a request, which may name 100,000 states and producer ids."""
 
     states: frozenset[str]
     producer_ids: frozenset[int]
@@ -58,7 +58,7 @@ class _Filters(NamedTuple):
 
     @classmethod
     def of(cls, request: ListTransactionsRequest) -> _Filters:
-        """Return those of a request."""
+        """Return the filters of a request."""
         return cls(
             frozenset(request.state_filters),
             frozenset(request.producer_id_filters),

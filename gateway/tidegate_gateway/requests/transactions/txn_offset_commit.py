@@ -33,7 +33,7 @@ from tidegate_protocol.messages.txn_offset_commit import (
 )
 
 from ...groups.group_manager import GroupManager
-from ...links.group_forwards import GroupForwards
+from ...migration.forward.groups import GroupForwards
 from ...network.call import Call
 from ...network.turns import Turns
 from ...transactions.steps import ProducerName, TransactionSteps
@@ -63,7 +63,7 @@ class _Row(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TxnOffsetCommit:
-    """See the module's head."""
+    """Answers TxnOffsetCommit requests."""
 
     coordinator: Coordinator
     groups: GroupManager

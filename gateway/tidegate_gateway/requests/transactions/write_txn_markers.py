@@ -36,7 +36,7 @@ from ...transactions.steps import TransactionSteps
 
 @dataclass(frozen=True, slots=True)
 class WriteTxnMarkers:
-    """See the module's head."""
+    """Answers WriteTxnMarkers requests."""
 
     steps: TransactionSteps
     api_key: ClassVar[int] = ApiKey.WRITE_TXN_MARKERS

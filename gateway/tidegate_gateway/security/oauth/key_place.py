@@ -9,9 +9,9 @@ from urllib.parse import urlsplit
 
 import trio
 
-from tidegate_coordination.classic.errors import BadProperties
-from tidegate_coordination.classic.tls import make_tls_context
-from tidegate_coordination.classic.tls_properties import Pem, TlsProperties
+from tidegate_coordination.client.errors import BadProperties
+from tidegate_coordination.client.properties.tls import Pem, TlsProperties
+from tidegate_coordination.client.tls import make_tls_context
 from tidegate_runtime.http.client import HttpUnavailable
 from tidegate_runtime.http.urls import call_url, path_of, read_file, why_unread
 
@@ -33,7 +33,7 @@ class KeyPlace:
 
 
 async def read_keys(place: KeyPlace) -> bytes:
-    """Return what is there; the caller has a deadline.
+    """Return the bytes of the key set; the caller sets a deadline.
 
     Raises:
       KeysUnavailable: see there.

@@ -18,7 +18,7 @@ ALGORITHMS: Final = (
     *("ES256", "ES384", "ES512"),
     *("EdDSA", "Ed25519"),
 )
-"""What may sign a token.  HMACs may not: a gateway that can check one could make one."""
+"""Algorithms that sign tokens.  No HMAC is one: a gateway that can check one could make one."""
 
 MAX_KEYS: Final = 1000
 _LEAST_RSA_BITS: Final = 2048

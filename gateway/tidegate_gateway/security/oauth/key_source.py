@@ -24,7 +24,8 @@ READ_SECONDS: Final = 5.0
 
 
 class KeySource:
-    """The keys of one provider: none before the first read.  A failed read leaves those of before.
+    """The keys of one provider: none before the first read.  After a failed read the earlier keys
+    stay.
 
     failed_reads: for metrics.
     """

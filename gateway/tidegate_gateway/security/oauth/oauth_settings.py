@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from tidegate_coordination.classic.tls_properties import Pem
+from tidegate_coordination.client.properties.tls import Pem
 from tidegate_coordination.configs.listener_configs import listener_config
 from tidegate_coordination.configs.validation import split_list
 from tidegate_runtime.http.urls import is_url

@@ -35,7 +35,7 @@ class UnknownKey(BadToken):
 
 @dataclass(frozen=True, slots=True)
 class WantedClaims:
-    """What a token must say.
+    """The claims that a token must have.
 
     audiences: one of them must be among the token's; if there is none, the token must have none.
     skew_seconds: how far the clocks of provider and gateway may differ.
@@ -49,7 +49,7 @@ class WantedClaims:
 
 
 class BearerToken(NamedTuple):
-    """What a token says.  expires_at: seconds since 1970."""
+    """The claims of a token.  expires_at: seconds since 1970."""
 
     subject: str
     expires_at: float
@@ -69,7 +69,7 @@ _REGISTRY: Final = _Registry(algorithms=ALGORITHMS, strict_check_header=False)
 
 
 def check_token(text: str, keys: Keys, wanted: WantedClaims, now: float) -> BearerToken:
-    """Return what a token says.
+    """Check a token; return its claims.
 
     Args:
       now: seconds since 1970.

@@ -77,5 +77,5 @@ class Authentications:
 
 
 def _by_token(token_id: str | None) -> dict[str, str]:
-    """Return what only audit lines tell: other log lines mask all fields that are named so."""
+    """Return the token id for audit lines only: other log lines mask fields with this name."""
     return {"token": token_id} if token_id else {}

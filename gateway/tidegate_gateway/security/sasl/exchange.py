@@ -26,13 +26,13 @@ from tidegate_protocol.frames import frame as framed
 from tidegate_protocol.headers import RequestHeader, decode_request_header
 from tidegate_protocol.messages import api_versions, sasl_authenticate, sasl_handshake
 
-from ...client_software import is_well_told
+from ...network.client_software import is_well_told
 from .answers import authenticate_answer, handshake_answer, too_early_answer
 from .mechanism import Conversation, InvalidCredentials, Mechanism, Refused
 
 REAUTHENTICATION_SECONDS: Final = 1.0
 ILLEGAL_USERS: Final = frozenset({"", "*"})
-"""Of these names come no principals: User:* stands for all users in ACLs."""
+"""These names get no principal: in ACLs, User:* stands for all users."""
 
 # Those that Kafka 4.3 knows, served here or not: it is slower to close on them than on others.
 KAFKAS_KEYS: Final = frozenset(range(93)) - frozenset({4, 5, 6, 7})
@@ -47,10 +47,10 @@ class End(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What to do about a frame.
+    """The decision about a frame.
 
     answer: a whole frame to send; None for none.  is_served: the dispatcher answers the frame.
-    end: None if the connection goes on; the answer goes out at that time, too.  why: for the log,
+    end: None if the connection continues; the answer goes out at that time, too.  why: for the log,
     of each failure.
     """
 

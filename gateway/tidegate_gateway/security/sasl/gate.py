@@ -1,6 +1,6 @@
 """The gate before the dispatcher: it lets a connection's requests through once it is authenticated.
 
-Each connection of a SASL listener has a gate; those of other listeners have none, and pay nothing.
+Each connection of a SASL listener has a gate; connections of other listeners have none, at no cost.
 The exchange (exchange.py) decides, the gate waits and sends.  If the session has no end, the gate
 leaves after the first success; else it looks at each request's time of arrival, so that requests
 that were received in time are answered.

@@ -20,7 +20,7 @@ from .listeners import Credentials, SaslListener, sasl_listener
 
 
 class Entrance(NamedTuple):
-    """What a new connection begins with.  ready_seconds: how long it may take to authenticate."""
+    """The parts of a new connection.  ready_seconds: how long it may take to authenticate."""
 
     handler: FrameHandler
     limits: ConnectionLimits

@@ -1,4 +1,4 @@
-"""What the listeners of SASL offer, from the gateway's settings.  Pure.
+"""The offers of the listeners of SASL, from the gateway's settings.  Pure.
 
 No error quotes the value of sasl.jaas.config: it holds passwords.
 """
@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from tidegate_coordination.classic.errors import BadProperties
-from tidegate_coordination.classic.jaas import login_module, read_login_module
+from tidegate_coordination.client.errors import BadProperties
+from tidegate_coordination.client.properties.jaas import login_module, read_login_module
 from tidegate_coordination.configs.listener_configs import listener_config
 from tidegate_runtime.secret import Secret
 from tidegate_runtime.settings_texts import SettingsError
@@ -44,9 +44,10 @@ _CLASSES: Final = (
 class Credentials:
     """Where mechanisms find users.
 
-    lookup: of SCRAM, in the cluster's log.  random_bytes: unpredictable.  secret: the same for all
-    gateways, so that they make the same salts up.  keys: of identity providers.  wall_clock:
-    seconds since 1970.  begin_token: returns what a conversation finds delegation tokens with.
+    lookup: finds SCRAM credentials in the cluster's state.  random_bytes: unpredictable.  secret:
+    the same for all gateways, so that they make up the same salts.  keys: of identity providers.
+    wall_clock: seconds since 1970.  begin_token: returns the function with which one conversation
+    finds delegation tokens.
     """
 
     lookup: Lookup
@@ -63,7 +64,7 @@ class Credentials:
 
 @dataclass(frozen=True, slots=True)
 class SaslListener:
-    """What one listener offers.
+    """The offer of one listener.
 
     failure_delay_seconds: how long a failure stays without an answer.  max_token_bytes: of a
     SaslAuthenticate request, or of a bare token.
@@ -75,7 +76,9 @@ class SaslListener:
 
 
 def secret_of(cluster_id: str, peer_token: Secret) -> bytes:
-    """Return what gateways make salts up from.  Without a peer.token insiders can compute it."""
+    """Return the secret from which gateways make up salts.  Without a peer.token, insiders can
+    compute it.
+    """
     about = f"made-up salts\0{cluster_id}\0".encode()
     return hashlib.sha256(about + peer_token.reveal_bytes()).digest()
 
@@ -83,7 +86,7 @@ def secret_of(cluster_id: str, peer_token: Secret) -> bytes:
 def sasl_listener(
     settings: BrokerSettings, listener: str, credentials: Credentials
 ) -> SaslListener:
-    """Return what a listener offers.
+    """Return the mechanisms that a listener offers.
 
     Raises:
       SettingsError: its settings are missing or wrong.

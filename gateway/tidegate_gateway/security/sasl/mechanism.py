@@ -1,4 +1,4 @@
-"""What a SASL mechanism is to the exchange: steps of bytes, then a user."""
+"""A SASL mechanism, as the exchange sees it: steps of bytes, then a user."""
 
 from __future__ import annotations
 

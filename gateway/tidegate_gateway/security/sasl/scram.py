@@ -50,7 +50,7 @@ _DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
 class Credential(Protocol):
-    """What the cluster keeps of a user's password for one mechanism."""
+    """The keys that the cluster keeps of a user's password for one mechanism."""
 
     @property
     def salt(self) -> bytes: ...
@@ -82,7 +82,7 @@ class CannotOpen(Exception):
 
 @dataclass(frozen=True, slots=True)
 class TokenLogin:
-    """What a login needs of its delegation token.
+    """The facts of a delegation token that a login needs.
 
     user: the token's owner.  lasts_seconds: from now on.
     """
@@ -102,7 +102,7 @@ def no_token(_mechanism: str, _token_id: str) -> TokenLogin | None:
 
 
 def made_up(mechanism: str, user: str, secret: bytes) -> MadeUp:
-    """Return what a client gets for a user that does not exist: no password fits it."""
+    """Return a made-up credential for a user that does not exist: no password matches it."""
     name = HASHES[mechanism]
     seed = hmac.digest(secret, f"{mechanism}\0{user}".encode(), "sha512")
     number = int.from_bytes(seed, "big") & ((1 << _SALT_BITS) - 1)

@@ -1,4 +1,4 @@
-"""What the cluster keeps of a SCRAM password (RFC 5802).  Pure."""
+"""The keys that the cluster keeps of a SCRAM password (RFC 5802).  Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 import hmac
 from typing import Final
 
-from tidegate_coordination.state.scram import ScramCredential, ScramMechanism
+from tidegate_coordination.state.security.scram import ScramCredential, ScramMechanism
 
 from .scram import HASHES
 

@@ -6,7 +6,7 @@ from tidegate_coordination.state.cluster import ClusterState
 
 
 def judging_ms(state: ClusterState, clock_seconds: float) -> float:
-    """Return the time of the rules (rules/tokens.py), or this gateway's if it is later.
+    """Return the time of the rules (rules/security/tokens.py), or this gateway's if it is later.
 
     Neither a slow clock nor a log that stands still makes a token last longer.
 

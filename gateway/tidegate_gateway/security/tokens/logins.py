@@ -22,9 +22,9 @@ import trio
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.coordinator.waiting import CoordinatorUnavailable
 from tidegate_coordination.security.tokens import USER, DelegationToken
-from tidegate_coordination.state.scram import ScramCredential, ScramMechanism
+from tidegate_coordination.state.security.scram import ScramCredential, ScramMechanism
 
-from ...blocking import Blocking
+from ...work.blocking import Blocking
 from ..sasl.mechanism import NotYet
 from ..sasl.scram import MIN_ITERATIONS, FindToken, TokenLogin, made_up
 from ..sasl.scram_keys import credential_of, salted
@@ -39,7 +39,7 @@ _LOOK_TIMEOUT_SECONDS: Final = 3.0
 
 
 class TokenLogins:
-    """What SCRAM conversations of a gateway know of tokens.
+    """The delegation tokens, as SCRAM conversations of a gateway see them.
 
     Args:
       salt_secret: see scram.made_up.
@@ -65,7 +65,7 @@ class TokenLogins:
         self._looked_at = -inf
 
     def begin(self) -> FindToken:
-        """Return what one conversation finds its token with."""
+        """Return the function with which one SASL conversation finds its token."""
         has_looked = False
 
         def find(mechanism: str, token_id: str) -> TokenLogin | None:

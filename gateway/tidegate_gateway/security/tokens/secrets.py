@@ -13,7 +13,7 @@ from typing import Final
 
 import trio
 
-from tidegate_coordination.state.tokens import TokenTable
+from tidegate_coordination.state.security.tokens import TokenTable
 from tidegate_runtime.secret import Secret
 
 _ID_BYTES: Final = 16

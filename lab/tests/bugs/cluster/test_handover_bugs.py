@@ -9,9 +9,9 @@ import pytest
 from tests.worlds.planted_bugs import must_be_found
 from tidegate_coordination.coordinator.waiting import Waiting
 from tidegate_coordination.forwarding.own_proposals import OwnProposals
-from tidegate_simulation.plans.zone_plan import lends
+from tidegate_simulation.plans.gateways.zone_plan import lends
 
-FIRST_SEED = 33  # a seed that finds the bug, so that the test is short
+FIRST_SEED = 33  # a seed that finds the bug
 
 
 def appends_what_it_handed_over(patch: pytest.MonkeyPatch) -> None:

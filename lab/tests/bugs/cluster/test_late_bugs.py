@@ -16,7 +16,7 @@ from tests.worlds.planted_bugs import Plant, must_be_found
 from tidegate_coordination.coordinator.coordinator import Coordinator
 from tidegate_coordination.coordinator.route import DecidesHere
 from tidegate_coordination.forwarding.forwarder import Forwarder
-from tidegate_coordination.rules.topics import DeleteRecords, Deletion, DeletionRefusal
+from tidegate_coordination.rules.records.deletions import DeleteRecords, Deletion, DeletionRefusal
 from tidegate_coordination.state.name_changes import NameChanges
 from tidegate_gateway.requests.records.delete_records import DeleteRecordsHandler
 from tidegate_gateway.requests.topics import delete_topics
@@ -50,7 +50,7 @@ def looks_names_up_when_it_decides(patch: pytest.MonkeyPatch) -> None:
     _decides_late_ones(patch)
     patch.setattr(NameChanges, "is_topic_since", lambda *_: False)
     patch.setattr(Look, "topic_ids", lambda *_: {})
-    patch.setattr(delete_topics, "_known", lambda _, wanted: wanted)
+    patch.setattr(delete_topics, "_stored_key", lambda asked, _: asked)
 
 
 def _proposes_what_it_is_asked(
@@ -71,7 +71,7 @@ def loses_the_log(plan: FaultPlan) -> bool:
     return bool({"isolate", "log.hung", "log_outage"} & set(plan.kinds))
 
 
-# first_seed: a seed that finds the bug, so that the test is short.
+# first_seed: where the wide search begins, a seed that finds the bug.
 @pytest.mark.parametrize(
     ("plant", "first_seed"),
     [

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from tests.worlds.planted_bugs import must_be_found
-from tidegate_gateway.fetch.object_reads import FROM_STORE
+from tidegate_gateway.fetch.lending.object_reads import FROM_STORE
+from tidegate_gateway.fetch.lending.zone_reads import ZoneReads
 from tidegate_gateway.fetch.run_verifier import RunVerifier
-from tidegate_gateway.fetch.zone_reads import ZoneReads
-from tidegate_simulation.plans.zone_plan import lends
+from tidegate_simulation.plans.gateways.zone_plan import lends
 from tidegate_simulation.run import simulate
 from tidegate_simulation.world.lending import PREFIX
 from tidegate_storage.objects import prepared_runs
@@ -64,7 +64,7 @@ def believes_that_an_object_is_missing(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ZoneReads, "_lend", lend)
 
 
-# first_seed: a seed that finds the bug, so that the test is short.
+# first_seed: where the wide search begins, a seed that finds the bug.
 @pytest.mark.parametrize(
     ("plant", "expected", "first_seed"),
     [

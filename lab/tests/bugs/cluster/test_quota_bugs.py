@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from tests.worlds import planted_bugs
 from tests.worlds.planted_bugs import Plant, must_be_found
 from tidegate_gateway.quotas.client_quotas import ClientQuotas
 from tidegate_gateway.quotas.request_cost import RequestCost
@@ -15,8 +14,8 @@ from tidegate_gateway.quotas.sharing.demand import Demand
 from tidegate_gateway.quotas.sharing.held_share import HeldShare
 from tidegate_gateway.quotas.sharing.membership import Membership
 from tidegate_gateway.quotas.usage import Buckets, RateUsage
-from tidegate_simulation.plans import quota_plan
 from tidegate_simulation.plans.faults import FaultPlan
+from tidegate_simulation.plans.security import quota_plan
 
 SHARES, ABOVE = "shares above the quota", "above the quota"
 BELOW, UNFAIR = "below the quota", "below the fair share"
@@ -87,6 +86,10 @@ def sends_what_is_throttled(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(RequestCost, "fetch", fetch)
 
 
+def has_strikes(plan: FaultPlan) -> bool:
+    return bool(plan.quotas.strikes)
+
+
 def has_consumers(plan: FaultPlan) -> bool:
     return bool(plan.quotas.of_consumers)
 
@@ -95,9 +98,8 @@ def has_consumers(plan: FaultPlan) -> bool:
 def test_planted_bug_of_a_quota_of_consumers_is_found(
     plant: Plant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(planted_bugs, "OPERATIONS", OPERATIONS)
     monkeypatch.setattr(quota_plan, "_SHARE", 1.0)
-    must_be_found(plant, {ABOVE}, 1, monkeypatch, has_consumers)
+    must_be_found(plant, {ABOVE}, 1, monkeypatch, has_consumers, operations=OPERATIONS)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +118,6 @@ def test_planted_bug_of_a_quota_of_consumers_is_found(
 def test_planted_bug_of_shared_quotas_is_found(
     plant: Plant, expected: set[str], first_seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(planted_bugs, "OPERATIONS", OPERATIONS)
     monkeypatch.setattr(quota_plan, "ONE_WAY_SHARE", 0.0)
     monkeypatch.setattr(quota_plan, "CONSUMERS_SHARE", 0.0)
-    must_be_found(plant, expected, first_seed, monkeypatch, lambda plan: bool(plan.quotas.strikes))
+    must_be_found(plant, expected, first_seed, monkeypatch, has_strikes, operations=OPERATIONS)

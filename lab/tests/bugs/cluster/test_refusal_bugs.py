@@ -15,7 +15,7 @@ from tidegate_gateway.store_way.marks import Marks
 from tidegate_gateway.store_way.store_proof import StoreProof
 from tidegate_gateway.store_way.store_watch import StoreWatch
 from tidegate_simulation.plans.faults import FaultPlan
-from tidegate_simulation.plans.refused_plan import GETS, PREFIX, PUTS, is_judged
+from tidegate_simulation.plans.gateways.refused_plan import GETS, PREFIX, PUTS, is_judged
 
 
 def is_never_cut_off(patch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.worlds.planted_bugs import Plant, must_be_found
+from tests.worlds.rule_search import in_rules
 from tidegate_coordination.state.records.epochs import EpochStart
 from tidegate_coordination.state.records.partition_table import PartitionTable
 from tidegate_coordination.state.records.partitions import Partition
@@ -33,9 +34,13 @@ def puts_batches_into_epoch_0(patch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("plant", "expected", "first_seed"),
     [
-        (begins_no_epoch, {"read across a restore"}, 16),
-        (ends_epochs_at_the_end_of_the_log, {"read across a restore"}, 16),
-        (puts_batches_into_epoch_0, {"wrong leader epoch"}, SEED),
+        (begins_no_epoch, {in_rules("was restored at"), "read across a restore"}, 16),
+        (
+            ends_epochs_at_the_end_of_the_log,
+            {in_rules("was restored at"), "read across a restore"},
+            16,
+        ),
+        (puts_batches_into_epoch_0, {in_rules("was restored at"), "wrong leader epoch"}, SEED),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from tests.worlds import planted_bugs
 from tests.worlds.planted_bugs import Plant, must_be_found
 from tidegate_gateway.telemetry import subscriptions
 from tidegate_gateway.telemetry.client_values import OTHER, ClientValues
@@ -113,8 +112,14 @@ def is_tried(seed: int) -> bool:
 def test_planted_bug_of_pushed_metrics_is_found(
     plant: Plant, expected: set[str], first_seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(planted_bugs, "OPERATIONS", OPERATIONS)
-    must_be_found(plant, expected, first_seed, monkeypatch, is_concerned_seed=is_tried)
+    must_be_found(
+        plant,
+        expected,
+        first_seed,
+        monkeypatch,
+        is_concerned_seed=is_tried,
+        operations=OPERATIONS,
+    )
 
 
 def test_a_run_with_clients_that_push_finds_nothing() -> None:

@@ -7,13 +7,16 @@ from typing import Any
 import pytest
 
 from tests.worlds.planted_bugs import Plant, must_be_found
+from tests.worlds.rule_search import in_rules
 from tidegate_coordination.coordinator import committer, drafts
 from tidegate_coordination.events import entries
 from tidegate_coordination.events.metadata_versions import FIRST, LEVELS, NEWEST
 from tidegate_coordination.rules import gateways, metadata_versions
 from tidegate_coordination.rules.gateways import Register
-from tidegate_coordination.state import snapshot_head
+from tidegate_coordination.state import cluster, snapshot_head
 from tidegate_coordination.state.cluster import ClusterState
+from tidegate_coordination.state.folds import cluster as cluster_folds
+from tidegate_coordination.state.tables import StateTables
 from tidegate_simulation.plans.faults import FaultPlan
 from tidegate_simulation.plans.version_plan import DAMAGE_KIND, LATE_KIND, UPGRADE_KIND
 from tidegate_simulation.run import plan_of, simulate
@@ -41,8 +44,8 @@ def checks_no_checksum(patch: pytest.MonkeyPatch) -> None:
 
 
 def lets_older_gateways_in(patch: pytest.MonkeyPatch) -> None:
-    def go_to_version(self: Any, version: int) -> None:
-        self.metadata_version = version
+    def go_to_version(state: StateTables, version: int) -> None:
+        state.metadata_version = version
 
     real = Register.decide
 
@@ -53,7 +56,8 @@ def lets_older_gateways_in(patch: pytest.MonkeyPatch) -> None:
         finally:
             view.state.metadata_version = version
 
-    patch.setattr(ClusterState, "_go_to_version", go_to_version)
+    for each in (cluster, cluster_folds):
+        patch.setattr(each, "go_to_version", go_to_version)
     patch.setattr(ClusterState, "entry_formats", range(1, 3))
     patch.setattr(Register, "decide", decide)
 
@@ -78,16 +82,36 @@ def damages(plan: FaultPlan) -> bool:
     return DAMAGE_KIND in plan.kinds
 
 
-# first_seed: a seed that finds the bug, so that the test is short.
+# first_seed: where the wide search begins, a seed that finds the bug.
 @pytest.mark.parametrize(
     ("plant", "expected", "first_seed", "concerned"),
     [
-        (raises_whoever_lives, {"left behind", "gateway died"}, 31, upgrades),
+        (
+            raises_whoever_lives,
+            {in_rules("left behind"), "left behind", "gateway died"},
+            31,
+            upgrades,
+        ),
         (writes_the_new_format_before_the_raise, {"wrong format"}, 15, upgrades_from_the_first),
-        (takes_new_snapshots_before_the_raise, {"wrong format"}, 15, upgrades),
-        (writes_new_fields_before_the_raise, {"above its level"}, 131, upgrades),
+        (
+            takes_new_snapshots_before_the_raise,
+            {in_rules("wrong format"), "wrong format"},
+            15,
+            upgrades,
+        ),
+        (
+            writes_new_fields_before_the_raise,
+            {in_rules("above its level"), "above its level"},
+            131,
+            upgrades,
+        ),
         (checks_no_checksum, {"invariant 5", "gateway died"}, 81, damages),
-        (lets_older_gateways_in, {"left behind", "not refused"}, 15, has_late),
+        (
+            lets_older_gateways_in,
+            {in_rules("left behind"), "left behind", "not refused"},
+            15,
+            has_late,
+        ),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )

@@ -53,7 +53,7 @@ def loses_slow_requests(patch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("plant", "first_seed"),
     [
-        (counts_no_errors_of_fetches, 1),
+        (counts_no_errors_of_fetches, 2),
         (counts_no_failed_produce, 1),
         (counts_answers_twice, 1),
         (loses_slow_requests, 1),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.worlds.planted_bugs import Plant, must_be_found
-from tidegate_coordination.rules.records.wal import BatchOutcome
+from tidegate_coordination.rules.records.batch_outcomes import BatchOutcome
 from tidegate_gateway.produce.record_checks import RecordChecks
 from tidegate_gateway.produce.refusals import BatchRefused
 from tidegate_gateway.requests.records.produce import Produce
@@ -145,7 +145,7 @@ def has_malformed(plan: FaultPlan, *, lacks_threads: bool = False) -> bool:
 lacks_threads = partial(has_malformed, lacks_threads=True)
 
 
-# first_seed: a seed that finds the bug, so that the test is short.
+# first_seed: where the wide search begins, a seed that finds the bug.
 @pytest.mark.parametrize(
     ("plant", "expected", "first_seed", "is_concerned"),
     [

@@ -8,16 +8,17 @@ from typing import Any
 import pytest
 
 from tests.worlds.planted_bugs import Plant, must_be_found
+from tests.worlds.rule_search import in_rules
 from tidegate_coordination.events.groups import OffsetsCommitted
+from tidegate_coordination.state.folds.transactions import TransactionFolds
 from tidegate_coordination.state.offsets_topic import OffsetsTopic, PartitionRecords
-from tidegate_coordination.state.transaction_folds import TransactionFolds
 from tidegate_coordination.state.transactions.open import StagedOffset
 from tidegate_gateway.fetch.offsets_records import Made, OffsetsRecords
 from tidegate_protocol import records
 
 
 def skips_what_does_not_fit(patch: pytest.MonkeyPatch) -> None:
-    """A reader that admits few bytes goes on after the records that it was not given."""
+    """A reader that admits few bytes continues after the records that it was not given."""
     real = OffsetsRecords.make
 
     def make(self: OffsetsRecords, *args: Any, **more: Any) -> Made | None:
@@ -65,9 +66,14 @@ def buries_no_group(patch: pytest.MonkeyPatch) -> None:
     ("plant", "kinds", "transactions", "first_seed"),
     [
         (skips_what_does_not_fit, {"lost record"}, False, 1),
-        (begins_empty, {"lost record"}, False, 12),
-        (forgets_offsets_of_transactions, {"wrong last record"}, True, 1),
-        (buries_no_group, {"wrong last record"}, False, 9),
+        (begins_empty, {in_rules("wrong last record"), "lost record"}, False, 12),
+        (
+            forgets_offsets_of_transactions,
+            {in_rules("wrong last record"), "wrong last record"},
+            True,
+            1,
+        ),
+        (buries_no_group, {in_rules("wrong last record"), "wrong last record"}, False, 9),
     ],
 )
 def test_bugs_are_found(

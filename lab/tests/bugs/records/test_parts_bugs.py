@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.worlds.planted_bugs import Plant, must_be_found
+from tests.worlds.rule_search import in_rules
 from tidegate_coordination.rules.consumer_groups import offset_expiry
 from tidegate_coordination.rules.topics import TopicKey
 from tidegate_gateway.requests.groups.offset_commit import OffsetCommit
@@ -115,4 +116,5 @@ def test_groups_removed_too_early_are_found(
     plant: Plant, first_seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(expiry_plan, "SHARE", 1.0)
-    must_be_found(plant, {"gone too early"}, first_seed, monkeypatch)
+    expected = {in_rules("too early"), "gone too early"}
+    must_be_found(plant, expected, first_seed, monkeypatch)

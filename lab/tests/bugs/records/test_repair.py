@@ -9,13 +9,14 @@ import pytest
 import trio
 
 from tests.worlds.planted_bugs import Plant, must_be_found, untried
+from tests.worlds.rule_search import in_rules
 from tidegate_coordination.events.cluster import RunsSkipped, SkippedStretch
 from tidegate_coordination.rules.proposal import Decided
 from tidegate_coordination.rules.records import skips as skip_rules
 from tidegate_coordination.rules.records.skips import Skip, SkipRuns
+from tidegate_coordination.state.folds.runs import RunFolds
 from tidegate_coordination.state.records.partitions import Partition
 from tidegate_coordination.state.records.runs import Runs
-from tidegate_coordination.state.run_folds import RunFolds
 from tidegate_gateway.tools.readability import ReadabilityCheck
 from tidegate_gateway.tools.repair import Repair
 from tidegate_simulation.checks.checker import check
@@ -176,6 +177,7 @@ def unwatched(plant: Plant) -> Plant:
         patch.setattr(TilingWatch, "_give_up", _give_up_hurt)
         plant(patch)
 
+    both.__name__ = f"{plant.__name__}_unwatched"
     return both
 
 
@@ -241,16 +243,16 @@ def brings_nothing_back(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Partition, "fold_brought_back", fold)
 
 
-# first_seed: a seed that finds the bug, so that the test is short.
+# first_seed: where the wide search begins, a seed that finds the bug.
 @pytest.mark.parametrize(
     ("plant", "expected", "first_seed"),
     [
-        (skips_a_neighbour, {"skipped too much"}, 9),
+        (skips_a_neighbour, {in_rules("keeps"), "skipped too much"}, 9),
         (unwatched(skips_a_neighbour), {"lost", "skipped"}, 37),
-        (untried(skips_whatever_was_seen), {"state broken"}, 9),
+        (untried(skips_whatever_was_seen), {in_rules("was not kept"), "state broken"}, 9),
         (asks_once, {"skipped too much"}, 217),
-        (forgets_where_runs_end, {"false error", "stuck"}, 134),
-        (keeps_runs_without_their_objects, {"invariant 4"}, 9),
+        (forgets_where_runs_end, {in_rules("has an overlap"), "false error", "stuck"}, 134),
+        (keeps_runs_without_their_objects, {in_rules("are needed"), "invariant 4"}, 9),
         (unwatched(brings_nothing_back), {"not brought back"}, 65),
     ],
 )

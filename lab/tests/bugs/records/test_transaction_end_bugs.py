@@ -8,14 +8,15 @@ from typing import Any
 import pytest
 
 from tests.worlds.planted_bugs import Plant, must_be_found, untried
+from tests.worlds.rule_search import in_rules
 from tidegate_coordination.events.transactions import TransactionalIdInitialised
 from tidegate_coordination.rules.proposal import Decided, View
 from tidegate_coordination.rules.records.transactional_batches import TransactionJudge
 from tidegate_coordination.rules.transaction_overlay import OverlaidId
 from tidegate_coordination.rules.transactions import ending
 from tidegate_coordination.rules.transactions.ending import EndAnswer, EndTransaction, NextEpoch
+from tidegate_coordination.state.folds.transactions import TransactionFolds
 from tidegate_coordination.state.records.partitions import Partition
-from tidegate_coordination.state.transaction_folds import TransactionFolds
 from tidegate_coordination.state.transactions.rows import TransactionalId, TransactionState
 from tidegate_coordination.state.transactions.table import TransactionTable
 from tidegate_gateway.upkeep import transaction_upkeep
@@ -56,7 +57,7 @@ def takes_a_late_batch(patch: pytest.MonkeyPatch) -> None:
 
 
 def times_out_without_a_bump(patch: pytest.MonkeyPatch) -> None:
-    """After a time-out the client goes on, as if its transaction were still open."""
+    """After a time-out the client continues, as if its transaction were still open."""
 
     def abort(view: View, found: OverlaidId, spare_id: int, cause: int) -> Decided[EndAnswer]:
         following = ending.kept(found.row)
@@ -73,7 +74,7 @@ def times_out_early(patch: pytest.MonkeyPatch) -> None:
 
 
 def never_rotates(patch: pytest.MonkeyPatch) -> None:
-    """An id goes on to epoch 32767, and then stands still (KAFKA-20090)."""
+    """An id continues to epoch 32767, and then stands still (KAFKA-20090)."""
 
     def bumped(row: TransactionalId, spare_id: int) -> NextEpoch:
         epoch = min(row.epoch + 1, 32_767)
@@ -108,7 +109,7 @@ def leaves_deleted_partitions_open(patch: pytest.MonkeyPatch) -> None:
 
 
 def keeps_ids_over_a_restore(patch: pytest.MonkeyPatch) -> None:
-    """A restored log goes on with the epochs that it knows."""
+    """A restored log continues with the epochs that it knows."""
     patch.setattr(TransactionTable, "fence_all", lambda self: None)
 
 
@@ -136,22 +137,37 @@ def every_plan(plan: FaultPlan) -> bool:
     return True
 
 
-# first_seed: a seed that finds the bug, so that the test is short.
+# first_seed: where the wide search begins, a seed that finds the bug.
 @pytest.mark.parametrize(
     ("plant", "expected", "first_seed", "is_concerned"),
     [
-        (bumps_at_a_repeat, {"two ends", "epoch given twice"}, 1, every_plan),
-        (takes_a_late_batch, {"invariant 11"}, 10, every_plan),
-        (times_out_without_a_bump, _READS, 1, has_deserters),
+        (
+            bumps_at_a_repeat,
+            {in_rules("ends with"), "two ends", "epoch given twice"},
+            1,
+            every_plan,
+        ),
+        (takes_a_late_batch, {in_rules("ends at"), "invariant 11"}, 10, every_plan),
+        (times_out_without_a_bump, {*_READS, in_rules("keeps its epoch")}, 1, has_deserters),
         (times_out_early, {"invariant 10"}, 1, every_plan),
-        (untried(never_rotates), {"invariant 14", "epoch given twice"}, 1, every_plan),
+        (
+            untried(never_rotates),
+            {in_rules("gets epoch"), "invariant 14", "epoch given twice"},
+            1,
+            every_plan,
+        ),
         (
             untried(forwards_without_the_overlay),
-            {"invariant 10", "invariant 14", "state broken"},
+            {in_rules("cannot be folded"), "invariant 10", "invariant 14", "state broken"},
             291,
             has_forwarding,
         ),
-        (leaves_deleted_partitions_open, {"invariant 9"}, 7, every_plan),
+        (
+            leaves_deleted_partitions_open,
+            {in_rules("has partitions"), "invariant 9"},
+            7,
+            every_plan,
+        ),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
@@ -168,10 +184,15 @@ def test_planted_bugs_of_ends_are_found(
 @pytest.mark.parametrize(
     ("plant", "expected", "first_seed", "is_concerned_seed"),
     [
-        (expires_open_producers, {"refused send", "invariant 6"}, 1, has_expiries),
+        (
+            expires_open_producers,
+            {in_rules("and is refused"), "refused send", "invariant 6"},
+            1,
+            has_expiries,
+        ),
         (
             keeps_ids_over_a_restore,
-            {"id kept over a restore", "zombie after a restore"},
+            {in_rules("goes on"), "id kept over a restore", "zombie after a restore"},
             1,
             has_restore,
         ),

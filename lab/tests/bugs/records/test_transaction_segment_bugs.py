@@ -49,7 +49,7 @@ def cuts_the_list_at_a_segment(patch: pytest.MonkeyPatch) -> None:
 
 
 def names_it_where_it_begins(patch: pytest.MonkeyPatch) -> None:
-    """Of the segments that an aborted transaction spans, the first one names it."""
+    """Only the first segment that an aborted transaction spans names the transaction."""
     real = SegmentBuilder.add_aborted
 
     def add(self: SegmentBuilder, transaction: AbortedTransaction) -> None:
@@ -96,7 +96,7 @@ def compacts(plan: FaultPlan) -> bool:
     return plan.pipelines.compacts
 
 
-# first_seed: a seed that finds the bug, so that the test is short.
+# first_seed: where the wide search begins, a seed that finds the bug.
 @pytest.mark.parametrize(
     ("plant", "expected", "first_seed", "is_concerned"),
     [

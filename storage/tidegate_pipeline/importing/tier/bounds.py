@@ -43,7 +43,7 @@ async def known_segments(
     found: dict[Place, list[KnownSegment]] = {}
     for topic in topics:
         for index in range(len(topic.partition_numbers)):
-            folder = folder_of(prefix, topic.name, topic.topic_id, index)
+            folder = folder_of(prefix, topic.name, topic.shown_id, index)
             segments = lineage(await _segments(store, folder))
             if segments:
                 found[topic.name, index] = [_known(each, keys) for each in segments]

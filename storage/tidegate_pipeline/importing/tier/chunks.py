@@ -36,7 +36,7 @@ class Secret(NamedTuple):
 
 
 def decrypted(data: bytes, secret: Secret | None) -> bytes:
-    """Return what was encrypted; the data itself without a secret.
+    """Return the decrypted data; without a secret, the data itself.
 
     Raises:
       BadTier: the data is damaged, or the key is another one.

@@ -39,7 +39,7 @@ INDEXES: Final = ".indexes"
 
 
 class BadTier(Exception):
-    """Tiered storage does not hold what the plug-in leaves there.  The text is for a person."""
+    """Tiered storage does not have the content of the plug-in.  The text is for a person."""
 
 
 def folder_of(prefix: str, topic: str, topic_id: bytes, partition: int) -> str:
@@ -91,7 +91,7 @@ def read_manifest(text: bytes, name: str) -> Manifest:
     """Read a manifest.
 
     Raises:
-      BadTier: it is none, or of a version that this release does not know.
+      BadTier: the text is no manifest, or this release does not know its version.
     """
     try:
         found: dict[str, Any] = json.loads(text)
@@ -168,7 +168,7 @@ def lineage(segments: Sequence[Segment]) -> list[Segment]:
         for epoch, first in each.manifest.epochs:
             begins[epoch] = min(first, begins.get(epoch, first))
     good = [each for each in segments if _is_good(each.manifest, begins)]
-    # Of those that begin together the longest one comes first.
+    # If several begin at the same offset, the longest one comes first.
     good.sort(key=lambda each: (each.manifest.start, -each.manifest.stop))
     found: list[Segment] = []
     for each in good:

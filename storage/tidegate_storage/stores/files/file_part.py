@@ -49,7 +49,7 @@ class FileUse(Protocol):
 
 
 class FilePart:
-    """A verified file or a slice of it; len() and slices work as those of bytes.
+    """A verified file or a slice of it; len() and slices work as for bytes.
 
     The file stays open as long as any part of it exists.
     """

@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class DiskEntry(NamedTuple):
-    """One name in a folder; size and time (seconds since 1970) say nothing for a folder."""
+    """One name in a folder; for a folder, size and time (seconds since 1970) have no meaning."""
 
     name: str
     is_folder: bool

@@ -1,0 +1,1 @@
+"""Topics, groups and transactional ids that move from a classic cluster, and back."""

@@ -1,0 +1,1 @@
+"""Published suites and clients, and how each judges a broker."""

@@ -1,1 +1,0 @@
-"""A client of classic Kafka clusters, for links: mirroring, the proxy and the switch."""

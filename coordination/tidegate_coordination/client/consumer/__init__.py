@@ -1,0 +1,1 @@
+"""Reads records of a topic of a Kafka cluster."""

@@ -1,0 +1,1 @@
+"""Groups of a Kafka cluster: their offsets and members, and a member of one's own."""

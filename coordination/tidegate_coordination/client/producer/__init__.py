@@ -1,0 +1,1 @@
+"""Writes records to a topic of a Kafka cluster."""

@@ -1,0 +1,1 @@
+"""The properties of a Kafka client, as a link reads them.  Pure."""

@@ -1,0 +1,1 @@
+"""Tokens for OAUTHBEARER: from where and when a link gets them."""

@@ -1,0 +1,1 @@
+"""Links: what they mirror, and how topics, groups and ids change sides."""

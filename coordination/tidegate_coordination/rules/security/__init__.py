@@ -1,0 +1,1 @@
+"""Changes of ACLs, quotas, SCRAM credentials and delegation tokens."""

@@ -1,0 +1,1 @@
+"""Folds of events that change several tables at once."""

@@ -1,0 +1,1 @@
+"""Links, the switches of their topics, and what moves of their groups and ids."""

@@ -1,0 +1,1 @@
+"""Rows of events by subject; event_rows.py joins them with all others."""

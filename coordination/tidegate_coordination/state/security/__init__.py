@@ -1,0 +1,1 @@
+"""ACLs, quotas, SCRAM credentials and delegation tokens: the tables of the state."""

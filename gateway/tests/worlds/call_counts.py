@@ -1,0 +1,83 @@
+"""Counts what a gateway calls for one request: functions of the product, and listeners of the log.
+
+Python itself, Trio and other packages do not count, nor does the connection in memory, which stands
+for a socket.  The walk over records does not count: where it is compiled, no call of it shows.  A
+coroutine counts each time it continues.  Comprehensions do not count: newer releases of Python call
+no function for them.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import CodeType, FrameType
+from typing import Any
+
+from trio.testing import wait_all_tasks_blocked
+
+from tests.worlds.wire_client import WireClient
+from tidegate_coordination.coordinator.replica import Replica
+
+_COMPREHENSIONS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>"})
+_NOT_COUNTED = ("/network/memory_transport.py", "/tidegate_protocol/record_walk.py")
+_TELLS = Replica._tell.__code__
+
+
+@dataclass
+class Calls:
+    """Functions by file and name with how often each was called, and the called listeners."""
+
+    functions: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
+    listeners: list[str] = field(default_factory=list[str])
+
+    @property
+    def count(self) -> int:
+        return self.functions.total()
+
+    def note(self, frame: FrameType, event: str, _argument: Any) -> None:
+        """Count a call; a hook of sys.setprofile()."""
+        code = frame.f_code
+        if event != "call" or not _is_counted(code):
+            return
+        self.functions[_file_of(code), code.co_qualname] += 1
+        if frame.f_back is not None and frame.f_back.f_code is _TELLS:
+            self.listeners.append(code.co_qualname)
+
+    def table(self) -> str:
+        """Return the calls, a line for each function."""
+        rows = sorted(self.functions.items())
+        return "\n".join(f"{count:5} {file} {name}" for (file, name), count in rows)
+
+
+def _is_counted(code: CodeType) -> bool:
+    file = code.co_filename
+    is_ours = "/tidegate_" in file and not file.endswith(_NOT_COUNTED)
+    return is_ours and code.co_name not in _COMPREHENSIONS
+
+
+def _file_of(code: CodeType) -> str:
+    return "tidegate_" + code.co_filename.rpartition("/tidegate_")[2]
+
+
+@contextmanager
+def counted() -> Iterator[Calls]:
+    """Count the calls of this thread."""
+    calls = Calls()
+    before = sys.getprofile()
+    sys.setprofile(calls.note)
+    try:
+        yield calls
+    finally:
+        sys.setprofile(before)
+
+
+async def calls_of(client: WireClient, frame: bytes) -> Calls:
+    """Return the calls from a request's bytes to the bytes of its answer."""
+    await wait_all_tasks_blocked()
+    with counted() as calls:
+        await client.send(frame)
+        await client.receive()
+    return calls

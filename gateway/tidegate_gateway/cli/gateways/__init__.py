@@ -1,0 +1,1 @@
+"""`tidegate gateway` and `tidegate cluster`: gateways, their draining, their version."""

@@ -1,0 +1,1 @@
+"""How commands reach a Kafka cluster, ours or another."""

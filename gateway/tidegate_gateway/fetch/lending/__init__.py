@@ -1,0 +1,1 @@
+"""Bytes of objects: from the store, or lent by gateways of the zone."""

@@ -1,1 +1,0 @@
-"""Mirrors topics of classic Kafka clusters."""

@@ -1,0 +1,1 @@
+"""Writes switched topics back to their source, and returns them to it."""

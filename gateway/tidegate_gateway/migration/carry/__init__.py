@@ -1,0 +1,1 @@
+"""Carries ACLs, quotas and SCRAM users of a source over."""

@@ -1,0 +1,123 @@
+"""Which ACLs are about what a link has.  Pure."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from tidegate_coordination.security.acls import (
+    ANY_NAME,
+    Acl,
+    PatternType,
+    Permission,
+    ResourceType,
+)
+
+_LAST: Final = "\U0010ffff"
+
+
+class Names:
+    """Names, to be found by ACLs in a time that hardly depends on how many there are."""
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        self._names: Final = sorted(set(names))
+
+    def __contains__(self, name: str) -> bool:
+        at = bisect_left(self._names, name)
+        return at < len(self._names) and self._names[at] == name
+
+    def about(self, acl: Acl) -> tuple[str, int]:
+        """Return the first name that an ACL is about, and how many there are; "" and 0 for none."""
+        is_prefix = acl.pattern_type == PatternType.PREFIXED
+        if acl.name == ANY_NAME and not is_prefix:
+            start, end = 0, len(self._names)
+        else:
+            start = bisect_left(self._names, acl.name)
+            last = acl.name + _LAST if is_prefix else acl.name + "\0"
+            end = bisect_left(self._names, last)
+        return (self._names[start], end - start) if end > start else ("", 0)
+
+
+class Scope(NamedTuple):
+    """The names whose ACLs are carried; all ACLs if `is_all`.
+
+    groups, transactional_ids: as the link has them, with `*` at the end of a prefix.
+    """
+
+    is_all: bool
+    topics: Names = Names()
+    groups: tuple[str, ...] = ()
+    transactional_ids: tuple[str, ...] = ()
+
+    def touches(self, acl: Acl) -> bool:
+        """Return whether an ACL is about anything of the scope."""
+        if self.is_all:
+            return True
+        if acl.resource_type == ResourceType.TOPIC:
+            return self.topics.about(acl)[1] > 0
+        return any(_overlaps(acl, each) for each in self._names(acl.resource_type))
+
+    def holds(self, acl: Acl) -> bool:
+        """Return whether an ACL is about nothing else."""
+        if self.is_all:
+            return True
+        if acl.resource_type == ResourceType.TOPIC:
+            return acl.pattern_type == PatternType.LITERAL and acl.name in self.topics
+        return any(is_within(acl, each) for each in self._names(acl.resource_type))
+
+    def selected(self, acls: Iterable[Acl]) -> list[Acl]:
+        """Return the ACLs that touch the scope, sorted, with what the source denies of the others.
+
+        An ACL that allows all names, or those with a prefix, allows more than the scope, and must
+        not allow here what another ACL of the source denies.
+        """
+        known = sorted(set(acls))
+        chosen = {each for each in known if self.touches(each)}
+        wide = {(each.resource_type, each.name) for each in chosen if allows_many(each)}
+        return [each for each in known if each in chosen or narrows(each, wide)]
+
+    def _names(self, resource_type: int) -> tuple[str, ...]:
+        if resource_type == ResourceType.GROUP:
+            return self.groups
+        return self.transactional_ids if resource_type == ResourceType.TRANSACTIONAL_ID else ()
+
+
+def _overlaps(acl: Acl, wanted: str) -> bool:
+    """Return whether an ACL is about a name of the link, which may end with `*`."""
+    stem, is_prefix = wanted.removesuffix(ANY_NAME), wanted.endswith(ANY_NAME)
+    if acl.pattern_type == PatternType.PREFIXED:
+        return stem.startswith(acl.name) or (is_prefix and acl.name.startswith(stem))
+    return acl.name in (ANY_NAME, wanted) or (is_prefix and acl.name.startswith(stem))
+
+
+def allows_many(acl: Acl) -> bool:
+    """Return whether an ACL allows something of all names, or of those with a prefix."""
+    return allows(acl) and (acl.pattern_type == PatternType.PREFIXED or acl.name == ANY_NAME)
+
+
+def narrows(acl: Acl, wide: Iterable[tuple[int, str]]) -> bool:
+    """Return whether an ACL denies some of the names that begin so, or of all of them."""
+    return denies(acl) and any(
+        acl.resource_type == resource_type
+        and (name == ANY_NAME or acl.name.startswith(name) or name.startswith(acl.name))
+        for resource_type, name in wide
+    )
+
+
+def is_within(acl: Acl, wanted: str) -> bool:
+    """Return whether an ACL is about nothing but a name of the link, which may end with `*`."""
+    if wanted.endswith(ANY_NAME):
+        is_every = acl.name == ANY_NAME and acl.pattern_type == PatternType.LITERAL
+        return acl.name.startswith(wanted.removesuffix(ANY_NAME)) and not is_every
+    return acl.pattern_type == PatternType.LITERAL and acl.name == wanted
+
+
+def allows(acl: Acl) -> bool:
+    """Return whether it allows something."""
+    return acl.permission == Permission.ALLOW
+
+
+def denies(acl: Acl) -> bool:
+    """Return whether it denies something."""
+    return acl.permission == Permission.DENY

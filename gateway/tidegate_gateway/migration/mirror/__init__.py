@@ -1,0 +1,1 @@
+"""Copies the topics of a source, as a consumer of it."""

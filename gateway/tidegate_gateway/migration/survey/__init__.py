@@ -1,0 +1,1 @@
+"""Looks at a source before it is linked or switched."""

@@ -1,0 +1,1 @@
+"""Switches topics from their source to this cluster."""

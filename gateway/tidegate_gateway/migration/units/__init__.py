@@ -1,0 +1,1 @@
+"""Groups and transactional ids of a source, which move here whole."""

@@ -1,0 +1,1 @@
+"""The parts of a gateway, made in groups; gateway.py joins these."""

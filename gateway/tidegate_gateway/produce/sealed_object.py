@@ -1,0 +1,38 @@
+"""WAL objects on their way from sealing to their commit; see wal_writer.py."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import trio
+
+from tidegate_storage.objects.wal import SealedWal
+
+from .produce_times import ObjectTimes
+from .wal_commits import MirroredToken
+
+
+@dataclass(slots=True, eq=False)
+class SealedObject:
+    """A sealed object that is being stored or committed.
+
+    key: in the store.  mirrored: of its mirrored batches.  sealing_at, sealed_at, stored_at:
+      seconds on Trio's clock.
+    clients: bytes by client id, as wrote() got them.  putting: ends the PUT.
+    """
+
+    wal: SealedWal
+    key: str
+    mirrored: list[MirroredToken]
+    sealing_at: float
+    sealed_at: float
+    clients: dict[str, int]
+    stored_at: float = 0.0
+    stored: bool = False
+    given_up: bool = False
+    putting: trio.CancelScope = field(default_factory=trio.CancelScope)
+
+    @property
+    def times(self) -> ObjectTimes:
+        """Return its times, once it is stored."""
+        return ObjectTimes(self.sealing_at, self.sealed_at, self.stored_at)

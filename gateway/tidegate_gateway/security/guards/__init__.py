@@ -1,1 +1,0 @@
-"""The guards of the APIs, by kind; see guard.py and needs.py."""

@@ -1,0 +1,1 @@
+"""Requests of transactional producers, and facts that hold after each of them."""

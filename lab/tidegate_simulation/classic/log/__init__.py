@@ -1,0 +1,1 @@
+"""One partition's log at its leader, and the leader's state of producers.  Pure."""

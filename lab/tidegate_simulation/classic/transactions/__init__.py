@@ -1,0 +1,1 @@
+"""Transactional ids at their coordinator."""

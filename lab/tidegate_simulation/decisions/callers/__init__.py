@@ -1,0 +1,1 @@
+"""The callers of the rules: each operation queues a proposal, and knows what its answer means."""

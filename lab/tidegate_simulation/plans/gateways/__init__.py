@@ -1,0 +1,1 @@
+"""Zones, drains and absences of gateways in a run."""

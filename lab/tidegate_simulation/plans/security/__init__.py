@@ -1,0 +1,1 @@
+"""Logins, rights and quotas of a run."""

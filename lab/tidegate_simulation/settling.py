@@ -1,0 +1,135 @@
+"""After the faults of a run: all that must settle by itself, and the last reads of everything.
+
+Each wait ends after CALM_SECONDS; work that is not done by then is a violation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import trio
+
+from tidegate_pipeline.planning.plan import backlog
+
+from .clients.final_readers import FinalReader, MakeReader, read_to_the_end
+from .clients.offsets_readers import OffsetsReader
+from .clients.workload import Workload
+from .mirrors.linker import incomplete, wait_for_copies
+from .mirrors.mirror_readers import MirrorReader
+from .mirrors.source import Source
+from .mirrors.transaction_clients import UnitReader
+from .nemesis.movers import wait_for_moves
+from .nemesis.operators import wait_for_repair
+from .probers.collection import leaks, wait_for_collection
+from .transactions.committed_readers import FinalCommittedReader
+from .transactions.last_phase import finish_transactions
+from .world.host import Host
+from .world.node import Node
+from .world.pipelines import Pipeline, merge_what_rests
+from .world.world import World
+
+# Virtual seconds.
+CALM_SECONDS: Final = 240.0
+
+
+class Settling:
+    """See the module's head.  note: adds a violation, by its kind and text."""
+
+    def __init__(
+        self, world: World, source: Source | None, note: Callable[[str, str], None]
+    ) -> None:
+        self._world = world
+        self._plan = world.plan
+        self._source = source
+        self._note = note
+
+    async def merge_all(self, pipelines: list[Pipeline]) -> None:
+        """The pipelines must get everything into segments, so that all is read from these."""
+        if not pipelines:
+            return
+        with trio.move_on_after(CALM_SECONDS) as waited:
+            await merge_what_rests(self._world, pipelines)
+        if waited.cancelled_caught:
+            runs, size_bytes = backlog(self._world.watch.state)
+            self._note("not merged", f"{runs} runs, {size_bytes} bytes after {CALM_SECONDS} s")
+
+    async def await_collection(self) -> None:
+        """Dead objects must go, unless no clock may be trusted: then no gateway keeps house."""
+        if self._plan.has_wrong_clocks:
+            return
+        with trio.move_on_after(CALM_SECONDS) as waited:
+            await wait_for_collection(self._world)
+        if waited.cancelled_caught:
+            self._note("not collected", f"{leaks(self._world)} objects after {CALM_SECONDS} s")
+
+    async def await_nodes(self, nodes: list[Node]) -> None:
+        """Every gateway must come back without an operator."""
+        with trio.move_on_after(CALM_SECONDS):
+            while any(each.gateway is None for each in nodes):  # noqa: ASYNC110 - they may die yet
+                await trio.sleep(1.0)
+        down = [each.node_id for each in nodes if each.gateway is None]
+        if down:
+            self._note("stuck", f"gateways {down} did not come back in {CALM_SECONDS} s")
+
+    async def await_repair(self) -> None:
+        """Lost runs must be skipped, so that readers can continue."""
+        with trio.move_on_after(CALM_SECONDS) as waited:
+            await wait_for_repair(self._world)
+        if waited.cancelled_caught:
+            self._note("not repaired", f"after {CALM_SECONDS} s")
+
+    async def await_moves(self) -> None:
+        """A repeated run of the command must complete."""
+        with trio.move_on_after(CALM_SECONDS) as waited:
+            await wait_for_moves(self._world)
+        if waited.cancelled_caught:
+            moves = self._plan.moves.moves
+            self._note(
+                "not moved", f"{len(self._world.homes) - 1} of {moves} after {CALM_SECONDS} s"
+            )
+
+    async def await_copies(self) -> None:
+        """All that the source has must be mirrored."""
+        source = self._source
+        if source is None:
+            return
+        with trio.move_on_after(CALM_SECONDS) as waited:
+            await wait_for_copies(self._world, source)
+        if waited.cancelled_caught:
+            text = "; ".join(incomplete(self._world.watch.state, source))
+            self._note("not mirrored", f"after {CALM_SECONDS} s: {text}")
+
+    async def read_all(self, workload: Workload, hosts: Sequence[Host]) -> None:
+        """All acknowledged records must be readable after all faults are over."""
+        kinds: list[MakeReader] = [FinalReader]
+        if self._plan.transactions.is_on:
+            kinds.append(FinalCommittedReader)
+            with trio.move_on_after(CALM_SECONDS) as waited:
+                await finish_transactions(workload)
+            if waited.cancelled_caught:
+                self._note("stuck", f"transactions did not finish in {CALM_SECONDS} s")
+        if self._source is not None:
+            with trio.move_on_after(CALM_SECONDS) as waited:
+                await MirrorReader(workload, "last of mirrors", self._source).read_all()
+                if self._plan.links.transactions:
+                    await UnitReader(workload, self._source).judge()
+            if waited.cancelled_caught:
+                self._note("stuck", f"copies were not read in {CALM_SECONDS} s")
+        if not await read_to_the_end(workload, CALM_SECONDS, kinds):
+            self._note("stuck", f"the last readers got nothing for {CALM_SECONDS} s")
+        await self._read_offsets(workload)
+        watch = self._world.watch
+        for name in watch.missing_objects():
+            self._note("not stored", f"{name} holds live records and is gone")
+        for host in hosts:
+            if host.coordinator is not None:
+                watch.replays.compare(host.name, host.coordinator.state)
+        watch.replays.replay_all()
+
+    async def _read_offsets(self, workload: Workload) -> None:
+        """The last record of each key of `__consumer_offsets` must be what the group has."""
+        with trio.move_on_after(CALM_SECONDS) as waited:
+            await OffsetsReader(workload, "last of offsets").read_all()
+        if waited.cancelled_caught:
+            self._note("stuck", f"group offsets were not read in {CALM_SECONDS} s")

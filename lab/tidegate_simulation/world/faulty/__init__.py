@@ -1,0 +1,1 @@
+"""Store, log, disk and runner, with their faults."""

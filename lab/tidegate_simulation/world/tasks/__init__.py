@@ -1,0 +1,1 @@
+"""Tasks and threads: their order, their stalls, their turns."""
