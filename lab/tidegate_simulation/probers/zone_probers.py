@@ -20,11 +20,10 @@ from typing import Final
 
 import trio
 
-from tidegate_coordination.state.records.objects import ObjectTable, WalName, WalStatus
 from tidegate_coordination.state.writers.gateways import Gateway as GatewayLife
 from tidegate_coordination.state.writers.gateways import GatewayTable
 from tidegate_gateway.gateway import Gateway
-from tidegate_gateway.store_way.marks import Sign, signs_of
+from tidegate_gateway.store_way.marks import signs_of
 from tidegate_gateway.zones.placement import NO_LEADER
 from tidegate_protocol.messages import fetch, metadata
 
@@ -284,12 +283,10 @@ def _marks(gateway: Gateway) -> _Marks:
     abandoned object, and ends with a commit.
     """
     state = gateway.coordinator.state
-    return tuple((_abandoned(state.objects, each), each.is_marked) for each in signs_of(state))
-
-
-def _abandoned(objects: ObjectTable, sign: Sign) -> int:
-    names = (WalName(sign.incarnation, counter) for counter in range(sign.settled))
-    return sum(objects.wal_status(each) is WalStatus.ABANDONED for each in names)
+    return tuple(
+        (state.objects.abandoned_count(each.incarnation), each.is_marked)
+        for each in signs_of(state)
+    )
 
 
 async def _leaders(connection: ClientConnection) -> Leaders:

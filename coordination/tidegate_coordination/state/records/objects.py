@@ -120,6 +120,11 @@ class ObjectTable:
         counters = self._counters.get(incarnation)
         return counters is not None and counters.next - 1 in counters.abandoned
 
+    def abandoned_count(self, incarnation: int) -> int:
+        """Return how many WAL ids of an incarnation are abandoned; no walk over its counters."""
+        counters = self._counters.get(incarnation)
+        return len(counters.abandoned) if counters else 0
+
     @property
     def segment_count(self) -> int:
         """Return how many of the objects are segments."""
