@@ -1,6 +1,7 @@
 """One request of every API, in each version, that may be asked again and again.  Pure.
 
-Each either changes nothing, or fails after its rights were checked, or does the same every time.
+A request changes nothing, or fails after the broker has checked the rights for it, or has the same
+effect each time.
 """
 
 from __future__ import annotations

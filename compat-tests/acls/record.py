@@ -25,16 +25,17 @@ EVERY: Final = 24
 
 
 class Facts(msgspec.Struct):
-    """answers: each once.  users: by name, the number of the answer to each question, in order."""
+    """answers: all distinct ones.  users: by user name, the index in `answers` for each question."""
 
     answers: list[Shown]
     users: dict[str, list[int]]
 
 
 def recorded_users() -> list[Principal]:
-    """Return the users whose answers are recorded, but for the super user.
+    """Return the users whose answers are recorded, without the super user.
 
-    For each right there is a user that has all others: it alone shows that the right is asked for.
+    They are every 24th user, and for each right the user that has all rights but this one.  Only
+    the answers to this user show that the broker asks for the right.
     """
     lacking = f": {SHAPES[0]}, with all others"
     return [

@@ -1,7 +1,8 @@
 """The principals of the matrix and their ACLs.  Pure.
 
-For each right that any API needs there are principals that have it in one of nine shapes, once with
-all other rights and once with none.
+For each right, and for each of nine shapes of its ACLs (`SHAPES`), there are two users: one has all
+other rights too, one has none.  Shapes about names are left out for the cluster, which has one
+name.
 """
 
 from __future__ import annotations

@@ -126,7 +126,8 @@ class Side:
         self._ids = {topic_id: name for name, topic_id in names.items()}
         records = [Record(0, 1, None, b"acl")]
         batch = build_batch(records)
-        # No such producer writes, so it is refused, and adds nothing to any transaction.
+        # No producer has this id, so brokers refuse the batch, and it adds nothing to a
+        # transaction.
         transactional = build_batch(
             records, attributes=TRANSACTIONAL, producer_id=5, producer_epoch=0, base_sequence=0
         )

@@ -9,7 +9,7 @@ MISSING: Final = "acl-missing"
 
 
 class World(NamedTuple):
-    """Parts of requests; the ids of topics, by name, and the node id are a broker's own."""
+    """Parts of requests.  topic_ids (by name) and node are those of the broker that is asked."""
 
     topic_ids: dict[str, bytes]
     node: int

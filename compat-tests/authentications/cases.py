@@ -1,8 +1,8 @@
 """The list of authentications, as data: what a client sends, frame by frame.  Pure.
 
-Every case runs on a connection of its own.  A step is what to send next, given what the broker
-answered so far; after each the client waits for one answer.  `seen.py` says which parts of an
-answer are compared.
+Every case runs on a connection of its own.  A step makes the next frame from the answers so far.
+After each step the client waits for one answer.  `seen.py` says which parts of an answer are
+compared.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ SCRAM_MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
 def settings(keys_url: str) -> dict[str, str]:
     """Return the settings of a broker for the cases, without its listeners' addresses.
 
-    keys_url: where it finds tokens.published_keys().
+    keys_url: serves tokens.published_keys().
     """
     users = " ".join(f'user_{name}="{password}"' for name, password in USERS.items())
     found = {"connection.failed.authentication.delay.ms": str(DELAY_MS)}

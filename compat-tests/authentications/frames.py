@@ -22,9 +22,9 @@ Answers = Sequence[bytes]
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """A frame, and how to read its answer: API and version; None for a bare token.
+    """A frame to send.  api: key and version of its answer; None: the answer is a bare token.
 
-    pause_ms: the client waits so long before.
+    pause_ms: how long the client waits before it sends.
     """
 
     data: bytes | Callable[[Answers], bytes]
@@ -56,7 +56,7 @@ def module_of(api: str) -> Any:
 
 
 def headed(key: int, version: int, body: bytes = b"", *, flexible: bool = False) -> Send:
-    """Return a request by its numbers, of APIs and versions that may not exist."""
+    """Return a request with this API key and version, which need not exist."""
     head = key.to_bytes(2, "big", signed=True) + version.to_bytes(2, "big", signed=True)
     tail = b"\0\5cases" + (b"\0" if flexible else b"")
     return Send(frame(head + bytes([0, 0, 0, 7]) + tail + body), (key, version))
@@ -102,5 +102,5 @@ def bare(data: bytes | Callable[[Answers], bytes]) -> Send:
 
 
 def after(pause_ms: int, send: Send) -> Send:
-    """Return the step after a pause."""
+    """Return the step, sent after a pause."""
     return Send(send.data, send.api, pause_ms)

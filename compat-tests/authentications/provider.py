@@ -22,7 +22,7 @@ class Provider:
     """reads: how often its keys were read.  grants: how often it gave a token over HTTP.
 
     Args:
-      seconds: how long tokens are good that it gives over HTTP.
+      seconds: how long a token is valid that it gives over HTTP.
       kept: how many older keys stay published.
       refused: a client that gets no token.
     """
@@ -37,12 +37,12 @@ class Provider:
         self.rotate()
 
     def rotate(self) -> None:
-        """Sign with a new key from now on.  Those before stay published, for their tokens."""
+        """Sign with a new key from now on.  Some older keys stay published, for their tokens."""
         key = ECKey.generate_key("P-256", {"kid": f"key-{time.monotonic_ns()}"})
         self._keys = [key, *self._keys[: self._kept]]
 
     def token(self, subject: str = "alice", seconds: float = 3600.0) -> str:
-        """Return a token that is good for so long."""
+        """Return a token that is valid for so many seconds."""
         now = time.time()
         claims = {
             "iss": ISSUER,
@@ -60,7 +60,7 @@ class Provider:
         return json.dumps({"keys": [each.as_dict(private=False) for each in self._keys]}).encode()
 
     def grant(self, authorization: str) -> tuple[int, bytes]:
-        """Return status and answer for a client that asks for a token: any secret will do."""
+        """Return status and answer for a client that asks for a token, whatever its secret."""
         name = base64.b64decode(authorization.removeprefix("Basic ")).decode().partition(":")[0]
         if name == self._refused:
             return 401, b'{"error":"invalid_client","error_description":"no such client"}'

@@ -53,7 +53,7 @@ def main(options: NoOptions) -> Result:
     protocols = [f"{each}:SASL_PLAINTEXT" for each in logins]
     keys = WORK / "published-keys.json"
     keys.write_bytes(published_keys())
-    # Kafka reads keys only from where the JVM allows it.
+    # Kafka reads keys only from URLs that a property of its JVM allows.
     os.environ["JDK_JAVA_OPTIONS"] = f"-D{ALLOWED_URLS}={keys.as_uri()}"
     extra = settings(keys.as_uri()) | {
         "listeners": ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports.items()),

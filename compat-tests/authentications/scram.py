@@ -64,7 +64,7 @@ class Scram:
         return shake(self.mechanism), token(self.first.encode()), token(last)
 
     def bare_steps(self) -> tuple[Send, ...]:
-        """Return the same as old clients do it."""
+        """Return the steps of an old client, which sends its tokens without Kafka's header."""
 
         def last(answers: Answers) -> bytes:
             return self.final(answers[-1])

@@ -61,7 +61,7 @@ def _lifetime(milliseconds: int) -> int | str:
 
 
 def _token(data: bytes) -> str:
-    """Return a challenge without what is new each time."""
+    """Return a challenge without the parts that are new each time."""
     if data.startswith(b"v="):
         return "v=..."
     return _NONCE.sub(b"r=...", data).decode(errors="backslashreplace")

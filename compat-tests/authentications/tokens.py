@@ -1,7 +1,7 @@
 """The part of the list that is about OAUTHBEARER: tokens, and the messages that hold them.  Pure.
 
-The keys are new in each process, which also publishes them: answers do not depend on them.  Times
-are long ago or far away, so that any clock will do.
+Each process makes new keys and publishes them, so answers do not depend on the keys.  Times are
+long ago or far away, so that any clock will do.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ALGORITHMS: Final = ("ES256", "RS256", "PS256")
 
 
 def token_settings(url: str) -> dict[str, str]:
-    """Return the settings of the listener, whose keys are there."""
+    """Return the settings of the listener.  url: where the broker finds the public keys."""
     prefix = f"listener.name.{TOKENS.lower()}"
     mechanism = f"{prefix}.oauthbearer"
     return {
@@ -59,7 +59,7 @@ def published_keys() -> bytes:
 
 
 def bearer(key: str = "ec", algorithm: str = "ES256", **claims: Any) -> str:
-    """Return a token for alice; a claim of None is left out.  key: named by its id."""
+    """Return a token for alice; a claim of None is left out.  key: the id of the signing key."""
     good: dict[str, Any] = {
         "iss": ISSUER,
         "sub": "alice",
@@ -83,7 +83,7 @@ def _segment(value: Any) -> str:
 
 
 def _forged(header: dict[str, Any], secret: bytes = b"") -> str:
-    """Return a token that an HMAC signs, or nothing."""
+    """Return a token that is signed by an HMAC, or by nothing without a secret."""
     claims = {"iss": ISSUER, "sub": "alice", "aud": "kafka", "iat": LONG_AGO, "exp": FAR_AWAY}
     text = f"{_segment(header)}.{_segment(claims)}"
     signature = hmac.digest(secret, text.encode(), "sha256") if secret else b""

@@ -3,7 +3,7 @@
     python -m clouds.racing log|store URL NAME COUNT
 
 A racer opens the place, prints "ready", waits for a line, and tries to take each of COUNT places in
-turn.  Then it prints the numbers of those that it won, by the answers it got, as JSON.
+turn.  Then it prints as JSON the numbers of the places that it won according to its answers.
 """
 
 from __future__ import annotations

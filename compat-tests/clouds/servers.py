@@ -1,7 +1,8 @@
 """Emulators of clouds' services, on free ports of the loopback, empty, in memory.
 
-Each yields a URL of a store or a log, whose last part a test may choose, and sets what clients look
-for in the environment.  All raise MissingTool where the emulator cannot be installed.
+Each yields the URL of a store or a log, and sets the environment variables that clients read.  A
+test may choose the last part of the URL.  All raise MissingTool where the emulator cannot be
+installed.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ ACCOUNT_KEY: Final = (
 )
 CONTAINER: Final = "box"
 
-# Takes the part that a test chose.
+# Returns the URL whose last part is the argument.
 Place = Callable[[str], str]
 
 
@@ -54,7 +55,7 @@ def ministack() -> Generator[Place]:
     environment = {
         "BIND_HOST": "127.0.0.1",
         "GATEWAY_PORT": str(port),
-        "IOT_MTLS_ENABLED": "0",  # it would listen elsewhere
+        "IOT_MTLS_ENABLED": "0",  # else it opens another port
     }
     with _dynamodb("ministack", [program / "ministack"], port, environment) as place:
         yield place

@@ -3,11 +3,11 @@
     compat-tests/run compaction --seed 1
 
 The same random records with keys go to Apache Kafka and to a gateway with `tidegate pipeline run`,
-so they have the same offsets.  When both have compacted them, what is left (offset, key, value,
-headers, time stamp) is compared, with each other and with an independent model.  Kafka never cleans
-its newest segment: a last record begins a new one, and only what lies below is compared.
-Tombstones go in a later round than the one that saw them first, so there are several.
-Exit status 1 when there is a difference.
+so they have the same offsets.  When both have compacted them, the remaining records (offset, key,
+value, headers, time stamp) are compared with each other and with an independent model.  Kafka never
+cleans its newest segment.  So a last record begins a new segment, and only the records before it
+are compared.  A cleaner removes tombstones in a later round than the one that saw them first, so
+there are several rounds.  Exit status 1 when there is a difference.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ CLEANED_SECONDS: Final = 180.0
 # The first round sees the tombstones; they may go in the next.
 ROUNDS: Final = 3
 BETWEEN_SECONDS: Final = 0.5
-# Long enough for either side to do what it must not.
+# Long enough for a side to compact where it must not.
 IDLE_SECONDS: Final = 3.0
 DAY_MS: Final = 86_400_000
 TITLES: Final = (
@@ -125,7 +125,10 @@ class Oracle:
                 list(pool.map(lambda side: _wait(side, topics), self._sides))
 
     def _two_fillers(self, start_ms: int) -> list[Row]:
-        """Each begins a segment of Kafka's, and the first makes what lies below dirty enough."""
+        """Return two records that each begin a segment of Kafka's.
+
+        The first one also makes the records before it dirty enough to be cleaned.
+        """
         return [filler(next(self._fillers), start_ms + LEAP_MS * number) for number in range(2)]
 
     def _compare(self, topics: Sequence[Written], phase: str, below: dict[str, int]) -> None:

@@ -58,7 +58,7 @@ class Side(Protocol):
     bootstrap: str
 
     def cleaned_to(self) -> dict[str, int]:
-        """Return of each topic the offset that compaction has got to."""
+        """Return for each topic the offset below which it has been compacted."""
         ...
 
     def tail(self) -> str:
@@ -67,7 +67,7 @@ class Side(Protocol):
 
 
 class Kafka:
-    """Apache Kafka: its log cleaner keeps a file of how far it has got."""
+    """Apache Kafka.  Its log cleaner keeps its progress in a file."""
 
     name = "Apache Kafka"
 
@@ -88,7 +88,7 @@ class Kafka:
 
 
 class Tidegate:
-    """A gateway, and a driver of the pipeline without Spark, in whose log the rounds are."""
+    """A gateway, and a driver of the pipeline without Spark."""
 
     name = "Tidegate"
 
@@ -107,7 +107,7 @@ class Tidegate:
         return found
 
     def merged_to(self) -> dict[str, int]:
-        """Return of each topic the offset below which all records are in segments."""
+        """Return for each topic the offset below which all records are in segments."""
         state = load(self._data)
         found: dict[str, int] = {}
         for topic in state.topics.by_id.values():
@@ -201,8 +201,8 @@ def write(side: Side, workload: Workload, rows: Sequence[Row], first_offset: int
 class TransactionalWriter:
     """Three transactional producers of one topic, which take turns.
 
-    Each step waits until its records or its marker are written, so that all offsets are known
-    before.  Apache Kafka answers the end of a transaction before it has written the marker.
+    Apache Kafka answers the end of a transaction before it has written the marker.  So each step
+    waits until its records or its marker are written, and the offsets of the next step are known.
     """
 
     def __init__(self, side: Side, workload: Workload) -> None:
@@ -224,7 +224,7 @@ class TransactionalWriter:
             each.init_transactions(SECONDS)
         self._open: Final[set[int]] = set()
         self._end = 0
-        # A reader of committed records would see the last stable offset as the end.
+        # With read_committed the end would be the last stable offset.
         settings = {"group.id": "nobody", "isolation.level": "read_uncommitted"}
         settings |= {"bootstrap.servers": side.bootstrap}
         self._watcher: Final = Consumer(settings, logger=quiet)

@@ -35,9 +35,10 @@ Step: TypeAlias = Write | End
 
 @dataclass(frozen=True, slots=True)
 class Transactions:
-    """The transactions of one topic of one partition.  keyed: draws its records; has its settings.
+    """The transactions of one topic of one partition.
 
-    is_compacted: else its policy is delete, and the pipeline only merges it.
+    keyed: draws the records, and has the topic's settings.  is_compacted: else its policy is delete,
+    and the pipeline only merges it.
     """
 
     keyed: Workload

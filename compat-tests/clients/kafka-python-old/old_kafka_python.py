@@ -1,8 +1,8 @@
 """The round trip with a kafka-python of years ago: ADDRESS RECORDS, one line per check.
 
-Debian's 2.0.2 and, before the fork was merged, 1.4.7: both ask with Fetch v4 and have no fetch
-sessions; 2.0.2 has zstd, which it reads with that version all the same.  Record i goes to partition
-i mod 12, so its offset must be i div 12, and key and value can be computed.
+It runs with Debian's 2.0.2 and with 1.4.7.  Both ask with Fetch v4 and have no fetch sessions.
+2.0.2 also has zstd, and reads zstd records with Fetch v4, too.  Record i goes to partition i mod
+12, so its offset must be i div 12, and key and value can be computed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from typing import Any
 
-# The copy of six that they carry cannot be imported from Python 3.12 on.
+# The copy of six in these releases cannot be imported from Python 3.12 on.
 six: Any = import_module("six")
 sys.modules["kafka.vendor.six"] = six
 sys.modules["kafka.vendor.six.moves"] = six.moves
@@ -69,7 +69,7 @@ class Run:
         time.sleep(0.05)
 
     def second_half(self) -> None:
-        """The rest, in a batch of every codec in each partition."""
+        """Send the other half, with a batch of every codec in each partition."""
         self._produce(self.records // 2, self.records)
 
     def _produce(self, first: int, last: int) -> None:
@@ -114,9 +114,7 @@ class Run:
         self._read_by(1, self.records, self.records + EXTRA)
 
     def _read_by(self, members: int, first: int, last: int) -> None:
-        """Each runs in a thread of its own, since a member that joins waits until all others join
-        again.
-        """
+        """Each member has a thread, since a member that joins waits until all others join again."""
         found = set[int]()
         deadline = time.monotonic() + PATIENCE_SECONDS
 
@@ -150,7 +148,7 @@ class Run:
         consumer.close()
 
     def seek(self) -> None:
-        """The time between the halves is the offset where the second begins."""
+        """A search for the time between the halves finds where the second half begins."""
         consumer = kafka.KafkaConsumer(bootstrap_servers=self.address)
         places = [TopicPartition(self.topic, partition) for partition in range(PARTITIONS)]
         found = consumer.offsets_for_times(dict.fromkeys(places, self.middle_millis))

@@ -1,7 +1,7 @@
 """Stands in for test/service.py, which the source distribution leaves out.
 
-Most of the suite talks to the broker it was pointed at.  The tests of logins and TLS start one of
-their own, by the scripts of KAFKA_ROOT.
+Most tests of the suite talk to the broker that they are given.  The tests of logins and TLS start a
+broker by the scripts of KAFKA_ROOT.
 """
 
 import os
@@ -70,7 +70,7 @@ class SpawnedService:
         print(self._log.read_text(errors="replace"))
 
     def wait_for(self, pattern: str, timeout: float = 30) -> bool:
-        """Wait until its listener is open, whatever it prints; a user of SCRAM is there then."""
+        """Wait until its listener is open; if `pattern` is about SCRAM, add the SCRAM user."""
         listener = re.search(r"^listeners=\w+://(\w+):(\d+)", self._settings, re.MULTILINE)
         assert listener is not None
         deadline = time.monotonic() + timeout
@@ -84,7 +84,7 @@ class SpawnedService:
         return True
 
     def _add_scram_user(self) -> None:
-        """Do what Kafka does when it formats its folder."""
+        """Add the SCRAM user that Kafka adds when it formats its folder."""
         from kafka import KafkaAdminClient
         from kafka.admin import ScramMechanism, UserScramCredentialUpsertion
 

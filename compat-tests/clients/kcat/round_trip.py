@@ -98,7 +98,7 @@ class Seen:
 
     counts: dict[tuple[int, int], int] = field(default_factory=dict[tuple[int, int], int])
     fault: Wrong | None = None
-    # A record that kcat holds when the signal comes is committed but not printed.
+    # If kcat holds a record when the signal comes, it commits the record without printing it.
     dropped: set[tuple[int, int]] = field(default_factory=set[tuple[int, int]])
 
     def add(self, place: tuple[int, int]) -> None:
@@ -270,7 +270,7 @@ class Run:
                 raise Wrong(f"partition {partition}: the last three records are others")
 
     def seek(self) -> None:
-        """The time between the halves is the offset where the second begins."""
+        """A search for the time between the halves finds where the second half begins."""
         want = self.records // 2 // PARTITIONS
         for partition in range(PARTITIONS):
             place = f"{self.kcat.topic}:{partition}:{self.middle_millis}"
