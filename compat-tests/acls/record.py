@@ -25,7 +25,7 @@ EVERY: Final = 24
 
 
 class Facts(msgspec.Struct):
-    """answers: all distinct ones.  users: by user name, the index in `answers` for each question."""
+    """answers: all distinct ones.  users: by name, the index in `answers` for each question."""
 
     answers: list[Shown]
     users: dict[str, list[int]]

@@ -37,8 +37,8 @@ Step: TypeAlias = Write | End
 class Transactions:
     """The transactions of one topic of one partition.
 
-    keyed: draws the records, and has the topic's settings.  is_compacted: else its policy is delete,
-    and the pipeline only merges it.
+    keyed: draws the records, and has the topic's settings.  is_compacted: else its policy is
+    delete, and the pipeline only merges it.
     """
 
     keyed: Workload

@@ -53,7 +53,7 @@ class Topic:
 
     @property
     def next_ms(self) -> int:
-        """Return a time stamp that begins another segment: markers have the broker's time."""
+        """Return a time stamp that begins another segment.  Markers have the broker's time."""
         stamps = [each.timestamp_ms for each in self.expected.rows if each is not None]
         return LEAP_MS + max(*stamps, int(time.time() * 1000))
 

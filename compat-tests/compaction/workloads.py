@@ -1,4 +1,4 @@
-"""Random keyed records, and an independent word on which of them stay.  No I/O here."""
+"""Random keyed records, and an independent model of the records that stay.  No I/O here."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ Header: TypeAlias = tuple[str, str | bytes | None]
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 FILLER_KEY = b"\xfffiller"
-# The distance between the time stamps of two neighbouring records.  Kafka begins a segment when
-# they leap by segment.ms.
+# The distance between the time stamps of two neighbouring records.  Kafka begins a segment where
+# this distance is at least segment.ms.
 STEP_MS = 20
 SEGMENT_MS = 1_000
 LEAP_MS = 5 * SEGMENT_MS
@@ -36,9 +36,11 @@ class Placed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """The records written to one topic of one partition.  keys: about how many there are.  batch:
-    records of a batch at most.  keeps_tombstones: they stay for a week; else hardly at all.
-    is_switched: the topic's policy is delete, compact, delete and compact again.
+    """The records written to one topic of one partition.
+
+    keys: the number of different keys, about.  batch: the most records in a batch.
+    keeps_tombstones: tombstones stay for a week; else for 0.1 s.  is_switched: the topic's policy
+    is delete, compact, delete and compact again.
     """
 
     name: str
@@ -62,13 +64,13 @@ class Workload:
         }
 
     def rows(self, part: int, start_ms: int) -> list[Row]:
-        """Return the records of a part of it; the first time stamp is given."""
+        """Return the records of a part.  start_ms: the first time stamp."""
         rng = Random(self.seed * 1_000 + part)
         pool = [_key(rng, number) for number in range(self.keys)]
         return [self._row(rng, pool, start_ms + number * STEP_MS) for number in range(self.records)]
 
     def _row(self, rng: Random, pool: list[bytes], timestamp_ms: int) -> Row:
-        # A few keys come often, as they do.
+        # A few keys come often, as in real topics.
         key: bytes | None = pool[int(len(pool) * rng.random() ** 2)]
         if self.is_switched and rng.random() < 0.03:
             key = None
@@ -96,7 +98,7 @@ def filler(number: int, timestamp_ms: int) -> Row:
 
 
 def survivors(written: list[Row], *, compacted_below: int, tombstones_below: int) -> list[Placed]:
-    """Return the records that must remain: the newest of each key below one offset, and all above.
+    """Return the records that must remain: below compacted_below the newest of each key, then all.
 
     tombstones_below: tombstones below this offset are removed, too.
     """
@@ -113,7 +115,7 @@ def survivors(written: list[Row], *, compacted_below: int, tombstones_below: int
 
 
 def all_workloads(seed: int, per_codec: int) -> list[Workload]:
-    """Draw them: so many for each codec, and one for each that changes its policy."""
+    """Draw `per_codec` workloads for each codec, and one more whose topic changes its policy."""
     rng = Random(seed)
     found: list[Workload] = []
     for codec in CODECS:

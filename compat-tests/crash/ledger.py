@@ -1,7 +1,7 @@
 """The answers that clients got, and whether they are true.  No I/O here.
 
-The producer notes every acknowledgement, the group consumer every record and commit; `judge`
-compares that with what is read from the start at the end.
+The producer notes every acknowledgement, and the group consumer every record and commit.  At the
+end `judge` compares the acknowledgements with all records of the log.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ class Ledger:
     """All acknowledgements of a run, kept per partition.
 
     acknowledged: partition -> (offset, number), number being the record's value.
-    failed: numbers whose delivery failed for good; they may be there or not.
+    failed: numbers whose delivery failed for good; their records may be in the log or not.
     """
 
     acknowledged: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
     failed: list[tuple[int, str]] = field(default_factory=list)
 
     def acknowledge(self, partition: int, offset: int, number: int) -> None:
-        """Note that the broker said the record is at this offset."""
+        """Note that the broker acknowledged the record at this offset."""
         self.acknowledged.setdefault(partition, []).append((offset, number))
 
     @property
@@ -46,7 +46,7 @@ class GroupProgress:
     attempted: int = 0
 
     def delivered(self, offset: int, *, is_first_of_member: bool) -> str | None:
-        """Record a record's place; return an error of the place, None if it is right."""
+        """Record a record's offset; return what is wrong about the offset, or None."""
         problem = None
         if offset > self.next_offset:
             problem = f"skipped from {self.next_offset} to {offset}"

@@ -31,10 +31,10 @@ PAUSE_SECONDS = 0.005
 BURST = 20  # records between pauses: at most 4,000 a second
 COMMIT_EVERY = 200
 GIVE_UP_SECONDS = 120
-SESSION_MS = 1500  # a member that was killed with its gateway holds up the group for so long
+SESSION_MS = 1500  # a rebalance waits so long for a member that does not answer
 RECONNECT = {"reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 200}
 
-# librdkafka tells of every connection that a kill breaks.
+# librdkafka logs every connection that a kill breaks.
 _quiet = logging.getLogger("crash.librdkafka")
 _quiet.addHandler(logging.NullHandler())
 _quiet.propagate = False
@@ -55,7 +55,7 @@ class Load(Protocol):
 
 
 class Worker:
-    """Runs a load in a thread and hands on what it raised."""
+    """Runs a load in a thread, and raises its error to the caller."""
 
     def __init__(self, load: Load) -> None:
         self._load = load
@@ -119,7 +119,7 @@ class Production:
             raise TimeoutError(f"{left} records had no answer")
 
     def give_up(self) -> None:
-        """Fail whatever has no answer yet."""
+        """Fail all records that have no answer yet."""
         self._producer.purge()
 
     def _produce_some(self) -> None:
@@ -154,8 +154,8 @@ class _Told:
 class Consumption:
     """One member of a group that is replaced when `renew` is set.
 
-    A member that leaves does not commit what it read last, so its successor must begin at the
-    committed offsets.
+    A member that leaves does not commit the records that it read last, so the next member must
+    begin at the committed offsets.
     """
 
     bootstrap: str
@@ -197,7 +197,7 @@ class Consumption:
 
     def _note(self, message: Message) -> None:
         if message.error() is not None:
-            return  # a gateway that is away; librdkafka tries again
+            return  # a gateway is down; librdkafka tries again
         partition, offset = message.partition(), message.offset()
         assert partition is not None
         assert offset is not None
@@ -218,7 +218,7 @@ class Consumption:
         try:
             answers = consumer.commit(offsets=offsets, asynchronous=False)
         except KafkaException:
-            return  # its outcome is unknown, or the member was fenced; the next one says more
+            return  # the outcome is unknown, or the member was fenced; a later commit shows more
         for answer in answers or ():
             if answer.error is None:
                 self.progress[answer.partition].committed = answer.offset

@@ -42,14 +42,15 @@ from crash.seaweed_store import seaweed_store
 
 SERVING_SECONDS = 60.0
 PROGRESS_SECONDS = 60.0
-GROUP_ROUNDS = 3  # in one of so many rounds the kill waits until the group has gone on
+# In one of so many rounds the kill waits until the group has read and committed more.
+GROUP_ROUNDS = 3
 SETTINGS = {"group.min.session.timeout.ms": str(SESSION_MS)}
 LOAD_SECONDS = (0.2, 1.2)
 
 
 @dataclass(slots=True)
 class Figures:
-    """The measurements of a run; seconds are from the kill to the first answer of the next life."""
+    """The measurements of a run.  Times begin at the kill of the gateway."""
 
     rounds: int = 0
     acknowledged_records: int = 0
@@ -139,7 +140,7 @@ class CrashRun:
         )
 
     def _start_again(self) -> None:
-        """LocalBroker.start, but looking often: the time is measured."""
+        """Start the gateway; poll more often than LocalBroker.start, as the time is measured."""
         broker = self._broker
         process = broker.process = spawn(broker.command, broker.log, cwd=ROOT)
         deadline = time.monotonic() + SERVING_SECONDS
@@ -198,7 +199,7 @@ def _middle(seconds: list[float]) -> float:
 def crash_run(
     rounds: int, *, object_store: str | None, seed: int, say: Callable[[str], None]
 ) -> Figures:
-    """Run it on a gateway of its own.  object_store: a URL; None for files."""
+    """Run it on a new gateway.  object_store: a URL; None for files."""
     settings = dict(SETTINGS)
     if object_store is not None:
         settings["object.store"] = object_store

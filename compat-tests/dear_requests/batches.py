@@ -1,4 +1,4 @@
-"""The dearest Produce requests."""
+"""The most expensive Produce requests."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def batches(count: int, partitions: int) -> bytes:
 
 
 def of_many_producers() -> bytes:
-    """Return batches of ever new producers, with ids that no gateway gave."""
+    """Return batches that each have another producer id; no gateway gave these ids."""
     record = Record(0, TIME_MS, b"", b"", ())
     batches = (
         build_batch([record], producer_id=(1 << 50) + each, producer_epoch=0, base_sequence=0)

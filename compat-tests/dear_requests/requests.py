@@ -1,4 +1,4 @@
-"""The dearest requests that a client without rights can send, at default settings."""
+"""The most expensive requests that a client without rights can send, at default settings."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _offset_fetch(topics: list[tuple[str, list[int]]] | None) -> bytes:
 
 
 def commit(count: int, first: int = 0) -> bytes:
-    """Return a commit of partitions of the wide topic, over and over, for GROUP."""
+    """Return an OffsetCommit for GROUP with partitions of the wide topic, repeated."""
     partitions = [
         offset_commit.OffsetCommitRequestPartition((first + each) % WIDE_PARTITIONS, 1)
         for each in range(count)

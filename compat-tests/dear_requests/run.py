@@ -2,13 +2,16 @@
 
     compat-tests/run dear-requests [NAME...]
 
-A gateway at default settings, on local files, and clients that may do nothing special.  "stood" is
-the longest step of any task of the event loop, in CPU time of its thread, so that what else the
-machine does counts little; "gc" is the longest look of Python's collector, a part of it; "MiB" the
-peak of the process above what it took before; "others" what a client waits that asks for
-ApiVersions all the time, 99th percentile, before and meanwhile: wall time, so it says much of what
-else the machine does.  That client is a process of its own, and the request is made before it is
-measured, so only its sending counts.  Ends with 1 if a request is dearer than promised.
+A gateway at default settings, on local files, and clients without special rights.  The columns:
+
+"stood" is the longest step of any task of the event loop.  It is CPU time of the loop's thread, so
+that other work of the machine counts little.  "gc" is the longest run of Python's collector, which
+is part of "stood".  "MiB" is the peak memory of the process above its memory before the request.
+"others" is the 99th percentile of the time that another client waits for ApiVersions, before and
+during the request.  It is wall time, so other work of the machine changes it.
+
+The other client is another process.  The request is built before it is measured, so only its
+sending counts.  The exit status is 1 if a request costs more than promised.
 """
 
 from __future__ import annotations
@@ -53,7 +56,7 @@ class Seen(NamedTuple):
 
 
 def serve(pipe: Connection, folder: str, port: int) -> None:
-    """Run a gateway; answer each message of the pipe with what was seen since the last."""
+    """Run a gateway; answer each message of the pipe with the figures since the last message."""
     steps = Steps()
     gc.callbacks.append(steps.on_collection)
 
@@ -84,9 +87,10 @@ def serve(pipe: Connection, folder: str, port: int) -> None:
 
 
 def ask_all_the_time(pipe: Connection, port: int) -> None:
-    """Ask; answer each message of the pipe with the 99th percentile since the last, in seconds.
+    """Ask for ApiVersions; answer each message of the pipe with the 99th percentile of the waits.
 
-    A process of its own: it does not wait for the one that makes the large requests.
+    In seconds, since the last message.  It runs in another process than the code that builds the
+    large requests, so that it need not wait for that code.
     """
     connected = connect(port)
     question = frame(ApiKey.API_VERSIONS, 0, False, b"")
@@ -152,7 +156,7 @@ def made(dear: Dear) -> bytes:
 
 
 def send(port: int, request: bytes) -> tuple[int, float]:
-    """Return the size of the answer, and how long it took."""
+    """Return the size of the answer, and the seconds it took."""
     with connect(port) as connected:
         began = time.perf_counter()
         size = call(connected, request)
@@ -180,7 +184,7 @@ def _free_port() -> int:
 
 
 def measure(port: int, pipe: Connection, dear: Dear, others: Connection) -> bool:
-    """Send one request, print a line; tell if it is as cheap as promised."""
+    """Send one request, print a line; return whether its cost is below the limits."""
     request = made(dear)
     told(others)
     time.sleep(1.0)

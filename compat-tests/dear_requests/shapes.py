@@ -1,6 +1,7 @@
-"""The sizes of the dearest requests, and the parts that they share.
+"""The sizes of the most expensive requests, and their common parts.
 
-WIDE has many partitions, MANY is a prefix of many topics; GROUP has committed offsets of them.
+WIDE has many partitions, and GROUP has committed offsets for them.  MANY is the prefix of many
+topics.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def many() -> Iterator[str]:
 
 
 def names(prefix: str, count: int = COUNT) -> Iterator[str]:
-    """Yield names of topics that there are not."""
+    """Yield names of topics that do not exist."""
     return (f"{prefix}{number:x}" for number in range(count))
 
 

@@ -9,7 +9,7 @@ import trio
 
 
 class Steps(trio.abc.Instrument):
-    """The longest step of all tasks but `own`, and the longest look of Python's collector.
+    """The longest step of all tasks but `own`, and the longest run of Python's collector.
 
     In seconds of CPU.
     """
@@ -38,7 +38,7 @@ class Steps(trio.abc.Instrument):
 
 
 def peak_kib() -> int:
-    """Return the largest size that this process had."""
+    """Return the largest resident size that this process had."""
     return _status_kib("VmHWM")
 
 

@@ -2,9 +2,10 @@
 
     compat-tests/run dear-tables [TABLE...]
 
-"stood" is the longest step of any task of the event loop, in CPU time of its thread, and "gc" the
-longest look of Python's collector, a part of it; "MiB" the peak of the process above what it took
-before, answer included.  The client is in the same process, and drops what it gets.
+"stood" is the longest step of any task of the event loop, in CPU time of its thread.  "gc" is the
+longest run of Python's collector, which is part of "stood".  "MiB" is the peak memory of the
+process above its memory before the request, answer included.  The client is in the same process,
+and drops the answers.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ PATIENCE_SECONDS = 180.0
 
 
 async def watched(name: str, work: Callable[[], Awaitable[int]]) -> None:
-    """Print what a piece of work costs."""
+    """Print the cost of `work`."""
     steps = Steps(trio.lowlevel.current_task())
     before = reset_peak_kib()
     began = time.perf_counter()
@@ -71,7 +72,7 @@ async def ask(client: WireClient, name: str, version: int, request: Any) -> int:
 
 
 async def go_on(world: WireWorld) -> None:
-    """Let the log continue after the filling, once the gateway has noticed the time that took."""
+    """Return once the gateway appends to the log again, after the filling blocked it."""
     while True:
         try:
             await world.create_topic("later", 1)

@@ -1,6 +1,6 @@
 """Asks one broker about tokens, and keeps the facts of its answers.
 
-The facts hold nothing that is new each time: ids, secrets and clocks.  Times are distances, in ms
+The facts leave out ids, secrets and clocks, which are new in each run.  Times are relative: in ms
 from the issue of a token, or in minutes from now.
 """
 
@@ -54,7 +54,7 @@ class Line(Protocol):
 
 @dataclass(slots=True)
 class Token:
-    """A token as the script knows it."""
+    """A token, as the script has seen it last."""
 
     label: str
     token_id: str = "none"
@@ -65,7 +65,7 @@ class Token:
 
     @property
     def password(self) -> str:
-        """The password of a login by it."""
+        """The password of a login with this token."""
         return base64.b64encode(self.hmac).decode()
 
 
@@ -101,7 +101,7 @@ class Player:
         await trio.sleep(2 * SETTLE_SECONDS)
 
     async def _line(self, user: str) -> Line:
-        """Return the connection of a user; "": of a client that does not log in."""
+        """Return the connection of a user.  user: "" for a client that does not log in."""
         if user not in self._lines:
             line = self._lines[user] = await self._open_line(LOGIN if user else OPEN)
             if user:
@@ -208,7 +208,7 @@ class Player:
         return [known.label, *names, renewers, is_same and found.hmac == known.hmac]
 
     async def refused_everywhere(self, name: str, line: Line | None = None) -> None:
-        """Ask all four on a connection that may not, by default one without a login."""
+        """Ask all four APIs on a connection that may use none, by default one without a login."""
         line = line or await self._line("")
         token = Token("")
         await self.create(f"{name}: create", "", line=line)

@@ -1,4 +1,4 @@
-"""The questions about tokens, in order: each may change what the later ones find."""
+"""The questions about tokens, in order.  A question may change the answers to later ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CAROL: Final = ("User", "carol")
 
 
 async def play(player: Player) -> None:
-    """Ask a broker with a secret key everything."""
+    """Ask the questions for a broker with a secret key."""
     await player.prepare()
     await _create_for_oneself(player)
     await _create_for_others(player)
@@ -30,7 +30,7 @@ async def play(player: Player) -> None:
 
 
 async def play_without_key(player: Player) -> None:
-    """Ask a broker without a secret key."""
+    """Ask the questions for a broker without a secret key."""
     await player.prepare()
     none = Token("none")
     await player.create("no key: create", "alice")

@@ -10,7 +10,7 @@ from typing import Any
 from drivers.records import Got, Sent
 
 with warnings.catch_warnings():
-    # It reads its schemas through a function that Python 3.11 calls deprecated.
+    # kafka-python reads its schemas by a function that is deprecated in Python 3.11.
     warnings.simplefilter("ignore", DeprecationWarning)
     import kafka as kafka  # also for tests that need no driver
     from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
@@ -18,9 +18,10 @@ with warnings.catch_warnings():
     from kafka.structs import OffsetAndMetadata
 
 READ_SECONDS = 60.0
-# Longer than any rebalance here.  Where a poll of kafka-python 3.0.12 times out while the member
-# is joining, the assignment that comes between two polls is dropped at times: its log shows the
-# SyncGroup answer, and then a member that holds nothing, sends no heartbeat and never joins again.
+# Longer than any rebalance here.  If a poll of kafka-python 3.0.12 times out while the member
+# joins, the client sometimes drops the assignment that arrives before the next poll.  Its log then
+# shows the SyncGroup answer, and a member that holds no partition, sends no heartbeat and never
+# joins again.
 POLL_MS = 3000
 
 

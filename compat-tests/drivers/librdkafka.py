@@ -1,4 +1,4 @@
-"""confluent-kafka, that is librdkafka."""
+"""confluent-kafka, which wraps librdkafka."""
 
 from __future__ import annotations
 
@@ -24,10 +24,9 @@ REBALANCE_CODES = (
 
 
 def await_error(producer: Producer, errors: Sequence[str], words: str) -> None:
-    """Serve a producer until one of its errors has these words; errors: those that it told.
+    """Serve a producer until one of its errors has these words.  errors: grows with its errors.
 
     Raises:
-      TimeoutError: none of READ_SECONDS has.
     """
     deadline = time.monotonic() + READ_SECONDS
     while not any(words in each for each in errors):

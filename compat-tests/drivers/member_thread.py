@@ -22,7 +22,7 @@ class MemberThread:
         self.refused_commits = 0
         self._error: BaseException | None = None
         self._stop = threading.Event()
-        # A daemon: a test that failed must not keep the whole run from ending.
+        # A daemon thread, so that the run can end after a test failed.
         self._thread = threading.Thread(target=self._run, args=(client, topic, group), daemon=True)
         self._thread.start()
 
@@ -58,7 +58,7 @@ class MemberThread:
 
 
 def wait_for(members: Sequence[MemberThread], done: Callable[[], bool]) -> None:
-    """Wait until `done()`, looking after the members.
+    """Wait until `done()`; raise the error of a member that failed.
 
     Raises:
       TimeoutError: it did not happen within WAIT_SECONDS; the text names the members' partitions.

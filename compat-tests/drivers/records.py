@@ -42,7 +42,7 @@ class Member(Protocol):
         ...
 
     def commit(self) -> bool:
-        """Commit what poll() returned; False when a rebalance forbids it."""
+        """Commit the records that poll() returned; False if a rebalance forbids it."""
         ...
 
     def close(self) -> None:
@@ -58,7 +58,7 @@ class Client(Protocol):
         ...
 
     def produce(self, topic: str, records: Sequence[Sent], codec: str) -> list[int]:
-        """Send in order; return the offset of each record."""
+        """Write the records in order; return the offset of each."""
         ...
 
     def read(self, topic: str, starts: Mapping[int, int], count: int) -> list[Got]:

@@ -18,7 +18,7 @@ from exactly_once.lives import Life
 AnyLife = TypeVar("AnyLife", bound=Life)
 
 STOP_SECONDS = 30.0
-START_AGAIN_SECONDS = 1.0  # after it ended by itself
+START_AGAIN_SECONDS = 1.0  # after the process ended by itself
 
 LOG4J = """\
 status = ERROR
@@ -33,9 +33,10 @@ rootLogger.appenderRef.err.ref = ERR
 
 
 class Client(Generic[AnyLife]):
-    """A program that lives again and again.  lives: of its processes, the last one may run.
+    """A client program that is started again whenever its process ends.
 
-    begin: makes a life, which gets each line of standard output.  Standard error goes to the log.
+    lives: one for each process; the last process may still run.  begin: makes a life, which gets
+    each line of standard output.  Standard error goes to the log.
     """
 
     def __init__(
@@ -59,7 +60,7 @@ class Client(Generic[AnyLife]):
 
     @property
     def is_running(self) -> bool:
-        """Whether its process lives."""
+        """Whether its process runs."""
         return self._popen is not None and self._popen.poll() is None
 
     def start(self) -> None:
@@ -82,7 +83,7 @@ class Client(Generic[AnyLife]):
         self._listener.start()
 
     def keep(self) -> None:
-        """Start it again if it ended by itself a moment ago.
+        """Start the program again if it ended by itself more than START_AGAIN_SECONDS ago.
 
         Raises:
           RuntimeError: a line could not be understood.
@@ -97,7 +98,7 @@ class Client(Generic[AnyLife]):
                 self.start()
 
     def kill(self, between: Callable[[], None] = lambda: None) -> None:
-        """kill -9, and start it again; between: what to do before that."""
+        """Kill the process (kill -9), call `between`, and start the program again."""
         with self._guard:
             self._kill()
             between()
@@ -165,7 +166,7 @@ def java(jars: str, folder: Path, *words: Any, heap: str = "192m") -> list[str]:
 
 
 def wait_until(is_done: Callable[[], bool], seconds: float, look_seconds: float = 0.05) -> bool:
-    """Wait for it; return whether it became so in time."""
+    """Wait for the condition; return whether it became true in time."""
     deadline = time.monotonic() + seconds
     while not is_done():
         if time.monotonic() > deadline:

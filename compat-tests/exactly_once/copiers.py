@@ -1,4 +1,4 @@
-"""The copiers: Kafka's own, and loops of ours for other clients with the same options."""
+"""The copiers: Kafka's own, and programs of ours for other clients, with the same options."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ COPIER: Final = "org.apache.kafka.tools.TransactionalMessageCopier"
 class Copying:
     """The task of all copiers of a round.
 
-    is_group: they share the partitions as a group.  ids: what their transactional ids begin with.
+    is_group: the copiers share the partitions as a group.  ids: the prefix of their transactional
+    ids.
     """
 
     bootstrap: str

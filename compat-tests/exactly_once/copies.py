@@ -15,14 +15,14 @@ FOREIGN = -1
 
 
 def value_of(number: int, size: int) -> bytes:
-    """Return the value of a record: its number, then bytes that no codec makes small."""
+    """Return the value of a record: its number, then bytes that no codec can compress."""
     head = b"%d " % number
     noise = sha256(head).hexdigest().encode()
     return (head + noise * (size // len(noise) + 1))[: max(size, len(head))]
 
 
 def number_of(value: bytes | None, size: int) -> int:
-    """Return the number of a record, or FOREIGN if the value is not exactly that of a number."""
+    """Return the number of a record, or FOREIGN if value_of() never gives this value."""
     head, _, _ = (value or b"").partition(b" ")
     if not head.isdigit():
         return FOREIGN

@@ -12,8 +12,8 @@ from crash.ledger import Verdict
 class Round:
     """The figures of a round.
 
-    gap: between two commits of a copier.  stall: the longest gap from the kill of a gateway to the
-    next kill, of a copier that worked.
+    gap: the time between two commits of a copier.  stall: the longest gap of a working copier
+    between the kill of a gateway and the next kill.
     """
 
     mode: str

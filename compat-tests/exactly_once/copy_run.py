@@ -3,10 +3,10 @@
     compat-tests/run copies --minutes 10
 
 Three gateways in three zones on PostgreSQL and SeaweedFS.  Each round writes the input, then three
-copiers with transactional ids of their own read, write and commit it; about each --every seconds
-one gateway and one copier are killed and started again.  Rounds with assigned partitions and with a
-group alternate until the time is up.  At the end of a round the committed output must be the input,
-exactly once, in the order of each partition.  Prints figures; exit status 1 if it is not.
+copiers with transactional ids of their own copy it.  About every --every seconds one gateway and
+one copier are killed and started again.  Rounds with assigned partitions and with a group alternate
+until the time is up.  At the end of a round the committed output must be the input, exactly once,
+in the order of each partition.  Prints figures; exit status 1 if it is not.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Options(Copied, Seeded, Kept):
 
 
 class CopyRound:
-    """One round: an input, three copiers, and blows."""
+    """One round: an input, three copiers, and kills."""
 
     def __init__(
         self, world: World, options: Options, number: int, logs: Path, say: Say, until: float
@@ -109,7 +109,7 @@ class CopyRound:
         return "copier"
 
     def run(self) -> Round:
-        """Do all of it."""
+        """Run the round."""
         self._write()
         began = time.monotonic()
         for each in self._copiers:
@@ -150,7 +150,7 @@ class CopyRound:
         self._copiers[blow.who].kill()
 
     def _wait_until_copied(self) -> None:
-        """Blows end when the time is up; copying continues until its end, or until it is stuck."""
+        """Wait until all is copied, or until nothing moves.  End the kills once the time is up."""
         last, moved_at, said_at = -1, time.monotonic(), 0.0
         while True:
             self._hurting.check()
@@ -173,7 +173,7 @@ class CopyRound:
             time.sleep(LOOK_SECONDS)
 
     def _keep(self, copier: Client[CopierLife]) -> None:
-        """Start it again, unless it has copied its partition."""
+        """Start a copier again, unless it has copied its whole partition."""
         has_ended_well = copier.lives[-1].code == 0
         copier.is_wanted = self._copying.is_group or not has_ended_well
         copier.keep()
@@ -255,7 +255,7 @@ def copy_run(options: Options, folder: Path, say: Say) -> Figures:
 
 def main(options: Options) -> Result:
     """Run it."""
-    COPIERS[options.client](WORK)  # say at once what is missing
+    COPIERS[options.client](WORK)  # fail at once if a tool is missing
     if not options.modes:
         options = replace(options, modes=MODES[options.client])
     with options.work_folder("copies") as folder:

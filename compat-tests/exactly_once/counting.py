@@ -36,12 +36,12 @@ class Counting:
 
     @property
     def repartition(self) -> str:
-        """The topic by which records get to the instance that counts their key."""
+        """The repartition topic, which brings records to the instance that counts their key."""
         return f"{self.name}-keyed-repartition"
 
     @property
     def changelog(self) -> str:
-        """The topic out of which stores come back."""
+        """The changelog topic, from which stores are restored."""
         return f"{self.name}-counts-changelog"
 
     @property
@@ -50,7 +50,7 @@ class Counting:
         return self.source, self.target, self.repartition, self.changelog
 
     def instance(self, bootstrap: str, number: int, *more: str) -> Client[AppLife]:
-        """Return an instance that has not begun yet.  more: further words of its command line."""
+        """Return an instance that is not started yet.  more: further words of its command line."""
         logs = self.folder / "logs"
         words = [bootstrap, self.name, self.source, self.target, self.files(number)]
         command = java(install.counting_app(), logs, "CountingApp", *words, self.timeout_ms, *more)
@@ -72,7 +72,7 @@ class Counting:
     def judge(
         self, bootstrap: str, figures: Figures, writer: Writer, reader: Reader
     ) -> Counter[str]:
-        """Compare output and input, which rest; return the number of inputs of each key."""
+        """Compare the final output and input; return the number of inputs of each key."""
         for topic in self.topics[1:]:
             if not wait_until_settled(bootstrap, topic, PARTITIONS, SETTLE_SECONDS):
                 figures.problems.append(f"a transaction stays open in {topic}")
@@ -101,7 +101,7 @@ class Counting:
         return inputs
 
     def restored(self, bootstrap: str, inputs: Counter[str], figures: Figures) -> list[AppLife]:
-        """Start all instances without files: their stores must be what was counted."""
+        """Start all instances without files; their stores must hold the final counts."""
         for number in range(INSTANCES):
             shutil.rmtree(self.files(number), ignore_errors=True)
         instances = [self.instance(bootstrap, each, "dump") for each in range(INSTANCES)]

@@ -10,8 +10,8 @@ from crash.ledger import Verdict
 def judge_counts(inputs: Mapping[str, int], outputs: Mapping[str, Sequence[int]]) -> Verdict:
     """Compare what was read for each key, in order, with the number of its inputs.
 
-    lost: counts that are missing.  duplicates: counts that come again, or go back.  misplaced:
-    counts above the number of inputs.
+    lost: counts that are missing.  duplicates: counts that are not above the counts before them.
+    misplaced: counts above the number of inputs.
     """
     verdict = Verdict()
     for key in sorted(set(inputs) | set(outputs)):

@@ -33,7 +33,7 @@ _CAUSES = {
 
 
 def ended_transactions(url: str, kept: Path) -> Counter[str]:
-    """Count the ends in a log by kind and cause; keep all events of transactions in a file."""
+    """Count the ends of transactions in a log by kind and cause; write their events to a file."""
     with kept.open("w") as lines:
         return trio.run(_count, url, lines)
 

@@ -13,14 +13,14 @@ from faults.attendance import now_ms
 TICK_SECONDS = 0.05
 FLUSH_SECONDS = 120.0
 _QUIET = {"log_level": 0}
-# Metadata no older than that: clients come back to a gateway before it is hurt again.
+# The clients refresh their metadata often, so that they use a gateway again before the next blow.
 _RECENT = {"topic.metadata.refresh.interval.ms": 5000, "reconnect.backoff.max.ms": 1000}
 
 
 class Writer(threading.Thread):
-    """Writes `rate` records a second with keys by chance in their values; the first word is it.
+    """Writes `rate` records a second; the first word of each value is a random key.
 
-    written: how many were acknowledged.  failed: why others were not.
+    written: the number of acknowledged records.  failed: the errors of the others.
     """
 
     def __init__(self, bootstrap: str, topic: str, keys: int, rate: int, seed: int) -> None:
@@ -67,7 +67,7 @@ class Writer(threading.Thread):
 
 
 class Reader(threading.Thread):
-    """Reads committed counts as they come.  counts: by key.  times: of its reads that found any."""
+    """Reads committed counts as they come.  counts: by key.  times: when reads found some."""
 
     def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
         super().__init__(daemon=True)
@@ -101,7 +101,7 @@ class Reader(threading.Thread):
 
     @property
     def total(self) -> int:
-        """How many counts it has read."""
+        """The number of counts that it has read."""
         return sum(map(len, list(self.counts.values())))
 
     def finish(self) -> None:

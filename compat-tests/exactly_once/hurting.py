@@ -1,4 +1,4 @@
-"""Threads that deal blows to gateways and clients, each along a plan of its own."""
+"""Threads that kill or stop gateways and clients, each by its own plan."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ JOIN_SECONDS = 120.0
 
 @dataclass(slots=True)
 class Dealt:
-    """A blow that was dealt.  target: gateway, or the kind of a client.  until_ms: it was over."""
+    """A blow that was dealt.  target: gateway, or the kind of a client.  until_ms: its end."""
 
     at_ms: int
     target: str
@@ -37,17 +37,17 @@ class Hurting:
     def begin(
         self, target: str, plan: Iterable[Blow], deal: Callable[[Blow, threading.Event], None]
     ) -> None:
-        """Follow a plan.  deal: does a blow and undoes it; it looks at the event while it waits."""
+        """Follow a plan.  deal: does a blow and undoes it; the event ends its waits."""
         thread = threading.Thread(target=self._follow, args=(target, plan, deal), daemon=True)
         self._threads.append(thread)
         thread.start()
 
     def times(self, target: str) -> list[int]:
-        """Return when this target was hurt, in ms."""
+        """Return the times of all blows to this target, in ms."""
         return [each.at_ms for each in self.dealt if each.target == target]
 
     def longest_ms(self, target: str) -> int:
-        """Return the longest time until a blow to this target was over, in ms."""
+        """Return the length of the longest blow to this target, in ms."""
         lasted = [each.until_ms - each.at_ms for each in self.dealt if each.target == target]
         return max(lasted, default=0)
 
@@ -57,7 +57,7 @@ class Hurting:
             raise RuntimeError("a process could not be started again") from self._error
 
     def end(self) -> None:
-        """Deal no more, and wait until everything was undone."""
+        """Deal no more blows, and wait until all are undone."""
         self._stop.set()
         for thread in self._threads:
             thread.join(JOIN_SECONDS)

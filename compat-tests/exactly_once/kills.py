@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from typing import Final
 
 AWAY_SECONDS: Final = (2.0, 6.0)
-AWAY_SHARE: Final = 0.3  # of the kills; the others are followed by a start at once
+AWAY_SHARE: Final = 0.3  # share of kills after which the process stays down for a while
 
 
 @dataclass(frozen=True, slots=True)
 class Blow:
     """A blow to one process.
 
-    at_seconds: since the first blow was possible.  how: a kind that the caller named.
+    at_seconds: seconds after the beginning of the plan.  how: a kind that the caller named.
     seconds: until the process continues or is started again.
     """
 
@@ -28,7 +28,7 @@ class Blow:
 def blows(
     seed: str, who: Sequence[int], every_seconds: float, kinds: Sequence[str] = ("kill",)
 ) -> Iterator[Blow]:
-    """Yield a blow in each stretch of `every_seconds`, without end; each kind in turn."""
+    """Yield without end a blow in each interval of `every_seconds`, and all kinds equally often."""
     source = random.Random(seed)
     begin = 0.0
     while True:

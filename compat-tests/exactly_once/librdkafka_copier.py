@@ -1,7 +1,8 @@
 """Copies records in transactions with librdkafka, which speaks transaction.version 1.
 
 The options and the lines are those of Kafka's TransactionalMessageCopier, but it runs until it is
-ended.  It ends by itself with 1 after a fatal error, such as that another process took its id.
+ended.  It ends with status 1 after a fatal error, such as another process with its transactional
+id.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Copier:
                 **servers,
                 "transactional.id": options.transactional_id,
                 "transaction.timeout.ms": options.transaction_timeout,
-                "batch.num.messages": 5,  # several requests a transaction
+                "batch.num.messages": 5,  # so that a transaction has several requests
                 "linger.ms": 1,
             }
         )
@@ -48,7 +49,7 @@ class Copier:
         )
 
     def run(self) -> None:
-        """Copy; forever."""
+        """Copy for ever."""
         self._retried(lambda: self._producer.init_transactions(CALL_SECONDS))
         if self._options.group_mode:
             self._consumer.subscribe([self._options.input_topic])
@@ -108,7 +109,7 @@ class Copier:
             self._consumer.seek(TopicPartition(each.topic, each.partition, max(each.offset, 0)))
 
     def _retried(self, call: Callable[[], Any]) -> Any:
-        """Repeat a call as long as librdkafka says that this is right."""
+        """Repeat a call as long as it fails with a retriable error."""
         while True:
             try:
                 return call()
@@ -123,7 +124,7 @@ class Copier:
 
 
 def print_error(error: object) -> None:
-    """Print an error, to standard error: a gateway may be away."""
+    """Print an error to standard error.  It may only say that a gateway is down."""
     print(repr(error), file=sys.stderr, flush=True)
 
 

@@ -1,4 +1,4 @@
-"""The lives of a client program: one process each.  No I/O here."""
+"""The lives of a client program; each life is one process.  No I/O here."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 class Life:
     """One process of a client, from its start to its end.
 
-    ended_ms, code: None while it runs.  was_ended: by us.
+    ended_ms, code: None while it runs.  was_ended: the test ended it.
     """
 
     began_ms: int
@@ -19,7 +19,7 @@ class Life:
 
     @property
     def failed(self) -> bool:
-        """Whether it ended by itself, and not well."""
+        """Whether it ended by itself with an error."""
         return self.code not in (0, None) and not self.was_ended
 
     def take(self, now_ms: int, line: str) -> None:

@@ -1,4 +1,4 @@
-"""The lines that a copier prints, and how long it stood still.  No I/O here.
+"""The lines that a copier prints, and how long it made no progress.  No I/O here.
 
 A copier prints a JSON object a line, as Kafka's TransactionalMessageCopier does: `stage`, and
 `totalProcessed`, the records whose transactions it committed since it was started.
@@ -22,8 +22,8 @@ FOREVER_MS = 1 << 62
 class CopierLife(Life):
     """A life of a copier.
 
-    progress: times at which it had committed more.  loops: how many transactions it has begun, or
-    looked for records in vain.
+    progress: when lines came that showed more commits.  loops: how often it began a transaction, or
+    found no records.
     """
 
     progress: list[int] = field(default_factory=list)
@@ -31,7 +31,7 @@ class CopierLife(Life):
     processed: int = 0
 
     def take(self, now_ms: int, line: str) -> None:
-        """Note a line; those that are no progress are skipped."""
+        """Note a line; skip lines that are not about progress."""
         if not line.startswith("{"):
             return
         said = json.loads(line)
@@ -45,7 +45,7 @@ def stall_after(life: CopierLife, hurt_ms: int, until_ms: int) -> int | None:
     """Return the longest time without a commit from `hurt_ms` to `until_ms`, in ms.
 
     None for a client that had not committed before.  The time after its last commit does not count:
-    it may have been killed, or have had nothing to do.
+    the client may have been killed, or have had nothing to do.
     """
     if not life.progress or life.progress[0] > hurt_ms:
         return None
@@ -54,7 +54,7 @@ def stall_after(life: CopierLife, hurt_ms: int, until_ms: int) -> int | None:
 
 
 def stalls(lives: Iterable[CopierLife], hurt_ms: Sequence[int]) -> list[int]:
-    """Return all stalls from each of these times to the next, shortest first."""
+    """Return the stall of each life between each of these times and the next, shortest first."""
     windows = list(pairwise([*hurt_ms, FOREVER_MS]))
     found = [stall_after(life, *each) for life in lives for each in windows]
     return sorted(each for each in found if each is not None)
@@ -66,5 +66,5 @@ def gaps(lives: Iterable[CopierLife]) -> list[int]:
 
 
 def middle(sorted_numbers: Sequence[int]) -> int:
-    """Return the median; 0 of none."""
+    """Return the median; 0 if there are no numbers."""
     return sorted_numbers[len(sorted_numbers) // 2] if sorted_numbers else 0

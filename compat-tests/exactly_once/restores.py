@@ -19,9 +19,10 @@ RESTORE_MS = 60_000  # the longest that a restore may take
 class AppLife(Life):
     """A life of an instance.
 
-    restoring: when the restore of a store began that has not ended, by (store, partition).
-    restored: the records of each restore that ended.  dump: the last one, None before the first.
-    was_wiped: it began without the files of its former life.  rebalances: when they began.
+    restoring: the begin of each restore that has not ended, by (store, partition).  restored: how
+    many records each finished restore had.  dump: the last content of its stores that it printed,
+    or None.  was_wiped: it began without the files of its former life.  rebalances: when they
+    began.
     """
 
     state: str = ""
@@ -69,7 +70,7 @@ def _pairs(rest: str) -> list[tuple[str, str]]:
 
 
 def unrestored(lives: Iterable[AppLife], now_ms: int) -> list[str]:
-    """Return what is wrong: restores that took too long, or never ended."""
+    """Return the problems: restores that took too long, or have not ended."""
     problems: list[str] = []
     for number, life in enumerate(lives, start=1):
         end_ms = life.ended_ms if life.ended_ms is not None else now_ms

@@ -3,8 +3,8 @@
     compat-tests/run streams --minutes 10
 
 Three gateways in three zones on PostgreSQL and SeaweedFS, a driver of the pipeline, and three
-instances of java/CountingApp.java, each with state files of its own.  In each --every seconds a
-gateway is killed; in each --every-instance seconds an instance is killed, killed and its files
+instances of java/CountingApp.java, each with state files of its own.  Every --every seconds a
+gateway is killed.  Every --every-instance seconds an instance is killed, or killed with its files
 removed, or stopped for longer than its transactions may last.  At the end the committed counts of
 each key must be 1, 2, ... up to the number of its inputs; then all instances start without files,
 and their stores must come back.  Prints figures; exit status 1 if a promise is broken.
@@ -47,7 +47,7 @@ STUCK_SECONDS: Final = 180.0
 
 @dataclass(frozen=True)
 class Options(Seeded, Kept):
-    """The options; where a time between blows is 0, there are none."""
+    """The options.  If a time between blows is 0, there are no blows of its kind."""
 
     minutes: float = 10.0
     rate: int = option(200, "inputs a second")
@@ -57,7 +57,7 @@ class Options(Seeded, Kept):
 
 
 class StreamsRun:
-    """The application in a world that is hurt."""
+    """The application, and the blows to it and to its world."""
 
     def __init__(self, world: World, options: Options, folder: Path, say: Say) -> None:
         self._world = world
@@ -212,7 +212,7 @@ def streams_run(options: Options, folder: Path, say: Say) -> Figures:
 
 def main(options: Options) -> Result:
     """Run it."""
-    install.counting_app()  # say at once what is missing
+    install.counting_app()  # fail at once if a tool is missing
     with options.work_folder("streams") as folder:
         figures = streams_run(options, folder, say)
     return Result(figures.is_clean, table(figures), figures)

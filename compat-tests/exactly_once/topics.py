@@ -24,10 +24,9 @@ def create_topics(bootstrap: str, partitions: Mapping[str, int], replicas: int =
 
 
 def write(bootstrap: str, topic: str, records: Iterable[tuple[int, bytes | None, bytes]]) -> None:
-    """Write records (partition, key, value); all are acknowledged at the end.
+    """Write records (partition, key, value), and wait until all are acknowledged.
 
-    Raises:
-      RuntimeError: one was not.
+    Raises: RuntimeError: a record was not acknowledged.
     """
     failed: list[str] = []
     producer = Producer(
@@ -52,7 +51,7 @@ def write(bootstrap: str, topic: str, records: Iterable[tuple[int, bytes | None,
 
 
 def ends(bootstrap: str, topic: str, partitions: int, *, is_committed: bool) -> dict[int, int]:
-    """Return the last stable offset of each partition, or its end."""
+    """Return the last stable offset of each partition, or its high watermark."""
     level = IsolationLevel.READ_COMMITTED if is_committed else IsolationLevel.READ_UNCOMMITTED
     admin = AdminClient({"bootstrap.servers": bootstrap, **_QUIET})
     last = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # it has no types
@@ -76,7 +75,7 @@ def wait_until_settled(bootstrap: str, topic: str, partitions: int, seconds: flo
 def committed(bootstrap: str, group: str, topic: str, partitions: int) -> dict[int, int]:
     """Return the offsets of a group; 0 where it has none, nothing if no gateway answers.
 
-    It does not ask for stable offsets: with copiers at work some are always pending.
+    It does not ask for stable offsets, since working copiers always have pending ones.
     """
     settings = {"bootstrap.servers": bootstrap, "group.id": group}
     consumer = Consumer({**settings, "isolation.level": "read_uncommitted", **_QUIET})
@@ -98,7 +97,7 @@ def read(
     *,
     isolation: str = "read_committed",
 ) -> int:
-    """Hand over each record (partition, key, value) of a topic that rests; return their number.
+    """Pass each record (partition, key, value) of an idle topic to `take`; return their number.
 
     Raises:
       TimeoutError: an end was not reached.

@@ -1,4 +1,4 @@
-"""Waits for clients under load in a world that is hurt, and notices if a process ends by itself."""
+"""Waits for clients under load and faults, and notices if a process ends by itself."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Say = Callable[[str], None]
 class Attendance(ABC):
     """The clients of a run.
 
-    problems: what went wrong so far, for people.  ledgers: how far all families are.
+    problems: the errors so far, as texts.  ledgers: the progress of all families.
     """
 
     ledgers: Sequence[Progress]
@@ -53,14 +53,14 @@ class Attendance(ABC):
             time.sleep(min(left, LOOK_SECONDS))
 
     def wait_until_moving(self, since_ms: int) -> None:
-        """Every family continues in every partition."""
+        """Wait until every family makes progress in every partition."""
         self.wait_for(lambda: not self.stuck(since_ms), "it does not go on")
         stuck = self.stuck(since_ms)
         if stuck:
             self.say(f"stuck: {stuck}")
 
     def wait_for(self, is_done: Callable[[], bool], otherwise: str) -> None:
-        """Wait; if it takes too long, `otherwise` becomes a problem."""
+        """Wait until is_done(); if this takes too long, note `otherwise` as a problem."""
         deadline = time.monotonic() + RECOVERY_SECONDS
         said_at = time.monotonic()
         while not is_done():
@@ -84,7 +84,7 @@ class Attendance(ABC):
 
 
 def since(times: Sequence[int] | None, since_ms: int) -> bool:
-    """Return whether the last of rising times is later."""
+    """Return whether the last of these rising times is after since_ms."""
     return times is not None and len(times) > 0 and times[-1] > since_ms
 
 

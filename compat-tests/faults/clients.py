@@ -98,14 +98,14 @@ class Family(Generic[L]):
         self._thread.start()
 
     def check(self) -> None:
-        """Raise if the program ended, or printed a line of another form."""
+        """Raise if the program ended, or printed a line that cannot be parsed."""
         if self._error is not None:
             raise RuntimeError(f"{self.name} printed something odd") from self._error
         if self._popen.poll() is not None:
             raise RuntimeError(f"the client of {self.name} ended with {self._popen.returncode}")
 
     def tell(self, word: str) -> None:
-        """Send a command to the program; after `flush` producers end, and report it."""
+        """Send a command to the program.  After `flush` its producers end, and report their end."""
         commands = cast(IO[bytes], self._popen.stdin)
         commands.write(f"{word}\n".encode())
         commands.flush()
@@ -138,14 +138,14 @@ class Family(Generic[L]):
             with self._kept.open("wb") as kept:
                 for line in cast(IO[bytes], self._popen.stdout):
                     kept.write(line)
-                    if line.endswith(b"\n"):  # else it was killed
+                    if line.endswith(b"\n"):  # else the program was killed while it wrote the line
                         self.ledger.take(line.decode())
         except BaseException as error:
             self._error = error
 
 
 def start_families(names: Sequence[str], load: Load, logs: Path) -> list[Family[FamilyLedger]]:
-    """Start the programs; what is not installed here was left out before."""
+    """Start the programs.  `names` has only clients that are installed here."""
     families: list[Family[FamilyLedger]] = []
     for number, name in enumerate(names, start=1):
         words = [load.bootstrap, load.topic, PARTITIONS, load.rate, f"az-{number}"]

@@ -11,12 +11,12 @@ from harness.process import Process, spawn, tail
 
 from faults.world import World
 
-# Little and often, so that there is always something to publish.
+# The driver merges often and a little each time, so that it always has a segment to publish.
 OPTIONS: Final = ("--runner", "local", "--rest-ms", "1000", "--patience-ms", "4000")
 
 
 class Driver:
-    """The pipeline's driver, of one release at a time; it goes the way of gateway 1."""
+    """The pipeline's driver, of one release at a time.  It uses the links of gateway 1."""
 
     def __init__(self, world: World, log: Path) -> None:
         texts = world.gateways[1].texts
@@ -36,7 +36,7 @@ class Driver:
 
     @property
     def segments(self) -> int:
-        """How many segments it has published, as its log says."""
+        """The number of segments that it has published, by its log."""
         lines = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
         return sum(json.loads(each)["units"] for each in lines if '"event":"merged"' in each)
 

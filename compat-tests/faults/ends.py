@@ -19,7 +19,7 @@ class EndFinder:
     def split(self, data: bytes) -> list[tuple[bool, bytes]]:
         """Return pieces, each with whether it begins with an EndTxn request.
 
-        The last bytes wait for more, if they are not enough to tell.
+        The last bytes wait for more bytes if they are too few to show the API.
         """
         pieces: list[tuple[bool, bytes]] = []
         while data:

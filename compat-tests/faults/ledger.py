@@ -38,9 +38,10 @@ class Told:
 
 
 class Progress(Protocol):
-    """How far a family of clients is.
+    """The progress of a family of clients.
 
-    acknowledged_at, consumed_at: by partition or writer, when something came, in ms, rising.
+    acknowledged_at, consumed_at: by partition or writer, the times of its acknowledgements and of
+    its records, in ms, rising.
     """
 
     @property
@@ -66,11 +67,11 @@ class Progress(Protocol):
 
 @dataclass(slots=True)
 class FamilyLedger:
-    """All that one family's clients printed.
+    """The lines that one family's clients printed.
 
-    acknowledged_at, consumed_at: by partition, when something came, in ms, rising.
-    is_idempotent: else its producer may write a record again, or after later ones.  joins: how
-    often its group member got partitions.
+    acknowledged_at, consumed_at: by partition, the times of its acknowledgements and of its
+    records, in ms, rising.  is_idempotent: else its producer may write a record twice, or after a
+    later record.  joins: how often its group member got partitions.
     """
 
     name: str
@@ -102,7 +103,7 @@ class FamilyLedger:
             self.problems.append(f"{self.name}: {text}")
 
     def compare_content(self, found: Found) -> None:
-        """Every record that the group got is the one that lies there."""
+        """Check that each record the group got is the record at its offset in the log."""
         for partition, records in found.items():
             for offset, producer, number, _ in records:
                 seen = self._seen.get((partition, offset), (producer, number))
@@ -110,7 +111,7 @@ class FamilyLedger:
                     self.problem(f"partition {partition}: at {offset} the group got {seen}")
 
     def behind(self, ends: Mapping[int, int]) -> dict[int, int]:
-        """How many records of each partition the group has not been given, where any."""
+        """Return by partition how many records the group has not got; leave out zeros."""
         missing = {each: ends[each] - self._progress(each).next_offset for each in ends}
         return {partition: count for partition, count in missing.items() if count > 0}
 
@@ -128,9 +129,9 @@ class FamilyLedger:
         self.told.append(Told(at_ms, error))
 
     def _joined(self, _at_ms: int, _words: list[str]) -> None:
-        """Let each partition begin at a commit: one that was acknowledged before, or later.
+        """Let each partition begin at a commit that is acknowledged now or later.
 
-        For the committed offsets are asked for now, and a commit may be under way.
+        The member asks for the committed offsets now, while a commit may be under way.
         """
         self.joins += 1
         self._positions.clear()
@@ -195,7 +196,7 @@ def _offsets(words: Sequence[str]) -> list[tuple[int, int]]:
 
 @dataclass(slots=True)
 class Repeats:
-    """Records that producers which are not idempotent wrote again, or after later ones."""
+    """Records that producers without idempotence wrote twice, or after a later record."""
 
     doubled: int = 0
     late: int = 0
@@ -207,7 +208,8 @@ def judge_all(
 ) -> Verdict:
     """Compare the producers' acknowledgements with all records, read from start to end.
 
-    repeats: takes what a producer that is not idempotent may do; it is not in the verdict.
+    repeats: gets the repeated and late records of producers without idempotence, which may write
+        them.  The verdict leaves these records out.
     """
     total, repeated = Verdict(), repeats or Repeats()
     for family in families:
@@ -238,7 +240,7 @@ def _of_producer(found: Found, name: str) -> dict[int, list[tuple[int, int]]]:
 
 
 def _placed(told: Ledger, found: Mapping[int, Sequence[tuple[int, int]]]) -> Ledger:
-    """Fill in offsets that were not told (-1): of those answered DUPLICATE_SEQUENCE_NUMBER."""
+    """Fill in the offsets -1, which come from answers DUPLICATE_SEQUENCE_NUMBER."""
     placed = Ledger()
     for partition, rows in told.acknowledged.items():
         at = {number: offset for offset, number in found.get(partition, ())}
@@ -258,7 +260,7 @@ def _add(total: Verdict, part: Verdict, name: str) -> None:
 
 
 def _judge_strangers(total: Verdict, names: set[str], found: Found) -> None:
-    """Every record has a producer, and is in the partition that it was sent to."""
+    """Check that each record has a known producer, and is in the partition that it was sent to."""
     for partition, records in found.items():
         for offset, name, number, meant in records:
             if meant != partition or name not in names:

@@ -2,9 +2,9 @@
 
     python compat-tests/faults/librdkafka_client.py [plain] BOOTSTRAP TOPIC PARTITIONS RATE ZONE
 
-`plain`: a family of that name, whose producer is not idempotent, and waits for all replicas.
-The lines are described in ledger.py.  `flush` on standard input ends the producer; the end of
-standard input ends the rest.
+`plain`: the family of this name, whose producer is not idempotent; its acks are `all`, too.  The
+lines are described in ledger.py.  `flush` on standard input ends the producer; the end of standard
+input ends the program.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TICK_SECONDS = 0.02
 COMMIT_SECONDS = 0.5
 FLUSH_SECONDS = 120
 PADDING = "." * 80
-# Metadata no older than that: clients come back to a gateway before it is hurt again.
+# The clients refresh their metadata often, so that they use a gateway again before its next fault.
 RECENT = {"topic.metadata.refresh.interval.ms": 5000, "reconnect.backoff.max.ms": 1000}
 _lock = threading.Lock()
 
@@ -40,7 +40,7 @@ def _ignore(_error: KafkaError) -> None:
 
 
 class Production(threading.Thread):
-    """Sends numbered records at a steady rate, whatever becomes of them."""
+    """Sends numbered records at a steady rate, without waiting for their outcomes."""
 
     def __init__(self, bootstrap: str, topic: str, partitions: int, rate: int) -> None:
         super().__init__(daemon=True)
@@ -110,7 +110,7 @@ class Consumption:
         self._consumer.subscribe([topic], on_assign=self._assigned)
 
     def run(self, stop: threading.Event) -> None:
-        """Work until told to stop."""
+        """Work until `stop` is set."""
         while not stop.is_set():
             message = self._consumer.poll(0.1)
             if message is not None:

@@ -9,7 +9,7 @@ from typing import Final
 
 from faults.relay import Mode
 
-# kind -> how long it lasts, in seconds; (0, 0): as long as it takes to start again.
+# kind -> its shortest and longest time, in seconds; (0, 0): the process starts again at once.
 KINDS: Final = {
     "kill": (0.0, 0.0),
     "kill, away": (4.0, 12.0),
@@ -41,7 +41,7 @@ PARTITIONS: Final = (Mode.REFUSE, Mode.HOLD, Mode.LOSE, Mode.DEAF, Mode.DELAY)
 class Fault:
     """A fault of gateway `gateway` (0: of all, or of a server that all use) for `seconds`.
 
-    Of a client, `gateway` is its number.
+    For a fault of a client, `gateway` is the number of the client.
     """
 
     kind: str
@@ -60,7 +60,7 @@ class Fault:
 
 
 def draw(seed: int, gateways: int, kinds: Sequence[str] = tuple(KINDS)) -> Iterator[Fault]:
-    """Yield faults without end: each kind once, in any order, then again."""
+    """Yield faults without end: all kinds once in random order, then all again, and so on."""
     source = random.Random(seed)
     while True:
         for kind in source.sample(kinds, len(kinds)):

@@ -1,11 +1,11 @@
-"""Gateways of which the object store refuses one, while all others write.
+"""The object store refuses one gateway, while all others write.
 
     compat-tests/run refused --seconds 80
 
-Each way of refusing comes once, for so long, under idempotent producers: a wrong clock (403), no
-connection.  Prints the longest time that any partition got no acknowledgement and no record, by
-family of clients.  Ends with 1 if a record failed, was lost or doubled, or if an acknowledgement
-took longer than --most-seconds.
+The store refuses in two ways, each for so many seconds, while idempotent producers write: it
+answers 403 for a wrong clock, then it accepts no connection.  The program prints for each family of
+clients the longest time that a partition had no acknowledgement, and no record.  The exit status is
+1 if a record failed, was lost or doubled, or if an acknowledgement took longer than --most-seconds.
 """
 
 from __future__ import annotations
@@ -34,14 +34,17 @@ GATEWAY: Final = 1
 
 @dataclass(slots=True)
 class Refused:
-    """A drill.  stalls_ms: by way of refusing and family, of acknowledgements and of records."""
+    """A finished run.
+
+    stalls_ms: by way of refusing and family, of acknowledgements and of records.
+    """
 
     judged: Judged
     stalls_ms: dict[Mode, dict[str, tuple[int, int]]]
 
     @property
     def failed(self) -> int:
-        """How many records failed for good."""
+        """The number of records that failed for good."""
         return sum(self.judged.failed.values())
 
     @property
@@ -60,7 +63,7 @@ def refusals(
     rate: int = 60,
     ways: Sequence[Mode] = WAYS,
 ) -> Refused:
-    """Run the drill in an empty folder; its logs stay there."""
+    """Run it in an empty folder; its logs stay there."""
     with running_world(folder) as world:
         _keep(world, gateways)
         create_topic(world.bootstrap)
@@ -80,7 +83,7 @@ def refusals(
 
 
 def _keep(world: World, gateways: int) -> None:
-    """Drain the others."""
+    """Drain all gateways above `gateways`."""
     for number in range(gateways + 1, ZONES + 1):
         world.drain_gateway(number)
         del world.gateways[number]

@@ -41,16 +41,17 @@ _RESET = struct.pack("ii", 1, 0)  # SO_LINGER: closing sends RST
 
 
 class Mode(StrEnum):
-    """How a link is."""
+    """The state of a link."""
 
     PASS = "pass"
     REFUSE = "refuse"  # resets open connections, and refuses new ones
     HOLD = "hold"  # nothing comes through; `pass` delivers waiting bytes, as after lost packets
-    LOSE = "lose"  # nothing comes through; `pass` resets what was open
-    DEAF = "deaf"  # requests arrive, replies do not; `pass` resets what was open
+    LOSE = "lose"  # nothing comes through; `pass` resets all connections
+    DEAF = "deaf"  # requests arrive, replies do not; `pass` resets all connections
     DELAY = "delay"  # everything is late
-    DENY = "deny"  # resets open connections; requests of HTTP are answered as to a wrong clock
-    LATE_ENDS = "late-ends"  # as `hold`, for EndTxn and what follows it on its connection
+    # Resets open connections; answers requests of HTTP as S3 does if the client's clock is wrong.
+    DENY = "deny"
+    LATE_ENDS = "late-ends"  # as `hold`, but only for EndTxn and later requests of its connection
     UNANSWERED_ENDS = "unanswered-ends"  # EndTxn arrives, its reply does not; a reset follows
 
 
@@ -75,7 +76,7 @@ class Link:
     _open: set[trio.CancelScope] = field(default_factory=set)
 
     async def turn(self, mode: Mode, nursery: trio.Nursery) -> None:
-        """Make it so; returns when new connections see it."""
+        """Set the mode; returns once it holds for new connections."""
         if mode in _RESETS_AT_ONCE or (mode is Mode.PASS and self.mode in _RESETS_AT_END):
             for scope in self._open:
                 scope.cancel()
@@ -175,7 +176,7 @@ class Link:
 
 
 async def _deny(client: trio.SocketStream) -> None:
-    """Answer the first request, and read the rest of it, so that the answer is not reset."""
+    """Answer the first request, and read it to its end, so that no reset overtakes the answer."""
     with suppress(trio.BrokenResourceError), trio.move_on_after(DENIED_SECONDS):
         await client.receive_some(PIECE_BYTES)
         await client.send_all(_DENIED)
@@ -193,7 +194,7 @@ async def _cancel_after(unanswered: trio.Event, scope: trio.CancelScope) -> None
 
 
 def _bound(port: int, *, will_listen: bool = False) -> socket.socket:
-    """Return a socket that shares its port with others of this process, and with no other."""
+    """Return a socket that shares its port with sockets of this process only."""
     made = socket.socket()
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, will_listen)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
@@ -211,7 +212,7 @@ async def run(ports: dict[str, tuple[int, int]]) -> None:
     """Serve until standard input ends."""
     held = [
         _bound(port) for port, _ in ports.values()
-    ]  # while a link refuses, its port is not free
+    ]  # so that no other process can bind the port of a link that refuses
     links = {name: Link(*pair, name.startswith("clients")) for name, pair in ports.items()}
     async with trio.open_nursery() as nursery:
         for link in links.values():

@@ -19,7 +19,7 @@ class Figures(Judged):
 
 
 def table(figures: Figures) -> str:
-    """A line per kind of fault and family, then totals and the verdict."""
+    """Return a line per kind of fault and family, then totals and the verdict."""
     head = (
         f"{'fault':18} {'count':>5} {'client':10} {'stall ms: sent':>14} {'read':>6} {'failed':>6}"
     )

@@ -1,10 +1,11 @@
-"""Three zones under load while gateways, log, store and the ways between them fail.
+"""Three zones under load while gateways, log, store and the links between them fail.
 
     compat-tests/run faults --minutes 30 --seed 1
 
-One fault at a time, drawn by seed; the next one comes after all partitions move again and some calm
-seconds.  Then every record is read and compared with the clients' acknowledgements.  Prints a line
-a fault, figures per kind, and ends with 1 when something was lost, doubled, out of order or stuck.
+One fault comes at a time, drawn by seed.  The next one comes after all partitions make progress
+again, and some calm seconds.  At the end every record is read and compared with the clients'
+acknowledgements.  The program prints a line for each fault, and figures for each kind.  The exit
+status is 1 if a record was lost, doubled or out of order, or if a client was stuck.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class Options(Seeded, Kept):
 
 
 class FaultRun:
-    """A world that is hurt, and the clients in it."""
+    """A run: three zones, their clients, and faults."""
 
     def __init__(self, world: World, watch: Attendance, options: Options) -> None:
         self._world = world
@@ -59,14 +60,14 @@ class FaultRun:
         self._happened: list[Happened] = []
 
     def run(self) -> list[Happened]:
-        """Let faults happen, and wait until all is well after each."""
+        """Draw faults until the time is up; after each wait until all clients make progress."""
         end = time.monotonic() + self._options.minutes * 60
         faults = draw(self._options.seed, len(self._world.gateways), self._options.kinds)
         in_time = takewhile(lambda _: time.monotonic() < end, faults)
         return self.suffer(islice(in_time, self._options.most_faults))
 
     def suffer(self, faults: Iterable[Fault]) -> list[Happened]:
-        """Let these faults happen, and wait until all is well after each."""
+        """Let these faults happen; after each wait until all clients make progress."""
         self._watch.wait_until_moving(now_ms())
         for fault in faults:
             self._watch.wait(self._random.uniform(*self._options.calm_seconds))
@@ -173,7 +174,7 @@ def fault_run(options: Options, folder: Path, say: Say) -> Figures:
 
 
 def _figures(world: World, watch: Watch, options: Options) -> Figures:
-    """Let faults happen, then read everything and judge."""
+    """Draw faults, then read everything and judge."""
     began = time.monotonic()
     happened = FaultRun(world, watch, options).run()
     minutes = round((time.monotonic() - began) / 60, 1)

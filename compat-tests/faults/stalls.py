@@ -15,7 +15,7 @@ from faults.plan import Fault
 
 @dataclass(slots=True)
 class Happened:
-    """One fault.  begin_ms..end_ms: while it was on; until_ms: the beginning of the next one."""
+    """A fault that lasted from begin_ms to end_ms.  until_ms: the beginning of the next one."""
 
     fault: Fault
     begin_ms: int
@@ -26,7 +26,7 @@ class Happened:
 def longest_gap(times: Sequence[int], begin: int, until: int) -> int:
     """The longest time without an event of `times` (rising) between `begin` and `until`.
 
-    Waiting before `begin` does not count; a wait that is not over at `until` counts up to `until`.
+    Waiting before `begin` and after `until` does not count.
     """
     inner = times[bisect_right(times, begin) : bisect_left(times, until)]
     edges = [begin, *inner, until]
@@ -43,7 +43,7 @@ def stall(by_partition: Mapping[Any, Sequence[int]], happened: Happened) -> int:
 
 @dataclass(slots=True)
 class Seen:
-    """The effect of one kind of fault on one family; stalls in ms, each the longest."""
+    """The effect of one kind of fault on one family.  Stalls are the longest ones, in ms."""
 
     acknowledgement_stall_ms: int = 0
     consumption_stall_ms: int = 0
@@ -61,7 +61,7 @@ class KindFigures:
 
 
 def by_kind(happened: Iterable[Happened], families: Sequence[Progress]) -> dict[str, KindFigures]:
-    """Sum up."""
+    """Return the figures by kind of fault."""
     kinds: dict[str, KindFigures] = {}
     for each in happened:
         kind = kinds.setdefault(each.fault.kind, KindFigures())

@@ -1,4 +1,4 @@
-"""Clients under load in a world that is hurt: waits for them, and judges them at the end."""
+"""Waits for clients under load and faults, and judges their records at the end."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ __all__ = ["Judged", "Say", "Watch", "now_ms"]
 
 @dataclass(slots=True)
 class Judged:
-    """The acts of all clients, and the faults found in them.  records: that lie in the topic.
+    """The counts of all clients, and the errors found.
 
-    repeats: of producers that are not idempotent; nothing is wrong with them.
+    records: how many the topic has.  repeats: those of producers without idempotence, which are no
+    errors.
     """
 
     acknowledged: dict[str, int] = field(default_factory=dict)

@@ -1,7 +1,7 @@
-"""Three gateways in three zones over PostgreSQL and SeaweedFS, each a process that can be hurt.
+"""Three gateways in three zones over PostgreSQL and SeaweedFS, each a process that can be killed.
 
-Every way between clients, gateways, log and store leads through a link of relay.py.  The servers
-come from the tests of the other packages.
+Every connection between clients, gateways, log and store goes through a link of relay.py.  The code
+that starts PostgreSQL and SeaweedFS comes from the tests of the other packages.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ZONES = 3
 BUCKET = "tidegate-faults"
 START_SECONDS = 60.0
 STOP_SECONDS = 60.0
-WEED_STOP_SECONDS = 5.0  # what it does in that time is done; it takes long to end by itself
+WEED_STOP_SECONDS = 5.0  # SeaweedFS takes long to end by itself; SIGKILL comes after this time
 LOOK_SECONDS = 0.05
 
 
@@ -45,12 +45,12 @@ class Relay:
             [sys.executable, str(HERE / "faults" / "relay.py"), json.dumps(ports)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            start_new_session=True,  # Ctrl+C is for the run alone
+            start_new_session=True,  # so that Ctrl+C reaches only the run
         )
         self._hear()
 
     def turn(self, link: str, mode: Mode) -> None:
-        """Set how a link is."""
+        """Set the state of a link."""
         commands = cast(IO[bytes], self._popen.stdin)
         commands.write(f"{link} {mode}\n".encode())
         commands.flush()
@@ -69,7 +69,7 @@ class Relay:
 
 @dataclass(slots=True)
 class Weed:
-    """SeaweedFS, on the same ports in each life."""
+    """SeaweedFS, on the same ports after each restart."""
 
     module: Any
     folder: Path
@@ -78,7 +78,7 @@ class Weed:
 
     @property
     def endpoint(self) -> str:
-        """Where it serves S3."""
+        """The URL of its S3 API."""
         return f"http://127.0.0.1:{self.ports[-1]}"
 
     def start(self) -> None:
@@ -100,7 +100,7 @@ class Weed:
 
 @dataclass(slots=True)
 class Gateway:
-    """One gateway; `texts` are its settings, `python` has the release that it runs."""
+    """One gateway.  texts: its settings.  python: the interpreter with the release that it runs."""
 
     number: int
     folder: Path
@@ -155,7 +155,7 @@ def _is_ok(url: str) -> bool:
 
 @dataclass(slots=True)
 class World:
-    """All processes of a run but the clients.  database: the URL of the log, past the links."""
+    """All processes of a run but the clients.  database: the URL of the log without a link."""
 
     postgres: Any
     database: str
@@ -170,7 +170,7 @@ class World:
         return ",".join(each.removeprefix("PLAINTEXT://") for each in listeners)
 
     def start_gateway(self, number: int) -> None:
-        """Start one, and let clients in when it is ready."""
+        """Start a gateway, and open its link to clients once it is ready."""
         self.gateways[number].start()
         self.relay.turn(f"clients-{number}", Mode.PASS)
 
@@ -195,7 +195,7 @@ class World:
             self.relay.turn(f"{what}-{number}", mode)
 
     def use_log(self, database: str) -> None:
-        """Give the gateways another database; each reaches it through its link."""
+        """Set another database in the gateways' settings; each reaches it through its link."""
         self.database = database
         for each in self.gateways.values():
             link = urlsplit(each.texts["metadata.log"]).port
@@ -209,7 +209,7 @@ class World:
             try:
                 self.postgres.start()
                 return
-            except RuntimeError:  # after kill -9 its children hold on for a moment
+            except RuntimeError:  # after kill -9 its child processes live on for a moment
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(LOOK_SECONDS)
@@ -236,8 +236,8 @@ def running_world(
 ) -> Generator[World]:
     """Start everything with its data in folder (an absolute one); end it after the block.
 
-    pythons: have the releases of gateways, by node.id; without it this tree's.  more: settings of
-    all gateways.
+    pythons: by node.id, the interpreter with a gateway's release, by default this tree's.  more:
+    settings of all gateways.
     """
     os.environ["AWS_ACCESS_KEY_ID"] = seaweed.ACCESS_KEY
     os.environ["AWS_SECRET_ACCESS_KEY"] = seaweed.SECRET_KEY
