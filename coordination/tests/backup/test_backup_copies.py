@@ -1,4 +1,4 @@
-"""Copies of the log: names, frames, choice and deletion; several copiers at once."""
+"""Copies of the log: their names, frames, choice and deletion, and several copiers at once."""
 
 from __future__ import annotations
 
@@ -211,7 +211,8 @@ async def test_old_copies_go_and_two_whole_ones_stay(autojump_clock: MockClock) 
     copies = await Shelf(store, CLUSTER, 1).look()
     assert [each.position for each in copies.snapshots] == positions[-2:]
     assert min(each.last for each in copies.entries) > positions[-2]
-    # The newest snapshot is damaged: the one before it and the entries above do as well.
+    # If the newest snapshot is damaged, a restore uses the one before it and the entries after
+    # that.
     newest = snapshot_folder(f"{CLUSTER}/1/backup/", copies.snapshots[-1])
     key = part_key(newest, 0)
     await store.delete_many([key])
@@ -252,7 +253,7 @@ async def test_a_position_that_was_copied_is_the_logs_end(autojump_clock: MockCl
 async def test_copies_in_another_store_are_found_in_each_timeline(
     autojump_clock: MockClock,
 ) -> None:
-    """The store of the copies knows no markers of later timelines."""
+    """A separate store of copies has no markers of later timelines."""
     store, copies = memory_store(), memory_store()
     log, second, third = MemoryLog(), MemoryLog(), MemoryLog()
     await claim_prefix(copies, CLUSTER, timeline=1, created_by="0")
@@ -285,7 +286,7 @@ async def test_a_store_without_any_of_the_objects_is_refused(autojump_clock: Moc
 
 
 class GrowingLog(MemoryLog):
-    """Another entry is there at each read."""
+    """A log that has one more entry at each read."""
 
     async def read(self, from_position: int, max_bytes: int) -> list[LogEntry] | Trimmed:
         await self.grow(from_position)

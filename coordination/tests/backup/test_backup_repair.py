@@ -96,7 +96,7 @@ async def test_a_copy_heals_a_bad_entry(tmp_path: Path) -> None:
 
 
 class _Rotten(MemoryLog):
-    """Hands out wrong bytes at one position, and knows nothing of it."""
+    """Return wrong bytes for one position without an error."""
 
     def __init__(self, log: MemoryLog, position: int, byte: int) -> None:
         super().__init__()
@@ -226,7 +226,7 @@ async def test_a_sqlite_log_is_restored_to_a_sqlite_log(tmp_path: Path) -> None:
 async def test_a_log_without_identity_is_compared_with_the_copies(
     tmp_path: Path,
 ) -> None:
-    """Its first entries are trimmed and its snapshot is gone; the copies have both."""
+    """The log's first entries are trimmed and its snapshot is lost, but the copies have both."""
     store, other_store = memory_store(), memory_store()
     log = await written(tmp_path / "log.db", store, 5)
     other = await written(tmp_path / "other.db", other_store, 9)

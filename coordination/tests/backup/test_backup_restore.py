@@ -61,7 +61,7 @@ async def test_records_of_the_backup_keep_their_offsets_and_later_ones_follow(
 async def test_a_producers_records_keep_their_order_across_gateways(
     autojump_clock: MockClock,
 ) -> None:
-    """The store's clock says otherwise: the sequences decide."""
+    """The store's clock suggests another order; a restore goes by the sequences."""
     store = memory_store()
     log = MemoryLog()
     async with writers(log, store, 1, 2, 3) as [first, second, third]:
@@ -90,7 +90,8 @@ async def test_salvage_ignores_repeats_and_batches_refused_before(
         early = await first.write(("t", batch_of(b"2", producer=(5, 2))))  # out of order
         assert early[0].refusal is not None
         await first.write(("t", batch_of(b"1", producer=(5, 1))))
-        await second.write(("t", batch_of(b"1", producer=(5, 1))))  # a retry elsewhere
+        # a retry through another gateway
+        await second.write(("t", batch_of(b"1", producer=(5, 1))))
         await second.write(("t", batch_of(b"2", producer=(5, 2))))
     new_log = MemoryLog()
     report = await restored(store, new_log)
@@ -208,7 +209,7 @@ async def test_the_old_logs_gateways_own_nothing_any_more(autojump_clock: MockCl
 
 
 async def test_a_second_loss_before_the_next_backup(autojump_clock: MockClock) -> None:
-    """Restored twice: the second time from the copy that the first restore made."""
+    """The second restore uses the copy that the first restore made."""
     store = memory_store()
     log, second, third = MemoryLog(), MemoryLog(), MemoryLog()
     async with writers(log, store, 1) as [writer]:
@@ -246,7 +247,7 @@ async def test_two_losses_without_any_copy_of_the_second_timeline(
 async def test_restores_of_one_backup_assign_different_numbers(
     autojump_clock: MockClock,
 ) -> None:
-    """Numbers that the first one assigned without a trace in the store may still be in use."""
+    """Numbers that the first restore assigned may be in use, even without a trace in the store."""
     store, log = memory_store(), MemoryLog()
     async with writers(log, store, 1) as [writer]:
         await writer.create_topic("t")
@@ -268,7 +269,10 @@ async def test_restores_of_one_backup_assign_different_numbers(
 async def test_producer_ids_that_were_met_before_a_cut_are_not_given_out(
     at: int, autojump_clock: MockClock
 ) -> None:
-    """The last that can have been given out; one that a client made up counts for nothing."""
+    """The range continues above the highest id that can have been given out.
+
+    An id that a client made up does not count.
+    """
     store, log, new_log = memory_store(), MemoryLog(), MemoryLog()
     async with writers(log, store, 1) as [writer]:
         await writer.create_topic("t")
@@ -350,7 +354,7 @@ async def test_a_restore_cut_short_at_any_write_can_be_done_again(
     except* Blown:
         pass
     if fuse.is_blown:
-        with suppress(LogMisconfigured):  # all was done but the first backup of the new log
+        with suppress(LogMisconfigured):  # only the first backup of the new log was missing
             await restored(store, new_log)
     state = await replayed(new_log)
     assert not state.timelines.is_restoring

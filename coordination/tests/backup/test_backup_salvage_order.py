@@ -47,7 +47,7 @@ async def salvaged(store: MemoryObjectStore, blows_at: int = 1000) -> list[Batch
     except* Blown:
         pass
     if fuse.is_blown:
-        with suppress(LogMisconfigured):  # all was done but the first backup of the new log
+        with suppress(LogMisconfigured):  # only the first backup of the new log was missing
             await restored(store, log)
     found = await values(await replayed(log), store, "t")
     assert sorted(found) == list(range(len(found)))
@@ -85,7 +85,7 @@ async def test_a_gap_within_an_object_does_not_lose_earlier_batches(
 
 
 async def test_a_gap_whose_batch_was_refused_before_is_bridged(autojump_clock: MockClock) -> None:
-    """The lost batch was refused elsewhere before; later ones are bridged all the same."""
+    """Another gateway had refused the lost batch before; the batches after it are salvaged."""
     store, log = memory_store(), MemoryLog()
     async with writers(log, store, 1, 2, 3) as [first, second, third]:
         await first.create_topic("t")
@@ -126,7 +126,7 @@ async def test_bytes_damaged_on_their_way_are_read_again(autojump_clock: MockClo
 
 
 class Traffic:
-    """Producers that repeat from the first unacknowledged batch on, some batches too early."""
+    """Producers that retry from the first unacknowledged batch on; some send a batch too early."""
 
     def __init__(self, rng: Random, producers: Sequence[int]) -> None:
         self._rng = rng
@@ -167,7 +167,7 @@ class Traffic:
 async def test_acknowledged_batches_are_there_once_and_in_order(
     seed: int, is_damaged: bool, tick_seconds: int, autojump_clock: MockClock
 ) -> None:
-    """tick_seconds: of the store's clock; something is stored every second."""
+    """An object is stored every second. tick_seconds: the resolution of the store's clock."""
     rng, log = Random(seed), MemoryLog()
     store = MemoryObjectStore(lambda: trio.current_time() // tick_seconds * tick_seconds)
     async with writers(log, store, 1, 2, 3) as gateways:

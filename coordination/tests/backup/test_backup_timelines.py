@@ -95,7 +95,7 @@ async def test_opening_a_timeline_ends_all_incarnations_and_skips_assigned_numbe
     fold(again, SalvageEnded("one", 9000))
     assert not again.timelines.is_restoring
     assert again.producer_ids.next_id == 9000
-    # The state keeps only where the objects of a former incarnation lie.
+    # Of the objects of an earlier incarnation, the state keeps only their location.
     assert again.timeline_of(7) == 1
     assert ClusterState.decode(again.encode()).encode() == again.encode()
 
@@ -136,7 +136,7 @@ def facts(first: int, last: int, *, epoch: int = 0) -> BatchFacts:
 @pytest.mark.parametrize(
     ("batch", "is_gap"),
     [
-        (facts(10, 19), False),  # what comes next
+        (facts(10, 19), False),  # the next batch
         (facts(0, 9), False),  # a repeat
         (facts(11, 12), True),
         (facts(3, 9, epoch=1), True),
@@ -152,7 +152,7 @@ async def test_gaps(batch: BatchFacts, is_gap: bool) -> None:
     before = batch._replace(
         first_sequence=0, last_sequence=(batch.first_sequence - 1) & MAX_SEQUENCE
     )
-    index.add(1, [before])  # in the same incarnation: it came earlier, or was refused then, too
+    index.add(1, [before])  # earlier in the same incarnation: committed, or refused then
     assert gaps_of(state, 1, [batch], index) == gaps_of(state, 1, [], index)
     index.add(2, [before])
     assert gaps_of(state, 1, [batch], index).waits is is_gap

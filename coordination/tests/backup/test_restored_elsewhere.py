@@ -1,4 +1,4 @@
-"""A drill: the prefix is copied, a log is made from the copy, and used beside the original."""
+"""A drill: a log is restored from a copy of the prefix, and runs beside the original."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ async def test_a_restored_log_may_not_delete_in_a_store_it_was_not_restored_with
         await copy.put(info.key, await production.get(info.key))
     await restored(copy, drill)
     state = await replayed(drill)
-    # The drill's housekeeper would delete objects that its log calls dead, and production still
-    # needs.
+    # The drill's log calls some objects dead that production still needs. Its housekeeper would
+    # delete them.
     keys = [object_key(state, state.objects.name(each)) for each in state.objects.numbers()]
     assert keys
     stored = {each.key for each in await production.list("")}
     assert stored.issuperset(keys)
-    with pytest.raises(StoreMisconfigured):  # all that stands before that, and before a start
+    with pytest.raises(StoreMisconfigured):  # only this check prevents a start there
         await check_owner(production, CLUSTER, timeline=state.timeline)

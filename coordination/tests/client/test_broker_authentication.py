@@ -159,7 +159,7 @@ async def test_a_wrong_password_is_one_sentence_with_the_brokers_text(
 
 
 async def test_a_false_broker_is_refused(autojump_clock: MockClock) -> None:
-    """It accepts each proof, but cannot sign for a password that it does not know."""
+    """The false broker accepts each proof, but without the password it cannot sign."""
     listener = SaslListener(mechanisms=("SCRAM-SHA-512",))
 
     def authenticate(asked: Asked) -> sa.SaslAuthenticateResponse:
@@ -242,7 +242,10 @@ async def test_a_session_that_will_end_is_expiring_in_time(autojump_clock: MockC
 
 
 class BearerListener:
-    """The broker's side: it takes the tokens of a list.  refuses_at_once: without a challenge."""
+    """The broker's side, with a list of accepted tokens.
+
+    refuses_at_once: refuse a wrong token without a challenge.
+    """
 
     def __init__(self, *taken: str) -> None:
         self.taken = list(taken)
@@ -318,7 +321,7 @@ async def test_a_refused_token_is_one_sentence_and_not_sent_again(
                 "broker-1:9092 does not authenticate client app: the token is refused"
                 " (invalid_token)"
             )
-        assert listener.sent == provider.given[:1]  # the second try had no token
+        assert listener.sent == provider.given[:1]  # the second try sent no token
         assert logins.is_refused
         await trio.sleep(0.2)
         listener.takes_all = True

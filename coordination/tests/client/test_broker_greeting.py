@@ -1,4 +1,4 @@
-"""A connection to a classic broker is set up: the broker is dialled and asked for its versions."""
+"""How a connection to a classic broker is opened: dial the broker, ask for its API versions."""
 
 from __future__ import annotations
 

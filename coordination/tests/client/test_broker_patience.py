@@ -43,7 +43,7 @@ async def test_a_call_may_allow_the_broker_to_wait(autojump_clock: MockClock) ->
 async def test_a_throttled_client_gives_the_broker_more_time(autojump_clock: MockClock) -> None:
     async def throttled(asked: Asked) -> lo.ListOffsetsResponse:
         if len(broker.asked) > 2:
-            await trio.sleep(35)  # it mutes the connection, and then takes its time
+            await trio.sleep(35)  # muted by the throttle, then slow
         response = echoed(asked)
         response.throttle_time_ms = 10_000
         return response
@@ -101,7 +101,7 @@ async def test_requests_in_flight_are_bounded(autojump_clock: MockClock) -> None
 async def test_waiting_calls_are_sent_when_answers_make_room(autojump_clock: MockClock) -> None:
     async def late(asked: Asked) -> lo.ListOffsetsResponse:
         if len(broker.asked) == 2:
-            await trio.sleep(1)  # until the bound is reached
+            await trio.sleep(1)  # until the calls in flight reach the bound
         return echoed(asked)
 
     async with scripted(ListOffsets=late) as (broker, connection):

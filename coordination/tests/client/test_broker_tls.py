@@ -50,7 +50,7 @@ def ca_file(ca: trustme.CA, tmp_path: Path) -> str:
 
 
 async def connected_with(tls: TlsProperties, server: ssl.SSLContext) -> str | ClassicError:
-    """Return the cluster id that a TLS broker says, or why there is no connection."""
+    """Return the cluster id from a TLS broker, or the error of the connection."""
     async with trio.open_nursery() as nursery:
         answers = {"Metadata": lambda _: me.MetadataResponse(cluster_id="c")}
         broker = ScriptedBroker(nursery, answers, tls=server)

@@ -67,7 +67,7 @@ def code_of(response: Any) -> int:
 
 
 def answered_by(brokers: ScriptedCluster, name: str) -> list[int]:
-    """Return which brokers got the request, each as often as it did."""
+    """Return the brokers that got the request, one item for each request."""
     return [
         number
         for number, broker in brokers.brokers.items()
@@ -126,7 +126,7 @@ async def test_known_brokers_are_found_again_through_the_bootstrap(
     autojump_clock: MockClock,
 ) -> None:
     async with clustered() as (brokers, cluster):
-        brokers.hosts = dict.fromkeys((1, 2, 3), "broker-8")  # addresses that are dead
+        brokers.hosts = dict.fromkeys((1, 2, 3), "broker-8")  # addresses that do not answer
         await cluster.refresh()
         brokers.hosts = {number: f"broker-{number}" for number in (1, 2, 3)}
         known = await cluster.refresh()

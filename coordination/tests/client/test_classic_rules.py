@@ -1,4 +1,4 @@
-"""Which errors ask for what, which calls are repeated, and which metadata is newer."""
+"""The action that each error asks for, the calls that are repeated, and which metadata is newer."""
 
 from __future__ import annotations
 
@@ -53,7 +53,8 @@ KINDS = {
 }
 
 
-# Answers with codes of items that no call is repeated for: the caller reads them, or none asks.
+# APIs whose answers have an error code for each item, but no item is a reason to repeat the call:
+# the caller reads the codes, or no caller sends the API.
 READ_BY_CALLERS = """
 Metadata FindCoordinator LeaveGroup DeleteRecords WriteTxnMarkers CreateAcls DeleteAcls
 AlterReplicaLogDirs DescribeLogDirs ElectLeaders AlterPartitionReassignments OffsetDelete
@@ -75,7 +76,7 @@ def has_codes_of_items(name: str) -> bool:
 
 
 def test_each_api_with_codes_of_items_says_where_they_are() -> None:
-    """Without a row, a gateway that forwards does not see that another node coordinates a key."""
+    """Without a row in ITEMS, a forwarding gateway does not see the error codes of items."""
     found = {each.name for each in APIS.values() if has_codes_of_items(each.name)}
     known = {*retries.ITEMS, *READ_BY_CALLERS.split()}
     assert found <= known, "add the API to ITEMS of client/retries.py, or to READ_BY_CALLERS here"

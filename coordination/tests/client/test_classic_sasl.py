@@ -88,7 +88,7 @@ def test_what_clients_write_differently_is_refused(name: str, password: str) -> 
 @pytest.mark.parametrize("mechanism", SCRAM)
 @pytest.mark.parametrize("is_token", [True, False])
 def test_a_delegation_token_logs_in_as_its_owner(mechanism: str, is_token: bool) -> None:
-    """At our gateway, which finds tokens and users in different places."""
+    """The server is our gateway, which looks up tokens and users in different tables."""
     hmac_of_token = "aGVsbG8="
     server = ScramMechanism(mechanism)
     salt, stored_key, server_key, iterations = server.make_auth_info(hmac_of_token)
@@ -137,6 +137,6 @@ def test_a_refused_bearer_token_ends_the_conversation() -> None:
     agreed = tokens.send(gateway.step(next(tokens)))
     with pytest.raises(Refused):
         gateway.step(agreed)
-    # A broker that then says yes is none.
+    # If the broker accepts after that, the client still refuses.
     with pytest.raises(TokenRefused, match=r"the token is refused \(invalid_token\)"):
         tokens.send(b"")

@@ -17,7 +17,7 @@ SILENT_SECONDS = 30.0
 
 
 class SilentCluster:
-    """A cluster whose only broker takes requests, and answers none in time."""
+    """A cluster whose only broker accepts requests, but answers none in time."""
 
     def __init__(self) -> None:
         partition = md.MetadataResponsePartition(0, 0, 1)

@@ -99,7 +99,7 @@ async def test_a_token_is_got_by_https_if_the_endpoint_is_trusted() -> None:
             await fetched(credentials(f"https://{address}/"))
         with pytest.raises(TokenUnavailable, match=rf"{address} cannot be reached: .*CERTIFICATE"):
             await fetched(credentials(f"HTTPS://{address}/"))
-        assert len(received) == 1  # a stranger got no secret
+        assert len(received) == 1  # the untrusted endpoints got no secret
         with pytest.raises(BadProperties, match=r"ssl\.truststore\.location=/nowhere"):
             await fetched(credentials(f"https://{address}/", TlsProperties(Pem("/nowhere"))))
 

@@ -1,4 +1,4 @@
-"""When a link gets its tokens, and how often a provider is asked."""
+"""When a link fetches tokens, and how often it asks the provider."""
 
 from __future__ import annotations
 
@@ -35,8 +35,9 @@ STARTED = 1_700_000_000.0
 
 
 class Endpoint:
-    """asked_at: when it was asked.  life_seconds: of its tokens.  takes_seconds: to answer.
-    error: its answer instead, if set.
+    """A token provider. asked_at: the times of its calls. takes_seconds: how long an answer takes.
+
+    life_seconds: lifetime of its tokens.  error: raised instead of an answer, if set.
     """
 
     def __init__(self, life_seconds: float = 1000.0) -> None:
@@ -69,9 +70,9 @@ TIMES = TokenTimes(0.8, 0.05, 60.0, 300.0)
     [
         (10_000, 0.0, 8000),
         (10_000, 1.0, 8500),
-        (1000, 0.0, 700),  # the buffer before the end
+        (1000, 0.0, 700),  # the buffer before expiry decides
         (1000, 1.0, 700),
-        (360, 0.0, 60),  # both periods fit just so
+        (360, 0.0, 60),  # buffer and minimum period just fit
         (359, 0.0, 359 * 0.8),
         (5, 1.0, 5 * 0.85),
     ],
@@ -83,7 +84,7 @@ def test_a_token_is_renewed_when_kafka_would(
 
 
 async def test_a_token_is_renewed_at_its_end_at_the_latest(autojump_clock: MockClock) -> None:
-    """Kafka's properties allow a renewal at 1.25 of a short life."""
+    """Kafka's properties allow a renewal at up to 1.25 of a token's lifetime."""
     times = TokenTimes(window_factor=1.0, window_jitter=0.25)
     source = Endpoint(300.0).source(replace(CREDENTIALS, times=times))
     await source.get()

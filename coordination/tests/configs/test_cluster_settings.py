@@ -1,4 +1,4 @@
-"""Static settings apply to the cluster: gateways write them to the log, the careful one holds."""
+"""Static settings apply to the cluster: gateways write them to the log; the careful value holds."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class World:
         self.state.apply(self.state.position + 1, entry)
 
     def begin(self, node_id: int, static: dict[str, str] | None = None) -> int:
-        """Register, and tell unless static is None; return the incarnation."""
+        """Register a gateway, and write its static settings unless None; return the incarnation."""
         present = self.state.gateways.by_node_id(node_id)
         incarnation = self.state.gateways.next_incarnation
         supersedes = present.incarnation if present is not None else 0
@@ -61,7 +61,7 @@ class World:
         return incarnation
 
     def tell(self, incarnation: int, static: dict[str, str]) -> int:
-        """Decide and fold; return how many events that took."""
+        """Decide and fold TellSettings; return the number of events."""
         decided = TellSettings(incarnation, static).decide(self.view(incarnation))
         self.fold(*decided.events, writer=incarnation)
         return len(decided.events)
@@ -70,7 +70,7 @@ class World:
         return View(self.state, writer, self.now_ms, self.state.log_time_ms)
 
     def pass_hours(self, incarnation: int, hours: int) -> None:
-        """Log time rises by an hour an entry at most."""
+        """Renew once an hour, because an entry advances log time by at most an hour."""
         for _ in range(hours):
             self.now_ms += HOUR
             self.fold(ev.GatewayRenewed(), writer=incarnation)
@@ -127,7 +127,7 @@ def test_the_careful_value_holds(
 
 def test_every_setting_of_topics_that_means_something_is_the_clusters() -> None:
     named = {name for name, *_ in CAREFUL}
-    levels = {name for name in OF_TOPICS if name.endswith(".level")}  # change no record
+    levels = {name for name in OF_TOPICS if name.endswith(".level")}  # they change no record
     assert set(OF_TOPICS) <= named | levels
     assert named <= CLUSTER_WIDE
 
@@ -155,7 +155,10 @@ def test_dynamic_configs_come_first_for_all() -> None:
 
 @pytest.mark.parametrize("level", [1, SETTINGS_TOLD - 1, SETTINGS_TOLD])
 def test_unknown_settings_remove_nothing(level: int) -> None:
-    """For the pipeline; a gateway goes by its own, as all releases before that level did."""
+    """The pipeline removes nothing.
+
+    Below level SETTINGS_TOLD, a gateway uses its own settings.
+    """
     world = World(level)
     for _ in range(2):
         settings = world.settings()
@@ -205,7 +208,7 @@ def test_a_driver_of_the_pipeline_has_nothing_to_tell() -> None:
 
 
 def test_settings_of_a_peer_are_filtered() -> None:
-    """Any bytes can arrive through forwarding: settings that are not the cluster's are dropped."""
+    """Forwarding can deliver any bytes, so the rule drops settings that are not cluster-wide."""
     world = World()
     one = world.begin(1)
     static = {"log.retention.ms": "soon", "peer.token": "secret", "message.max.bytes": " 7 "}
@@ -232,7 +235,7 @@ def test_gateways_that_ended_still_count() -> None:
 
 
 def test_settings_after_a_restart_replace_the_earlier_ones() -> None:
-    """Not before it says it."""
+    """The earlier settings hold until the new incarnation writes its own."""
     world = World()
     world.begin(1, FOREVER)
     later = world.begin(1)
@@ -256,7 +259,7 @@ def test_a_gateway_that_ended_long_ago_is_forgotten_once_another_tells_its_own()
 
 @pytest.mark.parametrize("crash", [False, True])
 def test_time_with_only_a_pipeline_removes_no_settings(*, crash: bool) -> None:
-    """Crashed gateways hold log time where it is, as the driver's clock does not count."""
+    """If all gateways crash, log time stands still, because the driver's clock does not count."""
     world = World()
     careful, brief, driver = world.begin(1, FOREVER), world.begin(2, {}), world.begin(-5)
     third = world.begin(3, {})

@@ -245,7 +245,7 @@ def test_the_first_names_are_those_of_a_sort(monkeypatch: pytest.MonkeyPatch) ->
 def test_names_are_sorted_again_once_many_of_the_first_are_gone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A look at all of a million is a long step of the event loop."""
+    """To sort a million names again at each call would block the event loop for long."""
     looks = Mock(side_effect=nsmallest)
     monkeypatch.setattr(configs_module, "nsmallest", looks)
     table = ConfigTable()

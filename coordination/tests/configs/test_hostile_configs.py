@@ -1,4 +1,4 @@
-"""Config values as long as a client likes: refused before anything is done with them."""
+"""Config values as long as a client likes: refused before they are parsed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Stored values of configs that no rule would accept today do no harm.
+"""Stored config values that no rule would accept today do no harm.
 
-Such a value is replaced: by the careful value if it decides which records are removed, else by the
-next layer's value.
+If the config decides which records are removed, the careful value replaces such a value. Else the
+next layer's value does.
 """
 
 import pytest
@@ -56,7 +56,7 @@ def test_no_value_of_any_layer_breaks_a_topic(text: str) -> None:
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_a_value_that_a_broker_accepts_its_topics_accept(text: str) -> None:
-    """No value passes the rule of a broker's config and not that of a topic's, where it counts."""
+    """A value that passes the check of a broker config also passes that of the topic config."""
     wrong: list[tuple[str, str]] = []
     for name, broker_name in brokers_names(TOPIC_CONFIGS):
         if not TOPIC_CONFIGS[name].meaningful:
@@ -90,7 +90,7 @@ def test_an_unreadable_config_removes_nothing() -> None:
 
 
 def test_a_wrong_default_of_all_gateways_removes_nothing() -> None:
-    """Although another layer has a value, the intended one is unknown."""
+    """Another layer has a valid value, but the value that the operator intended is unknown."""
     wrong: list[tuple[str, str]] = []
     layers = BrokerLayers(
         dynamic_default={"log.retention.ms": "0"}, static={"log.retention.ms": "5"}

@@ -1,4 +1,4 @@
-"""A gateway that loses too many races hands its proposals over, in their order, and comes back."""
+"""A gateway with too many lost appends hands its proposals over in order, and returns later."""
 
 from __future__ import annotations
 
@@ -41,7 +41,10 @@ from tidegate_coordination.rules.records.producer_ids import ReserveProducerIds
 
 @dataclass
 class RacedLog:
-    """The world's log for a gateway that appends too late.  races: how many more it loses."""
+    """The world's log for a gateway that appends too late.
+
+    races: how many more appends it loses.
+    """
 
     log: MemoryLog
     rival: Coordinator | None = None
@@ -94,7 +97,7 @@ class Race:
 
 
 async def raced(world: World) -> Race:
-    """Three gateways that append by themselves; `slow` loses races and does not lead."""
+    """Three gateways that append by themselves; `slow` loses appends and is not the leader."""
     log = RacedLog(world.log)
     first = await world.start(1, contention=Contention())
     second = await world.start(2, contention=Contention())
@@ -139,7 +142,8 @@ async def test_after_three_lost_races_a_gateway_forwards_to_another(
         assert races.handovers == 1
         entries = await world.entries()
         assert {writer for writer, events in entries if events} == {race.leads.incarnation}
-        assert await race.slow.propose(ReserveProducerIds(10)) == 60  # the leader is asked at once
+        # no append: it asks the leader at once
+        assert await race.slow.propose(ReserveProducerIds(10)) == 60
         assert race.slow.lost_conflicts == ENOUGH
 
 
@@ -159,7 +163,7 @@ async def test_a_gateway_that_handed_over_appends_by_itself_again_later(
 async def test_later_proposals_wait_for_those_handed_over(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Even those that arrive once it may append by itself again, before the answer."""
+    """This holds even if they arrive when the gateway may append again, before the answer."""
     monkeypatch.setattr(contention, "FIRST_SECONDS", ASK_SECONDS / 2)
     async with forwarding_world() as world:
         race = await raced(world)
@@ -192,7 +196,7 @@ async def test_without_a_peer_a_gateway_appends_by_itself(autojump_clock: MockCl
 async def test_catching_up_is_proven_though_all_was_handed_over(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_access, "READ_BYTES", 1)  # an entry a read
+    monkeypatch.setattr(log_access, "READ_BYTES", 1)  # one entry for each read
     async with forwarding_world() as world:
         race = await raced(world)
         race.log.is_deaf = True
@@ -238,7 +242,7 @@ async def test_the_time_of_forwarding_grows_if_races_are_lost_again(
 async def test_a_gateway_that_has_not_read_to_the_end_reads_before_it_appends(
     autojump_clock: MockClock,
 ) -> None:
-    """Else it would lose a race that is over."""
+    """Without that read its append would meet an entry that is already in the log."""
     async with forwarding_world() as world:
         race = await raced(world)
         told, answered, firsts = trio.Event(), trio.Event(), list[int]()
@@ -258,7 +262,7 @@ async def test_a_gateway_that_has_not_read_to_the_end_reads_before_it_appends(
 
 
 async def test_an_event_shows_its_author(autojump_clock: MockClock) -> None:
-    """After a numbered proposal, one without a number begins an entry of its own."""
+    """A proposal without a number never shares an entry with a numbered one before it."""
     async with forwarding_world() as world:
         race = await raced(world)
         author = race.slow.incarnation
@@ -282,7 +286,7 @@ async def test_an_event_shows_its_author(autojump_clock: MockClock) -> None:
 async def test_a_gateway_that_appends_for_others_numbers_its_own_proposals(
     autojump_clock: MockClock,
 ) -> None:
-    """Its own and others' proposals can then share an entry."""
+    """With numbers, its own proposals can share an entry with those of other gateways."""
     async with forwarding_world() as world:
         race = await raced(world)
         race.log.races = ENOUGH

@@ -166,7 +166,7 @@ async def test_a_gateway_notices_entries_of_other_gateways(
                 await trio.lowlevel.checkpoint()
         await trio.sleep(0.5)
         assert len(other.state.topics.by_name) == 20
-        # The log's own wake-up reports it, not the fallback look once a second.
+        # The log's wait() reports the entry, not the fallback read once a second.
         grew = trio.Event()
         other.listen(lambda touched: grew.set(), EVERY_ENTRY)
         await one.propose(CreateTopic("last"))
@@ -288,7 +288,8 @@ async def test_a_silent_log_or_a_leaping_clock_expires_no_lease(
         log_time = one.state.log_time_ms
         clock.now += 3600
         assert await one.propose(ExpireGateways()) == []
-        # The other's clock holds log time back, so one wrong clock expires no record either.
+        # The other gateway's clock holds log time back, so one wrong clock does not expire records
+        # either.
         assert one.state.log_time_ms == log_time
 
 

@@ -24,8 +24,9 @@ LEASE_SECONDS = 30.0
 class HeldLog(MemoryLog):
     """A log that answers no read while it is held, and no append until `appends` is set.
 
-    pages: how many reads of one entry it still answers; None for all, as a whole.
-    loses_answer: of the next append, which is done.
+    pages: how many reads it still answers, with one entry each; None: it answers all, whole.
+
+    loses_answer: the next append takes effect, but its answer is lost.
     """
 
     def __init__(self) -> None:
@@ -76,7 +77,7 @@ def registration(node_id: int) -> Register:
 async def test_a_gateway_that_stood_still_is_not_cut_off_before_the_log_can_answer(
     mock_clock: MockClock,
 ) -> None:
-    """It asks each second, so only a process that was stopped has no answer for so long."""
+    """A gateway reads the log each second, so only a stopped process has no answer for so long."""
     log = HeldLog()
     coordinator = Coordinator(log, ClusterState(), rng=Random(0), wall_clock=trio.current_time)
     async with trio.open_nursery() as nursery:
@@ -96,7 +97,7 @@ async def test_a_gateway_that_stood_still_is_not_cut_off_before_the_log_can_answ
 async def test_after_a_conflict_a_gateway_is_cut_off_until_it_has_read_the_entries(
     mock_clock: MockClock,
 ) -> None:
-    """A conflict does not say which entry took the position; it may have ended the lease."""
+    """CONFLICT does not show the entry at the position, which may have ended the lease."""
     log = HeldLog()
     coordinator = Coordinator(log, ClusterState(), rng=Random(0), wall_clock=trio.current_time)
     async with trio.open_nursery() as nursery:

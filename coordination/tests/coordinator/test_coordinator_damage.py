@@ -29,7 +29,7 @@ Damage = Callable[[bytes], bytes]
 
 
 class DamagingLog(MemoryLog):
-    """Damages the first entry of `reads_left` reads; loses the answer of `answers_lost` appends."""
+    """Damages the first entry of `reads_left` reads, and loses `answers_lost` append answers."""
 
     def __init__(self, log: MemoryLog, damage: Damage) -> None:
         super().__init__()
@@ -108,7 +108,7 @@ async def test_an_entry_that_stays_damaged_stops_the_gateway(
 async def test_a_gateway_recognizes_its_own_entry_though_its_nonce_arrives_damaged(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    """Else the proposal would be decided and committed again."""
+    """Otherwise the gateway would decide and commit the proposal again."""
     log = DamagingLog(MemoryLog(), in_the_nonce)
     async with registered(log, 1) as writer:
         log.reads_left = log.answers_lost = 1

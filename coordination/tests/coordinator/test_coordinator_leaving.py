@@ -31,7 +31,7 @@ async def registered(nursery: trio.Nursery, log: MemoryLog) -> Coordinator:
 
 
 async def replayed(log: MemoryLog) -> ClusterState:
-    """Return the state that a starting gateway folds from the log; raises if it cannot fold it."""
+    """Return the state that a starting gateway folds from the log; fail if the fold fails."""
     state = ClusterState()
     entries = await log.read(1, 1 << 30)
     assert not isinstance(entries, Trimmed)
@@ -50,7 +50,7 @@ async def test_proposals_after_the_leaving_gateways_last_entry_are_refused(
         coordinator = await registered(nursery, log)
         nursery.start_soon(coordinator.leave)
         await trio.testing.wait_all_tasks_blocked()
-        for _ in range(2):  # the second reads what the first wrote, so it needs a later entry
+        for _ in range(2):  # the second reads the first one's write, so it needs a later entry
             coordinator.submit(ReserveProducerIds(10), blocks.append, failures.append)
         ended: list[list[int]] = []
         coordinator.submit(ExpireGateways(), ended.append, failures.append)

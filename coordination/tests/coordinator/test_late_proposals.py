@@ -1,7 +1,7 @@
-"""An abandoned proposal without an answer is not committed after later changes.
+"""If its caller gave up without an answer, a proposal is not committed after later changes.
 
-The caller may have continued through another gateway, which deleted and recreated the topic, or set
-its configs again.  See decision 22.
+The caller may have continued through another gateway: deleted and recreated the topic, or set its
+configs again. See decision 22.
 """
 
 from __future__ import annotations
@@ -80,7 +80,10 @@ def configs(state: ClusterState) -> object:
 
 @dataclass(frozen=True)
 class Case:
-    """late: its caller gets no answer.  meanwhile: done through another gateway; must hold."""
+    """late: a proposal whose caller gets no answer.
+
+    meanwhile: done through another gateway; must last.
+    """
 
     late: Any
     meanwhile: Callable[[Coordinator], Awaitable[None]]
@@ -123,7 +126,7 @@ async def test_an_abandoned_proposal_is_not_decided_again_after_a_lost_race(
 
 
 async def test_a_proposal_that_needs_no_caller_is_decided_again(autojump_clock: MockClock) -> None:
-    """Commits and upkeep are submitted, not proposed: their authors need even a late outcome."""
+    """Commits and upkeep are submitted, not proposed, because they need even a late outcome."""
     log = MemoryLog()
     line = FaultyLog(log, LogFaults(), Random(0))
     away, other = make(line, 1), make(log, 2)
@@ -144,7 +147,7 @@ async def test_a_proposal_that_needs_no_caller_is_decided_again(autojump_clock: 
 async def away_and_other(
     world: World, contention: Contention | None
 ) -> tuple[FaultyLog, Coordinator, Coordinator]:
-    """Return the log of a gateway that decides itself, the gateway, and another like it."""
+    """Return the faulty log of a gateway that decides by itself, that gateway, and another one."""
     line = FaultyLog(world.log, LogFaults(), world.rng)
     away = await world.start(1, log=line, contention=contention)
     other = await world.start(2, leads=False, contention=Contention())
@@ -174,7 +177,10 @@ async def test_an_abandoned_forwarded_proposal_is_not_decided(
 async def test_a_withdrawn_proposal_is_not_decided_by_the_asked_gateway(
     case: Case, autojump_clock: MockClock
 ) -> None:
-    """Two gateways were asked, and both lost the log; each holds a copy."""
+    """The author asked two gateways.
+
+    Each holds a copy of the proposal, and reaches the log no more.
+    """
     async with forwarding_world() as world:
         lines = await lines_of_two_leaders(world)
         author = await world.start(9, leads=False, reaches_log=False)
@@ -185,7 +191,7 @@ async def test_a_withdrawn_proposal_is_not_decided_by_the_asked_gateway(
             line.faults = OUTAGE
         await propose_in_vain(author, case.late)
         await case.meanwhile(other)
-        await trio.sleep(ANSWER_SECONDS)  # by now each question says that it is withdrawn
+        await trio.sleep(ANSWER_SECONDS)  # by now each question says that its proposal is withdrawn
         for line in lines:
             line.faults = LogFaults()
             await trio.sleep(10)
@@ -227,7 +233,7 @@ async def test_a_copy_whose_author_is_gone_has_a_deadline(autojump_clock: MockCl
 async def test_a_proposal_that_waited_while_its_gateway_stood_still_has_a_deadline(
     mock_clock: MockClock,
 ) -> None:
-    """The loop runs before the caller, whose deadline is over."""
+    """After the standstill the loop runs before the caller, whose deadline has passed."""
     log = MemoryLog()
     stopped, other = make_on_time(log, 1), make_on_time(log, 2)
     async with running(stopped, other):

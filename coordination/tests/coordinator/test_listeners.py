@@ -1,4 +1,4 @@
-"""Listeners are called for the tables that they name, in the order in which they came."""
+"""Listeners are called for the tables that they name, in the order of registration."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ from tidegate_coordination.state.cluster import ClusterState
 
 
 class Heard:
-    """Notes who was called.  A coordinator of a registered gateway runs until the block ends."""
+    """Records which listeners were called.
+
+    A coordinator of a registered gateway runs until the block ends.
+    """
 
     def __init__(self, nursery: trio.Nursery) -> None:
         self._names: list[str] = []

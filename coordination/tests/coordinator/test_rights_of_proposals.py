@@ -70,7 +70,7 @@ def acl(name: str) -> Acl:
 async def test_rights_that_changed_are_looked_up_again(
     is_author_of_log: bool, autojump_clock: MockClock
 ) -> None:
-    """The author decides itself, or another gateway does, which knows the change first."""
+    """The author or another gateway decides. The other gateway knows of the ACL change first."""
     async with forwarding_world(level=NEWEST) as world:
         decider, author = await two(world, is_author_of_log)
         seen = author.state.position
@@ -97,7 +97,7 @@ async def test_a_right_that_is_gone_changes_nothing(
 
 
 async def two(world: World, is_author_of_log: bool) -> tuple[Coordinator, Coordinator]:
-    """Return a gateway, and one that decides its own proposals, or has the first decide them."""
+    """Return two gateways. The second decides its own proposals, or the first decides them."""
     decider = await world.start(1)
     author = await world.start(9, leads=is_author_of_log, reaches_log=is_author_of_log)
     await author.propose(Renew())
@@ -105,7 +105,7 @@ async def two(world: World, is_author_of_log: bool) -> tuple[Coordinator, Coordi
 
 
 async def test_acls_of_the_same_entry_count(autojump_clock: MockClock) -> None:
-    """The proposals wait together; the one with rights is decided after the entry of the ACLs."""
+    """Both proposals wait; the one with rights is decided after the entry that has the ACLs."""
     async with forwarding_world(level=NEWEST) as world:
         gateway = await world.start(1)
         done = list[object]()
@@ -122,7 +122,7 @@ async def test_it_ends_where_acls_change_all_the_time(autojump_clock: MockClock)
         class Busy(Rights):
             def renew(self, position: int) -> bool:
                 self.asked.append(position)
-                return True  # as of a position that is old by now
+                return True  # but as of a position that is outdated by now
 
         await gateway.propose(CreateAcls([acl("x")]))
         with by(Busy(1)) as rights, pytest.raises(CoordinatorUnavailable):
@@ -133,7 +133,7 @@ async def test_it_ends_where_acls_change_all_the_time(autojump_clock: MockClock)
 async def test_a_client_that_may_have_given_up_is_not_proposed_for_again(
     autojump_clock: MockClock,
 ) -> None:
-    """It may have turned to another gateway since (decision 22)."""
+    """The client may have sent its request to another gateway since (decision 22)."""
     async with forwarding_world(level=NEWEST) as world:
         gateway = await world.start(1)
         seen = gateway.state.position

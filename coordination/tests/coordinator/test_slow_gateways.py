@@ -55,7 +55,10 @@ async def _is_busy(gateway: Coordinator) -> None:
 
 @asynccontextmanager
 async def beside_busy_ones(*, leads: bool) -> AsyncIterator[Coordinator]:
-    """Three gateways; yields the far one.  leads: whether it is the one chosen to lead."""
+    """Start three gateways; yield the far one.
+
+    leads: whether the far one is the leading gateway.
+    """
     async with forwarding_world() as world:
         logs = {each: FarLog(world.log) for each in (1, 2, 3)}
         for node_id, log in logs.items():
@@ -102,7 +105,7 @@ async def test_a_slow_gateway_answers_in_order_and_soon(
 async def test_a_slow_gateway_proves_that_it_has_reached_the_logs_end(
     leads: bool, autojump_clock: MockClock
 ) -> None:
-    """Though each of its reads finds new entries."""
+    """It succeeds although each read finds new entries."""
     async with beside_busy_ones(leads=leads) as far:
         for _ in range(5):
             with trio.fail_after(2 * PATIENCE_SECONDS):
@@ -124,7 +127,7 @@ async def test_a_slow_gateway_can_register(autojump_clock: MockClock) -> None:
 async def test_a_proposal_that_has_a_number_keeps_its_place_in_a_handover(
     autojump_clock: MockClock,
 ) -> None:
-    """It has a number because this gateway appended for another one meanwhile."""
+    """The proposal has a number because its gateway appended for another gateway meanwhile."""
     async with forwarding_world() as world:
         race = await raced(world)
         told: list[str] = []
@@ -141,7 +144,7 @@ async def test_a_proposal_that_has_a_number_keeps_its_place_in_a_handover(
 async def test_a_starting_gateway_without_a_peers_answer_registers_by_itself(
     leads: bool, autojump_clock: MockClock
 ) -> None:
-    """Though it handed over before; leads: whether there is a gateway to ask."""
+    """It does so even after a handover. leads: whether there is a gateway to ask."""
     async with forwarding_world() as world:
         await world.start(1, leads=leads)
         await world.settle()

@@ -25,7 +25,7 @@ async def test_a_process_that_was_stopped_knows_for_a_while(mock_clock: MockCloc
         assert not standstill.is_recent
         await wait_all_tasks_blocked()
         mock_clock.jump(ENOUGH + 0.1)
-        assert standstill.is_recent  # before the watch had its turn, and afterwards
+        assert standstill.is_recent  # before and after the watch had its turn
         await wait_all_tasks_blocked()
         mock_clock.jump(AFTER_SECONDS - 0.1)
         assert standstill.is_recent

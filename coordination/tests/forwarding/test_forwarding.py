@@ -191,7 +191,8 @@ async def test_a_gateway_that_only_reads_the_log_never_appends(
             await only_forwards.propose(ReserveProducerIds(5))
         world.links.down = set()
         await trio.sleep(30)
-        # Its author waits no more, and may have continued elsewhere: it fails.
+        # The proposal fails: its author no longer waits, and may have continued through another
+        # gateway.
         assert only_forwards.state.producer_ids.next_id == 5
         assert await only_forwards.propose(ReserveProducerIds(5)) == 5
         writers = {writer for writer, _ in await world.entries()}
@@ -222,7 +223,7 @@ async def test_questions_that_cannot_be_decided_are_refused(
 
 
 def test_a_proposal_acknowledged_in_an_entry_is_not_decided_in_it() -> None:
-    """Questions on two connections may arrive in the wrong order and share an entry."""
+    """Questions on two connections may arrive in the wrong order, and then share an entry."""
     state = ClusterState()
     state.gateways.fold_registered(GatewayRegistered(1, 1, "key", "az1", (), "0", 0), 0)
     view = View(state, 1, 0, 0)

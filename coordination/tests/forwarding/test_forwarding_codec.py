@@ -35,7 +35,7 @@ FACTS = Path(__file__).parents[1] / "facts" / "forwarded_proposals.json"
 
 
 def shape(kind: Any) -> str:
-    """Describe a type as it travels: its fields, and enumerations by their values."""
+    """Describe a type as it is encoded: its fields, and enumerations by their values."""
     if isinstance(kind, type) and issubclass(kind, Enum):
         return f"{kind.__name__}({', '.join(repr(each.value) for each in kind)})"
     fields = getattr(kind, "__annotations__", {}) if isinstance(kind, type) else {}
@@ -117,7 +117,10 @@ def test_proposals_and_answers_survive_encoding_and_decoding(proposal: Any, answ
 def test_a_batch_outside_transactions_has_the_fields_that_older_releases_know(
     flags: int, length: int
 ) -> None:
-    """They read arrays of a batch's length only, and may lead while a newer release forwards."""
+    """An older release accepts only arrays of exactly that length.
+
+    It may be the leading gateway while a newer release forwards.
+    """
     batch = BatchFacts(b"t" * 16, 0, 0, 10, 1, 2, 3, 9, 0, 1, 1, flags)
     proposal = CommitWal(WalName(1, 2), 5, [batch])
     body = codec.encode_proposal(proposal)

@@ -26,7 +26,7 @@ async def follow(coordinator: Coordinator) -> None:
 async def test_a_report_of_a_gateway_without_the_log_renews_no_lease(
     autojump_clock: MockClock,
 ) -> None:
-    """No gateway reaches the log, and each answers the questions of the others."""
+    """No gateway reaches the log, but each answers the questions of the others."""
     async with forwarding_world() as world:
         logs = {each: FaultyLog(world.log, LogFaults(), world.rng) for each in GATEWAYS}
         for node_id, log in logs.items():

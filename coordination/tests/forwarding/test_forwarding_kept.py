@@ -1,4 +1,4 @@
-"""Forwarding: an answer stays valid, also while another gateway holds a copy of the proposal."""
+"""Forwarding: an answer stays valid even while another gateway holds a copy of the proposal."""
 
 from __future__ import annotations
 
@@ -58,7 +58,10 @@ def _unexpected(failure: Failure) -> None:
 
 
 async def test_a_refusal_that_its_author_got_is_kept(autojump_clock: MockClock) -> None:
-    """Two leaders were asked, and lost the log; the first refuses once it reaches the log again."""
+    """The author asked two leaders, and neither reaches the log.
+
+    The first refuses once it reaches the log again.
+    """
     async with forwarding_world() as world:
         logs = {each: FaultyLog(world.log, LogFaults(), world.rng) for each in (1, 2)}
         for node_id, log in logs.items():
@@ -106,7 +109,7 @@ class Held(MemoryLog):
 async def test_a_refusal_decided_before_other_gateways_were_asked_is_kept(
     autojump_clock: MockClock,
 ) -> None:
-    """The refusal is decided but not kept when its author says that it asked others meanwhile."""
+    """When its author says that it asked others meanwhile, the refusal is decided but not kept."""
     delete = codec.encode_proposal(DeleteTopics([TopicKey("x")]))
     async with forwarding_world() as world:
         world.log = held = Held()
@@ -136,7 +139,7 @@ async def numbers(world: World) -> list[int]:
     return [each.number for _, events in await world.entries() for each in events]
 
 
-# More than an entry holds.
+# More topics than an entry holds.
 MANY = [NewTopic(each.to_bytes(16), f"{each:0240}") for each in range(1, 10_000)]
 
 
@@ -163,7 +166,7 @@ async def test_a_failure_that_its_author_got_is_kept(
 async def test_a_failure_at_its_authors_own_gateway_is_kept(
     autojump_clock: MockClock,
 ) -> None:
-    """Another gateway was asked and did not answer; the author decides the proposal itself."""
+    """The author asked another gateway, got no answer, and decides the proposal itself."""
     async with forwarding_world() as world:
         author = await world.start(1)
         dead = await world.start(2, leads=False)

@@ -1,4 +1,4 @@
-"""Forwarding of large proposals: gateways refuse questions over a bound."""
+"""Forwarding of large proposals: gateways refuse questions above a size."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def test_a_proposal_that_no_peer_accepts_fails_and_delays_none_after_it(
 async def test_a_proposal_larger_than_a_question_travels_in_one_of_its_own(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    """The rules refuse the proposal; the leader accepts the question."""
+    """The leader accepts the question, but the rules refuse the proposal."""
     async with one_that_only_forwards() as (_, coordinator):
         answered = submit_all(coordinator, 5000, MAX_PROPOSAL_BYTES - 1000, 5000)
         await coordinator.propose(Renew())
@@ -69,7 +69,7 @@ async def test_a_proposal_larger_than_a_question_travels_in_one_of_its_own(
 async def test_proposals_too_large_for_a_slow_link_are_committed_in_parts(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    """2 MiB wait, and the link carries 1 MiB in time."""
+    """2 MiB of proposals wait, but the link can carry only 1 MiB before the timeout."""
     async with one_that_only_forwards() as (world, coordinator):
         world.links.bytes_per_second = 512 << 10
         answered = submit_all(coordinator, *[32 << 10] * 64)

@@ -60,7 +60,7 @@ async def test_waiting_registrations_count_towards_the_bound(
         await world.start(1)
         sent = [Sent(each, "Register", body) for each in (1, 2, 3)]
         asked = Ask(VERSION, CLUSTER, 0, 0, 0, 0, sent)
-        for _ in range(2):  # answered ones take no room
+        for _ in range(2):  # answered proposals take no room
             told = await world.links.services[1].answer(asked)
             assert [each.outcome for each in told.answers] == [
                 Outcome.ANSWERED,

@@ -29,7 +29,7 @@ async def propose_in_vain(coordinator: Coordinator) -> None:
 async def test_a_sent_proposal_is_asked_for_even_without_a_waiting_caller(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    """It may have been committed, so its number is not acknowledged."""
+    """A sent proposal may have been committed, so the author does not acknowledge its number."""
     async with forwarding_world() as world:
         await world.start(1)
         coordinator = await world.start(9, leads=False, reaches_log=False)
@@ -46,7 +46,10 @@ async def test_a_sent_proposal_is_asked_for_even_without_a_waiting_caller(
 async def test_a_proposal_that_another_gateway_may_still_decide_is_not_overtaken(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    """It was sent to a gateway that lost the log; its author took it back and lost the log."""
+    """The author sends a proposal to a gateway that loses the log.
+
+    The author then takes the proposal back, and loses the log too.
+    """
     async with forwarding_world() as world:
         logs = {each: FaultyLog(world.log, LogFaults(), world.rng) for each in (1, 2)}
         for each, log in logs.items():
@@ -74,7 +77,7 @@ async def test_a_proposal_that_another_gateway_may_still_decide_is_not_overtaken
         await world.settle()
         numbers = [event.number for _, events in await world.entries() for event in events]
     assert numbers[:3] == [1, 2, 3]
-    assert answers == [0]  # the proposal before it was withdrawn and failed
+    assert answers == [0]  # the previous proposal was withdrawn, and failed
 
 
 def _unexpected(failure: Failure) -> None:

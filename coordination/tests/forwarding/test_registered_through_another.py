@@ -1,4 +1,4 @@
-"""The uptime of a gateway that appends does not date a gateway that registers through it."""
+"""A gateway that registers through another one is not dated by the other gateway's uptime."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CLOCK_MS, UPTIME_MS, LATE_UPTIME_MS = 10**9, 10**8, 5_000
 
 
 def entry(state: ClusterState, after_ms: int, *events: Any, leap_ms: int = 0) -> None:
-    """Fold an entry of the first gateway; leap_ms: how far its wall clock is off."""
+    """Fold an entry of the first gateway; leap_ms: the error of its wall clock."""
     writer = 1 if state.position else 0
     clock_ms = CLOCK_MS + after_ms + leap_ms
     made = Entry(1, b"n" * 12, writer, clock_ms, tuple(events), UPTIME_MS + after_ms)

@@ -81,7 +81,7 @@ def test_first_rebalance_waits_for_more_members_up_to_the_rebalance_timeout() ->
     assert not script.answers
     script.wait(1.9)
     assert not script.answers
-    script.wait(0.1)  # 7 s: no longer
+    script.wait(0.1)  # 7 s: the delay ends
     assert {script.answers[each].generation for each in (first, second, third)} == {1}
     assert len(script.answers[first].members) == 3
     assert script.answers[second].members == ()
@@ -92,7 +92,7 @@ def test_lone_member_waits_for_one_delay() -> None:
     ticket = script.join(requires_known_id=False)
     script.wait(2.9)
     assert not script.answers
-    script.wait(0.1)  # it grew by its first member, which extends nothing
+    script.wait(0.1)  # the first member does not extend the delay
     assert ticket in script.answers
 
 

@@ -37,7 +37,7 @@ NUMBERS = st.integers(0, 5)
 
 @dataclass
 class Client:
-    """A client as it sees itself; assignment: None until it got one in its generation."""
+    """A client's own view; assignment: None until the client gets one in its generation."""
 
     name: str
     instance: str | None
@@ -50,7 +50,7 @@ class Client:
 
 
 class GroupMachine(RuleBasedStateMachine):
-    """Tickets name the client that waits, so that each is answered exactly once."""
+    """A ticket names the client that waits. Each ticket must be answered exactly once."""
 
     @initialize(delay=st.sampled_from([0, 3000]), size=st.sampled_from([2, 100]))
     def begin(self, delay: int, size: int) -> None:

@@ -88,7 +88,7 @@ def claim(world: World, group_id: str) -> None:
 
 
 def test_no_gateway_writes_a_group_that_is_forwarded() -> None:
-    """One may not have heard of the link, or not yet have read that the group is forwarded."""
+    """A gateway may not have read yet that the link exists, or that the group is forwarded."""
     world = linked()
     claim(world, "g-1")
     changed = ChangeGroup(GroupChanged("g-1", 1, "consumer", 1, "range", "c-1", (MEMBER,)))

@@ -98,7 +98,7 @@ def test_a_link_with_ids_that_make_no_sense(changes: dict[str, Any], refusal: Li
 
 
 def test_no_gateway_initialises_an_id_that_is_at_the_source() -> None:
-    """It may not have read the link yet."""
+    """A gateway that proposes this may not have read yet that the link exists."""
     world = linked()
     answer = world.propose(InitialiseTransactionalId("app-1", 60_000, spare_id=1 << 42))
     assert answer.refusal is TransactionRefusal.NOT_HOLDER
