@@ -223,7 +223,7 @@ def test_transactions_of_the_source_are_followed() -> None:
 
 
 def test_each_aborted_transaction_of_one_object_is_found() -> None:
-    """The end of the partition lies beyond those that ended first."""
+    """When the fold begins with an end, the partition's next offset may lie beyond that end."""
     world = World().linked()
     steps = [TRANSACTIONAL, ABORT] * 3
     world.write(*[batch(at, at, at + 1, kind) for at, kind in enumerate(steps)], producer=PRODUCER)
@@ -289,7 +289,7 @@ def test_a_transaction_whose_marker_the_source_has_removed_is_over(
 
 
 def test_a_skipped_transaction_whose_marker_the_source_has_removed_is_over() -> None:
-    """Its records may come back, although the skip left none."""
+    """The transaction is over, but its skipped records may come back."""
     world = World(KEPT_SKIPS).linked()
     world.write(batch(0, 0, 10, TRANSACTIONAL), producer=PRODUCER)
     skipped = (SkippedStretch(world.partition().number, 0, 10),)

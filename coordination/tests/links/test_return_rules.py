@@ -49,7 +49,7 @@ from tidegate_coordination.state.records.objects import WalName
 
 
 def reversing() -> World:
-    """A topic that was switched at 10 and 0, and has a record more here, goes back."""
+    """Begin the return of a topic that was switched at 10 and 0 and has one more record here."""
     world = switched()
     assert produce(world, 10).base_offset == 10
     forwarding = SetLink("src", SOURCE, "h:1", (".*",), replaces=True, forwards=True)
@@ -89,7 +89,7 @@ def is_mirrored(world: World) -> bool:
 def test_a_topic_reverses_from_where_its_source_ended() -> None:
     world = reversing()
     assert reached(world) == (10, 0)
-    assert world.propose(ReverseTopics("src")) == ["m"]  # it does so already
+    assert world.propose(ReverseTopics("src")) == ["m"]  # a repeat of the proposal
     assert produce(world, 11).refusal is None
 
 
@@ -246,7 +246,7 @@ def test_a_source_with_an_older_epoch_cannot_follow() -> None:
 
 
 def transaction(world: World) -> GrowTransaction:
-    """A transaction that takes partition 0 in; its id is known from before."""
+    """Initialise a transactional id; return a proposal that adds partition 0 to its transaction."""
     started = TransactionalIdInitialised("t", 3, 0, -1, -1, 60_000)
     world.apply(started)
     return GrowTransaction("t", 3, 0, partitions=((MIRRORED, 0),))

@@ -67,7 +67,7 @@ def epochs(world: World, first: int, second: int) -> tuple[tuple[int, int], ...]
 
 @pytest.mark.parametrize("second", [-1, 0, 4])
 def test_a_newer_epoch_of_the_source_begins_where_the_topic_is_switched(second: int) -> None:
-    """The source elected another leader, and got no batch since."""
+    """Since the source elected another leader, it has got no batch."""
     world = fenced()
     assert world.partition().leader_epoch == 0
     version = world.state.topics.by_id[MIRRORED].version
@@ -229,7 +229,10 @@ def test_a_lifted_fence_switches_nothing_and_stands_until_the_source_is_open() -
 
 
 def test_a_topic_rests_if_another_gateway_had_its_source_take_writes() -> None:
-    """The gateway that lifted the fence may be about to do so, and would open the next fence."""
+    """The gateway that lifted the fence may be about to reopen the source, too.
+
+    That would undo the next fence.
+    """
     world = fenced()
     endpoint = (Endpoint("PLAINTEXT", "h", 1),)
     world.apply(GatewayRegistered(2, 2, "key2", "az1", endpoint, "0", 0), writer=0)

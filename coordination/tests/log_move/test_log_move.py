@@ -108,7 +108,7 @@ async def test_all_stay_if_one_cannot_use_the_new_log(
 
 
 async def cut_short(world: MoveWorld, fuse: Fuse) -> bool:
-    """Run the command until it dies, and again; return whether it died."""
+    """Run the command; if it dies, run it again. Return whether it died."""
     async with gateways(world, 2) as found, trio.open_nursery() as nursery:
         for each in found:
             nursery.start_soon(world.work, each, 15)
@@ -167,7 +167,7 @@ async def lives(world: MoveWorld, node_id: int, rng: Random) -> None:
 
 
 async def movers(world: MoveWorld, rng: Random) -> int:
-    """The command, killed and run again until it is through; return how often it was run."""
+    """Kill the command and run it again until it completes; return the number of runs."""
     runs = 1
     while True:
         with trio.move_on_after(rng.uniform(0.5, 1.5) * runs) as life:
@@ -215,7 +215,7 @@ async def test_a_move_that_meets_damage_cancels_itself(
 
     def wrap(log: MetadataLog) -> MetadataLog:
         opened.append(log)
-        return _Rotten() if len(opened) == 2 else log  # what it copies from
+        return _Rotten() if len(opened) == 2 else log  # the source of the copy
 
     async with gateways(world, 1) as [gateway]:
         with pytest.RaisesGroup(
@@ -237,7 +237,8 @@ async def test_a_damaged_entry_is_not_copied() -> None:
     assert await target.read(1, 100) == [LogEntry(1, whole)]
     damaged = MemoryLog()
     await damaged.append(1, whole[:-1] + bytes([whole[-1] ^ 1]))
-    for source, copy in ((target, damaged), (damaged, target)):  # not: that it is another's
+    # damage, not an entry of another log
+    for source, copy in ((target, damaged), (damaged, target)):
         with pytest.raises(LogCorrupt, match="1"):
             await holds_copy(source, copy, 1)
     with pytest.raises(LogCorrupt, match="1"):
@@ -245,7 +246,7 @@ async def test_a_damaged_entry_is_not_copied() -> None:
 
 
 async def test_a_trimmed_copy_holds_the_entry() -> None:
-    """Gateways may trim the copy once the move is done: it still counts as the copy."""
+    """After a move, gateways may trim the copy. A trimmed entry still counts as copied."""
     source, copy = MemoryLog(), MemoryLog()
     for log in (source, copy):
         await log.append(1, b"x")

@@ -1,4 +1,4 @@
-"""The target of a move holds other entries than a copy: the command says so, gateways continue."""
+"""A move whose target holds entries that are no copy: the command fails, gateways continue."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ async def test_a_gateway_whose_setting_names_a_verified_log_complains_and_goes_o
 
 
 class Picky(MemoryLog):
-    """Refuses what it is asked as something that no correct caller asks."""
+    """Refuses each snapshot as misuse, as if no correct caller would send it."""
 
     async def save_snapshot(self, position: int, chunks: Sequence[bytes]) -> None:
         await trio.lowlevel.checkpoint()
@@ -133,7 +133,10 @@ async def test_a_move_ends_with_the_new_logs_refusal(
 
 
 async def test_two_copies_that_begin_at_once_end_in_a_refusal() -> None:
-    """Also of the next command: the newest snapshot is the second's, the entries are not."""
+    """The next command is refused, too: the newest snapshot is of the second copy.
+
+    The entries are not.
+    """
     log, second = MemoryLog(), ClusterState()
     await begin_copy(log, Snapshot(5, [b"the first's"]))
     second.position, second.log_moves.present = 20, MOVE

@@ -22,7 +22,7 @@ from tidegate_coordination.rules.log_moves import BeginLogMove, OfferLog
 
 
 async def begins(world: World, node_id: int, nursery: trio.Nursery) -> Coordinator:
-    """Start as a gateway does: its watch for moves runs before it is registered."""
+    """Start a gateway as in production: its watch for moves runs before it registers."""
 
     async def open_next(_: str) -> MetadataLog:
         await trio.lowlevel.checkpoint()

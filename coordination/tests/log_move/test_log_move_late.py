@@ -1,4 +1,4 @@
-"""The old log has ended, and the command hears of it late, or of something else first."""
+"""The old log has ended, but the command hears of that late, or gets another error first."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LATE_SECONDS = 6.0
 
 
 class LateLog:
-    """The answer to the entry that seals it comes late."""
+    """A log that answers the append of its sealing entry late."""
 
     def __init__(self, log: MetadataLog) -> None:
         self._log = log
@@ -41,7 +41,7 @@ class LateLog:
 
 
 class RefusingLog(LateLog):
-    """It takes no more questions once it has ended."""
+    """A log that refuses reads once it has ended."""
 
     async def read(self, from_position: int, max_bytes: int) -> list[LogEntry] | Trimmed:
         if (await replayed(self._log)).log_moves.sealed_at:
@@ -50,7 +50,7 @@ class RefusingLog(LateLog):
 
 
 async def moved(world: MoveWorld, wrap: Wrap) -> MoveReport:
-    """Move with less time than the last answer takes, and work on in the new log."""
+    """Move the log with a timeout below the last answer's delay; then write to the new log."""
     async with gateways(world, 3) as found:
         report = await world.move("b", wrap=wrap, ready_seconds=LATE_SECONDS - 1)
         await world.work(found[0], 3)
@@ -86,7 +86,7 @@ async def test_an_old_log_that_refuses_reads_after_its_end_has_moved(
 async def test_a_move_that_an_earlier_one_overtakes_says_so(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    """The new log has entries by then that the old one, the source, will never have."""
+    """By then the new log has entries that the old log, the source, will never have."""
     world = MoveWorld(3)
     log = world.movable(-2)
     coordinator = await world.coordinator(-2, log)

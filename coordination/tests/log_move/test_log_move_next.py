@@ -33,7 +33,7 @@ async def test_the_new_log_is_opened_once(
 
 
 class BadlyClosed(MemoryLog):
-    """Its connection is lost, or hangs, when it is closed."""
+    """A log whose connection is lost, or hangs, when it is closed."""
 
     def __init__(self, *, hangs: bool) -> None:
         super().__init__()
@@ -75,7 +75,7 @@ async def test_a_new_log_that_cannot_be_closed_does_no_harm(
 async def test_a_complaint_is_about_the_present_state(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    """Once the new log did not answer; since then it does, and lacks the copy."""
+    """First the new log does not answer. Then it answers, but lacks the copy."""
 
     class Late(MovableLog):
         has_failed = False

@@ -1,4 +1,4 @@
-"""A new log that takes few entries a second: gateways are asked when the copy is nearly level."""
+"""A new log with few appends a second: gateways are asked once the copy has nearly caught up."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class SlowLog(MemoryLog):
 
 
 async def far_behind(world: MoveWorld, gateway: Coordinator) -> None:
-    """An earlier command was cut short, and since then the log has grown."""
+    """Cut an earlier command short, and let the log grow after that."""
     world.logs["b"] = SlowLog()
     await gateway.propose(BeginLogMove("earlier"))
     await begin_copy(world.logs["b"], await encode_state(gateway.state, as_copy=True))

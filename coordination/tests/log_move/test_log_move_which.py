@@ -18,7 +18,7 @@ from tidegate_coordination.rules.log_moves import BeginLogMove
 async def test_an_old_log_is_not_taken_for_the_new_one(
     stale: str, autojump_clock: trio.testing.MockClock
 ) -> None:
-    """A gateway has still the setting of an earlier move: it complains, and all stay."""
+    """A gateway still has the setting of an earlier move. It complains, and all gateways stay."""
     world = MoveWorld(1)
     async with gateways(world, 2) as found:
         await world.work(found[0], 5)
@@ -64,7 +64,10 @@ async def test_a_gateway_that_starts_after_the_move_does_not_use_an_old_log(
 async def test_the_new_log_is_known_also_by_later_snapshots(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    """By a gateway that has not read this move, and by one that has not read the next."""
+    """Gateways that have not read this move recognise the new log.
+
+    So do those that have not read the next move.
+    """
     world = MoveWorld(3)
     async with gateways(world, 1) as found:
         await world.move("b")
@@ -84,7 +87,10 @@ async def test_the_new_log_is_known_also_by_later_snapshots(
 async def test_a_log_that_was_left_is_not_copied_to_again(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    """Its newest snapshot is still the copy's; gateways start there, so no move may fill it."""
+    """Gateways whose URL names the left log start there, so no move may copy to it.
+
+    Its newest snapshot is still that of the copy.
+    """
     world = MoveWorld(4)
     async with gateways(world, 2) as found:
         await world.move("b")
@@ -133,7 +139,8 @@ async def test_a_mover_that_another_took_over_from_stops_copying(
                 nursery.start_soon(_is_refused, world)
                 await trio.sleep(2)
                 await found[0].propose(BeginLogMove("other"))
-        assert found[0].state.log_moves.present is not None  # nor does it cancel the other's
+        # and the refused command does not cancel the other move
+        assert found[0].state.log_moves.present is not None
 
 
 async def _is_refused(world: MoveWorld) -> None:

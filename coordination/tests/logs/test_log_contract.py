@@ -1,4 +1,4 @@
-"""The public contract: green on our logs, red on broken ones, and for the right reason."""
+"""The public contract: passes on our logs, and fails on broken ones for the right reason."""
 
 from pathlib import Path
 

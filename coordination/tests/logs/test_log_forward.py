@@ -1,4 +1,4 @@
-"""The log as other gateways show it, when one of those that are named never does."""
+"""The log as read through other gateways, if one of the named gateways never serves it."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ async def test_http_keeps_the_contract_before_a_sqlite_log(tmp_path: Path) -> No
 
 
 async def write_all(log: MetadataLog, writer: int, count: int, placed: dict[int, bytes]) -> None:
-    """Append as LogUnavailable says: repeat the same bytes; a conflict may be with oneself."""
+    """Append; on LogUnavailable repeat the bytes. A conflict may come from an earlier attempt."""
     position = 1
     for number in range(count):
         payload = b"%d.%d" % (writer, number)
@@ -98,7 +98,7 @@ async def test_http_before_a_faulty_log_places_each_entry_once(opened: Opened) -
 
 
 async def test_faults_between_them_place_each_entry_once(opened: Opened) -> None:
-    """A proxy that loses, cuts, damages and mixes up answers, after the log has done its part."""
+    """A proxy loses, cuts, damages and mixes up answers after the log has handled the requests."""
     memory, rng = MemoryLog(), random.Random(5)
     service = LogService(memory, token=None)
     answers: list[HttpAnswer] = []
@@ -150,7 +150,10 @@ async def test_the_log_reports_its_capabilities(opened: Opened) -> None:
 
 
 async def test_a_name_that_is_not_ascii_is_answered_without_it() -> None:
-    """No header could repeat it; the client need not even know the token."""
+    """The server cannot repeat the name in a header.
+
+    The client need not even know the token.
+    """
     service = LogService(MemoryLog(), token=Secret("s3cret"))
     async with memory_server(service.handle) as server:
         stream = await server.connect()

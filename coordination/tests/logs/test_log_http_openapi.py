@@ -1,4 +1,4 @@
-"""The contract of the `http:` log as it is written down is the one that is served."""
+"""The server of an `http:` log serves exactly the contract in http-log.openapi.json."""
 
 import json
 import random
@@ -107,7 +107,7 @@ class Watched:
 
 
 def written_path(target: str) -> str:
-    """Return the path among those written that a target stands for; the plain one before others."""
+    """Return the documented path that matches a target, with as few parameters as possible."""
     path = target.partition("?")[0]
     patterns: dict[str, str] = {each: re.sub(r"{\w+}", "[^/]+", each) for each in WRITTEN["paths"]}
     fitting = [each for each, pattern in patterns.items() if re.fullmatch(pattern, path)]
@@ -115,7 +115,7 @@ def written_path(target: str) -> str:
 
 
 def referred(written: dict[str, Any]) -> dict[str, Any]:
-    """Return the node, or the node that it refers to."""
+    """Return a node, or the node that it refers to if it is a reference."""
     if "$ref" not in written:
         return written
     found = WRITTEN
@@ -125,14 +125,14 @@ def referred(written: dict[str, Any]) -> dict[str, Any]:
 
 
 def is_as_written(answer: HttpAnswer, method: str, path: str) -> bool:
-    """Return whether the body of an answer has the form that is written for its status."""
+    """Return whether the body of an answer has the form that is documented for its status."""
     written = WRITTEN["paths"][path][method]["responses"].get(str(answer.status))
     form = written and referred(written).get("content", {}).get("application/json")
     return form is None or fits(json.loads(answer.body), referred(form["schema"]))
 
 
 def fits(value: Any, schema: dict[str, Any]) -> bool:
-    """Return whether a value has a form, by those words of JSON Schema that the contract uses."""
+    """Return whether a value fits a schema; knows only the keywords that the contract uses."""
     if "const" in schema:
         return bool(value == schema["const"])
     if isinstance(value, bool) is not (schema["type"] == "boolean"):
@@ -199,7 +199,7 @@ async def test_undocumented_calls_are_refused() -> None:
     for path, calls in WRITTEN["paths"].items():
         target = re.sub(r"{\w+}", "1", path)
         for method in {"GET", "PUT", "POST", "DELETE"} - {each.upper() for each in calls}:
-            # "newest" could be a position too, to a PUT.
+            # A PUT of "newest" is routed as a PUT of a position.
             if (method, path) != ("PUT", "/v1/snapshots/newest"):
                 sent = request((method, target.removeprefix(wire.ROOT), b""))
                 assert (await service.handle(sent)).status == 405

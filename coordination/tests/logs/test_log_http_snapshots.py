@@ -32,7 +32,7 @@ async def test_a_snapshot_larger_than_a_request(opened: Opened) -> None:
 
 
 class SeenChunks(list[bytes]):
-    """Notes which threads go through it."""
+    """Records which threads iterate over it."""
 
     def __init__(self, chunks: Iterable[bytes]) -> None:
         super().__init__(chunks)
@@ -72,7 +72,7 @@ async def test_a_client_makes_checksums_of_a_snapshot_beside_the_loop(opened: Op
 
 
 class TakesTurns(MemoryLog):
-    """Has another snapshot each time that it is asked."""
+    """Returns another snapshot at each load."""
 
     turn = 0
 

@@ -1,4 +1,4 @@
-"""The twin's own promises: waits wake on growth alone, in the order of waiting."""
+"""Promises of MemoryLog beyond the contract: wait() wakes only on growth, in the order of calls."""
 
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked

@@ -193,7 +193,7 @@ async def test_a_newer_format_is_refused_and_not_changed() -> None:
     await MemoryObjectStore.put(store, PREFIX + "format.json", b'{"format": 2, "more": []}')
     with pytest.raises(LogMisconfigured, match="format 2; this release reads 1"):
         await opened(store)
-    assert store.requests == {"get": 2}  # once more, since bytes can be damaged on their way
+    assert store.requests == {"get": 2}  # read twice, since bytes can be damaged in transit
 
 
 async def test_objects_of_other_programs_are_refused(store: WatchedStore) -> None:

@@ -1,4 +1,4 @@
-"""A log of objects among trims, lost answers and damage: names that return are never believed."""
+"""A log of objects under trims, lost answers and damage; objects that return are not trusted."""
 
 from collections.abc import Callable
 
@@ -66,7 +66,7 @@ async def test_a_writer_paused_across_a_trim_gets_nothing_in(
 async def test_an_entry_of_a_dead_writer_below_the_boundary_is_never_read(
     store: WatchedStore,
 ) -> None:
-    """It died between its put and its look at the boundary; a reader slept meanwhile."""
+    """The writer died between its PUT and its read of the boundary. A reader was paused."""
     writer, reader, fresh = [await opened(store) for _ in range(3)]
     await fill(writer, 1, 3)
     assert await reader.read(1, 100) == entries(1, 3)
@@ -74,7 +74,7 @@ async def test_an_entry_of_a_dead_writer_below_the_boundary_is_never_read(
     await trim_all(writer, 5)
     late = frame(Kind.ENTRY, 4, b"late")
     await MemoryObjectStore.put(store, PREFIX + entry_name(4), late)
-    await reader.wait(3, 60.0)  # sees it, and does not believe it
+    await reader.wait(3, 60.0)  # finds the object, but does not trust it
     assert await reader.read(4, 100) == Trimmed(6)
     assert await (await opened(store)).read(4, 100) == Trimmed(6)
     assert await fresh.append(4, b"later still") is AppendResult.TRIMMED
@@ -87,7 +87,7 @@ async def test_an_entry_of_a_dead_writer_below_the_boundary_is_never_read(
 async def test_a_trim_between_entries_and_boundary_makes_a_read_void(
     store: WatchedStore,
 ) -> None:
-    """If the boundary rose meanwhile, the found entry may be a late one: so it is checked last."""
+    """If the boundary rose, a found entry may be a late PUT, so a read checks the boundary last."""
     writer, reader = await opened(store), await opened(store)
     await fill(writer, 1, 3)
     store.requests.clear()
@@ -230,7 +230,7 @@ async def test_a_trim_may_be_killed_at_every_request(after_effect: bool) -> None
 
 
 async def check_half_trimmed(store: WatchedStore) -> None:
-    """Whole, or trimmed to the boundary; the next trim finishes it."""
+    """Check that the log is whole or trimmed to the boundary; the next trim completes it."""
     log = await opened(store)
     first = await log.read(1, 1)
     start = first.first_position if isinstance(first, Trimmed) else 1

@@ -42,7 +42,7 @@ async def log(path: Path) -> AsyncIterator[SqliteLog]:
 
 
 def raw(path: Path, *statements: str) -> list[tuple[object, ...]]:
-    """Another connection, as an operator's shell or another process has it."""
+    """Run statements on another connection, as an operator's shell or another process would."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         return [row for each in statements for row in connection.execute(each).fetchall()]
 
@@ -139,7 +139,7 @@ async def test_a_lock_that_stays_is_unavailable(
 
 
 async def test_a_thread_that_hangs_is_given_up(autojump_clock: MockClock) -> None:
-    """The hung statement keeps its turn: the next one starts only when it has ended."""
+    """The next statement starts only once the hung one has ended."""
     worker, release, order = StatementWorker(in_loop=False), threading.Event(), list[str]()
 
     def hang() -> None:
@@ -214,7 +214,7 @@ async def test_wait_sees_ones_own_append_at_once(log: SqliteLog, autojump_clock:
 
 
 def test_polling_sees_an_append_whose_answer_was_lost(path: Path) -> None:
-    """`data_version` does not change for one's own commits."""
+    """SQLite's `data_version` does not change by commits of the same connection."""
     with closing(connect(str(path), busy_seconds=0)) as connection:
         tables = SqliteTables(connection)
         assert tables.poll_last() == 0
@@ -300,7 +300,7 @@ trio.run(main, Path(sys.argv[1]), sys.argv[2], 40)
 
 
 async def test_two_processes_share_one_file(path: Path) -> None:
-    """Both open, create and write the same file at once; every win is an entry of its own."""
+    """Both processes open, create and write the file at once; each won append is its own entry."""
     async with trio.open_nursery() as nursery:
         for name in ("left", "right"):
             command = [sys.executable, "-W", "error", "-c", _WRITER, str(path), name]

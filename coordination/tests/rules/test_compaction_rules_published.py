@@ -1,4 +1,4 @@
-"""Publishing a round of compaction: stretch by stretch, and as a whole only if all were taken."""
+"""Publishing a round of compaction in stretches; it is whole only if all were accepted."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ def test_an_object_with_kept_runs_is_not_dead() -> None:
     assert (kept(world), ends(world)) == ([], (3, 3))
     world.apply(TopicDeleted(TOPIC))
     died_ms = world.state.log_time_ms
-    assert collectable(world.state, 0, died_ms) == []  # until a copy of the log knows
+    assert collectable(world.state, 0, died_ms) == []  # not until a copy of the log covers it
     assert collectable(world.state, 0, died_ms + 1) == [0]
     world.check_replay()
 

@@ -54,7 +54,7 @@ def test_each_offset_has_its_epoch() -> None:
     [
         (-1, None),
         (0, (0, 10)),
-        (1, (0, 10)),  # not there: the one below, which ended
+        (1, (0, 10)),  # no such epoch: the answer is the one below it
         (2, (2, 30)),
         (4, (2, 30)),
         (5, (5, 40)),
@@ -72,7 +72,7 @@ def test_the_end_of_an_epoch_is_as_kafka_answers(
     [
         (0, 5, (0, 10)),
         (0, 10, (0, 10)),
-        (0, 15, (0, 15)),  # its end is deleted: its consumer continues at the remaining records
+        (0, 15, (0, 15)),  # its end was deleted, so the consumer continues at the remaining records
         (1, 15, (1, 15)),
         (2, 15, (2, 30)),
         (0, 35, (0, 35)),
@@ -101,7 +101,7 @@ def partition_of(state: ClusterState, topic: str, index: int = 0) -> Partition:
 
 
 async def test_a_restore_begins_an_epoch_where_the_copy_ends(autojump_clock: MockClock) -> None:
-    """Salvage may put other records after the copy's end than a consumer has read there."""
+    """Salvage may place other records above the copy's end than a consumer has read there."""
     store, log = memory_store(), MemoryLog()
     async with writers(log, store, 1) as [writer]:
         await writer.create_topic("t")
@@ -124,7 +124,7 @@ async def test_a_restore_begins_an_epoch_where_the_copy_ends(autojump_clock: Moc
 async def test_a_partition_that_is_made_again_begins_in_the_new_epoch(
     autojump_clock: MockClock,
 ) -> None:
-    """A consumer of a partition or topic that was lost must not take its successor for it."""
+    """A consumer must not mistake a recreated partition or topic for the lost one."""
     store, log = memory_store(), MemoryLog()
     async with writers(log, store, 1) as [writer]:
         await writer.create_topic("t")
@@ -147,7 +147,7 @@ async def test_a_partition_that_is_made_again_begins_in_the_new_epoch(
 async def test_restores_of_one_backup_start_different_epochs(
     autojump_clock: MockClock,
 ) -> None:
-    """Records of the first restore's epoch differ from those of the second one's."""
+    """Records in the epoch of the first restore differ from those in the second one's."""
     store, log = memory_store(), MemoryLog()
     async with writers(log, store, 1) as [writer]:
         await writer.create_topic("t")
@@ -166,7 +166,7 @@ async def test_restores_of_one_backup_start_different_epochs(
 
 
 def test_timelines_that_began_without_an_epoch_share_none_either() -> None:
-    """Timeline 2 was opened by an older release: neither it nor 1 left a trace."""
+    """An older release opened timeline 2, so neither timeline 1 nor 2 left an epoch."""
     for before, opened, epoch in ((1, 3, 2), (2, 4, 3)):
         table = PartitionTable()
         table.add(topic_id("t"), 0, 1)

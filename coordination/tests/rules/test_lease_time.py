@@ -36,7 +36,7 @@ def test_a_reading_that_comes_late_counts_no_time_twice() -> None:
 
 
 def test_a_log_that_was_away_counts_once_whatever_was_asked_meanwhile() -> None:
-    """Each of nine asked something while it was away, and all of it arrives one by one."""
+    """Each of nine gateways asked during the outage, and the questions arrive one by one."""
     gateways = table(*range(1, 10))
     away_ms = 57_000
     for each in range(1, 10):

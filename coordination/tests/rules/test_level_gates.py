@@ -37,7 +37,7 @@ def published(removed: int, *checks: int) -> ev.SegmentsPublished:
         (ev.GatewayDraining(1, stops=True), 3),
         (published(0), 1),
         (published(1), 5),
-        (published(1, 0), 6),  # a field without a default says something always
+        (published(1, 0), 6),  # a field without a default always counts as set
         (pev.PipelineReported(1, pev.PipelineReport(0, 0, 0, 0, 5, 0, 0, "", {})), 7),
         (ev.TopicDeleted(b""), 4),
     ],
@@ -60,6 +60,6 @@ def test_gated_types_and_fields_exist_and_are_newer() -> None:
     for (kind, name), level in FIELD_LEVELS.items():
         fields = {each.name: each for each in msgspec.structs.fields(kind)}
         assert not fields[name].required, f"{kind.__name__}.{name} has no default"
-        assert level in LEVELS or level == TENANTS  # which no release has yet
+        assert level in LEVELS or level == TENANTS  # no release has the level TENANTS yet
     assert set(EVENT_LEVELS.values()) <= set(LEVELS)
     assert GATES.needed_for([ev.GatewayRenewed()]) == 1

@@ -43,7 +43,7 @@ _SEEDS = count(1)
 
 def coordinator(log: MemoryLog, highest_version: int = NEW) -> Coordinator:
     state = ClusterState(highest_version)
-    rng = Random(next(_SEEDS))  # two that draw the same nonces take each other's entries for theirs
+    rng = Random(next(_SEEDS))  # equal nonces would make an entry of another look like its own
     return Coordinator(log, state, rng=rng, wall_clock=lambda: 1_000_000.0)
 
 
@@ -123,7 +123,7 @@ def test_damage_of_any_byte_of_an_entry_is_detected() -> None:
             damaged[place] ^= flip
             with pytest.raises(UnreadableEntry):
                 decode_entry(bytes(damaged), 5, range(2, 3))
-            with pytest.raises(UnreadableEntry):  # it does not name the format that it must have
+            with pytest.raises(UnreadableEntry):  # the caller gives no expected format
                 check_entry(bytes(damaged), 5)
     check_entry(payload, 5)
     for length in range(len(payload)):
@@ -198,7 +198,7 @@ async def test_a_cluster_that_an_older_release_began_is_raised_when_all_can_read
 async def test_a_gateway_whose_version_was_forgotten_says_it_again_when_it_renews(
     through_another: bool,
 ) -> None:
-    """By a snapshot of an older release, say, from which another began."""
+    """A snapshot of an older release has no versions, for example."""
     log = await older_log()
     one, other = coordinator(log), coordinator(log)
     async with running(one, other):
@@ -246,7 +246,7 @@ async def test_the_version_never_falls_and_stays_within_known_levels() -> None:
 
 
 async def test_a_gateway_that_loses_a_race_to_the_raise_writes_the_new_format() -> None:
-    """Its entry was encoded for the position that the raise took."""
+    """Its entry was encoded in the old format for the position that the raise took."""
     log = await older_log()
     one, other = coordinator(log), coordinator(log)
     async with running(one, other):
@@ -294,7 +294,7 @@ async def test_a_raise_and_a_registration_meet_at_the_compare_and_set() -> None:
         await begun(new, 2)
     async with running(late):
         await begun(late, 3)
-    assert len(new.state.gateways.live) == 1  # it does not know of 3 when it decides at first
+    assert len(new.state.gateways.live) == 1  # `new` has not read gateway 3 when it first decides
     async with running(new):
         assert "gateway 3" in await new.propose(SetMetadataVersion(NEW))
     assert new.state.metadata_version == OLD
@@ -332,7 +332,10 @@ async def test_a_field_that_needs_a_higher_level_is_not_written(
 
 
 async def test_the_entry_that_raises_the_level_may_use_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A new cluster says at once what its level brings: no older release folds its beginning."""
+    """A new cluster may use its level from the first entry on.
+
+    No older release folds that entry.
+    """
     gates = LevelGates(OLD, {}, {(ev.ClusterCreated, "lease_ms"): NEW})
     monkeypatch.setattr(own_gates, "GATES", gates)
     for highest, is_taken in ((NEW, True), (OLD, False)):

@@ -1,4 +1,4 @@
-"""Reports of the pipeline: the last few are kept, bounded, and only those of the living."""
+"""Reports of the pipeline: the last few are kept, in bounded size, only of live incarnations."""
 
 from __future__ import annotations
 

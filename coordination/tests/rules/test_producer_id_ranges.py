@@ -34,7 +34,7 @@ RANGE = 1 << 40
 
 
 class Cluster:
-    """One gateway's, without a log."""
+    """A cluster of one gateway, without a log."""
 
     def __init__(self, cluster_id: str = "c" * 22, version: int = NEWEST) -> None:
         self.state = ClusterState()
@@ -93,7 +93,7 @@ async def test_the_range_ends_with_a_sentence() -> None:
 @pytest.mark.parametrize("version", [OWN_PRODUCER_IDS - 1, NEWEST])
 @pytest.mark.parametrize("made_up", [MAX_INT64, RANGE * 5 + 7, 12])
 def test_a_made_up_id_moves_nothing(version: int, made_up: int) -> None:
-    """It made a restored cluster give out ids that no answer can hold."""
+    """Such an id once made a restored cluster assign ids that no answer can hold."""
     cluster = Cluster(version=version)
     given = cluster.do(ReserveProducerIds(1000)) + 999
     before = cluster.state.producer_ids.own

@@ -1,4 +1,4 @@
-"""From when a run ages, for retention: a header is believed only if its records were walked."""
+"""The age of a run for retention: a header counts only if its records were walked."""
 
 import pytest
 

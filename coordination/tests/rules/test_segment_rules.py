@@ -1,4 +1,4 @@
-"""Publishing segments: only over parents that live unchanged; the fold agrees with the rule."""
+"""Publishing segments: only over parents that are live and unchanged; rule and fold agree."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def rows(world: World, partition: int = 0) -> list[RunRow]:
 def unit(
     parents: list[RunRow], partition: int = 0, attempt: int = 1, ends: tuple[int, ...] = ()
 ) -> SegmentUnit:
-    """A unit of one segment, or of one up to each of `ends`."""
+    """A unit of one segment, or of one segment up to each offset in `ends`."""
     segments: list[Segment] = []
     base = parents[0].base_offset
     for end in ends or (parents[-1].next_offset,):
@@ -194,7 +194,7 @@ def test_the_fold_refuses_what_does_not_fit(
 
 
 def test_something_always_takes_the_place_of_parents() -> None:
-    """Elsewhere the run before would seem to hold what is gone."""
+    """Otherwise the run before would seem to hold the removed records."""
     world = world_with(3)
     for parents in (rows(world)[:2], rows(world)[1:2]):
         nothing = SegmentUnit(0, tuple(parents), (), 0, 0)
@@ -202,7 +202,10 @@ def test_something_always_takes_the_place_of_parents() -> None:
 
 
 def test_no_segment_takes_the_place_of_a_hole() -> None:
-    """A reader of committed records must notice it: it may have held the marker of an abort."""
+    """A reader of committed records must notice the hole.
+
+    The skipped runs may have held the marker of an abort.
+    """
     world = world_with(3)
     before = rows(world)
     stretch = SkippedStretch(0, before[1].base_offset, before[1].next_offset)
@@ -267,7 +270,7 @@ def test_names_of_segments_go_with_them() -> None:
 
 
 def of_format_3(snapshot: bytes) -> bytes:
-    """The snapshot as a release wrote it that knew no compaction, and kept rows of dead objects."""
+    """The snapshot as a release without compaction wrote it, with rows of dead objects."""
     head, *tables = split(snapshot)
     assert head["format"] == 4
     assert head.pop("pipeline") == []
@@ -282,12 +285,12 @@ def of_format_3(snapshot: bytes) -> bytes:
 
 
 def of_format_2(snapshot: bytes) -> bytes:
-    """The snapshot as a release wrote it that knew no segments."""
+    """The snapshot as a release without segments wrote it."""
     head, *tables = split(of_format_3(snapshot))
     objects = head["objects"]
     assert (objects.pop("superseded"), objects.pop("homes")) == ([], [])
     assert len(objects["columns"]) == 7
-    del objects["columns"][5:]  # where a segment has its place
+    del objects["columns"][5:]  # the columns of a segment's place
     return b"".join(map(piece, [{**head, "format": 2}, *tables]))
 
 
@@ -308,7 +311,7 @@ def test_a_snapshot_with_rows_of_collected_objects_is_still_read() -> None:
 
 def test_a_snapshot_without_segments_is_still_read() -> None:
     world = world_with(2, FIRST)
-    world.apply(LogStartsMoved(((0, 6), (1, 4))))  # what is dead is in it too
+    world.apply(LogStartsMoved(((0, 6), (1, 4))))  # the snapshot then also has dead objects
     world.commit(batch(count=3))
     old = of_format_2(world.state.encode())
     assert old != world.state.encode()
@@ -330,7 +333,7 @@ def test_a_snapshot_without_compaction_is_still_read() -> None:
 
 
 def test_superseded_objects_wait_for_a_copy_of_the_log() -> None:
-    """A log restored from an older copy would read the parents: it knows no segments."""
+    """A log that is restored from an older copy knows no segments, and would read the parents."""
     world = world_with(2)
     publish(world, unit(rows(world)), unit(rows(world, 1), 1, 2))
     died_ms = world.state.log_time_ms

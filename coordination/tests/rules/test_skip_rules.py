@@ -1,4 +1,4 @@
-"""Skipping runs: only the checked ones; all others stay as they were."""
+"""Skipping runs: only the checked runs are skipped, and all others stay unchanged."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ def test_retention_and_deletion_pass_over_holes() -> None:
 
 
 def test_objects_of_skipped_runs_are_collected_once_a_copy_of_the_log_knows() -> None:
-    """Of a release that keeps none."""
+    """The level is that of a release that keeps no skipped runs."""
     world = world_with(1, KEPT_SKIPS - 1)
     skip(world, rows(world))
     assert not world.state.objects.dead
@@ -217,7 +217,7 @@ def test_the_fold_refuses_skips_that_are_no_stretch(base: int, end: int) -> None
 
 
 def test_a_snapshot_of_the_release_before() -> None:
-    """It knew no holes, and its format was 3."""
+    """That release knew no holes, and its format was 3."""
     world = world_with(3, FIRST)
     data = world.state.encode()
     older = data.replace(b"\xa6format\x04", b"\xa6format\x03")
@@ -226,7 +226,7 @@ def test_a_snapshot_of_the_release_before() -> None:
 
 
 class Holes(RuleBasedStateMachine):
-    """A partition against a list of rows."""
+    """Compares a partition's runs with a plain list of rows."""
 
     @initialize()
     def begin(self) -> None:
@@ -280,7 +280,7 @@ class Holes(RuleBasedStateMachine):
             return
         at = start % len(self.kept)
         asked = self.kept[at : at + count]
-        # A proposal names neighbours.
+        # A proposal names only neighbouring runs.
         apart = [i for i, (one, two) in enumerate(pairwise(asked)) if one[1] != two[0]]
         asked = asked[: apart[0] + 1] if apart else asked
         assert end_skip(self.world, asked, back=back) == (Ending.ENDED,)

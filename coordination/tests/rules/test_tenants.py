@@ -39,12 +39,12 @@ WITH_TENANT = [each for each in EVENTS if "tenant" in each.__struct_fields__]
 
 
 def of_tenant(kind: type[Event], tenant: int) -> Event:
-    """Return an event whose other fields say nothing."""
+    """Return an event of a tenant whose other required fields are empty."""
     required = [each.name for each in msgspec.structs.fields(kind) if each.required]
     return kind(**dict.fromkeys(required, ()), tenant=tenant)
 
 
-# Texts of the whole cluster, or of its gateways.
+# Text fields of the whole cluster or of its gateways, not of a tenant.
 OF_ALL_TENANTS = """
 ClusterCreated.cluster_id GatewayRegistered.instance_key GatewayRegistered.zone
 GatewayRegistered.software_version Endpoint.listener Endpoint.host FormerLife.zone
@@ -127,14 +127,14 @@ def test_a_trial_refuses_another_tenant_at_any_level() -> None:
 
 
 class FormerSwitchesFinished(msgspec.Struct, array_like=True, frozen=True, tag=80):
-    """As releases read it that knew no tenant of it."""
+    """The event as read by releases that knew no tenant in it."""
 
     link: str
     topic_ids: tuple[bytes, ...]
 
 
 class FormerSent(msgspec.Struct, array_like=True, frozen=True):
-    """Likewise, a forwarded proposal."""
+    """A forwarded proposal as read by releases that knew no tenant in it."""
 
     number: int
     kind: str
@@ -164,7 +164,7 @@ def test_finished_switches_mean_the_same_to_older_releases() -> None:
 
 
 class FormerLinkedTopic(msgspec.Struct, array_like=True, frozen=True):
-    """As releases read it that knew one id of a topic."""
+    """The struct as read by releases that knew only one id of a topic."""
 
     topic_id: bytes
     name: str

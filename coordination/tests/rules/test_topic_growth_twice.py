@@ -1,4 +1,4 @@
-"""A topic that one proposal names twice: nothing may reach the log that cannot be folded."""
+"""A proposal that names one topic twice: its entry must be one that replicas can fold."""
 
 from tidegate_coordination.events.cluster import ClusterCreated, TopicCreated
 from tidegate_coordination.events.entries import Entry

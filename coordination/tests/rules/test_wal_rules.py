@@ -163,7 +163,7 @@ def test_an_old_repeat_is_a_gap_while_older_releases_may_have_asked() -> None:
 
 
 def test_a_gap_is_no_duplicate() -> None:
-    """If fewer than five batches are kept, or the start is unknown, older ones may be missing."""
+    """If fewer than five batches are kept, or the start is unknown, older ones may be lost."""
     world = World()
     for number in range(4):
         world.commit(batch(number, producer=1))
@@ -189,7 +189,7 @@ def test_a_repeat_in_the_same_entry_is_recognised() -> None:
 def test_sequences_wrap(first: int, count: int, following: int) -> None:
     world = World()
     world.state.partitions[0].log_start = 0
-    # An old producer id: any first sequence is accepted where no state is known.
+    # The producer id is old. Without a known state, its first sequence may be any.
     assert offsets(world.commit(batch(first, count, producer=5000))) == [0]
     assert offsets(world.commit(batch(following + 1, producer=5000))) == [
         Refusal.OUT_OF_ORDER_SEQUENCE
@@ -214,7 +214,7 @@ def test_a_young_producer_starts_at_zero_whatever_was_deleted() -> None:
     world.commit(batch())
     world.apply(LogStartsMoved(((0, 1),)))
     assert offsets(world.commit(batch(3, producer=1))) == refused
-    # Once the id is old enough for its state to have been forgotten, any start is taken.
+    # Once the id is so old that its state may be forgotten, any first sequence is accepted.
     world.clock_ms += 1000
     world.apply(ProducersExpired(world.clock_ms))
     assert offsets(world.commit(batch(3, producer=1))) == [1]
@@ -242,7 +242,7 @@ def test_a_wal_id_is_settled_once() -> None:
     assert offsets(late.answer) == [Refusal.ABANDONED]
     assert late.events == ()
     assert AbandonWal(WalName(1, 0)).decide(world.view()).answer is False
-    # Ids skipped over stay open, and only those.
+    # Only the WAL ids that were skipped over stay open.
     status = world.state.objects.wal_status
     assert status(WalName(1, 3)) is WalStatus.UNKNOWN
     world.counter = 3
@@ -307,7 +307,8 @@ def test_ids_that_were_not_given_leave_a_bounded_number_of_states() -> None:
     assert codes == [list(range(700)), list(range(700, 1400))], "all are written"
     producers = world.state.partitions[0].producers
     assert len(producers) == ROOM_FOR_MADE_UP_IDS
-    # Another one is written, and its repeat, too; of one that is noted the repeat is recognised.
+    # A batch of an id without a state is written, and its repeat is written again. If the id has a
+    # state, the repeat is recognised.
     late, noted = made_up + 5_000, made_up + 1
     assert offsets(world.commit(batch(0, producer=late), batch(0, producer=late, at=10))) == [
         1400,
@@ -315,11 +316,11 @@ def test_ids_that_were_not_given_leave_a_bounded_number_of_states() -> None:
     ]
     assert offsets(world.commit(batch(0, producer=noted))) == [1]
     assert offsets(world.commit(batch(1, producer=noted))) == [1402]
-    # Ids that the cluster gave are noted, however many producers there are.
+    # Ids that the cluster gave out get a state, however many producers there are.
     assert offsets(world.commit(batch(0, producer=7))) == [1403]
     assert offsets(world.commit(batch(0, producer=7))) == [1403]
     assert len(producers) == ROOM_FOR_MADE_UP_IDS + 1
-    # So are others, once the states have expired.
+    # Made-up ids get a state again once the old states have expired.
     world.clock_ms += 1_000
     world.apply(ProducersExpired(world.state.log_time_ms + 1))
     assert offsets(world.commit(batch(0, producer=late))) == [1404]

@@ -141,7 +141,7 @@ def test_what_each_operation_allows(operation: Operation) -> None:
 
 
 def test_all_names_are_not_those_that_begin_with_the_sign_of_all_names() -> None:
-    """As Kafka's authorizer; such a name can be that of a group."""
+    """Kafka's authorizer decides the same; a group can have such a name."""
     assert may(acl("*"), name="*a") is None
     assert may(acl("*"), name="*") is True
     assert may(acl("*", pattern=PREFIXED), name="*a") is True

@@ -1,4 +1,4 @@
-"""Rules and fold of sealed SCRAM credentials: bytes to them, since no key comes here."""
+"""Rules and fold of sealed SCRAM credentials, which are opaque bytes without the key."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ def test_expired_tokens_are_removed_in_parts() -> None:
 
 def test_one_gateway_with_a_wrong_clock_makes_no_lasting_token() -> None:
     cluster = Cluster()
-    # A day ahead of its own last entry: log time follows by an hour at most.
+    # The clock jumps a day ahead. Log time advances by an hour at most.
     cluster.clock_ms += 24 * HOUR_MS
     token = cluster.create()
     assert token.max_ms <= 1_000_000 + HOUR_MS + 7 * HOUR_MS

@@ -1,4 +1,4 @@
-"""Each table that an event changes is among those that it names, so no listener misses a change."""
+"""Each event's row names all tables that the event changes, so no listener misses a change."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tidegate_coordination.state.entry_trial import Trial
 from tidegate_coordination.state.tables import StateTables
 from tidegate_fuzz.some_events import some_entries
 
-# Every entry changes them: of the state, and of gateways.
+# Every entry changes these fields of the state and of the gateways.
 CLOCKS = {"position", "log_time_ms", "expiry_resumes_at_ms"}
 CLOCKS_OF_GATEWAYS = {"lease_time_ms", "renewed_at_ms", "clock_ms", "uptime_ms", "wrote"}
 # Values that the constant CLUSTER stands for.
@@ -56,9 +56,9 @@ def attributes(value: object) -> Iterator[tuple[str, object]]:
 
 
 class Dump:
-    """Turns a table into values that can be compared, whatever it is made of.
+    """Turns any table into values that can be compared.
 
-    Other tables that it refers to are left out, and so are the rows of topics.
+    Other tables that the table refers to are left out, and so are the rows of topics.
     """
 
     def __init__(self, others: Mapping[int, object]) -> None:
@@ -100,7 +100,7 @@ def contents(state: ClusterState) -> dict[str, object]:
 
 
 def fold(state: ClusterState, entry: Entry) -> None:
-    """Fold an entry, and compare what changed with what the state says that changed."""
+    """Fold an entry; compare the changed tables with those that the state reports as changed."""
     before = contents(state)
     state.changed = 0
     state.touched.clear()

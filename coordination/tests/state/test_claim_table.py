@@ -1,4 +1,4 @@
-"""The table of claims: its index by holder says what the claims say, after any events."""
+"""The table of claims: after any events its index by holder agrees with the claims."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tidegate_coordination.state.long_values import LongList
 from tidegate_coordination.state.writers.claims import Claim, ClaimTable
 
 NAMES = tuple(f"{prefix}{number}" for prefix in ("group/", "task/") for number in range(4))
-INCARNATIONS = range(5)  # 0 holds what is released
+INCARNATIONS = range(5)  # 0 is the holder of released claims
 
 Steps = list[tuple[str, str, int, int]]
 STEPS = st.lists(
@@ -28,7 +28,7 @@ STEPS = st.lists(
 
 
 class World:
-    """A table and what it must say: a plain dict, which is searched from end to end."""
+    """A table and its model: a plain dict, which is searched from end to end."""
 
     def __init__(self) -> None:
         self.table = ClaimTable()

@@ -1,4 +1,4 @@
-"""The bytes of events: logs are read by later releases, so these change by new last fields only."""
+"""The bytes of events. Later releases read old logs, so events change only by new last fields."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def stored(tenant: int, name: bytes) -> bytes:
 
 
 def story(tenant: int, first: int) -> list[Event]:
-    """Return events of a tenant with the same names as those of any other.
+    """Return events of a tenant; every tenant has the same names.
 
     first: the number of its first partition.
     """
@@ -152,7 +152,7 @@ def fold(state: ClusterState, events: Iterable[Event], writer: int = 1) -> None:
 
 
 def begun(state: ClusterState) -> ClusterState:
-    """Let a state have a gateway, and the names of tenant 0."""
+    """Fold a gateway and the names of tenant 0 into a state."""
     gateway = ev.GatewayRegistered(1, 1, "k", "az", (), "0", 0)
     fold(state, [ev.ClusterCreated("c" * 22, 1), gateway], writer=0)
     fold(state, [ev.MetadataVersionSet(NEWEST), *story(0, 0)])
@@ -160,7 +160,7 @@ def begun(state: ClusterState) -> ClusterState:
 
 
 def with_acme(state: LaterState) -> LaterState:
-    """Raise a cluster to the level of tenants, and let it have another one."""
+    """Raise a cluster to the level of tenants, and add another tenant."""
     fold(state, [ev.MetadataVersionSet(TENANTS), *story(ACME, PARTITIONS)])
     return state
 
@@ -181,7 +181,7 @@ def test_another_tenant_has_all_names_again_and_tenant_0_keeps_its_bytes(
     later: LaterState,
 ) -> None:
     present, former = rows_of(later), rows_of(begun(ClusterState()))
-    for table in ("switches", "link_groups"):  # they count the fences of all tenants
+    for table in ("switches", "link_groups"):  # their counter is shared by all tenants
         assert present[table].pop("next") > former[table].pop("next")
     assert present == former
     acme = later.of(ACME)

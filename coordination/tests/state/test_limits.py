@@ -40,7 +40,10 @@ def begun(version: int = NEWEST) -> ClusterState:
 
 @asynccontextmanager
 async def gateway_on(state: ClusterState) -> AsyncIterator[Coordinator]:
-    """Gateway 1 on that state; at its end another one, and a restart, must have the same."""
+    """Run gateway 1 on that state.
+
+    At the end a second gateway and a restart must have the same state.
+    """
     log = MemoryLog()
     await log.trim(state.position + 1)
     data = state.encode()
@@ -60,7 +63,7 @@ async def gateway_on(state: ClusterState) -> AsyncIterator[Coordinator]:
 
 
 def claiming(count: int, partition: int = 0) -> BatchFacts:
-    """A batch that says it has so many records."""
+    """A batch that claims to have `count` records."""
     return BatchFacts(TOPIC, partition, 60, 100, count, 1, 7, -1, -1, -1, -1)
 
 
@@ -134,7 +137,7 @@ async def test_a_repeat_of_the_batch_with_the_last_offsets_is_known() -> None:
         facts = [batch(2, 2, producer=5)]
         [outcome] = await one.propose(commit_of(WalName(1, 2), facts))
         assert outcome.refusal is Refusal.OFFSETS_RUN_OUT
-    assert state.partitions[0].producers[5].expected_sequence() == 2  # it was not taken
+    assert state.partitions[0].producers[5].expected_sequence() == 2  # the last batch was refused
 
 
 async def test_many_claims_of_one_run_are_more_than_32_bits() -> None:
@@ -187,7 +190,7 @@ def test_a_snapshot_of_any_level_is_the_state(version: int) -> None:
 
 
 def test_runs_of_format_5_are_as_they_were() -> None:
-    """Byte for byte: older releases load them."""
+    """The bytes must not change, because older releases load them."""
     runs = with_runs(OLDER).state.partitions[0].runs
     end_offset, base, rest = cast("tuple[int, bytes, bytes]", runs.encode(is_wide=False))
     assert (end_offset, len(base)) == (70, 4 * 8)

@@ -1,4 +1,4 @@
-"""A million slices on a real SQLite file: taken down, trimmed, and there again within seconds."""
+"""A million slices in a real SQLite file: snapshotted, trimmed, and loaded again in seconds."""
 
 from __future__ import annotations
 

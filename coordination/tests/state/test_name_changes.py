@@ -1,4 +1,4 @@
-"""Whether that for which a name stands was changed since it was looked up."""
+"""Whether the thing that a name stands for was changed since the name was looked up."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ async def test_a_name_changed_since_it_was_looked_up_is_refused() -> None:
         changed = Refused(TopicRefusal.CHANGED, "")
         assert await coordinator.propose(CreatePartitions([Growth("x", 2)], seen=seen)) == [changed]
         assert await coordinator.propose(DeleteTopics([TopicKey("x")], seen)) == [changed]
-        assert isinstance(await creates("y", seen), Created)  # others are not concerned
+        assert isinstance(await creates("y", seen), Created)  # other names are not affected
         [deleted] = await coordinator.propose(
             DeleteTopics([TopicKey("x")], coordinator.state.position)
         )

@@ -1,4 +1,4 @@
-"""Rows of objects: a few old ones keep little memory, and all remaining rows are intact."""
+"""Rows of objects: a few old rows hold little memory, and all remaining rows are intact."""
 
 from __future__ import annotations
 

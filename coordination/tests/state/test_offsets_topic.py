@@ -79,7 +79,7 @@ def told(state: ClusterState, group: str = "g", start: int = 0) -> list[tuple[ob
 
 
 def again(state: ClusterState) -> ClusterState:
-    """Return the state of a gateway that begins with a snapshot of this one."""
+    """Return the state of a gateway that starts from a snapshot of this state."""
     encoded = state.encode()
     decoded = ClusterState.decode(encoded)
     assert decoded.encode() == encoded
@@ -205,7 +205,7 @@ def test_tombstones_end(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_more_partitions_end_all_tombstones() -> None:
-    """A group may live again in another partition."""
+    """A deleted group may return in another partition."""
     world = offsets_world()
     world.fold(commit("g", 1), GroupDeleted("g"))
     world.fold(PartitionsAdded(topic_id("offsets"), PARTITIONS + 40))

@@ -93,7 +93,7 @@ def test_no_two_topics_have_one_shown_id(world: World, again: tuple[LinkedTopic,
 def test_a_topic_is_found_by_the_id_of_its_source(world: World) -> None:
     position = world.position
     assert world.propose(MirrorTopics("src", (other(),))) == []
-    assert world.position == position  # it is there, and as its source has it
+    assert world.position == position  # no event: the topic exists, and is as at its source
     grown = LinkedTopic(b"n" * 16, "m", 3, 3, {}, shown_id=MIRRORED)
     assert world.propose(MirrorTopics("src", (grown,))) == []
     assert len(world.state.topics.by_id[STORED].partition_numbers) == 3

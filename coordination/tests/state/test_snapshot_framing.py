@@ -1,4 +1,4 @@
-"""Snapshot frames: every flipped bit and every chunk out of place is noticed; trims stay below."""
+"""Snapshot frames: every flipped bit and misplaced chunk is noticed; trims stay below snapshots."""
 
 from collections.abc import Sequence
 
@@ -166,7 +166,7 @@ def test_a_snapshot_of_another_position_is_noticed() -> None:
 
 
 async def test_concurrent_trims_find_no_damage() -> None:
-    """The other saves a newer snapshot, and trims, after the first has loaded the older one."""
+    """Another trim saves a newer snapshot and trims after this one has loaded the older one."""
 
     class Shared(MemoryLog):
         async def load_snapshot(self) -> Snapshot | None:

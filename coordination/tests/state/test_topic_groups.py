@@ -1,4 +1,4 @@
-"""The groups of each topic: the index says what the groups' offsets say, after any events."""
+"""The groups of each topic: after any events the index agrees with the groups' offsets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tidegate_coordination.state.offsets_topic import OFFSETS_TOPIC
 from tidegate_coordination.state.topic_groups import TopicGroups
 
 TOPICS = ("orders", "other", OFFSETS_TOPIC)
-GROUPS = tuple(f"g-{number}" for number in range(12))  # more than a tuple has
+GROUPS = tuple(f"g-{number}" for number in range(12))  # more than the index keeps in a tuple
 PRODUCER, EPOCH = 7, 0
 
 Steps = list[tuple[str, str, str, int]]
@@ -49,7 +49,7 @@ class Groups:
         return self.world.state
 
     def commit(self, group: str, topic: str, partition: int) -> None:
-        """Also of a topic that is gone: a rule decides, not the fold."""
+        """Commit an offset, perhaps of a deleted topic. A rule refuses that, not the fold."""
         self.world.fold(gev.OffsetsCommitted(group, 0, (offset(topic, partition),)))
 
     def delete_offset(self, group: str, topic: str, partition: int) -> None:
@@ -65,7 +65,7 @@ class Groups:
         self.world.fold(gev.GroupDeleted(group))
 
     def delete_topic(self, _: str, topic: str, partition: int) -> None:
-        """Or make it again: a mirrored topic has the id that it had before."""
+        """Delete a topic, or create it again; a mirrored topic returns with its former id."""
         if topic_id(topic) in self.state.topics.by_id:
             self.world.fold(ev.TopicDeleted(topic_id(topic)))
         else:

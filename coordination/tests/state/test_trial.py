@@ -1,4 +1,4 @@
-"""Events that pass the trial can be folded and saved; events that rules decide pass."""
+"""Events that pass the trial can be folded and saved; all events that rules decide pass."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _member() -> gev.MemberRecord:
 
 
 def numbers(name: str) -> st.SearchStrategy[int]:
-    """Mostly such as could be."""
+    """Draw mostly values that are possible."""
     likely = {
         "record_count": (1, 2),
         "base_offset": (0, 2, 3, 6),
@@ -170,7 +170,7 @@ def kinds() -> Iterator[type[ev.Event]]:
 
 
 def shared_kinds() -> Iterator[type[ev.Event]]:
-    # A restore folds it by itself, before there is a log.
+    # A restore folds TimelineOpened alone, before there is a log.
     return (each for each in kinds() if each is not rev.TimelineOpened)
 
 
@@ -247,7 +247,10 @@ class Decides:
 
 
 class FailsInCompany:
-    """Fails until an entry has been folded since it was made.  decided_at: each time's position."""
+    """Fails until an entry has been folded since it was made.
+
+    decided_at: the position at each try.
+    """
 
     reads = writes = NOTHING
 
@@ -328,7 +331,7 @@ def test_proposals_of_one_entry_are_tried_one_after_the_other() -> None:
     draft: Draft[int] = Draft(state, 1, 5, max_bytes=1 << 20, may_write=True)
     for number, offset in enumerate((3, 4)):
         assert draft.add(Decides(commit(ev.Run(1, 0, 10, offset, 1, 1, 1, 0), 4 + number)), number)
-    # After these two the proposal fails; before them it would be committed.
+    # Decided after these two, the proposal fails. Decided before them, it would be committed.
     late = Decides(commit(ev.Run(1, 0, 10, 3, 1, 1, 1, 0), 6))
     assert not draft.add(late, 2)
     assert [whose for whose, _ in draft.answers] == [0, 1]
@@ -343,7 +346,10 @@ def test_a_proposal_that_fails_alone_in_an_entry_fails() -> None:
 
 
 def test_answers_without_events_do_not_block_a_draft() -> None:
-    """If other gateways have appended, such an entry is not, so no replica falls behind by it."""
+    """If other gateways have appended, an entry without events is not appended.
+
+    So no replica falls behind by it.
+    """
     draft: Draft[int] = Draft(ClusterState(), 1, 5, max_bytes=1 << 20, may_write=True)
     assert draft.add(Decides(), 1)
     with pytest.raises(CannotCommit):

@@ -92,7 +92,7 @@ def test_records_may_be_deleted_beyond_the_last_stable_offset() -> None:
 
 
 def test_aborted_rows_stay_for_skipped_runs_that_may_come_back() -> None:
-    """A merge of all that is left must not drop them: no segment's index names those."""
+    """A merge of all remaining runs must not drop these rows: no segment's index names them."""
     world = world_with_aborts(3)
     partition = world.partition()
     number = partition.number
@@ -122,7 +122,7 @@ def test_aborted_rows_stay_above_records_deleted_in_a_hole_at_the_front() -> Non
 
 
 def test_a_reader_of_what_came_back_hears_of_all_that_was_aborted_there() -> None:
-    """The first transaction ends while the log start is above where the second one began."""
+    """When the first transaction ends, the log start is above the second transaction's begin."""
     world = TransactionWorld()
     first, second = world.init("first"), world.init("second")
     world.write(batch(second, 0))

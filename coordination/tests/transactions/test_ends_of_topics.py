@@ -1,4 +1,4 @@
-"""The open transactions of a topic that ends are those that a walk over all of them finds."""
+"""If a topic ends, its open transactions are the same that a walk over all of them finds."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ class World:
         self.table.fold_ended(tev.TransactionEnded(producer, True, *marks), NOW_MS)
 
     def drop(self, _: int, number: int, _at: int) -> None:
-        """Numbers of partitions are used once."""
+        """Drop a partition; its number is not used again."""
         self.gone.add(number)
         self.table.drop_partitions(self.table.with_partitions((number,)))
 
     def drop_offsets(self, _: int, number: int, _at: int) -> None:
-        """A mirrored topic may come back with the id that it had."""
+        """Drop the staged offsets of a topic; a mirrored topic may return with the same id."""
         for group_id, keys in self.table.staged_of(TOPICS[number % len(TOPICS)]):
             self.table.drop_offsets(group_id, keys)
 

@@ -45,7 +45,7 @@ def test_a_late_batch_does_not_join_the_next_transaction() -> None:
     assert world.write(late)[0].refusal is Refusal.NOT_IN_TRANSACTION
     world.grow(who, 0)
     assert world.write(late)[0].refusal is Refusal.LATE_IN_TRANSACTION
-    [outcome] = world.write(stamped(world, who, 0))  # its client uses the sequence again
+    [outcome] = world.write(stamped(world, who, 0))  # the client reuses the sequence
     assert (outcome.refusal, outcome.base_offset) == (None, 1)
 
 

@@ -1,4 +1,4 @@
-"""Transactional ids keep the order of their creation, and are found once they were unused long."""
+"""Transactional ids keep the order of their creation, and are found after long disuse."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_unused_names_are_found_without_a_look_at_the_others() -> None:
     used["id-0"] = used["id-1"] = 9_000
     assert list(order.idle(1_003, used_ms)) == ["id-2"]
     used["id-2"] = 9_000
-    assert list(order.idle(1_003, used_ms)) == []  # it looks, and learns that it need not
+    assert list(order.idle(1_003, used_ms)) == []  # looks at id-2 once more
     looks.clear()
     assert list(order.idle(1_003, used_ms)) == []
     assert not looks

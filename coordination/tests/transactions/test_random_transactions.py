@@ -252,7 +252,7 @@ class Walk:
         def told(answer: EndAnswer) -> None:
             if answer.refusal is None:
                 self.model.ended(name, committed=False)
-                self.model.present[name] = answer  # no client learns it
+                self.model.present[name] = answer  # no client gets it
 
         return AbortTimedOut(name, self._spare()), told
 
@@ -276,7 +276,7 @@ class Walk:
     def _end(self, name: str, who: EndAnswer) -> tuple[Proposal[Any], Told]:
         committed, bumps = self.rng.random() < 0.6, self.rng.random() < 0.7
         proposal = self.world.end_proposal(who, name, committed=committed, bumps=bumps)
-        self._spare()  # the one that it took
+        self._spare()  # the spare id that the proposal took
         meant = self.model.open.get(name)
 
         def told(answer: EndAnswer) -> None:

@@ -79,7 +79,7 @@ def test_a_restored_log_has_nothing_open_and_fences_all_clients() -> None:
     partition = world.partition()
     assert (partition.next_offset, partition.last_stable_offset) == (2, 2)
     assert partition.aborted is not None
-    assert partition.epoch_at(1) == partition.leader_epoch  # the marker is of the new history
+    assert partition.epoch_at(1) == partition.leader_epoch  # the marker is of the new timeline
     assert world.offset is None
     world.apply(GatewayRegistered(100, 1, "key", "az1", (), "0", 0), writer=0)
     world.writer = 100

@@ -44,7 +44,7 @@ def test_a_client_goes_on_with_its_own_epoch() -> None:
     first = world.init()
     second = world.init(expected=first[1:])
     assert second.epoch == 1
-    assert world.init(expected=first[1:]) == second  # a repeated request gets the same
+    assert world.init(expected=first[1:]) == second  # a repeated request gets the same answer
     assert world.init(expected=second[1:]).epoch == 2
     assert world.init(expected=first[1:]).refusal is R.FENCED
     assert world.init(expected=(77, 0)).refusal is R.FENCED
@@ -116,7 +116,7 @@ def test_an_older_client_adds_partitions_before_it_writes() -> None:
     assert world.write(batch(who, 0, flags=OLD))[0].refusal is None
     assert world.write(batch(who, 0, 1, flags=OLD))[0].refusal is Refusal.NOT_IN_TRANSACTION
     world.end(who, bumps=False)
-    for sequence in range(2):  # a repeat of what was written is refused, too, as in Kafka
+    for sequence in range(2):  # a repeat of a written batch is refused, too, as in Kafka
         [outcome] = world.write(batch(who, sequence, flags=OLD))
         assert outcome.refusal is Refusal.NOT_IN_TRANSACTION
     world.grow(who, 0)
@@ -163,10 +163,10 @@ def test_a_plain_batch_inside_a_transaction_is_refused() -> None:
     assert world.write(batch(who, 0, flags=0))[0].refusal is None
     assert world.write(batch(who, 1))[0].refusal is None
     assert world.write(batch(who, 2, flags=0))[0].refusal is Refusal.OPEN_TRANSACTION
-    # What it repeats or skips is judged first.
+    # Repeats and gaps are checked before that.
     assert world.write(batch(who, 1, flags=0))[0].base_offset == 1
     assert world.write(batch(who, 3, flags=0))[0].refusal is Refusal.OUT_OF_ORDER_SEQUENCE
-    assert world.write(batch(who, 0, 1, flags=0))[0].refusal is None  # elsewhere
+    assert world.write(batch(who, 0, 1, flags=0))[0].refusal is None  # another partition
 
 
 # -- EndTxn of version 2 ---------------------------------------------------------------------------
@@ -213,7 +213,7 @@ def test_a_fenced_client_does_not_get_the_epoch_of_an_older_client() -> None:
     fencing = world.init()
     world.grow(fencing, 0)
     world.end(fencing, committed=False, bumps=False)
-    # It looks like a repeat of the end, but that end has bumped no epoch.
+    # The request looks like a repeat of the end, but that end did not bump the epoch.
     assert world.end(who, committed=False).refusal is R.FENCED
     assert world.id().epoch == fencing.epoch
 
@@ -297,7 +297,8 @@ def test_a_time_out_aborts_and_fences() -> None:
     [answer] = world.propose(AbortTimedOut("x"))
     assert is_ok(answer, who.producer_id, 1)
     assert world.write(batch(who, 1))[0].refusal is Refusal.STALE_PRODUCER_EPOCH
-    # The abort of the client counts as a repeat, and it continues; its commit cannot.
+    # The client's abort counts as a repeat of this one, and the client continues. Its commit is
+    # refused.
     assert world.end(who).refusal is R.INVALID_STATE
     assert world.end(who, committed=False) == answer
 

@@ -19,7 +19,7 @@ Result = TypeVar("Result")
 
 
 class Blown(Exception):
-    """The process ended here."""
+    """The process ends here."""
 
 
 class Fuse:

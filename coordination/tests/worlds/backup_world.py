@@ -123,7 +123,7 @@ class Writer:
 async def writers(
     log: MetadataLog, store: ObjectStore, *node_ids: int, highest_version: int = FIRST
 ) -> AsyncIterator[list[Writer]]:
-    """Gateways on a log, up to its end; they end without saying so.
+    """Start gateways that read to the log's end; stop them without a last entry.
 
     highest_version: at least that of the log, so that they may join.
     """
@@ -187,7 +187,7 @@ async def restored(
 
 
 async def values(state: ClusterState, store: ObjectStore, topic: str) -> dict[int, bytes]:
-    """All records of a topic's one partition, by offset, as its runs say."""
+    """All records of a topic with one partition, by offset, as read from its runs."""
     [number] = state.topics.by_name[topic].partition_numbers
     partition = state.partitions[number]
     found: dict[int, bytes] = {}
@@ -208,5 +208,5 @@ async def values(state: ClusterState, store: ObjectStore, topic: str) -> dict[in
 
 
 def memory_store() -> MemoryObjectStore:
-    """Its clock follows trio's."""
+    """A store whose clock follows trio's."""
     return MemoryObjectStore(now)

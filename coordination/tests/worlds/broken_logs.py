@@ -1,4 +1,4 @@
-"""Logs that break one promise each, as real ones do, and the contract's expected findings."""
+"""Logs that each break one promise, as real logs do, and the contract's expected findings."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -20,7 +20,7 @@ from tidegate_coordination.logs.memory import CAPABILITIES, MemoryLog
 
 
 def same(log: MetadataLog) -> OpenLog:
-    """Opens the same log each time, as if it were one more handle."""
+    """Opens the same log each time, as if each call gave another handle."""
 
     async def open_log() -> MetadataLog:
         await trio.lowlevel.checkpoint()
@@ -30,7 +30,7 @@ def same(log: MetadataLog) -> OpenLog:
 
 
 def handles(make: Callable[[], MetadataLog]) -> OpenLog:
-    """Opens a handle of its own each time."""
+    """Opens another handle each time."""
 
     async def open_log() -> MetadataLog:
         await trio.lowlevel.checkpoint()
@@ -91,7 +91,7 @@ class _NeverWakes(MemoryLog):
 
 
 class _AdmitsTheStalled(MemoryLog):
-    """Create-if-absent alone: a name that was deleted can be created again."""
+    """Uses only create-if-absent: a deleted name can be created again."""
 
     async def append(self, position: int, payload: bytes) -> AppendResult:
         result = await super().append(position, payload)
@@ -99,7 +99,7 @@ class _AdmitsTheStalled(MemoryLog):
 
 
 class _HalfSnapshots(MemoryLog):
-    """Puts chunk after chunk over the old snapshot, and notes the position first."""
+    """Writes the position first, then chunk after chunk over the old snapshot."""
 
     _saved: tuple[int, list[bytes]] | None = None
 
@@ -174,7 +174,10 @@ class _WritesInPieces(MemoryLog):
 
 
 class _WelcomesRepeats(MemoryLog):
-    """Tells a writer that an append of the bytes that are there succeeded: two may hear it."""
+    """Answers APPENDED to an append of the bytes that are there already.
+
+    So two writers may get it.
+    """
 
     async def append(self, position: int, payload: bytes) -> AppendResult:
         result = await super().append(position, payload)
@@ -191,7 +194,7 @@ class _RefusesGapsSoftly(MemoryLog):
 
 
 class _EndsSilently(MemoryLog):
-    """Answers for lost entries only that there are no more."""
+    """Answers a read of lost entries as if the log ended there."""
 
     async def read(self, from_position: int, max_bytes: int) -> list[LogEntry] | Trimmed:
         try:
@@ -201,7 +204,7 @@ class _EndsSilently(MemoryLog):
 
 
 class _Rots(MemoryLog):
-    """One bit of the second entry is another after it was closed."""
+    """Changes one bit of the second entry once the log is closed."""
 
     async def aclose(self) -> None:
         if self._first_position == 1:
@@ -296,7 +299,7 @@ class _LoadsTheLastSaved(MemoryLog):
 
 
 class _LoadsTheFirstSaved(MemoryLog):
-    """Answers from a cache."""
+    """Keeps the first saved snapshot, as a cache would."""
 
     async def save_snapshot(self, position: int, chunks: Sequence[bytes]) -> None:
         if self._snapshot is None:

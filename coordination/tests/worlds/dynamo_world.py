@@ -33,10 +33,10 @@ class MemoryItems:
         self.log: dict[str, Attributes] = {END: end_attributes(FIRST_END)}
         self.pieces: dict[str, Attributes] = {}
         self.requests: Counter[str] = Counter()
-        self.cut_at = 0  # the number of the request; all that follow fail too
+        self.cut_at = 0  # the number of the request; all later ones fail too
         self.cut_after_effect = False
-        self.lost_answers: list[bool] = []  # of the next appends: done, or not done
-        self.held: trio.Event | None = None  # pieces wait for it
+        self.lost_answers: list[bool] = []  # of the next appends: whether each takes effect
+        self.held: trio.Event | None = None  # writes of pieces wait for this
         self.unseen: set[str] = set()  # items that only transactions see yet
 
     async def _request(self, kind: str) -> None:

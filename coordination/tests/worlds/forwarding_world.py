@@ -47,7 +47,7 @@ class Links:
     """The links between all gateways.  faults: how often (0 to 1) each kind befalls a question.
 
     newer: kinds of proposals whose answers no release here can read.
-    bytes_per_second: the largest question, for each second that it may take.
+    bytes_per_second: a question may have this size for each second of its timeout.
     """
 
     rng: Random
@@ -108,7 +108,7 @@ class Links:
 class World:
     """Gateways 1, 2, ... on one log, the registered ones in `gateways`.
 
-    level: the metadata.version that they read; the cluster begins there.
+    level: the newest metadata.version that they read, and the cluster's first one.
     """
 
     nursery: trio.Nursery

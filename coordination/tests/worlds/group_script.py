@@ -33,7 +33,7 @@ class UnderTest(Protocol):
 
 
 def let_pass(test: UnderTest, seconds: float) -> None:
-    """Let time pass; the timers that fall due are met in order."""
+    """Let time pass; timers that fall due fire in order."""
     until = test.now + seconds
     while test.group.next_deadline() <= until:
         test.now = max(test.now, test.group.next_deadline())

@@ -1,4 +1,4 @@
-"""A fixture that opens logs by URL, and closes them behind the test."""
+"""A fixture that opens logs by URL, and closes them after the test."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, aclosing
@@ -13,7 +13,7 @@ Opened = Callable[[str], Awaitable[MetadataLog]]
 
 @pytest.fixture
 async def opened() -> AsyncIterator[Opened]:
-    """Opens a log, and closes it behind the test."""
+    """Opens a log, and closes it after the test."""
     async with AsyncExitStack() as stack:
 
         async def open_and_keep(url: str) -> MetadataLog:

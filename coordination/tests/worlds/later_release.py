@@ -1,4 +1,4 @@
-"""A release with tenants, in small: tests ask whether the bytes of this release leave room for it.
+"""A small release with tenants. Tests check that the bytes of this release leave room for it.
 
 It has tables for each tenant, which production code makes and folds into.  Its snapshots are of
 another format, with one more table: the rows of all tenants but 0.  It has no rules.
@@ -38,7 +38,7 @@ _OF_GROUP_FENCES = (kev.GroupFenceReached, kev.GroupsUnfenced, kev.GroupsMoved)
 
 @contextmanager
 def later_release() -> Iterator[None]:
-    """The level of tenants, and its format of snapshots, are known within."""
+    """Within the block, the level of tenants and its snapshot format are known."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(LEVELS, TENANTS, Level(2, FORMAT, "tenants"))
         patch.setattr(snapshot_head, "_READABLE_FORMATS", range(2, FORMAT + 1))
@@ -46,7 +46,7 @@ def later_release() -> Iterator[None]:
 
 
 class OtherTenant(TenantTables):
-    """The tables of a tenant, and through them all that tenants share."""
+    """The tables of a tenant, and access to those that all tenants share."""
 
     def __init__(self, fleet: ClusterState) -> None:
         super().__init__(fleet.partitions, fleet._grows)
@@ -66,13 +66,13 @@ class LaterState(ClusterState):
             self._folds[row.kind] = (partial(self._fold, row), row.tables)
 
     def of(self, tenant: int) -> TenantTables:
-        """Return the tables of a tenant; they are made at their first use."""
+        """Return the tables of a tenant, made at the first call."""
         return self.others.setdefault(tenant, OtherTenant(self)) if tenant else self
 
     def _fold(self, row: Row, event: Event) -> None:
         tables = self.of(self._owner(event))
         parts = self._parts if tables is self else FoldParts(cast(StateTables, tables))
-        if row.kind in _FENCING:  # their numbers are the fleet's, and counted by tenant 0's table
+        if row.kind in _FENCING:  # tenant 0's table counts the fences of all tenants
             counted, own = (getattr(each, _FENCING[row.kind]) for each in (self, tables))
             own.next_fence = counted.next_fence
             row.fold(parts)(event)
@@ -81,7 +81,7 @@ class LaterState(ClusterState):
             row.fold(parts)(event)
 
     def _owner(self, event: Event) -> int:
-        """Return the tenant that an event names, or the one that has what it numbers."""
+        """Return the tenant that an event names, or to which its numbers belong."""
         if "tenant" in event.__struct_fields__:
             return int(cast(Any, event).tenant)
         owners = (tenant for tenant, tables in self.others.items() if _has(tables, event))
@@ -94,7 +94,7 @@ class LaterState(ClusterState):
 
     @classmethod
     def decode(cls, data: bytes, highest_version: int = TENANTS) -> LaterState:
-        """Return the state that encode() was called on."""
+        """Return the state from the bytes of encode()."""
         pieces = list(split(data))
         is_last = isinstance(pieces[-1], list) and pieces[-1][0] == "tenants"
         others = pieces.pop()[1] if is_last else []

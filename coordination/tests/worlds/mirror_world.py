@@ -74,13 +74,13 @@ class World:
         return self.state.partitions[numbers[index]]
 
     def write(self, *batches: MirroredBatch, **facts: int) -> list[BatchOutcome]:
-        """One object; a batch takes BATCH_BYTES."""
+        """Commit one object; each batch takes BATCH_BYTES."""
         return self.write_together([batches], **facts)[0]
 
     def write_together(
         self, objects: Sequence[Sequence[MirroredBatch]], **facts: int
     ) -> list[list[BatchOutcome]]:
-        """Several objects in one entry."""
+        """Commit several objects in one entry."""
         view = self.view()
         events: list[Event] = []
         answers: list[list[BatchOutcome]] = []

@@ -55,7 +55,7 @@ class MoveWorld:
     """logs: by URL; the first is the cluster's.  given: blocks of ids, by their owner.
 
     elsewhere: the logs that gateways open instead of the URL of a move.  opened_next: the gateways
-    that opened one.
+    that opened such a log.
     """
 
     seed: int
@@ -99,7 +99,7 @@ class MoveWorld:
         )
 
     async def loaded(self, log: MetadataLog) -> ClusterState:
-        """Read without faults: the start of gateways is tested elsewhere."""
+        """Return the state, read without faults: gateways' starts are tested elsewhere."""
         state = ClusterState()
         if isinstance(log, MovableLog):
             log.follow(state)
@@ -136,7 +136,7 @@ class MoveWorld:
         origin: str = "a",
         **patience: float,
     ) -> MoveReport | None:
-        """Run the command once; None if an earlier run had come far enough."""
+        """Run the command once; None if an earlier run has moved the log."""
         log = self.movable(-2, wrap, origin)
         begin = None if origin == "a" else await replayed(self.logs[origin])
         coordinator = await self.coordinator(-2, log, begin)
@@ -199,7 +199,7 @@ async def gateways(world: MoveWorld, count: int) -> AsyncIterator[list[Coordinat
 
 @dataclass(slots=True)
 class Fuse:
-    """Ends the scope at its nth call of a log: before the call, or after it."""
+    """Cancels the scope at the nth call of a log, before or after the call's effect."""
 
     calls_left: int
     behind: bool

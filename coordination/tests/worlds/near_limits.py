@@ -18,7 +18,7 @@ def moved_up(
     next_incarnation: int = 0,
     next_partition: int = 0,
 ) -> ClusterState:
-    """Return the state with some of its numbers changed; 0 and what is not named stay.
+    """Return the state with some of its numbers changed; an argument of 0 changes nothing.
 
     next_offsets: by partition, which must hold nothing.  counters: by incarnation.
     """

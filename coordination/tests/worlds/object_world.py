@@ -25,7 +25,7 @@ class WatchedStore(MemoryObjectStore):
     def __init__(self) -> None:
         super().__init__(clock=lambda: 0.0)
         self.requests: Counter[str] = Counter()
-        self.cut_at = 0  # the number of the request; all that follow fail too
+        self.cut_at = 0  # the number of the request; all later ones fail too
         self.cut_after_effect = False
         self.held: dict[str, trio.Event] = {}  # puts of a key wait for these
 

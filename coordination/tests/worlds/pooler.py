@@ -27,7 +27,7 @@ class Pooler:
     def __init__(self, server_url: str, *, keeps_sessions: bool) -> None:
         self._keeps_sessions = keeps_sessions
         self._servers = [psycopg.connect(server_url, autocommit=True) for _ in range(SERVERS)]
-        # The one that became free last is used first, as pgbouncer does.
+        # The server connection that became free last is used first, as in pgbouncer.
         self._free = [socket.socket(fileno=each.fileno()) for each in self._servers]
         for each in self._free:
             each.setblocking(True)
@@ -73,7 +73,7 @@ class Pooler:
         for client in self._clients:
             client.close()
         for each in self._free:
-            each.detach()  # psycopg closes it
+            each.detach()  # psycopg closes the socket
         for server in self._servers:
             server.close()
 
@@ -102,7 +102,7 @@ def _greet(client: socket.socket) -> None:
 
 
 def _batch(client: socket.socket) -> bytes | None:
-    """Return messages up to the one that the server answers; None if the client leaves."""
+    """Return messages up to the one that the server answers; None if the client disconnects."""
     whole = b""
     while True:
         kind, message = _read(client)

@@ -28,7 +28,7 @@ def url(postgres_server: PostgresServer) -> str:
 
 @pytest.fixture
 async def log(url: str) -> AsyncIterator[PostgresLog]:
-    """The one of the test's `url`."""
+    """The log at the test's `url`."""
     opened = await opened_log(url)
     yield opened
     await opened.aclose()
@@ -49,7 +49,7 @@ def raw(url: str, *statements: str) -> list[tuple[Any, ...]]:
 
 @contextmanager
 def transaction(url: str, *statements: str) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
-    """Statements that are not committed, unless the caller does."""
+    """Run statements in a transaction that is rolled back, unless the caller commits it."""
     with psycopg.connect(url, options="-c search_path=tidegate") as connection:
         for each in statements:
             connection.execute(each.encode())

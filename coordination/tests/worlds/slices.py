@@ -1,4 +1,4 @@
-"""A cluster of many slices, as the log of a busy one would leave it: entries with real events."""
+"""A cluster of many slices, as the log of a busy cluster has them: entries with real events."""
 
 from __future__ import annotations
 

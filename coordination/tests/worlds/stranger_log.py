@@ -1,4 +1,4 @@
-"""A log as a stranger would write it, from `metadata_log.py` alone: `notebook:NAME`, in a dict."""
+"""A log as an outsider would write it from `metadata_log.py`: `notebook:NAME`, in a dict."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ CAPABILITIES = LogCapabilities(False, 0.0, 100_000)
 
 @dataclass(eq=False)
 class Notebook:
-    """Public names only; nothing is inherited."""
+    """Uses public names only, and inherits nothing."""
 
     capabilities: LogCapabilities = CAPABILITIES
     pages: dict[int, bytes] = field(default_factory=dict[int, bytes])

@@ -152,7 +152,7 @@ class TransactionWorld:
         return self.state.partitions[self.state.topics.get(TOPIC).partition_numbers[index]]
 
     def set_epoch(self, epoch: int) -> EndAnswer:
-        """Give the id a later epoch, as many ends would."""
+        """Give the id a later epoch, as if many transactions had ended."""
         last = self.id()
         event = TransactionalIdInitialised("x", last.producer_id, epoch, -1, -1, last.timeout_ms)
         self.apply(event)

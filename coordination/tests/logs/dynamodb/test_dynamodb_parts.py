@@ -253,7 +253,7 @@ def test_an_error_is_told_in_one_short_line_without_what_was_signed() -> None:
 
 
 class _Fake:
-    """Stands for boto3's client: raises what it is given, then answers."""
+    """Stands for boto3's client: raises the given errors, then answers."""
 
     def __init__(self, *errors: Exception) -> None:
         self.errors = list(errors)
@@ -326,7 +326,7 @@ class _Body(BytesIO):
 
 
 async def answered(status: int, body: bytes, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Return how Client reads an answer of HTTP to an append."""
+    """Return the result or error of an append for this HTTP answer."""
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "key")
 
@@ -352,7 +352,7 @@ async def answered(status: int, body: bytes, monkeypatch: pytest.MonkeyPatch) ->
 async def test_an_answer_that_is_none_of_dynamodb_is_an_unknown_outcome(
     body: bytes, status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """botocore by itself takes a page with status 200 for a transaction that was done."""
+    """botocore itself takes any page with status 200 as the answer of a completed transaction."""
     with pytest.raises(LogUnavailable, match=f"an answer with status {status} is not"):
         await answered(status, body, monkeypatch)
 
@@ -390,7 +390,7 @@ async def test_what_the_environment_lacks_is_a_sentence(
     sentence: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """No call asks the address for machines of a cloud."""
+    """No call asks the instance metadata address of a cloud."""
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION", "AWS_DEFAULT_REGION"):
         monkeypatch.delenv(name, raising=False)
     for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):

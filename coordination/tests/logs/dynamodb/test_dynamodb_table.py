@@ -1,6 +1,6 @@
 """The requests of a log in DynamoDB: conditions, consistency, and a repeat of unfinished work.
 
-Emulators are always consistent, so only the requests show that this is asked for.
+Emulators are always consistent, so only the requests show whether consistent reads are asked for.
 """
 
 from typing import Any
@@ -35,7 +35,7 @@ STORED_END = stored(END, **dict(end_attributes(End(9, 3))))
 
 
 class Recorder:
-    """Stands for boto3's client: keeps requests, and answers what it was given."""
+    """Stands for boto3's client: records requests, and returns the given answers."""
 
     def __init__(self, *answers: dict[str, Any] | Exception) -> None:
         self.answers = list(answers)
@@ -146,7 +146,7 @@ async def test_items_that_were_left_are_deleted_again(autojump_clock: MockClock)
 
 
 async def test_an_old_look_that_misses_the_end_is_repeated() -> None:
-    """A server that lags may not know yet that the log was made."""
+    """A lagging server may not have the item `end` yet, so the read is repeated consistently."""
     recorder = Recorder({}, {"Item": STORED_END})
     assert await (await opened(recorder)).end(consistent=False) == End(9, 3)
     assert [each["ConsistentRead"] for _, each in recorder.requests] == [False, True]
@@ -161,7 +161,7 @@ NEW_LOG: tuple[dict[str, Any], ...] = ({"Items": []}, {}, FIRST)
 
 
 async def made(*answers: dict[str, Any] | Exception) -> list[str]:
-    """The operations that opening a log took."""
+    """Return the operations that opening a log took."""
     recorder = Recorder(*answers)
     client = Client(Address("table", "name"), lambda _: recorder, in_loop=True)
     await client.connect()

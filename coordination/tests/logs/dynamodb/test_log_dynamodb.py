@@ -82,7 +82,7 @@ async def test_a_read_is_bounded_by_what_heads_say(items: MemoryItems) -> None:
     page = await log.read(1, 2 << 20)
     assert not isinstance(page, Trimmed)
     assert [each.position for each in page] == [1, 2]
-    assert items.requests["page"] == 1 + 2  # heads, and the pieces of each
+    assert items.requests["page"] == 1 + 2  # the heads, and the pieces of each entry
 
 
 async def test_waiting_looks_more_and_more_seldom(
@@ -117,7 +117,7 @@ async def test_a_wait_sees_entries_of_other_gateways(
 async def test_an_append_that_is_cut_anywhere_is_whole_or_not_there(
     items: MemoryItems, cut_at: int, is_after_effect: bool, autojump_clock: MockClock
 ) -> None:
-    """Three pieces, then the head: a writer that dies between them leaves nothing that counts."""
+    """A writer that dies between the three pieces and the head leaves no entry."""
     items.cut_at, items.cut_after_effect = cut_at, is_after_effect
     with pytest.raises(LogUnavailable):
         await opened(items).append(1, LARGE)
@@ -247,7 +247,7 @@ async def test_an_append_without_an_answer_may_be_there(
 async def test_another_writer_that_came_between_keeps_the_position(
     items: MemoryItems, autojump_clock: MockClock
 ) -> None:
-    """The same payload under another nonce is another writer's."""
+    """An entry with the same payload but another nonce belongs to another writer."""
     items.lost_answers = [False]
     results: list[AppendResult] = []
 
@@ -310,7 +310,7 @@ async def test_a_writer_that_slept_across_a_trim_is_refused(items: MemoryItems) 
 
 
 async def test_a_transaction_that_is_half_visible_is_read_whole(items: MemoryItems) -> None:
-    """Reads that are no transaction may see `end` moved, and the entry not yet."""
+    """A read outside a transaction may see the new `end` before it sees the entry."""
     log = opened(items)
     await fill(log, 1, 3)
     items.unseen = {entry_name(3)}
@@ -321,7 +321,7 @@ async def test_a_transaction_that_is_half_visible_is_read_whole(items: MemoryIte
 async def test_a_read_does_not_run_ahead_of_the_end(
     items: MemoryItems, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Reads that are no transaction may also see an entry, and `end` not moved yet."""
+    """A read outside a transaction may also see an entry before it sees the new `end`."""
     log = opened(items)
     await fill(log, 1, 3)
 

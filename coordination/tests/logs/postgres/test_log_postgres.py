@@ -89,7 +89,7 @@ async def test_many_may_be_the_first(url: str) -> None:
 async def test_the_postgres_log_keeps_the_contract_over_tls(
     postgres_server: PostgresServer, url: str, tmp_path: Path
 ) -> None:
-    """The server of the wheel has no TLS, so it ends before it."""
+    """The wheel's server has no TLS, so a proxy before it terminates TLS."""
     authority = trustme.CA()
     authority.cert_pem.write_to_path(tmp_path / "authority.crt")
     trusted = f"{url}?sslmode=verify-full&sslrootcert={tmp_path / 'authority.crt'}"
@@ -109,10 +109,10 @@ async def test_the_postgres_log_keeps_the_contract_over_tls(
 
 
 async def serve_tls(authority: trustme.CA, port: int, client: trio.SocketStream) -> None:
-    """Take off the TLS of one connection."""
+    """Terminate the TLS of one connection, and relay it to the server."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("127.0.0.1").configure_cert(context)
-    assert len(await client.receive_some(8)) == 8  # "may we?"
+    assert len(await client.receive_some(8)) == 8  # SSLRequest
     await client.send_all(b"S")
     inner = trio.SSLStream(client, context, server_side=True)
     with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
@@ -136,7 +136,7 @@ async def _pump(source: trio.abc.Stream, target: trio.abc.Stream) -> None:
 async def test_an_append_paused_while_the_boundary_passes_it_is_refused(
     log: PostgresLog, url: str
 ) -> None:
-    """Its statement begins while an entry holds position 2, and continues when that is gone."""
+    """The append begins while an entry holds position 2, and continues after the trim."""
     await fill(log, 3)
     results: list[AppendResult] = []
 
@@ -156,7 +156,7 @@ async def test_an_append_paused_while_the_boundary_passes_it_is_refused(
 
 
 async def test_a_trim_waits_for_an_append_under_way(log: PostgresLog, url: str) -> None:
-    """Else it could take an end of the log that is about to change."""
+    """Otherwise the trim could read an end of the log that is about to change."""
     results: list[AppendResult] = []
     refused: list[LogMisuse] = []
 
@@ -214,7 +214,7 @@ async def test_trimming_takes_as_many_batches_as_it_needs(log: PostgresLog, url:
 async def test_waiting_wakes_by_notification(
     log: PostgresLog, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(postgres_listener, "POLL_SECONDS", 1e6)  # a query shows no change
+    monkeypatch.setattr(postgres_listener, "POLL_SECONDS", 1e6)  # polling cannot wake it
     other = await opened_log(url)
     with trio.fail_after(PATIENCE_SECONDS):
         async with trio.open_nursery() as nursery:
@@ -250,14 +250,14 @@ async def test_growth_is_seen_however_short_the_waits_are(
 
 @pytest.mark.parametrize("said", ["7", "9" * 19, "9" * 7_000, "\u0667", "-1", "nonsense", ""])
 async def test_notifications_of_strangers_do_no_harm(log: PostgresLog, url: str, said: str) -> None:
-    """No right is needed to send them."""
+    """Every user of the database may send notifications."""
     await fill(log, 1)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(log.wait, 1, 1e6)
         await until(lambda: bool(backends(url, "query LIKE 'SELECT coalesce%%'")))
         raw(url, f"SELECT pg_notify('tidegate_tidegate', '{said}')")
         raw(url, "SELECT pg_notify('tidegate_tidegate', '5')")
-    # It was notified, perhaps twice; once it has read, it waits again.
+    # The log was notified, perhaps twice. After a read it waits again.
     waits_again = False
     for _ in range(3):
         assert await log.read(2, 100) == []

@@ -135,7 +135,10 @@ async def test_statements_that_hang_are_given_up_with_their_threads(
 async def test_once_open_a_refusal_counts_as_an_outage(
     postgres_server: PostgresServer, log: PostgresLog, url: str
 ) -> None:
-    """Servers that fail over say so, too; a new opening is refused."""
+    """A server that fails over answers the same.
+
+    A new open_log() is refused.
+    """
     database = url.rpartition("/")[2]
     await fill(log, 1)
     postgres_server.sql(f"ALTER DATABASE {database} SET default_transaction_read_only = on")
@@ -152,7 +155,10 @@ async def test_once_open_a_refusal_counts_as_an_outage(
 async def test_weak_commits_of_a_role_are_made_strong(
     postgres_server: PostgresServer, url: str
 ) -> None:
-    """Acknowledged entries are flushed by then; a stronger setting is kept."""
+    """synchronous_commit = off is replaced, so that acknowledged entries are flushed.
+
+    A stronger setting is kept.
+    """
     database = url.rpartition("/")[2]
     for setting, used in (("off", "on"), ("remote_apply", "remote_apply")):
         postgres_server.sql(f"ALTER DATABASE {database} SET synchronous_commit = {setting}")
@@ -213,7 +219,7 @@ async def test_a_standby_that_lacked_entries_is_noticed(log: PostgresLog, url: s
 async def test_a_log_that_went_on_without_an_entry_is_noticed(
     log: PostgresLog, url: str, length: int
 ) -> None:
-    """The log after a standby took over that lacked entries already read, and others wrote."""
+    """A standby that lacked entries already read took over, and other gateways appended to it."""
     await fill(log, 4)
     await end_connections(url)
     raw(url, "DELETE FROM entry WHERE position > 2")

@@ -41,7 +41,7 @@ async def test_a_pooler_in_session_mode_serves(postgres_server: PostgresServer, 
 async def test_without_the_check_a_pooler_that_shares_sessions_passes(
     postgres_server: PostgresServer, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So the first test notices a check that sees nothing."""
+    """This proves that the test above fails if the check does nothing."""
     monkeypatch.setattr(postgres_log, "see_own_sessions", lambda *_: None)
     with running_pooler(url, keeps_sessions=False) as pooled:
         await (await open_log(pooled)).aclose()

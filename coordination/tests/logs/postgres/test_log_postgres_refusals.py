@@ -83,7 +83,7 @@ async def test_a_refusal_is_known_in_any_language(state: str, kind: type[Excepti
 
     async def refuse(client: trio.SocketStream) -> None:
         with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
-            assert await client.receive_some(8)  # "TLS?"
+            assert await client.receive_some(8)  # SSLRequest
             await client.send_all(b"N")
             assert await client.receive_some(1000)
             await client.send_all(b"E" + (len(refusal) + 4).to_bytes(4, "big") + refusal)

@@ -38,7 +38,7 @@ def test_an_error_that_may_pass_is_an_outage(state: str, kind: type[Exception]) 
 async def test_a_process_that_is_stopped_within_a_transaction_goes_on(
     log: PostgresLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The server ends the transaction, and says so."""
+    """The server ends the transaction, and answers with an error for that."""
     await log.append(1, b"one")
     real = postgres_tables.last_position
 

@@ -22,7 +22,7 @@ AUTHENTICATED = b"R\0\0\0\x08\0\0\0\0" + b"Z\0\0\0\x05I"
 
 @dataclass
 class SilentServer:
-    """Lets everybody in once the door is open, and answers no statement."""
+    """Accepts logins once the door is open, and answers no statement."""
 
     door: trio.Event = field(default_factory=trio.Event)
     asked: trio.Event = field(default_factory=trio.Event)
@@ -31,7 +31,7 @@ class SilentServer:
 
     async def serve(self, client: trio.SocketStream) -> None:
         with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
-            await client.receive_some(8)  # "TLS?"
+            await client.receive_some(8)  # SSLRequest
             await client.send_all(b"N")
             await client.receive_some(1000)
             await self.door.wait()
