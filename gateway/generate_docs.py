@@ -38,10 +38,10 @@ from tidegate_protocol.apis import APIS, ApiFacts
 
 ROOT: Final = Path(__file__).parents[1]
 COLUMNS: Final = 100
-# More than Kafka has.
+# Kafka's API keys are all below 256.
 API_KEYS: Final = range(256)
 
-# What `serve` takes where the table of settings says something else.
+# The defaults of `serve` that differ from those in the tables of settings.
 _DEFAULTS_HERE: Final = {"listeners": DEFAULT_LISTENERS}
 _NO_LIMITS: Final = frozenset({str(INT_MAX), str(LONG_MAX)})
 _BYTES: Final = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
@@ -70,7 +70,7 @@ def main() -> int:
 
 
 def with_parts(page: str, parts: Mapping[str, Callable[[], str]]) -> str:
-    """Return a page with its parts as the code says now."""
+    """Return a page with its generated parts replaced by the present texts."""
     for name, text_of in parts.items():
         begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
         before, found, rest = page.partition(begin)
@@ -171,7 +171,7 @@ def inert_topic_configs() -> str:
 
 
 def _is_of_use(definition: Definition, kind: str) -> bool:
-    """Return whether a config does something; those of groups never do."""
+    """Return whether a config has an effect; a config of a group never has one."""
     return kind == "Topics" and definition.meaningful
 
 
@@ -238,7 +238,7 @@ def _published_runs() -> list[published.Run]:
 
 
 def _item(text: str) -> str:
-    """Return an item of a list.  What looks like a tag is none: <host> stands for a host."""
+    """Return an item of a list.  Escape "<" outside of code: <host> is no tag."""
     parts = re.split(r"(`[^`]*`)", " ".join(text.split()))
     escaped = [each if each.startswith("`") else each.replace("<", r"\<") for each in parts]
     return _wrapped(f"- {''.join(escaped)}", indent="  ")

@@ -7,17 +7,18 @@ import signal
 import sys
 from typing import Final
 
-# 128 + the signal, as shells have it.
+# Exit codes: 128 + the number of the signal, as in shells.
 INTERRUPTED: Final = 130
 TERMINATED: Final = 143
-# The first process of a container.  The kernel drops signals that it has no handler for.
+# The process id of a container's first process.  The kernel drops a signal to that process if the
+# process has no handler for the signal.
 FIRST: Final = 1
 
 
 def main() -> None:
     """Run the command line; Ctrl+C ends it quietly, also while it still loads its modules."""
     if os.getpid() == FIRST:
-        # Commands that stop in order replace this handler when their modules are loaded.
+        # A command with an orderly shutdown replaces this handler when its module is loaded.
         signal.signal(signal.SIGTERM, _end)
     try:
         from .cli.command import run
@@ -26,7 +27,7 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
     except BaseExceptionGroup as group:
-        # Raised by a nursery: show its other errors.
+        # A nursery raised the group: show its other errors.
         others = group.split(KeyboardInterrupt)[1]
         if others is not None:
             raise others from None

@@ -2,14 +2,16 @@
 
 Start: the process binds its ports first, so that a port in use shows at once.  It then opens the
 store and the log.  The gateway loads its state and registers.  The listeners for clients open last.
-The peer listener opens before the gateway registers, since other gateways connect to it from then
-on, and wait a second or two at most.
+The peer listener opens before the gateway registers: from its registration on other gateways
+connect to it, and they wait a second or two at most.
 
 Stop: on SIGINT or SIGTERM the gateway drains and accepts no more; the process closes the remaining
-connections and exits with code 0.  A second signal ends it at once, with exit code 1.  Where an
-operator asked for the stop, the first signal is the service's own stop, and changes nothing.
+connections and exits with code 0.  A second signal ends it at once, with exit code 1.  If an
+operator has asked for the stop in the log, the first signal comes from the service manager and
+changes nothing.
 
-With TLS, SIGHUP is about certificates; without, it ends the process.
+If a listener has TLS, SIGHUP makes the process look for new certificates.  Otherwise SIGHUP ends
+the process.
 """
 
 from __future__ import annotations
@@ -106,10 +108,10 @@ async def run_gateway(
 class CertificateLooks:
     """Looks for new certificates at SIGHUP.
 
-    It hears them from the first moment to the last: else one ended the process, which systemd takes
-    for a clean end.
+    The handler is in place for the whole life of the process.  Otherwise a SIGHUP would end the
+    process, and systemd takes that for a clean end.
 
-    tls: None as long as nothing speaks TLS.
+    tls: None until the listeners with TLS exist.
     """
 
     def __init__(self) -> None:
@@ -117,7 +119,7 @@ class CertificateLooks:
         self._upkeep = Upkeep()
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Look at each; forever."""
+        """Look for new certificates at each SIGHUP, forever."""
         with trio.open_signal_receiver(signal.SIGHUP) as hangups:
             task_status.started()
             async for _ in hangups:
@@ -183,7 +185,7 @@ class Process:
         self._stop.set()
 
     async def _listening(self, nursery: trio.Nursery) -> Gateway | None:
-        """Start the gateway and listen; None when a signal came first."""
+        """Start the gateway and open its listeners; return None if a signal came first."""
         is_listening = False
         try:
             gateway = await self._started(nursery)
@@ -194,12 +196,12 @@ class Process:
             return gateway
         finally:
             if not is_listening:
-                # Else clients would be sent here until the lease expires.
+                # Otherwise gateways would send clients here until the lease expires.
                 with trio.move_on_after(GIVE_UP_SECONDS):
                     await self._builder.give_up()
 
     async def _started(self, nursery: trio.Nursery) -> Gateway | None:
-        """Start the gateway; None when a signal came first."""
+        """Start the gateway; return None if a signal came first."""
         gateway: Gateway | None = None
         async with trio.open_nursery() as starting:
 
@@ -210,8 +212,8 @@ class Process:
             starting.start_soon(give_up)
             gateway = await self._builder.start(nursery, self._before_joining)
             if not self._log_is_seen:
-                # The log had no entry before this gateway's own.  If that entry is already
-                # trimmed, another gateway trimmed it, and checked the log at its own start.
+                # The log had no entry before this gateway's own first one.  If that entry is
+                # already trimmed, another gateway trimmed it, and has checked the log at its start.
                 await self._see_log(gateway.coordinator)
             starting.cancel_scope.cancel()
         calm_collector()
@@ -249,7 +251,8 @@ class Process:
             nursery.cancel_scope.cancel()
 
     def _most_connections(self, gateway: Gateway) -> int:
-        # Files of the cache, and as many that are still being sent after it closed them.
+        # The open files of the cache, and as many files that the cache has closed and that are
+        # still being sent.
         files = 2 * max_open_files() if gateway.disk_cache is not None else 0
         return max(_raised_descriptor_limit() - SPARE_DESCRIPTORS - files, 1)
 

@@ -9,23 +9,23 @@ MAX_ITEMS: Final = 200
 
 
 class Audit(Protocol):
-    """Takes note of events."""
+    """Writes events to the audit log."""
 
     def note(self, event: str, **facts: object) -> None:
-        """Take note of one; facts: values of JSON."""
+        """Note an event; facts: its further values, as JSON has them."""
         ...
 
 
 class StoredAudit(Audit, Protocol):
-    """Takes note of events, and says when they are stored."""
+    """Writes events to the audit log, and says when they are on the disk."""
 
     async def written(self) -> None:
-        """Wait until all that was noted is on the disk, or cannot be written now."""
+        """Wait until all noted events are on the disk, or writing has failed."""
         ...
 
 
 class NotedByCall:
-    """Takes note of the events of one request, whose answer waits until they are on the disk."""
+    """Notes the events of one request; its answer waits until they are on the disk."""
 
     __slots__ = ("_audit", "_has_noted")
 

@@ -1,7 +1,6 @@
 """Starts a gateway: loads the state, registers an incarnation, and starts the tasks.
 
-A GatewayBuilder is a gateway that serves nothing yet.  Its start() returns the Gateway, whose parts
-all exist.
+A GatewayBuilder is a gateway that serves nothing yet.  Its start() returns the complete Gateway.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ from .upkeep.prefixes import own_prefix, see_prefix
 from .zones.zone_settings import check_listeners, zone_maps
 
 LOAD_SECONDS = 120.0
-# Half of the shortest session of a group's member: see the coordinator's head.
+# Half of the shortest session timeout of a group member: see the coordinator's docstring.
 AWAY_SECONDS = 3.0
 
 
@@ -52,7 +51,7 @@ async def _do_nothing(_coordinator: Coordinator) -> None:
 class GatewayBuilder:
     """A gateway before its start.
 
-    gateway: the started one; None before.
+    gateway: None before start() has made it.
 
     Raises:
       ValueError: the zone settings and the listeners do not agree.
@@ -84,8 +83,8 @@ class GatewayBuilder:
         """Load, register and start all tasks; return the gateway, which serves connections.
 
         Args:
-          before_joining: called with a coordinator that has read the log; no other gateway knows
-            this one yet, and this one has written nothing.
+          before_joining: called with a coordinator that has read the log.  At this time the gateway
+            has written nothing to the log, so no other gateway knows it.
 
         Raises:
           NodeIdInUse, StoreMisconfigured, LogMisconfigured, ReleaseTooOld: with what to do.

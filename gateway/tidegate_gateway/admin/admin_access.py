@@ -1,8 +1,8 @@
 """Which clients may read the admin pages.  Pure.
 
-With admin.token, all pages but those of health need it, or a client's certificate, which the
-handshake has found to be trusted.  Without it the listener decides: with ssl.client.auth=required
-no client gets as far as a request without a certificate.
+If admin.token is set, all pages but those of health need this token or a client certificate.  The
+handshake has checked the certificate.  If admin.token is not set, every request gets an answer.
+Then the listener can still demand a certificate, by ssl.client.auth=required.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ def refusal_of(request: HttpRequest, token: Secret, *, has_certificate: bool) ->
     """Return the refusal of a request; None to answer it.
 
     Args:
-      token: admin.token; an empty one for none.
+      token: admin.token; empty if it is not set.
     """
     if not token or has_certificate or path_of(request) in HEALTH:
         return None
     scheme, _, given = (request.header("authorization") or "").partition(" ")
-    # Headers come as Latin-1, whatever their bytes mean.
+    # Headers are decoded as Latin-1, so this returns their original bytes.
     is_token = token.matches(given.strip().encode("latin-1", "replace"))
     if is_token and scheme.lower() == "bearer":
         return None

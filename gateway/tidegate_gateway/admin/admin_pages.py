@@ -11,7 +11,7 @@
 
 Features bring the others (feature.py):
 
-/v1/links         JSON: links to classic clusters, and what of them this gateway mirrors
+/v1/links         JSON: links to classic clusters, and what this gateway mirrors of them
 /v1/cost          JSON: requests and bytes by topic, client and group; see cost/report.py
 /v1/zones         JSON: bytes within and across zones, by client; see zone_report.py
 """
@@ -73,7 +73,7 @@ class AdminPages:
         }
 
     async def answer(self, method: str, target: str) -> Answer:
-        """See Pages.  A gateway that starts does not know the pages of its features yet."""
+        """See Pages.  A gateway that is still starting has no pages of features."""
         gateway, pages = self._started(), dict(self._pages)
         if gateway is not None:
             for feature in gateway.features:
@@ -168,9 +168,10 @@ def _identity_status(me: Identity) -> dict[str, object]:
 
 
 def _settings_status(cluster: ClusterSettings) -> dict[str, object]:
-    """Return the settings that gateways were given differently at their start, as builtins.
+    """Return the cluster-wide settings that differ between gateways, as builtins.
 
-    unknown: node ids of the gateways that have not written their settings to the log.
+    The list `unknown` has the node ids of the gateways that have not written their settings to the
+    log.
     """
     differing = [
         {

@@ -1,4 +1,4 @@
-"""Serves admin pages on their listener, over TLS if it speaks that, to those who may read them."""
+"""Serves admin pages on the admin listener, with or without TLS, to clients that may read them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_ADMIN_CONNECTIONS: Final = 64
 
 
 def admin_slots() -> ConnectionSlots:
-    """Return the bounds of an admin listener."""
+    """Return the limits of an admin listener on connections."""
     return ConnectionSlots(MAX_ADMIN_CONNECTIONS, beside=HTTP_STRANGERS)
 
 
@@ -37,8 +37,8 @@ async def serve_admin(
     """Serve the pages until cancelled.
 
     Args:
-      tls: None without TLS.  token: admin.token; an empty one for none.
-      hosts: by which a client without a token may know the listener.
+      tls: None without TLS.  token: admin.token; empty if it is not set.
+      hosts: the allowed values of the Host header if no token or certificate protects the pages.
     """
 
     async def serve(accepted: socket.socket, visitor: Visitor) -> None:

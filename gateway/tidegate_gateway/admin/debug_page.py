@@ -1,7 +1,7 @@
-"""The page for a person who looks for a fault of a process: /v1/debug, as builtins.
+"""The admin page /v1/debug, as builtins: facts for debugging a process.
 
-It has no secrets: settings show `[hidden]` for them, lines are those of the log, and tasks have no
-local variables.
+The page has no secrets.  Secret settings show `[hidden]`, and tasks have no local variables.  The
+lines are log lines, which have no secrets either.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _process() -> dict[str, object]:
 
 
 def _tasks() -> Iterator[dict[str, object]]:
-    """Yield tasks, the parents first; depth: of nurseries.  At most MAX_TASKS."""
+    """Yield at most MAX_TASKS tasks, parents first, each with its depth in nurseries."""
     root = trio.lowlevel.current_root_task()
     waiting: list[tuple[int, trio.lowlevel.Task]] = [(0, root)] if root is not None else []
     count = 0
@@ -89,7 +89,7 @@ def _tasks() -> Iterator[dict[str, object]]:
 
 
 def _frames(task: trio.lowlevel.Task) -> list[str]:
-    """Return where a task waits, the innermost last."""
+    """Return the frames in which a task waits, the innermost last."""
     found: list[str] = []
     inner: Any = task.coro
     while inner is not None and len(found) < MAX_FRAMES:

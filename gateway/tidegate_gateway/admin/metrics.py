@@ -1,8 +1,8 @@
 """The metrics of a gateway as Prometheus text, made for each request of the page.
 
-So metrics cost the hot path only its counters.  If Kafka has the figure, the name is the one that
-jmx_exporter and Strimzi's dashboards use; otherwise it begins with tidegate_.  The number of series
-has a bound: what is beyond it is in a series of its own, or counted.
+The hot path only increments counters.  A metric that Kafka has, too, has the name that jmx_exporter
+and Strimzi's dashboards use.  The names of other metrics begin with tidegate_.  The number of
+series has a limit.  Values beyond the limit are summed in one series, or only counted.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .pool_metrics import pool_metrics
 from .request_metrics import load_metrics, request_metrics, slow_metric, time_metrics
 from .topic_metrics import topic_metrics
 
-# The clients choose what they say of their software.
+# Clients choose the names of their software freely, so the number of series needs a limit.
 MAX_SOFTWARE_SERIES: Final = 100
 
 
@@ -37,12 +37,12 @@ async def render_metrics(gateway: Gateway) -> bytes:
 
 
 async def render_cluster(gateway: Gateway) -> bytes:
-    """Return the text of what is true of the cluster, whichever gateway is asked."""
+    """Return the text of the cluster's metrics, which are the same at every gateway."""
     return await render(facts_of_cluster(gateway), of_process=False)
 
 
 def gateway_metrics(gateway: Gateway) -> Iterator[Family | Break]:
-    """Yield all values of a gateway; those of a Series are read when its lines are made."""
+    """Yield all values of a gateway; a Series reads its values when its lines are made."""
     now = trio.current_time()
     yield _info(gateway.identity)
     yield from _standing(
@@ -69,7 +69,7 @@ def gateway_metrics(gateway: Gateway) -> Iterator[Family | Break]:
 
 
 def facts_of_cluster(gateway: Gateway) -> Iterator[Family | Break]:
-    """Yield partitions and groups.  One gateway at a time has them among its own metrics."""
+    """Yield metrics of partitions and groups.  /metrics has them only at the controller."""
     for feature in gateway.features:
         yield from feature.facts()
 
@@ -117,7 +117,7 @@ def _connections(me: Identity, connections: Collection[Connection]) -> Metric:
 
 
 def _software(connections: Iterable[Connection]) -> Series:
-    """Return the software of the clients, as they tell it; that of few connections is _other."""
+    """Return the clients' software, as clients name it; software with few connections is _other."""
     counts = Counter((each.peer.listener, *each.peer.software) for each in connections)
     name = "kafka_server_socket_server_metrics_connections_software"
     lines: list[str] = []

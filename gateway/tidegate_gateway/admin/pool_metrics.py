@@ -1,4 +1,4 @@
-"""The metrics of the pools of threads in which clients take turns (work/fair_pool.py)."""
+"""The metrics of the thread pools that clients share fairly (work/fair_pool.py)."""
 
 from __future__ import annotations
 

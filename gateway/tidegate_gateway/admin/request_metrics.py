@@ -1,7 +1,7 @@
 """The metrics of requests: how many, which errors, how long, and how busy the event loop is.
 
-Times are shown twice: as histograms from the gateway's start, and as the quantiles of the last
-minutes under the names of Kafka, in ms.  Kafka's stages stand for these:
+Times are shown twice: as histograms since the gateway's start, and as quantiles of the last minutes
+in ms, under Kafka's names.  Kafka's stages have these meanings here:
 
     requestqueuetimems  Produce: until its object is sealed.  Others: until the handler begins
     localtimems         Produce: to make the object's bytes.  Fetch: all but the wait
@@ -33,11 +33,11 @@ FETCH_CONSUMER: Final = "FetchConsumer"
 
 
 def names_of(api_key: int) -> Sequence[str]:
-    """Return the names of an API in labels; none of a key that a client invented."""
+    """Return the names of an API in labels; none for an unknown API key."""
     facts = APIS.get(api_key)
     if facts is None:
         return ()
-    # Kafka shows fetches of consumers under a name of their own, too; dashboards read that one.
+    # Kafka also shows fetches of consumers as FetchConsumer, and dashboards read this name.
     return (facts.name, FETCH_CONSUMER) if api_key == ApiKey.FETCH else (facts.name,)
 
 
@@ -138,7 +138,7 @@ def _produce(times: ProduceTimes) -> Iterator[Series]:
 
 
 def _outside(gateway: Gateway) -> Iterator[Series]:
-    """Yield the times of the store and the log, and of the event loop."""
+    """Yield the times of the object store, of the metadata log, and of the event loop."""
     lender = gateway.reads.lender.counters if gateway.reads.lender is not None else LenderCounters()
     gets = added([gateway.reads.reader.reads.times, lender.times])
     yield histogram("tidegate_store_get_seconds", "Range reads of the object store", gets)

@@ -1,4 +1,4 @@
-"""The metrics of topics: what this gateway did, by topic.
+"""The metrics of topics: the work of this gateway, by topic.
 
 A topic without series of its own is counted in the series of OTHER (topic_series.py).  As in Kafka,
 a series without a topic is the sum over all topics.
@@ -39,7 +39,7 @@ _BY_TOPIC: Final = (
 
 
 def topic_metrics(gateway: Gateway, now: float) -> Iterator[Family | Break]:
-    """Yield the numbers by topic.  now: seconds on Trio's clock."""
+    """Yield the metrics by topic.  now: seconds on Trio's clock."""
     counters, series = gateway.counters, gateway.counters.series
     yield BREAK
     shown, others = series.look(now)

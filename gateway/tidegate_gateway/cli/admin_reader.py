@@ -30,8 +30,10 @@ class NoAnswer(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The options that open the pages.  token_file: holds admin.token; None for none.  ca_file:
-    certificates to trust, in PEM; None for pages without TLS.
+    """The options for access to admin pages.
+
+    token_file: holds admin.token; None if not given.  ca_file: certificates to trust, in PEM; None
+    for pages without TLS.
     """
 
     token_file: Path | None = None
@@ -42,14 +44,14 @@ class Access:
         if self.token_file is None:
             return {}
         try:
-            # Headers go as Latin-1, whatever their bytes mean.
+            # Headers are sent as Latin-1, which keeps the bytes of the token.
             token = self.token_file.read_bytes().strip().decode("latin-1")
         except OSError as error:
             raise SettingsError(f"--token-file: {error}") from None
         return {"Authorization": f"Bearer {token}"}
 
     def handlers(self) -> list[urllib.request.BaseHandler]:
-        """Return how to connect: without the web proxy that the environment may name.
+        """Return the handlers of a connection; they ignore web proxies that the environment names.
 
         Raises:
           SettingsError: the certificates cannot be read.
@@ -68,7 +70,7 @@ class Access:
 
 
 class _AllAnswers(urllib.request.HTTPErrorProcessor):
-    """Gives each answer back, whatever its status; follows no redirection with the token."""
+    """Returns each answer, whatever its status; so the token never follows a redirection."""
 
     def http_response(
         self, request: urllib.request.Request, response: HTTPResponse
@@ -84,7 +86,7 @@ def places(admins: Iterable[str]) -> list[Place]:
 
 
 class AdminReader:
-    """Reads pages.  answer_seconds: for which a gateway may be silent.
+    """Reads admin pages.  answer_seconds: the timeout of one read from a gateway.
 
     Raises:
       SettingsError: a file of `access` cannot be read.
@@ -100,7 +102,7 @@ class AdminReader:
         """Return a page, such as /v1/zones.
 
         Args:
-          also: a status, beside 200, whose body is returned as a page, too.
+          also: a status besides 200 with which the body is returned, too.
 
         Raises:
           NoAnswer: the gateway did not answer with this page.
@@ -110,7 +112,7 @@ class AdminReader:
             url = f"{self._scheme}://{where}{page}"
             with self._opener.open(url, timeout=self._answer_seconds) as answer:
                 status, found = int(answer.status), bytes(answer.read(MAX_ANSWER_BYTES))
-                if answer.length:  # it broke off, or is longer
+                if answer.length:  # the connection broke, or the page is too long
                     raise IncompleteRead(found, answer.length)
         except (OSError, HTTPException, ValueError) as error:
             raise _no_gateway(where, error) from error

@@ -14,18 +14,18 @@ def check_json(*, as_json: bool, asks: bool, instead: str = "--yes") -> None:
     """Check that a command that prints JSON does not ask.
 
     Args:
-      asks: it would ask, by its options.
-      instead: the options with which it does not.
+      asks: whether the command would ask, given its options.
+      instead: the options with which the command does not ask.
 
     Raises:
-      BadSource: it does.
+      BadSource: the command would ask.
     """
     if as_json and asks:
         raise BadSource(f"--json cannot ask for a confirmation: give {instead}, too")
 
 
 async def agreed(question: str, *, yes: bool) -> bool:
-    """Return whether the person at the terminal agrees, or has agreed before (yes)."""
+    """Return whether the person at the terminal agrees, or gave the option --yes."""
     asks = partial(confirmed, question)
     return yes or await trio.to_thread.run_sync(asks, abandon_on_cancel=True)
 

@@ -1,4 +1,4 @@
-"""The command line with which a person runs another tidegate command: as this one was called."""
+"""The program's name for a further tidegate command: the name by which this one was called."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-# Set by ./tidegate of a clone, which runs a program in .venv.  Not named TIDEGATE_..., as settings
-# are.
+# The script ./tidegate of a clone sets this variable, since it runs a program in .venv.  The name
+# does not begin with TIDEGATE_, as the names of settings do.
 WRAPPER: Final = "_TIDEGATE"
 
 

@@ -1,4 +1,4 @@
-"""A `tidegate serve` that this process started: it says by a line of JSON that it serves."""
+"""A `tidegate serve` that this process started; it prints a line of JSON when it serves."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class ChildProcess:
         self.ended = trio.Event()
 
     async def announcement(self) -> dict[str, Any] | None:
-        """Wait until it serves; return the JSON that it prints.
+        """Wait until the child serves; return the JSON that it prints.
 
-        None: it ended before, or its first line is something else.
+        Return None if the child ended before, or if its first line is no JSON object.
         """
         assert self.process.stdout is not None, "it is a pipe"
         line = b""
@@ -29,7 +29,7 @@ class ChildProcess:
             try:
                 part = await self.process.stdout.receive_some()
             except trio.ClosedResourceError:
-                return None  # wait() saw its end first
+                return None  # wait() has closed the pipe
             if not part or len(line) > MAX_LINE_BYTES:
                 return None
             line += part
@@ -40,7 +40,7 @@ class ChildProcess:
         return cast("dict[str, Any]", said) if isinstance(said, dict) else None
 
     async def wait(self) -> int:
-        """Wait for its end and return the exit code; if cancelled, kill it."""
+        """Wait for the child's end and return its exit code; if cancelled, kill the child."""
         try:
             return await self.process.wait()
         finally:

@@ -1,8 +1,9 @@
-"""The commands and options.  A command imports its code when it is called: --help stays quick.
+"""The commands and options.  A command imports its code when it is called, so --help stays quick.
 
 Other packages add commands by entry points of group `tidegate.commands`: each is a typer.Typer,
-whose commands follow the entry point's name, as in `tidegate pipeline run`.  --help loads the
-module of each for its line, so such a module should hold only commands and options, too.
+whose commands follow the entry point's name, as in `tidegate pipeline run`.  For its list of
+commands, --help loads the module of each entry point.  So such a module should hold only commands
+and options.
 """
 
 from __future__ import annotations
@@ -356,7 +357,7 @@ def run() -> None:
 
 
 def _own_words() -> set[str]:
-    """Return the first words of a call that need no other package."""
+    """Return the first arguments of calls that need no other package's commands."""
     groups = (each.name for each in app.registered_groups)
     commands = (
         each.name or getattr(each.callback, "__name__", "") for each in app.registered_commands
@@ -365,7 +366,7 @@ def _own_words() -> set[str]:
 
 
 def _add_plugged_in(wanted: str) -> None:
-    """Add the wanted command; add all of them for --help, or if none has that name."""
+    """Add another package's command; add all such commands for --help, or if none has that name."""
     from importlib.metadata import entry_points
 
     for found in entry_points(group=COMMANDS, name=wanted) or entry_points(group=COMMANDS):

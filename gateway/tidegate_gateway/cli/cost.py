@@ -159,7 +159,7 @@ def _rows(report: Report, by: str) -> list[str]:
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return lines of at most COLUMNS: a name, which is cut if need be, and numbers."""
+    """Return lines of at most COLUMNS with a name and numbers; long names are cut."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     widths[0] = min(widths[0], COLUMNS - sum(width + 2 for width in widths[1:]))
     return [

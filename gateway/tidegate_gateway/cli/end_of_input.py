@@ -1,4 +1,4 @@
-"""Stops a gateway at the end of its standard input: its parent process closed it, or has ended."""
+"""Stops a gateway at the end of its standard input, which its parent process closes or leaves."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from threading import Thread
 
 
 def stop_at_end_of_input() -> None:
-    """From now on, send this process a SIGTERM at the end of its input, which must hold nothing."""
-    # The parent passes it on, also where no listener has certificates to look for.
+    """From now on, send this process a SIGTERM at the end of its input; other input is ignored."""
+    # The parent passes SIGHUP on, and without a handler SIGHUP would end this process.  With TLS a
+    # handler replaces this one.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     Thread(target=_stop_at_eof, daemon=True).start()
 

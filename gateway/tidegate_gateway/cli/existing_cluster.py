@@ -36,7 +36,7 @@ class ClusterOptions:
 
 
 def run_told(work: Callable[[], Awaitable[int]]) -> int:
-    """Run a command to its exit code; print an error that a person can fix as a sentence."""
+    """Run a command; return its exit code.  Print an error that a person can fix as a sentence."""
     configure_logs("critical")
     try:
         return trio.run(work)
@@ -48,7 +48,7 @@ def run_told(work: Callable[[], Awaitable[int]]) -> int:
 
 @asynccontextmanager
 async def opened_cluster(cluster: ClusterOptions) -> AsyncGenerator[Coordinator, None]:
-    """Open a coordinator of an existing cluster; it is not registered as a gateway.
+    """Open a coordinator of an existing cluster, without a registration as a gateway.
 
     Raises:
       Exception: see refusals_to_start.py.
@@ -64,7 +64,7 @@ async def opened_cluster(cluster: ClusterOptions) -> AsyncGenerator[Coordinator,
 
 
 async def coordinator_of(log: MetadataLog, rng: Random) -> Coordinator:
-    """Return a coordinator with the current state; it does not run yet.
+    """Return a coordinator with the current state; the caller runs it.
 
     Raises:
       LogMisconfigured: the log has no cluster, or only a part of one.

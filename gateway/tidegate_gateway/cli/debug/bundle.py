@@ -29,7 +29,7 @@ PAGES: Final = {
     "/v1/debug": "debug.json",
 }
 NOT_WRITTEN: Final = 2
-# A gateway that starts, drains or is cut off says so with it.
+# /readyz has this status while a gateway starts, drains or is cut off.
 UNAVAILABLE: Final = 503
 
 

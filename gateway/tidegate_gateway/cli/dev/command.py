@@ -45,7 +45,7 @@ class DevOptions:
     def texts(self) -> dict[str, str]:
         """Return the options as settings.
 
-        Defaults are Kafka's, except that the first rebalance of a group does not wait.
+        Defaults are Kafka's, but the first rebalance of a group has no delay.
         """
         host = url_host(self.host)
         cache = {} if self.memory else _disk_cache(self.data)
@@ -63,7 +63,7 @@ class DevOptions:
 
 
 def _disk_cache(data: Path) -> dict[str, str]:
-    """Return the settings of a small disk cache: the records themselves are mostly local, too."""
+    """Return the settings of a disk cache, a small one: the object store is mostly local, too."""
     return {"disk.cache.dir": f"{data}/cache", "disk.cache.max.bytes": str(DISK_CACHE_BYTES)}
 
 

@@ -1,8 +1,9 @@
 """The pipeline of `tidegate dev`: a process of its own, found like any `tidegate` command.
 
-It ends when its standard input does, so it cannot outlive this process, however that ends.  Ctrl+C
-in the terminal reaches only the gateway, which then ends the pipeline.  The pipeline gets the URLs
-of log and store in its environment: they may hold secrets, which a list of processes would show.
+The pipeline ends at the end of its standard input, so it cannot outlive this process, even after a
+kill.  Ctrl+C in the terminal reaches only the gateway, which then ends the pipeline.  The pipeline
+gets the URLs of log and store by environment variables: the URLs may hold secrets, and a list of
+processes shows arguments.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from tidegate_runtime.url_secrets import without_secrets
 from ...settings.broker_settings import BrokerSettings
 
 STOP_SECONDS: Final = 60.0
-# `tidegate pipeline` reads them if --log and --object-store are absent.
+# `tidegate pipeline` reads these variables if --log and --object-store are absent.
 LOG_VARIABLE: Final = "TIDEGATE_PIPELINE_LOG"
 STORE_VARIABLE: Final = "TIDEGATE_PIPELINE_STORE"
 
@@ -38,7 +39,7 @@ def default_log(data: Path) -> str:
 
 
 def what_is_in_memory(settings: BrokerSettings) -> str:
-    """Return the first setting that no other process can share; "" if there is none."""
+    """Return the first setting with a memory: URL, which processes cannot share, or ""."""
     for name in ("object.store", "metadata.log"):
         if settings.secret(name).reveal().startswith("memory:"):
             return name
@@ -69,7 +70,7 @@ class PipelineProcess:
         self._is_told = Event()
 
     def start(self, settings: BrokerSettings) -> None:
-        """Start it on a gateway's log and store; its log lines go to stderr."""
+        """Start the pipeline on a gateway's log and store; its log lines go to stderr."""
         command = [sys.executable, "-m", "tidegate_gateway", "pipeline", "run", "--stop-at-eof"]
         places = {
             LOG_VARIABLE: settings.secret("metadata.log").reveal(),

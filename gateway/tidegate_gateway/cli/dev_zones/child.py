@@ -1,7 +1,7 @@
-"""One process of a gateway: `tidegate serve` on the settings of its plan.
+"""One process of a gateway: `tidegate serve` with the settings of its plan.
 
-It ends when its standard input does, so it cannot outlive this process, however that ends.  Ctrl+C
-in the terminal reaches only this process, which then stops the gateways.
+The child ends at the end of its standard input, so it cannot outlive this process, even after a
+kill.  Ctrl+C in the terminal reaches only this process, which then stops the gateways.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Child(ChildProcess):
         self._log_begin = log_begin
 
     def last_words(self) -> str:
-        """Return the end of the log that this process wrote; "" for nothing."""
+        """Return the end of the log of this child; "" if it logged nothing."""
         with self._log_file.open("rb") as file:
             end = file.seek(0, os.SEEK_END)
             _ = file.seek(max(self._log_begin, end - TAIL_BYTES))

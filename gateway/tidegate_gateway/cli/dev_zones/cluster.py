@@ -1,7 +1,7 @@
 """Starts, watches and stops gateways by the commands that a person types.
 
 Each gateway has a task that executes its commands in order, and a task for each of its processes
-that waits for the end.  `kill` waits for no other command.  If a gateway ends by itself, this
+that waits for the end.  The command `kill` takes effect at once.  If a gateway ends by itself, this
 process says so and does not start it again.
 """
 
@@ -25,14 +25,15 @@ from .plan import GatewayPlan
 from .text import Member
 from .words import Command, NotUnderstood, Verb, help_text, parse
 
-# A gateway waits two minutes for its log, and logs that; after that it ends by itself.
+# Longer than the two minutes for which a starting gateway waits for the metadata log.  After these
+# the gateway logs the error and ends by itself.
 START_SECONDS: Final = 180.0
 DRAIN_SECONDS: Final = 60
 MAX_WAITING_COMMANDS: Final = 16
 
 
 class StartFailed(Exception):
-    """A gateway did not start with the others.  The text says why; stop."""
+    """A gateway did not start, so this command stops all of them.  The text says why."""
 
 
 class Voice:
@@ -51,7 +52,7 @@ class Voice:
 
 
 class LocalGateway:
-    """One gateway through all of its processes."""
+    """One gateway; each of its starts is a new process."""
 
     def __init__(self, plan: GatewayPlan, voice: Voice, log_level: str) -> None:
         self.plan = plan
@@ -64,11 +65,14 @@ class LocalGateway:
 
     @property
     def member(self) -> Member:
-        """Its state now."""
+        """The gateway's present state."""
         return Member(self.plan, self.phase, self._said)
 
     def tell(self, verb: Verb) -> None:
-        """Give it a command; kill takes effect at once, others after the earlier commands."""
+        """Give the gateway a command.
+
+        The command `kill` takes effect at once; others wait for earlier commands.
+        """
         if verb is Verb.KILL:
             self._kill()
             return
@@ -89,10 +93,10 @@ class LocalGateway:
                 pass  # the warning was printed when the process ended
 
     async def start(self, nursery: trio.Nursery) -> None:
-        """Start it, and wait until it serves.
+        """Start the gateway, and wait until it serves.
 
         Raises:
-          StartFailed: it does not serve within START_SECONDS, or ends before.
+          StartFailed: the gateway does not serve within START_SECONDS, or ends before.
         """
         began = trio.current_time()
         self.phase = Phase.STARTING
@@ -101,7 +105,7 @@ class LocalGateway:
         with trio.move_on_after(START_SECONDS):
             said = await child.announcement()
         if said is None:
-            child.process.kill()  # no effect if it has ended
+            child.process.kill()  # no effect if the process has ended
             await child.ended.wait()
             raise StartFailed(child.last_words())
         self._said, self.plan = said, self.plan.settled(said)
@@ -111,7 +115,7 @@ class LocalGateway:
         self._voice.say(f"{self.plan.name} serves at {at}, {seconds:.1f} s after its start")
 
     async def stop(self) -> None:
-        """Stop it if it runs, and wait for the end."""
+        """Stop the gateway if it runs, and wait for its end."""
         child = self._child
         if child is None:
             return
@@ -178,7 +182,7 @@ class LocalGateway:
                 self.phase = before
 
     def _note_drained(self) -> None:
-        # Another command may have stopped it meanwhile, or ended the drain.
+        # Meanwhile another command may have stopped the gateway, or ended the drain.
         if self.phase is Phase.DRAINING:
             self.phase = Phase.DRAINED
 
@@ -194,7 +198,7 @@ class LocalCluster:
 
     @property
     def members(self) -> list[Member]:
-        """The state of each gateway now."""
+        """The present state of each gateway."""
         return [each.member for each in self._gateways]
 
     async def run(self, announce: Callable[[], None], show_status: Callable[[], None]) -> int:
@@ -234,7 +238,7 @@ class LocalCluster:
         work.cancel()
 
     async def _start_all(self, lives: trio.Nursery) -> None:
-        """Start the first alone, since it creates the cluster; then the others."""
+        """Start the first gateway alone, since it creates the cluster; then start the others."""
         await self._gateways[0].start(lives)
         async with trio.open_nursery() as nursery:
             for each in self._gateways[1:]:

@@ -116,7 +116,8 @@ class _Run:
             _ = os.environ.pop(name, None)
         async with running_servers(shape.data) as servers:
             places = Places(servers.object_store, servers.log, new_instance_key())
-            os.environ.update(servers.variables)  # for child processes, and for reading the log
+            # for child processes, and for commands that read the metadata log
+            os.environ.update(servers.variables)
             plans = make_plans(shape, places, self._assignments)
             return await self._serve(plans, servers.environment_file)
 

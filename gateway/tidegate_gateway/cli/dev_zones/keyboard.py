@@ -1,4 +1,4 @@
-"""Lines from standard input, if it is a terminal or a pipe.  Its end does not stop the gateways."""
+"""Lines from standard input, if it is a terminal or a pipe.  End of input stops no gateway."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _LOOK_SECONDS: Final = 1.0
 async def typed_lines(descriptor: int = 0) -> AsyncGenerator[str, None]:
     """Yield each line; none if standard input is neither a terminal nor a pipe.
 
-    This reads only when bytes are there, so it need not make the descriptor non-blocking.  That
-    would affect all processes that share it, such as the shell.
+    This reads only when bytes are there, so the descriptor can stay blocking.  To make it
+    non-blocking would affect all processes that share it, such as the shell.
     """
     if not _can_be_waited_for(descriptor):
         return

@@ -1,8 +1,9 @@
 """Runs a program until standard input ends: `python -m ... SIGNAL USER PROGRAM...`.
 
-For servers that would outlive the process that started them.  When the parent's pipe closes, this
-process ends the server with SIGNAL, and kills it after STOP_SECONDS.  USER: "" for this user.
-It imports only the standard library, so it starts fast and stays small.
+This is for servers that would outlive the process that started them.  When the parent's pipe
+closes, this process ends the server with SIGNAL, and kills the server after STOP_SECONDS.  USER may
+be "" for the present user.  It imports only the standard library, so it starts fast and stays
+small.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import sys
 from threading import Thread
 from typing import Final
 
-# SeaweedFS has finished its work by then, but takes long to end by itself.
+# After this time SeaweedFS has finished its work, but its process takes longer to end.
 STOP_SECONDS: Final = 5.0
 
 

@@ -1,4 +1,4 @@
-"""The steps of a command, by the phase of a gateway; the sentence about its process's end."""
+"""The steps of a command, by the gateway's phase, and the sentence about a process's end."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from ...settings.settings_sources import gather
 
 MAX_ZONES: Final = 9
 MAX_PORT: Final = 65_535
-# For the end of a process after its drain.
+# The time that a process may take to end after its drain.
 END_SECONDS: Final = 30.0
 _CACHE_BYTES: Final = 1 << 30
 _OF_EACH: Final = frozenset(
@@ -70,7 +70,7 @@ class GatewayPlan:
 
     @property
     def stop_seconds(self) -> float:
-        """How long it may take to stop: its drain.timeout.ms, and the time to end its process."""
+        """The time limit of a stop: drain.timeout.ms, and the time to end the process."""
         return int(self.texts["drain.timeout.ms"]) / 1000 + END_SECONDS
 
     @property
@@ -89,10 +89,10 @@ class GatewayPlan:
         return self.data / "logs" / f"gateway-{self.node_id}.log"
 
     def settled(self, said: Mapping[str, Any]) -> GatewayPlan:
-        """Return the plan with the ports that it got, so that it starts there again.
+        """Return the plan with the ports that the gateway got, so that it uses them again.
 
         Args:
-          said: the JSON that it printed when it served.
+          said: the JSON that the gateway printed when it served.
         """
         found = {
             "listeners": f"PLAINTEXT://{said['bootstrap_servers']}",
@@ -106,7 +106,7 @@ def make_plans(shape: Shape, places: Places, assignments: Iterable[str]) -> tupl
     """Return the plans of all gateways.
 
     Raises:
-      BadSource: an assignment is wrong, or cannot be the same for all gateways.
+      BadSource: an assignment or option is wrong, or a setting must differ between gateways.
     """
     kept = tuple(assignments)
     _check(shape, kept)
@@ -141,10 +141,10 @@ def _plan(shape: Shape, places: Places, assignments: tuple[str, ...], number: in
         "metadata.log": places.log,
         "disk.cache.dir": f"{plan.folder}/cache",
         "disk.cache.max.bytes": str(_CACHE_BYTES),
-        # A label; Java clients read in their own zone only if there is a replica in it.
+        # Only a label.  Java clients read within their zone only if metadata names a replica there.
         "default.replication.factor": str(shape.zones),
         "group.initial.rebalance.delay.ms": "0",
-        # A person who tries things out does not want to wait long for a drain.
+        # For trials a short drain is better than a long wait.
         "drain.timeout.ms": "12000",
     }
     settings = gather(defaults=texts, environ={}, assignments=assignments)

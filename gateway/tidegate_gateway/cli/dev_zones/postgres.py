@@ -27,7 +27,7 @@ _PLAIN: Final = {"LC_ALL": "C"}
 
 @asynccontextmanager
 async def running_postgres(folder: Path, log_file: Path) -> AsyncGenerator[str]:
-    """Run it; yield the URL of a metadata log, without the password, which is in `password_file`.
+    """Run PostgreSQL; yield a metadata log's URL, without the password of `password_file`.
 
     Raises:
       ServerFailed: PostgreSQL does not run here.
@@ -81,7 +81,7 @@ def _initialise(programs: Path, folder: Path, user: str) -> None:
         shutil.chown(folder, user)
         shutil.chown(password, user)
     cluster = folder / "cluster"
-    shutil.rmtree(cluster, ignore_errors=True)  # of an interrupted initdb
+    shutil.rmtree(cluster, ignore_errors=True)  # the rest of an interrupted initdb
     command = [str(programs / "initdb"), "-D", str(cluster), "-U", USER, f"--pwfile={password}"]
     command += ["--auth=scram-sha-256", "--encoding=UTF8", "--locale=C"]
     try:

@@ -13,7 +13,8 @@ from .child import write_private
 from .postgres import password_file, running_postgres
 from .seaweed import running_seaweed
 
-# Variables that a person may have set for other servers.  They would override the ones of `dev`.
+# Environment variables that may be set for other servers.  They would override the variables of
+# `dev`.
 MISLEADING: Final = (
     "AWS_ENDPOINT_URL_S3",
     "AWS_SESSION_TOKEN",
@@ -25,7 +26,7 @@ MISLEADING: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Servers:
-    """URLs without secrets; the secrets are in variables, and for shells in environment_file."""
+    """The servers' URLs, without secrets.  The secrets are in variables and environment_file."""
 
     object_store: str
     log: str

@@ -23,7 +23,7 @@ from .server import INSTALL, Program, ServerFailed, free_ports, running
 BUCKET: Final = "tidegate"
 REGION: Final = "us-east-1"
 _KEY_ID: Final = "tidegate-dev"
-# Each server of SeaweedFS also listens at its port plus this.
+# Each server of SeaweedFS also listens at a second port: its port plus this number.
 _SECOND_PORT: Final = 10_000
 
 
@@ -31,7 +31,7 @@ _SECOND_PORT: Final = 10_000
 class S3Server:
     """url: of the bucket.  environment: credentials and endpoint, as S3 clients read them.
 
-    With them `tidegate log verify s3://...` connects to this server.
+    With this environment `tidegate log verify s3://...` connects to this server.
     """
 
     url: str
@@ -40,7 +40,7 @@ class S3Server:
 
 @asynccontextmanager
 async def running_seaweed(folder: Path, log_file: Path) -> AsyncGenerator[S3Server]:
-    """Run it with a bucket, which is empty at first and keeps its objects.
+    """Run SeaweedFS with a bucket, which is empty at first and keeps its objects between runs.
 
     Raises:
       ServerFailed: SeaweedFS does not run here.

@@ -1,4 +1,4 @@
-"""Runs a server that belongs to this process: on free ports, and no longer than this process."""
+"""Runs a server on free ports; the server ends with this process at the latest."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ class Program:
 async def running(
     program: Program, is_ready: Callable[[], Awaitable[bool]]
 ) -> AsyncGenerator[None]:
-    """Run it until the block ends; the block begins when the server is ready.
+    """Run the server until the block ends; the block begins when the server is ready.
 
     Raises:
-      ServerFailed: it is not ready within READY_SECONDS, or ended.
+      ServerFailed: the server is not ready within READY_SECONDS, or has ended.
     """
     make_room(program.log_file)
     with program.log_file.open("ab") as log:
@@ -100,7 +100,7 @@ def free_ports(count: int, *, and_above: int = 0) -> list[int]:
     """Return ports of 127.0.0.1 that were free a moment ago.
 
     Args:
-      and_above: the port this much above each must be free, too; 0: no other.
+      and_above: if not 0, each returned port plus this number is a free port, too.
     """
     ports: list[int] = []
     with ExitStack() as held:

@@ -21,7 +21,10 @@ from .words import help_text
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One gateway as it is now.  said: the JSON that it printed when it last served."""
+    """The present state of a gateway.
+
+    said: the JSON that it printed when it last began to serve.
+    """
 
     plan: GatewayPlan
     phase: Phase

@@ -1,7 +1,8 @@
 """`tidegate gateway version`: the cluster's metadata.version, and the step to a newer one.
 
 It reads and writes the metadata log, as `drain` does, and so needs none of Kafka's tools.  Decision
-18 has the rules; requests/cluster/update_features.py is the way for Kafka clients.
+18 has the rules.  Kafka clients raise the version by UpdateFeatures
+(requests/cluster/update_features.py).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from .gateways import say_now
 
 @dataclass(frozen=True, slots=True)
 class VersionOptions:
-    """The options as typed.  raise_to: None only shows the version."""
+    """The options as typed.  raise_to: None to only show the version."""
 
     raise_to: int | None = None
     only_checks: bool = False

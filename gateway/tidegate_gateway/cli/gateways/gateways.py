@@ -29,7 +29,7 @@ _HEADS: Final = ("ID", "ZONE", "ADDRESS", "VERSION", "STATE", "GROUPS")
 
 @dataclass(frozen=True, slots=True)
 class DrainOptions:
-    """The options as typed.  timeout_seconds: how long to wait for the drain; 0: do not wait."""
+    """The options as typed.  timeout_seconds: of the wait for the drain; 0 for no wait."""
 
     node_id: int
     stops: bool
@@ -81,7 +81,7 @@ async def drain(
 
     Args:
       say: called with each line for a person.
-      on_over: called when the gateway is drained, before the line that says so.
+      on_over: called when the gateway is drained, before the command prints this.
 
     Raises:
       Exception: see refusals_to_start.py.

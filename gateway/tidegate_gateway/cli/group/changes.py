@@ -50,7 +50,7 @@ async def seek(cluster: ClassicCluster, options: SeekOptions, *, as_json: bool) 
     question = f"Set these offsets of group {printable(options.group)}?"
     if not await agreed(question, yes=options.yes):
         return NOT_DONE
-    await seeking.check_idle(cluster, options.group)  # the answer may have taken hours
+    await seeking.check_idle(cluster, options.group)  # the person may have taken hours to answer
     await seeking.move(cluster, options.group, moves)
     done = f"{counted(len(moves), 'offset')} of group {printable(options.group)} set."
     print(_moves_json(options.group, moves, done=True) if as_json else done)

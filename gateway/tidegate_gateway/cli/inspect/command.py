@@ -46,7 +46,7 @@ class InspectOptions:
 
 @dataclass(frozen=True, slots=True)
 class _Opened:
-    """key: the object's key in the store; of a file the end of its path, which may be a key."""
+    """key: the object's key in the store; for a file, the end of its path, which may be a key."""
 
     source: ByteSource
     key: str
@@ -110,7 +110,7 @@ def _known(state: ClusterState, key: str) -> Known:
 
 @asynccontextmanager
 async def _opened(options: InspectOptions) -> AsyncGenerator[_Opened, None]:
-    """Open a file if it exists and no store is named, else an object of the store."""
+    """Open a file if it exists and no store is named; otherwise open an object of the store."""
     is_in_store = options.object_store is not None or options.data is not None
     if not is_in_store and (file := local_file(Path(options.what))) is not None:
         yield _Opened(file, _key_of(file.path))

@@ -1,4 +1,4 @@
-"""Prints the findings of `tidegate inspect` as they come: for a person, or as JSON for a script."""
+"""Prints the findings of `tidegate inspect`: as text for a person, or as JSON for a script."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _ENDS: Final = {True: "commit", False: "abort"}
 
 
 class Printer(Protocol):
-    """Prints an object; called from its beginning to its end."""
+    """Prints an object; its methods are called in the order of the object's bytes."""
 
     def frame(
         self, what: str, frame: Frame, state: ClusterState | None, known: Known | None
     ) -> None:
-        """Begin the object: print its key, its frame, and its standing in the log."""
+        """Begin the object: print its key, its frame, and whether the log refers to it."""
         ...
 
     def stretch(self, stretch: Stretch) -> None:

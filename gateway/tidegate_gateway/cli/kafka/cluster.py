@@ -33,7 +33,7 @@ NOT_TOLD: Final = 2
 
 
 def client_properties(place: KafkaPlace) -> ClientProperties:
-    """Return how to connect.  --bootstrap stands above the file, and the file above the default.
+    """Return how to connect.  --bootstrap overrides the file, and the file overrides the default.
 
     Raises:
       BadSource: the file cannot be read, or a property is wrong.
@@ -70,7 +70,7 @@ async def opened_kafka(place: KafkaPlace) -> AsyncGenerator[ClassicCluster, None
 
 
 def run_client(place: KafkaPlace, work: Callable[[ClassicCluster], Awaitable[int]]) -> int:
-    """Do the work of a command; return its exit code, and print why it was not done."""
+    """Run a command's work; return its exit code, and print why the work failed."""
 
     async def whole() -> int:
         async with opened_kafka(place) as cluster:
@@ -90,7 +90,7 @@ def run_client(place: KafkaPlace, work: Callable[[ClassicCluster], Awaitable[int
 
 
 def complain(text: str) -> None:
-    """Print a sentence on stderr.  It may hold text that strangers wrote."""
+    """Print a sentence on stderr, in printable characters: it may hold text from other clients."""
     print(f"tidegate: {printable(text)}", file=sys.stderr, flush=True)
 
 

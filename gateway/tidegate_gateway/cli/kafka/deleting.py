@@ -18,8 +18,9 @@ async def delete_each(
     """Delete them; return the exit code.
 
     Args:
-      noun: what they are, such as "topic".
-      delete: deletes one. After Failed the others have their turn; a ClassicError ends the work.
+      noun: the kind of thing, such as "topic".
+      delete: deletes one.  After Failed the command continues with the next one; a ClassicError
+        ends it.
     """
     done: list[str] = []
     problems: dict[str, str] = {}

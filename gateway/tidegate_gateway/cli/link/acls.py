@@ -80,8 +80,8 @@ def run_acls(
 class Compared(NamedTuple):
     """The differences between the ACLs of both sides.  is_any: whether the source has any ACL.
 
-    taken: topics of the source that the link cannot mirror, since other ones here have their names,
-    and why; ACLs of these names are not the link's.
+    taken: topics of the source that the link cannot mirror, since other topics here have the same
+    names; each with its reason.  ACLs of these names do not belong to the link.
     """
 
     plan: AclPlan
@@ -116,7 +116,7 @@ def _scope(link: Link, topics: frozenset[str], *, only_linked: bool) -> Scope:
 class AclResult(NamedTuple):
     """The differences, and the changes that were made.
 
-    has_here: whether the gateways have an authorizer; None if none says so.
+    has_here: whether the gateways have an authorizer; None if no gateway says.
     """
 
     found: Compared
@@ -126,7 +126,7 @@ class AclResult(NamedTuple):
 
     @property
     def is_well(self) -> bool:
-        """Return whether all of the source is here, and what was to be removed is not."""
+        """Return whether all of the source's ACLs are here, and all unwanted ones are removed."""
         plan = self.found.plan
         return not plan.not_carried and (plan.is_done or not (self.is_trial or self.done.problem))
 
@@ -171,7 +171,7 @@ def _noted(noted: Noted) -> list[str]:
 
 
 def _name(kind: type[IntEnum], number: int) -> str:
-    """Return the name of a number; a newer source has some without one here."""
+    """Return the name of a number; numbers from a newer source may have no name here."""
     return kind(number).name if number in list(kind) else str(number)
 
 

@@ -57,7 +57,7 @@ class CarryOptions:
         """Check that a command that prints JSON needs no confirmation.
 
         Raises:
-          BadSource: it does.
+          BadSource: the command needs a confirmation.
         """
         asks = not (self.yes or self.is_trial)
         check_json(as_json=as_json, asks=asks, instead="--yes or --dry-run")
@@ -67,7 +67,7 @@ class CarryOptions:
 async def both_sides(
     cluster: ClusterOptions, name: str, file: Path | None
 ) -> AsyncGenerator[tuple[Coordinator, Link, ClassicCluster], None]:
-    """Open this cluster and the source of a link; the state is that of the log's end.
+    """Open this cluster and the source of a link; the state is up to date with the log's end.
 
     Raises:
       BadSource: there is no such link, or the source does not answer or show what is asked for.
@@ -84,7 +84,7 @@ async def both_sides(
 
 
 async def authorizer_here(state: ClusterState) -> bool | None:
-    """Return whether a gateway has an authorizer; None if none says so in time to a stranger."""
+    """Return whether a gateway has an authorizer; None if no plaintext listener answers in time."""
     with trio.move_on_after(ASK_SECONDS):
         for address in _open_addresses(state):
             with trio.move_on_after(ASK_ONE_SECONDS):
@@ -112,9 +112,9 @@ async def _asked(address: str) -> bool | None:
 async def agreed_to_all(
     question: str, is_as_shown: Callable[[], Awaitable[bool]], *, yes: bool
 ) -> bool:
-    """Return whether the person agrees, and what was shown holds after the answer, too.
+    """Return whether the person agrees, and the shown differences are still the same afterwards.
 
-    An answer may take hours.  is_as_shown: looks again.
+    A person may take hours to answer.  is_as_shown: returns whether a new look shows the same.
     """
     if yes:
         return True

@@ -101,7 +101,7 @@ def run_add(cluster: ClusterOptions, new: NewLink, *, as_json: bool) -> int:
 
 
 def _as_before(new: NewLink, cluster_id: str, before: Link | None) -> Link:
-    """Return the link; what was not given stays as it was before."""
+    """Return the link; options that were not given stay as they were before."""
     forwards, groups = new.forwards, new.groups
     if forwards is None:
         forwards = before is not None and before.forwards
@@ -221,7 +221,7 @@ def _copies(state: ClusterState, name: str, ends: Mapping[Place, int | str]) -> 
 def run_remove(
     cluster: ClusterOptions, name: str, *, deletes: bool, yes: bool, as_json: bool
 ) -> int:
-    """Forget a link, and delete the copies if asked; return the exit code."""
+    """Remove a link, and delete the copies if wanted; return the exit code."""
 
     async def work() -> int:
         check_json(as_json=as_json, asks=not yes)

@@ -1,7 +1,7 @@
 """Runs `tidegate link move-groups`: takes groups over from the source.
 
-A group that gateways forward brings its members.  Other groups bring only their offsets; they
-have no members meanwhile.
+A group that gateways forward moves with its members.  Any other group moves only with its offsets,
+and must have no members meanwhile.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class GroupOptions:
 
 
 def run_move_groups(cluster: ClusterOptions, options: GroupOptions, *, as_json: bool) -> int:
-    """Move the groups, each on its own; return the exit code."""
+    """Move the groups, one after the other; return the exit code."""
 
     async def work() -> int:
         check_json(as_json=as_json, asks=not options.yes)

@@ -28,7 +28,7 @@ _MIB: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class LookOptions:
-    """As they were typed: a link by its name, or what a new one would have."""
+    """The options as typed: the name of a link, or the properties of a planned link."""
 
     name: str | None
     bootstrap_servers: str | None
@@ -67,7 +67,7 @@ def run_check(cluster: ClusterOptions, options: LookOptions, *, as_json: bool) -
 
 
 def authorizer_findings(found: Sequence[Finding], here: bool | None) -> list[Finding]:
-    """Return findings about the gateways' authorizer.  here: whether they have one, if known."""
+    """Return findings about the gateways' authorizer.  here: None if unknown."""
     said = {each.what for each in found}
     what = "the gateways have an authorizer if the source has one"
     if here is False and ACLS in said:

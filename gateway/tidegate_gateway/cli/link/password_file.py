@@ -28,7 +28,7 @@ def made_passwords(users: Iterable[str]) -> dict[str, str]:
 
 
 def write_passwords(path: Path, passwords: Mapping[str, str]) -> None:
-    """Write a new file; it is on the disk when this returns, and not there if this fails.
+    """Write a new file, and sync it to the disk; if that fails, remove the file.
 
     Raises:
       BadSource: it exists, or cannot be written.
@@ -46,7 +46,7 @@ def write_passwords(path: Path, passwords: Mapping[str, str]) -> None:
 
 
 def _fill(descriptor: int, passwords: Mapping[str, str]) -> None:
-    """Write all of them, and close the file."""
+    """Write all bytes, and close the file."""
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(json.dumps(passwords, indent=1) + "\n")
         file.flush()

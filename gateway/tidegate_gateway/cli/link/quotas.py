@@ -51,7 +51,7 @@ def run_quotas(cluster: ClusterOptions, options: CarryOptions, *, as_json: bool)
 
 
 class QuotaResult(NamedTuple):
-    """The differences, and how many changes were made.  problem: why not all; "" for none."""
+    """The differences, and how many changes were made.  problem: of the rest, or ""."""
 
     plan: QuotaPlan
     done: int
@@ -87,7 +87,7 @@ def quotas_text(plan: QuotaPlan, brokers: int, gateways: int, *, is_shared: bool
 
 
 def _places(brokers: int, gateways: int, *, is_shared: bool) -> Iterator[str]:
-    """Yield how often a quota holds, if that is not as often here as at the source."""
+    """Yield a line if a quota holds at more or fewer places here than at the source."""
     if is_shared and brokers > 1:
         yield (
             "The gateways share quotas (quota.scope=cluster): bytes and mutations hold once here,"
@@ -141,7 +141,7 @@ def quotas_json(result: QuotaResult) -> str:
 
 
 def _dicts(steps: Sequence[QuotaStep]) -> list[dict[str, Any]]:
-    """Return the steps with null as the name of a default entity, as in Kafka."""
+    """Return the steps as builtins; as in Kafka, the name of a default entity is null."""
     return [
         {
             "entity": {kind: name or None for kind, name in each.change.entity.parts()},

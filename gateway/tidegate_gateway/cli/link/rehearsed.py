@@ -26,7 +26,7 @@ _SHOWN: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class Rehearsed:
-    """The findings of a rehearsal, and the estimate from them.  problems: of both."""
+    """The findings of a rehearsal, and the estimate from them.  problems: those of both."""
 
     found: Rehearsal
     estimate: Estimate

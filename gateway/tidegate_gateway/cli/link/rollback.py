@@ -1,8 +1,8 @@
 """Runs `tidegate link rollback`.
 
-The command names the topics, and the gateways return them.  It may end at any time: topics that are
-written back to their source stay this cluster's, and the gateways lift the fence of a return that
-makes no progress.
+The command names the topics, and the gateways return them.  The command may end at any time.
+Topics that gateways write back to their source then still belong to this cluster.  If a return
+makes no progress, the gateways lift its fence.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ READY_SECONDS: Final = 4.0
 
 @dataclass(frozen=True, slots=True)
 class RollbackOptions:
-    """As they were typed.  max_behind: offsets that the source may lack when writers have to wait.
+    """The options as typed.  max_behind: offsets that the source may lack when writers must wait.
 
-    only_reverse: write back, and leave the topics here.  cancel: write back no more.
+    only_reverse: begin to write back, but do not return the topics.  cancel: stop writing back.
     """
 
     name: str
@@ -49,7 +49,7 @@ class RollbackOptions:
 
 
 class Rollback(NamedTuple):
-    """The result of a rollback.  seconds: while writers waited.  reason: "" once they are back."""
+    """The result of a rollback.  seconds: how long writers waited.  reason: of a failure, or ""."""
 
     topics: list[str]
     seconds: float
@@ -57,7 +57,7 @@ class Rollback(NamedTuple):
 
 
 class NotReversed(Exception):
-    """The topics cannot go back; the text says why, for a person."""
+    """The topics cannot return to their source.  The text says why."""
 
 
 def run_rollback(cluster: ClusterOptions, options: RollbackOptions, *, as_json: bool) -> int:
@@ -110,7 +110,7 @@ async def _cancelled(coordinator: Coordinator, options: RollbackOptions, *, as_j
 async def rolled_back(
     coordinator: Coordinator, options: RollbackOptions, *, is_quiet: bool
 ) -> Rollback:
-    """Write topics back to their source, and return them; see the module's head."""
+    """Write topics back to their source, and return them; see the module's docstring."""
     names = list(dict.fromkeys(options.topics))
     before = _reversing(coordinator, names)
     answer = await coordinator.propose(ReverseTopics(options.name, tuple(names)))
@@ -143,7 +143,7 @@ def behind(coordinator: Coordinator, names: Sequence[str]) -> int:
     """Return how many offsets of topics their source lacks, as far as the log knows.
 
     Raises:
-      NotReversed: one of them is not written back.
+      NotReversed: the gateways do not write one of the topics back.
     """
     state, found = coordinator.state, 0
     for name in names:
@@ -167,7 +167,7 @@ def _reached(coordinator: Coordinator, names: Sequence[str]) -> int:
 async def _caught_up(
     coordinator: Coordinator, names: Sequence[str], max_behind: int, *, is_quiet: bool
 ) -> None:
-    """Wait until the source has almost all; say how far it is.
+    """Wait until the source has almost all records; print the progress.
 
     Raises:
       NotReversed: the gateways gave up, or make no progress.
@@ -191,7 +191,7 @@ async def _caught_up(
 
 
 async def _followed(coordinator: Coordinator, number: int, names: list[str]) -> Rollback:
-    """Wait until the fence has ended."""
+    """Wait until the gateways remove the fence."""
     begun, switches = trio.current_time(), coordinator.state.switches
     with trio.move_on_after(PATIENCE_SECONDS):
         while number in switches.fences:
@@ -217,7 +217,7 @@ def _why(coordinator: Coordinator, names: Sequence[str]) -> str:
 
 
 def rollback_text(done: Rollback, options: RollbackOptions, *, are_here: bool) -> str:
-    """Return a text about the outcome.  are_here: whether the topics are this cluster's."""
+    """Return a text about the outcome.  are_here: whether the topics belong to this cluster."""
     if done.reason == UNENDED:
         return f"It is not known what came of it: {UNENDED}. See `tidegate link status`."
     if done.reason:

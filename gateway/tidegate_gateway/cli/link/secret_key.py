@@ -28,17 +28,19 @@ _NO_KEY = Secret()
 
 
 def sealing_with(path: Path | None, state: ClusterState, *, is_plain: bool) -> Sealing:
-    """Return the key of a file; without a file one that seals nothing.
+    """Return the sealing with the key of a file; without a file, one that seals nothing.
 
-    If the cluster has sealed credentials, they show which key the gateways have.  If it has none,
-    only the person knows whether the gateways have a key.  A plain credential stays in the log and
-    its backups, so the command insists on an answer, and shows doubt().
+    If the cluster has sealed credentials, they show which key the gateways have.  If the cluster
+    has no sealed credentials, only the operator knows whether the gateways have a key.  A plain
+    credential stays in the log and its backups.  So the command insists on an answer, and prints
+    the warning of doubt().
 
     Args:
       is_plain: the person says that the gateways have no key.
 
     Raises:
-      BadSource: there is no key, and the gateways may seal; or it is another one than theirs.
+      BadSource: there is no key, but the gateways may seal credentials; or the gateways have
+        another key.
       SettingsError: see read_key().
     """
     sealed = [each for each in state.scram if isinstance(each, SealedCredential)]

@@ -1,7 +1,7 @@
 """Runs `tidegate link switch` and `finish`.
 
-The command names the topics, and the gateways switch them.  It may end at any time: the gateways
-lift the fence of a switch that makes no progress.
+The command names the topics, and the gateways switch them.  The command may end at any time: if a
+switch makes no progress, the gateways lift its fence.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class SwitchOptions:
 
 
 class Switching(NamedTuple):
-    """The result of a switch.  seconds: while writers waited.  reason: "" once it is done."""
+    """The result of a switch.  seconds: how long writers waited.  reason: of a failure, or ""."""
 
     topics: list[str]
     seconds: float
@@ -113,7 +113,7 @@ async def _check_whole(
     """Check that no transaction would span both clusters after the switch.
 
     Raises:
-      BadSource: something is missing in the unit.
+      BadSource: the unit lacks a topic, group or transactional id, or its producers are unknown.
     """
     if not link.transactional_ids:
         return
@@ -135,7 +135,7 @@ async def _fenced(
     wanted: tuple[tuple[bytes, str], ...],
     unit: Unit,
 ) -> int | str:
-    """Fence the topics, after what moves with them; return the fence, or why there is none."""
+    """Fence the unit: groups and ids, then topics; return the fence, or why there is none."""
     if not unit.groups and not unit.transactional_ids:
         return await coordinator.propose(FenceTopics(link, wanted))
     try:
@@ -200,7 +200,7 @@ async def _looked_at(
 
 
 def unfencing_lines(link: Link, limits: Mapping[str, str]) -> list[str]:
-    """Return the commands that have the source take writes again, whatever happens here."""
+    """Return the commands with which the source takes writes again, even without any gateway."""
     head = f"kafka-configs.sh --bootstrap-server {link.bootstrap_servers} --alter"
     return [
         f"{head} --entity-type topics --entity-name {name} "
@@ -231,7 +231,7 @@ def _before(link: Link, lines: Sequence[str]) -> str:
 async def _rights(
     coordinator: Coordinator, link: Link, source: ClassicCluster, topics: Sequence[Topic]
 ) -> str:
-    """Return a line about topics whose ACLs are not here; "" if there is none, or none is known."""
+    """Return a line about topics whose ACLs are not here; "" if no such topic is known."""
     missing = await missing_acls(source, coordinator.state)
     lacking = missing.topics_of(each.name for each in topics) if missing is not None else []
     if not lacking:
@@ -250,7 +250,7 @@ async def _followed(
     *,
     is_quiet: bool,
 ) -> Switching:
-    """Wait until the fence has ended.  begun: trio's time."""
+    """Wait until the gateways remove the fence.  begun: the start of the switch on trio's clock."""
     names, reason = [each.name for each in topics], ""
     switches = coordinator.state.switches
     said_at = trio.current_time()
@@ -270,7 +270,7 @@ async def _followed(
 
 
 def _waiting(lifted: str) -> str:
-    """Return the command's line while a fence stands.  lifted: why it was lifted; "" if not."""
+    """Return the line to print while a fence exists.  lifted: why it was lifted, or ""."""
     if lifted:
         return f"given up ({lifted}): waiting for the source, which must take writes again"
     return "waiting for the gateways and the source"
@@ -295,7 +295,7 @@ def run_finish(
     yes: bool,
     as_json: bool,
 ) -> int:
-    """Forget the source of switched topics; return the exit code."""
+    """End the watch over the source of switched topics; return the exit code."""
 
     async def work() -> int:
         check_json(as_json=as_json, asks=not yes)

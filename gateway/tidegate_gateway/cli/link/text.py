@@ -20,7 +20,7 @@ _SHOWN_NAMES = 20
 
 
 class Added(NamedTuple):
-    """A link as it was asked for, the topics it will mirror, and why it was refused.
+    """A requested link, the topics that it will mirror, and why it was refused.
 
     refused_topics: why topics that match are not mirrored, by name.
     """
@@ -32,24 +32,24 @@ class Added(NamedTuple):
 
 
 class Noticed(NamedTuple):
-    """Trouble of a link: why topics are not mirrored, and the sources that have more; by name."""
+    """Trouble of a link, by topic: why it is not mirrored, or that its source has more records."""
 
     refused: Mapping[str, str] = {}
     beyond: Mapping[str, Beyond] = {}
 
     @property
     def is_trouble(self) -> bool:
-        """Return whether anything is wrong for sure."""
+        """Return whether there is certainly a problem."""
         return bool(self.refused) or any(each.is_sure for each in self.beyond.values())
 
     @property
     def lines(self) -> list[str]:
-        """Return a line for each."""
+        """Return a line for each problem."""
         return [*refused_lines(self.refused), *beyond_lines(self.beyond)]
 
 
 def refused_lines(refused: Mapping[str, str]) -> list[str]:
-    """Return a line for each topic that is not mirrored, of many for the first ones."""
+    """Return a line for each topic that is not mirrored; of many topics only the first ones."""
     lines = [
         f"PROBLEM: not mirrored: {printable(name)}: {printable(text)}"
         for name, text in sorted(refused.items())[:_SHOWN_NAMES]
@@ -59,7 +59,7 @@ def refused_lines(refused: Mapping[str, str]) -> list[str]:
 
 
 def beyond_lines(beyond: Mapping[str, Beyond]) -> list[str]:
-    """Return a line for each topic whose source has more."""
+    """Return a line for each switched topic whose source has further offsets."""
     return [
         f"PROBLEM: {printable(name)}: {counted(each.offsets, 'record')} of its source"
         f" {'is' if each.offsets == 1 else 'are'} from after the switch, and not here"
@@ -71,12 +71,12 @@ def beyond_lines(beyond: Mapping[str, Beyond]) -> list[str]:
 
 
 class Switches(NamedTuple):
-    """Topics of a link that are being switched, were switched, and have no source any more.
+    """The topics of a link that are being switched, were switched, or have no source any more.
 
-    is_on_hold: the log was restored, and no operator has confirmed the link.  reversing: offsets
-    that the source lacks of each topic that is written back to it, as far as the log knows.
-    stayed: why a topic did not go back to the source.  moved_transactional_ids: by the names that
-    the link has for them.
+    is_on_hold: the log was restored, and no operator has confirmed the link.  reversing: for each
+    topic that gateways write back to its source, how many offsets the source lacks, as far as the
+    log knows.  stayed: why a topic did not go back to the source.  moved_transactional_ids: the
+    entries of the link's list that have moved.
     """
 
     switching: list[str]
@@ -115,7 +115,7 @@ def switches_of(state: ClusterState, link: str) -> Switches:
 
 
 def lacking(state: ClusterState, topic: Topic) -> int:
-    """Return how many offsets of a topic its source lacks; of one that is not written back: 0."""
+    """Return how many offsets of a topic its source lacks; 0 if the topic is not written back."""
     parts = (state.partitions[number] for number in topic.partition_numbers)
     return sum(
         each.next_offset - reached
@@ -127,7 +127,7 @@ def lacking(state: ClusterState, topic: Topic) -> int:
 class Copy(NamedTuple):
     """A topic of a link.
 
-    records: of all offsets between start and end, here.  behind: offsets that are missing here;
+    records: offsets between the start and the end here.  behind: offsets that are missing here;
     None if the source did not say.  problem: its reason.
     """
 
