@@ -1,4 +1,4 @@
-"""The door of Kafka's clients: lets connections in, and serves each until it closes."""
+"""The door of Kafka's clients: accepts connections, and serves each until it closes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ CLIENTS: Final = "CLIENTS"
 class ClientDoor:
     """See the module's head.
 
-    connections: the open ones.  proxied: the listeners behind a proxy.
+    connections: the open connections.  proxied: the listeners behind a proxy.
     """
 
     connections: set[Connection]
@@ -54,12 +54,12 @@ class ClientDoor:
     telemetry: Telemetry
 
     def is_open(self, listener: str) -> bool:
-        """Return whether no client of a listener has to show who it is."""
+        """Return whether a listener has no TLS, no SASL and no proxy."""
         secured = self.tls, self.logins.gates.listeners, self.proxied
         return not any(listener in each for each in secured)
 
     async def let_in(self, transport: Transport, listener: str) -> None:
-        """Serve one connection that comes by no socket; see serve()."""
+        """Serve a connection that does not come from a socket; see serve()."""
         await self.slots.wait_free()
         host, is_known = transport.peer[0], self.is_open(listener)
         visitor = self.slots.enter(host, transport.close, is_known=is_known)
@@ -72,7 +72,7 @@ class ClientDoor:
             visitor.leave()
 
     async def serve(self, transport: Transport, listener: str, visitor: Visitor) -> None:
-        """Serve one connection until it closes; the caller lets the visitor leave."""
+        """Serve one connection until it closes; the caller then removes the visitor."""
         source = transport.peer
         if listener in self.proxied:
             named = await source_of(transport)
@@ -161,7 +161,8 @@ def connections_feature(
     async def watch() -> None:
         while True:
             await trio.sleep(PATIENCE_STEP_SECONDS)
-            # After a pause of this process, the connections first receive the bytes that arrived.
+            # After a pause of this process, let the connections first receive the bytes that have
+            # arrived.
             await trio.lowlevel.checkpoint()
             now = trio.current_time()
             throttling.end_if_draining()
@@ -179,16 +180,16 @@ def max_connections(settings: BrokerSettings, most: int) -> int:
     """Return how many connections the gateway accepts.
 
     Args:
-      most: how many the process can have open.
+      most: how many connections the process can have open.
     """
     return min(settings.int("max.connections"), most)
 
 
 def connection_overrides(settings: BrokerSettings) -> dict[str, int]:
-    """Return how many connections some addresses may have: ADDRESS:COUNT,...
+    """Parse max.connections.per.ip.overrides: ADDRESS:COUNT,... with the most connections of each.
 
     Raises:
-      SettingsError: max.connections.per.ip.overrides is something else.
+      SettingsError: the setting has another form.
     """
     name = "max.connections.per.ip.overrides"
     found: dict[str, int] = {}

@@ -1,6 +1,7 @@
-"""While this gateway is cut off from the metadata log, others serve.  It logs begin and end.
+"""Sends clients to other gateways while this one is cut off from the metadata log.
 
-store_way/store_watch.py does the same for the object store.
+This also logs when that begins and ends.  store_way/store_watch.py does the same for the object
+store.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ _log = structlog.get_logger("tidegate.gateway")
 def to_avoid(
     coordinator: Coordinator, unheard: frozenset[int], without_store: frozenset[int]
 ) -> frozenset[int]:
-    """Return the incarnations that clients are not sent to; includes its own while it is cut off.
+    """Return the incarnations to which clients are not sent; a gateway that is cut off is one, too.
 
-    unheard: the incarnations that do not answer this gateway.  If these are all others, this
-    gateway may be cut off from them, too.  It then avoids only those that cannot serve: the others
-    may still reach the log and the store.
-    without_store: those that are cut off from the object store; see store_way/marks.py.
+    unheard: the incarnations that do not answer this gateway.  If this gateway is cut off and no
+    other gateway answers, the fault may be its own network.  It then avoids only the gateways that
+    cannot serve, since the others may still reach the log and the store.  without_store: the
+    incarnations that are cut off from the object store; see store_way/marks.py.
     """
     me = coordinator.incarnation
     unable = without_store | {me} if coordinator.is_stale else without_store
@@ -36,7 +37,7 @@ def to_avoid(
 
 
 async def tell_of_cuts(coordinator: Coordinator) -> None:
-    """Log when this gateway is cut off, and when it is so no longer; forever."""
+    """Log when this gateway is cut off, and when it no longer is; forever."""
     was_cut_off = False
     while True:
         await trio.sleep(LOOK_SECONDS)

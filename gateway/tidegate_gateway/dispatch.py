@@ -42,8 +42,8 @@ KEY_BYTES: Final = 2
 class Dispatcher:
     """Handles the frames of all connections.
 
-    guards: hold requests to the rights of their clients; None without an authorizer.  audit: None
-    without an audit log.  It serves no API before serve().
+    guards: check requests against ACLs; None without an authorizer.  audit: None without an audit
+    log.  It serves no API before the call of serve().
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Dispatcher:
           LookupError: two rows have the same key.
         """
         self._rows = by_key(rows)
-        # By keys in wire format, since each frame is looked up.
+        # The keys are in wire format: each frame needs a lookup.
         staged = (each for each in self._rows.values() if isinstance(each, StagedRow))
         self._staged = {each.key.to_bytes(KEY_BYTES, "big"): each for each in staged}
 
@@ -103,7 +103,7 @@ class Dispatcher:
         except RemoteProtocolError as error:
             name = APIS[row.key].name
             raise CloseConnection(f"{name} v{header.api_version}: {error}") from error
-        # A login sets `is_limited`, so that the first request after it comes here.
+        # A login sets `is_limited`, so the first request after the login comes here.
         self._throttling.look(connection.peer)
         self._flusher.flush()
 
@@ -117,7 +117,7 @@ class Dispatcher:
     ) -> None:
         if len(body) > LARGE_BODY_BYTES:
             return await self._answer_large(row, connection, header, body, arena)
-        request: Any = None  # of an unknown version; its shape is unknown, too
+        request: Any = None  # stays None for an unknown version, which cannot be decoded
         if is_served(APIS[header.api_key], header.api_version):
             request = row.handler.messages.decode_request(body, header.api_version)
             if row.holds_nothing:
@@ -132,7 +132,7 @@ class Dispatcher:
         body: memoryview,
         arena: Arena,
     ) -> None:
-        """Answer a request that takes long to decode, and whose answer likely takes long, too."""
+        """Answer a large request: it takes long to decode, and likely also to answer."""
         version = header.api_version
         if not is_served(APIS[header.api_key], version):
             raise RemoteProtocolError(f"{len(body)} bytes of an unknown version")

@@ -1,13 +1,13 @@
-"""How a gateway drains: on SIGTERM, or on an operator's command in the metadata log.
+"""Drains a gateway on SIGTERM, or on an operator's command in the metadata log.
 
-Once the log marks the gateway as draining, all gateways send clients to the others.  Its
-groups move to the others.  It answers its clients with "not here", so that they ask for new
-metadata, and closes connections that are silent for a while; later also those of clients that keep
-asking: some keep to a broker, whatever it says.  When no connection and no group is
-left, a gateway that got SIGTERM ends.  A gateway that an operator marked writes to the log that it
-is drained, and stays unless the operator also asked it to stop.
+Once the log marks the gateway as draining, all gateways send clients to the others.  Its groups
+move to the other gateways.  It answers requests with errors such as "not here", so clients ask for
+new metadata.  It closes connections that are silent for a while.  Some clients keep asking the same
+broker whatever it answers, so later the gateway closes their connections, too.  When no connection
+and no group is left, a gateway that got SIGTERM ends.  A gateway that an operator drains writes to
+the log that it is drained.  It then ends only if the operator also asked it to stop.
 
-A draining gateway without others keeps serving until it ends.
+If there is no other gateway, a draining gateway serves until it ends.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Draining:
         self._goodbye_seconds = GOODBYE_SHARE * timeout_seconds
         self._is_told = False
         self._goodbye_ends = inf
-        self._away_since = inf  # as far as `hurries` was asked for
+        self._away_since = inf  # known as of the last call of `hurries`
         self._seen_version = -1
         self._news = trio.Event()
         coordinator.listen(self._on_change, GATEWAYS)
@@ -96,7 +96,7 @@ class Draining:
 
     @property
     def idle_seconds(self) -> float:
-        """After how much silence the gateway closes a connection; inf for never."""
+        """The seconds of silence after which the gateway closes a connection; inf for never."""
         return self._grace_seconds if self.sends_away else inf
 
     @property
@@ -114,9 +114,9 @@ class Draining:
         return self._coordinator.state.gateways.live.get(self._coordinator.incarnation)
 
     async def begin(self) -> None:
-        """Drain before the process ends; returns when all clients are gone, or their time is over.
+        """Drain before the process ends; return when all clients are gone, or after the time limit.
 
-        May be called again after it failed; the clients' time runs from the first call.
+        After a failure this may be called again; the time limit starts at the first call.
 
         Raises:
           CoordinatorUnavailable, ProposalFailed: this gateway may not be marked as draining.
@@ -177,7 +177,7 @@ class Draining:
 
     @property
     def feature(self) -> Feature:
-        """Return what draining does in the background."""
+        """Return the feature with the background task of draining."""
         return Feature("draining", tasks=(Task("heed operators", self.run),))
 
 

@@ -55,7 +55,7 @@ def debug_report(
 
 
 def _configs(state: ClusterState) -> dict[str, list[str]]:
-    """Return names of dynamic broker configs, by node id or default; a value may be a secret."""
+    """Return names of dynamic broker configs, by node id or default; values may be secrets."""
     kind = ResourceType.BROKER.value
     names = state.configs.names(kind)
     return {each or "(default)": sorted(state.configs.get(kind, each)) for each in names}

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 import typer
 
-# The folders of `dev` and of `serve` without --data; commands on a cluster look in that of `dev`.
+# The default folders of `dev` and `serve`.  Other commands use the folder of `dev` by default.
 DEV_DATA: Final = Path("tidegate-data")
 SERVE_DATA: Final = Path("data")
 

@@ -32,8 +32,8 @@ def run_to_end(
 
     Args:
       make_settings: may raise as gather() does.
-      advice: returns an addition to the sentence that names this command's options.
-      process: which of several on this machine it is, for its log lines; 0: it is alone.
+      advice: returns further advice for an error, which names this command's options.
+      process: the process's number, for its log lines, if several run on this machine; otherwise 0.
     """
     try:
         if log_level not in LEVELS:

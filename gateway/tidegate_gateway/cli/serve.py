@@ -32,8 +32,8 @@ def run_serve(
 ) -> int:
     """Run the gateway; return the exit code.
 
-    stop_at_eof: stop, as at SIGTERM, at the end of standard input: the parent process has ended.
-    process: which of several it is; 0: it is the only one.
+    stop_at_eof: stop, as at SIGTERM, at the end of standard input, since then the parent process
+    has ended.  process: the process's number if several run on this machine; otherwise 0.
     """
 
     def announce(running: Running) -> None:

@@ -1,7 +1,7 @@
-"""Advice on settings that would save money, a sentence each, from recent figures.  Pure.
+"""Advice on settings that would save money, one sentence for each setting.  Pure.
 
-Advice is given only where the saving of a month is worth more than a bound.  The figures are those
-of gateways, so several gateways with the same settings get the advice of their sum.
+A sentence is left out if it saves less than a minimum a month.  The figures are summed over all
+given gateways, which are taken to have the same settings.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _SHOWN_CLIENTS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class _Rates:
-    """How gateways write, a second: PUTs of WAL objects, their bytes, and batches in them.
+    """The gateways' writes a second: PUTs of WAL objects, their bytes, and their batches.
 
-    linger_ms, budget: see CostSums.  gateways: how many they are.
+    linger_ms, budget: see CostSums.  gateways: their number.
     """
 
     puts: float
@@ -44,11 +44,11 @@ class _Rates:
 
     @property
     def least_puts(self) -> float:
-        """PUTs that even objects of the efficient size would take."""
+        """The PUTs a second if all objects had the efficient size."""
         return self.bytes / EFFICIENT_BYTES
 
     def money(self, puts: float, prices: Prices) -> float:
-        """The money that fewer PUTs a second save in a month."""
+        """The money that a lower rate of PUTs saves in a month."""
         saved = (self.puts - max(puts, self.least_puts)) * MONTH_HOURS * 3600
         return saved * prices.requests.put / 1000
 
@@ -56,9 +56,9 @@ class _Rates:
 def advice(
     recent: Sequence[CostSums], prices: Prices, least_money: float = LEAST_MONEY
 ) -> list[str]:
-    """Return the sentences, the one that saves most first; each for a change of that one thing.
+    """Return the sentences, the largest saving first; each assumes that nothing else changes.
 
-    recent: of each gateway its last sums.
+    recent: the last sums of each gateway.
     """
     sums = [each for each in recent if _seconds(each) >= LEAST_SECONDS]
     if not sums:
@@ -86,7 +86,7 @@ def _seconds(sums: CostSums) -> float:
 
 
 def _of_linger(rate: _Rates, prices: Prices) -> list[tuple[float, str]]:
-    """A gateway fills an object for as long as linger, if it becomes efficient within that time."""
+    """Advise a longer linger if objects then reach the efficient size."""
     a_gateway = rate.bytes / rate.gateways
     filled = a_gateway * LONGER_LINGER_MS / 1000
     if not a_gateway * rate.linger_ms / 1000 < EFFICIENT_BYTES <= filled:
@@ -105,7 +105,7 @@ def _of_linger(rate: _Rates, prices: Prices) -> list[tuple[float, str]]:
 
 
 def _of_budget(rate: _Rates, prices: Prices) -> list[tuple[float, str]]:
-    """Only small objects use the budget; without tokens they wait for linger at most."""
+    """Advise a smaller PUT budget.  Only small objects use it, and wait for at most linger."""
     if not rate.budget:
         return []
     wanted = max(rate.budget / 2, 1000 / max(rate.linger_ms, 1))

@@ -23,7 +23,7 @@ _THOUSAND: Final = 1000
 
 
 class RequestPrices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Of 1,000 requests."""
+    """The prices of 1,000 requests."""
 
     put: float
     list: float
@@ -32,20 +32,20 @@ class RequestPrices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class GigabytePrices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """month: of a GB stored for a month.  crossed: of a GB between zones."""
+    """month: the price of a GB stored for a month.  crossed: the price of a GB between zones."""
 
     month: float
     crossed: float
 
 
 class MachinePrices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """core_month: of a core for a month."""
+    """core_month: the price of a core for a month."""
 
     core_month: float = 0.0
 
 
 class Prices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """See prices/*.toml; date, region: where they come from, for people."""
+    """Prices; see prices/*.toml.  date, region: of the price list, for people."""
 
     region: str
     date: str
@@ -61,7 +61,7 @@ class Prices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         )
 
     def of_use(self, use: Use, kept_byte_hours: int = 0) -> float:
-        """Return the money of what a topic or a client caused."""
+        """Return the money for the requests of a topic or a client."""
         puts, gets = use.puts / PARTS, use.gets / PARTS
         asked = (puts * self.requests.put + gets * self.requests.get) / _THOUSAND
         return asked + self.of_crossed(use.crossed_bytes) + self.of_kept(kept_byte_hours)
@@ -76,7 +76,7 @@ class Prices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def money_of(sums: CostSums, prices: Prices) -> dict[str, float]:
-    """Return the money by its causes; the values add up to the whole bill of the span."""
+    """Return the money by cause; the sum of the values is the bill of the interval."""
     kinds = ("put", "get", "list", "delete")
     money = {
         f"{kind} requests": prices.of_requests(
@@ -96,10 +96,10 @@ def packaged_prices() -> Prices:
 
 
 def prices_of(path: Path | None) -> Prices:
-    """Return the operator's prices, or else the prices of this release.
+    """Return the operator's prices, or the prices of this release if there is no file.
 
     Raises:
-      SettingsError: the file cannot be read, or holds something else.
+      SettingsError: the file cannot be read, or has wrong content.
     """
     if path is None:
         return packaged_prices()

@@ -1,6 +1,6 @@
 """The figures of docs/performance.md that plans and advice use.  A test compares them with it.
 
-A row is named by its first cell there.
+The rows have the names of the first cells there.
 """
 
 from __future__ import annotations
@@ -23,9 +23,7 @@ class Batches(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Ingest:
-    """The cost of writing 1 KiB records: CPU by payload (1 MB = 10^6 bytes), and PUTs of WAL
-    objects a GiB.
-    """
+    """The cost of writing 1 KiB records: CPU for each MB of payload (10^6 bytes), and PUTs a GiB."""
 
     row: str
     cpu_ms_per_mb: float
@@ -34,7 +32,7 @@ class Ingest:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """CPU by payload."""
+    """The CPU for each MB of payload that is read."""
 
     row: str
     cpu_ms_per_mb: float
@@ -42,7 +40,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """MiB/s of one core, and requests a GiB."""
+    """The cost of merging: MiB/s of one core, and requests a GiB."""
 
     row: str
     mib_per_core_second: float

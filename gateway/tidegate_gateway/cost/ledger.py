@@ -2,12 +2,12 @@
 
 A request is booked for the payer of the task that sends it: the topics and clients whose bytes it
 carries (`paid_by`), or the client whose fetch needs it (`reading_for`).  Many topics and clients
-share a WAL object: each pays for its share of the bytes.  That costs an addition for each object
-and topic, and nothing for a record.  A read whose payer is not known is paid by the topic that its
-key names, or by OTHERS.
+share a WAL object, and each pays for its share of the bytes.  This takes one addition for each
+object and topic, and no work for each record.  If the payer of a read is unknown, the topic in the
+object's key pays.  If the key has no topic, OTHERS pays.
 
-Only reads and writes of records are split.  Other requests are the cluster's: copies of the log,
-lists, deletions, and the log itself if it is in an object store.
+Only reads and writes of records are split by topic and client.  Other requests belong to the
+cluster: backups of the log, lists, deletions, and the log itself if it is in an object store.
 """
 
 from __future__ import annotations
@@ -52,9 +52,10 @@ def _no_totals() -> list[int]:
 
 @dataclass(slots=True, eq=False)
 class Payer:
-    """Weights by topic id, and by client id.
+    """The weights by which topics and clients share the cost of some requests.
 
-    amounts: by column, not yet split.  ledger: where they are due; None before the first request.
+    topics: by topic id.  clients: by client id.  amounts: by column, not yet split.  ledger: the
+    ledger of these amounts; None before the first request.
     """
 
     topics: Mapping[bytes, int]
@@ -69,7 +70,7 @@ _reader: ContextVar[str] = ContextVar("reader", default=OTHERS)
 
 @contextmanager
 def paid_by(topics: Mapping[bytes, int], clients: Mapping[str, int]) -> Generator[None]:
-    """Book the requests of this task for these."""
+    """Book the requests of this task for these topics and clients."""
     payer = Payer(topics, clients)
     token = _payer.set(payer)
     try:
@@ -81,7 +82,7 @@ def paid_by(topics: Mapping[bytes, int], clients: Mapping[str, int]) -> Generato
 
 
 def reading_for(client_id: str) -> None:
-    """Have this task read for a client, until it reads for another."""
+    """Book this task's reads for a client until the next call."""
     _reader.set(client_id)
 
 
@@ -92,15 +93,16 @@ def who_reads() -> str:
 
 @contextmanager
 def read_of(topics: Mapping[bytes, int]) -> Generator[None]:
-    """Book the reads of this task for these topics, and for its reader."""
+    """Book the reads of this task for these topics, and for the client of reading_for()."""
     with paid_by(topics, {_reader.get(): 1}):
         yield
 
 
 class _Table:
-    """Shares by key, at most MAX_NAMES; the rest is that of OTHERS.
+    """Shares by key, for at most MAX_NAMES keys; OTHERS has the shares of further keys.
 
-    name_of: the name of a key; it is asked once, since a topic may be deleted later.
+    name_of: returns the name of a key.  It is called once for each key, since the topic may be
+    deleted later.
     """
 
     def __init__(self, name_of: Callable[[Key], str]) -> None:
@@ -133,7 +135,7 @@ class _Table:
         return self._rows.setdefault(key, [0.0, 0.0, 0.0, 0.0])
 
     def uses(self, totals: Sequence[int]) -> dict[str, Use]:
-        """Return whole figures whose sums are the totals."""
+        """Return the shares rounded to whole numbers whose sums are the totals."""
         by_name: dict[str, list[float]] = {}
         for key, row in self._rows.items():
             shares = by_name.setdefault(self._names[key], [0.0, 0.0, 0.0, 0.0])
@@ -164,8 +166,8 @@ class _Open:
 class CostLedger:
     """See the module's head; a RequestBook.
 
-    name_of: name of a topic by its id; None if there is none any more.
-    log_requests: returns the requests that the metadata log made so far; None if it counts none.
+    name_of: returns the name of a topic by its id; None if the topic is deleted.  log_requests:
+    returns the requests that the metadata log has made so far; None if the log does not count them.
     """
 
     def __init__(
@@ -177,7 +179,7 @@ class CostLedger:
         self._now_ms = now_ms
         self._name_of = name_of
         self._log = LogRequests(log_requests)
-        self._owing: dict[Payer, None] = {}  # in their order, so that sums are repeatable
+        self._owing: dict[Payer, None] = {}  # ordered, so that the sums are repeatable
         self._open = self._opened(now_ms())
 
     # -- what the store tells ---------------------------------------------------------------------
@@ -214,7 +216,7 @@ class CostLedger:
             self._owing[payer] = None
 
     def settle(self, payer: Payer) -> None:
-        """Split what a payer owes."""
+        """Split the amounts of a payer."""
         self._owing.pop(payer, None)
         self._open.topics.add(payer.topics, payer.amounts)
         self._open.clients.add(payer.clients, payer.amounts)
@@ -233,7 +235,7 @@ class CostLedger:
         self._open.batches += count
 
     def crossed(self, client_id: str, crossed_bytes: int, unknown_bytes: int) -> None:
-        """Book bytes of a client that crossed zones, or may have."""
+        """Book bytes of a client that crossed zones, or that may have crossed zones."""
         for counts, size_bytes in (
             (self._open.crossed, crossed_bytes),
             (self._open.unknown, unknown_bytes),
@@ -278,7 +280,7 @@ class CostLedger:
 
 
 def _topic_in(key: str) -> dict[bytes, int]:
-    """Return the topic that a key names, as weights."""
+    """Return the weights of an object's key: the topic in it; {} for a WAL object."""
     try:
         return {parse_segment_key(key).topic_id: 1}
     except ValueError:

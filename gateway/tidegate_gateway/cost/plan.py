@@ -1,7 +1,7 @@
 """The cores, requests, storage and money that a load will need.  Pure.
 
-CPU and requests come from the bench (figures.py), which ran on one machine.  A plan is no promise:
-it rounds up, and leaves out cold reads, failures and traffic of other kinds.
+CPU and requests come from the bench (figures.py), which ran on one machine.  A plan is only an
+estimate.  It rounds up, and leaves out cold reads, failures and other kinds of traffic.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _FIGURES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """write_mb, read_mb: MB/s of all clients, as on the wire (1 MB = 10^6 bytes)."""
+    """write_mb, read_mb: MB/s of all clients on the wire (1 MB = 10^6 bytes)."""
 
     write_mb: float
     read_mb: float
@@ -56,10 +56,12 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """busy_cores: of gateways, at this load.  gateways: processes of a core each.
+    """The result of plan().
 
-    puts, gets: a second, with the pipeline's.  stored_gb: once the retention is reached.
-    money: of a month, by its causes.  crossing: a month's money if clients ignore zones.
+    busy_cores: the cores that gateways use at this load.  gateways: processes with one core each.
+
+    puts, gets: requests a second, including the pipeline's.  stored_gb: once old records are
+    deleted.  money: of a month, by cause.  crossing: a month's money if clients ignore zones.
     """
 
     load: Load
@@ -79,10 +81,11 @@ def plan(load: Load, prices: Prices) -> Plan:
     busy = (load.write_mb * ingest.cpu_ms_per_mb + load.read_mb * TAIL_READERS.cpu_ms_per_mb) / 1000
     gateways = _gateways(busy, load.zones)
     gib = load.write_mb * MB / _GIB
-    # Where little comes, each gateway still stores as many small objects as its budget allows.
+    # At a low load each gateway stores as many small objects as its budget allows.
     small = BUDGET * gateways if load.write_mb else 0.0
     puts = max(gib * ingest.puts_per_gib, small)
-    # A gateway has what it wrote in memory; each other zone reads each object once.
+    # A gateway has the records of its own objects in memory.  Each other zone reads each object
+    # once.
     gets = puts * (load.zones - 1) if load.read_mb else 0.0
     merge_puts, merge_gets = gib * MERGE.puts_per_gib, gib * MERGE.gets_per_gib
     pipeline = load.write_mb * MB / _MIB / MERGE.mib_per_core_second
@@ -110,7 +113,7 @@ def plan(load: Load, prices: Prices) -> Plan:
 
 
 def ingest_of(batches: Batches, partitions: int) -> Ingest:
-    """Return the figures for a number of partitions, between those of the bench."""
+    """Return the figures for a number of partitions, interpolated between those of the bench."""
     few, many = _FIGURES[batches]
     inside = min(max(partitions, FEW_PARTITIONS), MANY_PARTITIONS)
     part = log(inside / FEW_PARTITIONS) / log(MANY_PARTITIONS / FEW_PARTITIONS)
@@ -122,6 +125,6 @@ def ingest_of(batches: Batches, partitions: int) -> Ingest:
 
 
 def _gateways(busy_cores: float, zones: int) -> int:
-    """Return how many gateways carry the load also without one zone; the same in each zone."""
+    """Return how many gateways carry the load even without one zone; equally many in each zone."""
     left = max(zones - 1, 1)
     return zones * max(ceil(busy_cores / USED_SHARE / left), 1)

@@ -27,14 +27,14 @@ class Found:
     unread: list[str]
 
     def recent(self) -> list[CostSums]:
-        """Return the last sums of each gateway; not of gateways that ended long before others."""
+        """Return each gateway's last sums, without gateways that ended long before the others."""
         last = {sums.node_id: sums for sums in self.each if sums.node_id != PIPELINE}
         newest = max((sums.end_ms for sums in last.values()), default=0)
         return [sums for sums in last.values() if sums.end_ms >= newest - _RECENT_MS]
 
 
 async def read_sums(store: ObjectStore, since_ms: int) -> Found:
-    """Return the sums of all intervals that ended since a time: a GET for each.
+    """Return the sums of all intervals that ended since a time; each takes a GET.
 
     Raises:
       StoreMisconfigured: no cluster owns this prefix.

@@ -26,8 +26,8 @@ def cost_report(
 
     Args:
       each: the sums of intervals and gateways.
-      kept_bytes: by topic, now; by default as the sums say.
-      recent: what advice looks at; by default `each`.
+      kept_bytes: the stored bytes now, by topic; by default those in the sums.
+      recent: the sums for the advice; by default `each`.
     """
     sums = merged(each)
     kept = sums.kept_bytes if kept_bytes is None else kept_bytes
@@ -64,7 +64,7 @@ def _table(
     kept: Mapping[str, int] | None = None,
     hours: Mapping[str, int] | None = None,
 ) -> list[Report]:
-    """Return the rows, the dearest first.  kept, hours: bytes and byte-hours of topics."""
+    """Return the rows, the most expensive first.  kept, hours: bytes and byte-hours of topics."""
     rows: list[Report] = []
     for name in {*uses, *(kept or ()), *(hours or ())}:
         use = uses.get(name) or Use()

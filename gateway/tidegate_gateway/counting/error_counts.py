@@ -1,8 +1,8 @@
 """Errors in answers, by API and error code.
 
-Kafka counts each error code in a response, those of its topics, partitions, groups and so on; so
-does a gateway, but for the code of success.  The places of the codes are found once for each kind
-of response.
+Kafka counts each error code in a response: those of its topics, partitions, groups and so on.  A
+gateway does the same, but does not count the code of success.  It finds the fields with codes once
+for each kind of response.
 """
 
 from __future__ import annotations
@@ -19,12 +19,15 @@ from tidegate_protocol.error_codes import ErrorCode
 Result = TypeVar("Result")
 
 _CODES: Final = ("error_code", "partition_error_code")
-# Looking at so many elements is a step; see network/large_requests.py.
+# So many elements are counted in one step; see network/large_requests.py.
 ELEMENTS_A_STEP: Final = 100
 
 
 class _Places(NamedTuple):
-    """Where the codes of a message are: in one of its own fields, "" for none; in its arrays."""
+    """The fields of a message with error codes.
+
+    code: the message's own field, or "".  arrays: those with inner messages.
+    """
 
     code: str
     arrays: tuple[tuple[str, _Places], ...]
@@ -33,8 +36,8 @@ class _Places(NamedTuple):
 class ErrorCounts:
     """See the module's head.
 
-    by_code: how often each error was answered, by API key and code.  unanswered: requests whose
-    connection was closed instead, by API key, since their outcome was unknown.
+    by_code: the number of errors in answers, by API key and code.  unanswered: requests without an
+    answer, by API key: their outcome was unknown, so the gateway closed their connection.
     """
 
     def __init__(self) -> None:
@@ -69,11 +72,11 @@ def error_name(code: int) -> str:
     try:
         return ErrorCode(code).name
     except ValueError:
-        return f"ERROR_{code}"  # of a source's answer that was passed on
+        return f"ERROR_{code}"  # the answer of a link's source was forwarded
 
 
 def _codes(message: Any, places: _Places) -> Iterator[int]:
-    """Yield the code of each part of a message; 0 for a part that has none itself."""
+    """Yield the error code of a message and of all inner messages; 0 if one has no code field."""
     yield getattr(message, places.code) if places.code else 0
     for name, inner in places.arrays:
         elements: Iterable[Any] = getattr(message, name) or ()
@@ -108,7 +111,7 @@ def _found(kind: type[Any]) -> _Places | None:
 
 
 def _element(hint: Any) -> type[Any] | None:
-    """Return the kind of an array's elements, if these are messages."""
+    """Return the type of an array's elements if these are messages, otherwise None."""
     kinds = get_args(hint) if isinstance(hint, UnionType) else (hint,)
     elements = [get_args(each)[0] for each in kinds if get_origin(each) is list]
     return next((each for each in elements if isinstance(each, type) and is_dataclass(each)), None)

@@ -1,15 +1,16 @@
-"""How far consumer groups are behind, from the committed offsets in the metadata log.  Pure.
+"""The lag of consumer groups, from the committed offsets in the metadata log.  Pure.
 
-Lag in seconds is the age of the first run with records that a group has not read, by log time and
-the largest timestamp of the run.  So no object is read, and the true lag may be larger by the time
-that this run spans.  A marker is no record: a group that has read all records of transactions is
-not behind.
+Lag in seconds is the age of the first run with records that a group has not read.  The age is log
+time minus the largest timestamp of the run, so no object is read.  The true lag may be larger by
+the time that this run spans.  Markers do not count as records, so a group that has read all records
+has no lag in seconds.
 
-Retention used says how close the first unread records are to their deletion: 0 to 1, by age or by
-size, whichever is closer.  1 is also a group whose next records were deleted before it read them.
+Retention used is a figure from 0 to 1.  It says how close the first unread records are to their
+deletion, by age or by size, whichever is closer.  It is also 1 if the group's next records were
+deleted before the group read them.
 
-All offsets are looked at, STEP_OFFSETS at a time.  The partitions with the largest lag have rows;
-all others are summed, or their maximum is taken, so that none is left out.
+All offsets are looked at, STEP_OFFSETS at a time.  The partitions with the largest lag have rows.
+All other partitions go into a sum or a maximum.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ MAX_MARKERS: Final = 100
 
 
 class PartitionLag(NamedTuple):
-    """One committed offset; the one with the largest lag sorts last.  lag: in records."""
+    """One committed offset.  The order is by lag, the largest last.  lag: in records."""
 
     lag: int
     group_id: str
@@ -43,9 +44,10 @@ class PartitionLag(NamedTuple):
 
 
 class TopicLag(NamedTuple):
-    """A group's partitions of a topic: sums of lag, offset, beyond; the maximum of the others.
+    """A group's lag in a topic: lag, offset and beyond are sums over partitions, others maxima.
 
-    seconds, retention_used: see the module's head.  beyond: how far offsets lie beyond the end.
+    seconds, retention_used: see the module's docstring.  beyond: how far committed offsets lie
+    beyond the log end offset.
     """
 
     seconds: float = 0.0
@@ -74,7 +76,7 @@ class GroupLags:
     """The rows that look() fills.  other_topics, other_partitions: sums beyond `most` rows, or
     None.
 
-    partitions, topics: the ones with the largest lag first.
+    partitions, topics: the rows, the largest lag first.
     """
 
     most: int
@@ -117,8 +119,8 @@ class GroupLags:
         step: list[tuple[int, CommittedOffset]],
         settings: TopicSettings,
     ) -> TopicLag:
-        """Add partitions, and return the whole of them.  Most have no lag, and cost little."""
-        # The clock by which retention deletes.
+        """Add partitions, and return their totals.  Most partitions have no lag, and are quick."""
+        # The clock that retention uses.
         now_ms = state.gateways.earlier_of_median_and(state.log_time_ms)
         lags = offsets = beyond = 0
         seconds = used = 0.0
@@ -165,7 +167,7 @@ class GroupLags:
 def _committed(
     state: ClusterState,
 ) -> Iterator[tuple[str, Topic, Iterator[tuple[int, CommittedOffset]]]]:
-    """Yield (group id, topic, (partition, offset) of each); the state may change meanwhile."""
+    """Yield each group's offsets of a topic; the state may change between two yields."""
     for group in list(state.groups):
         for topic_id, offsets in list(group.offsets.items()):
             topic = state.topics.by_id.get(topic_id)
@@ -176,12 +178,12 @@ def _committed(
 def waits_of(
     state: ClusterState, partition: Partition, offset: int, settings: TopicSettings, now_ms: int
 ) -> tuple[float, float]:
-    """Return seconds and retention used of a group that reads on from an offset."""
+    """Return the lag in seconds and the retention used of a group that continues at an offset."""
     unread = _first_unread(partition, offset)
     seconds = 0.0
     if unread is not None:
         seconds = max(now_ms - state.newest_at_ms(unread), 0) / 1000
-    # One offset below may be the marker that followed the last record read.
+    # The offset before the log start may be that of a marker after the last record read.
     used = 1.0 if offset + 1 < partition.log_start else 0.0
     if unread is not None and settings.is_deleted_by_policy:
         used = max(used, _retention_used(partition, offset, seconds, settings))
@@ -191,7 +193,7 @@ def waits_of(
 def _retention_used(
     partition: Partition, offset: int, seconds: float, settings: TopicSettings
 ) -> float:
-    """Return how near retention is to the first unread records; by size, runs count as equal."""
+    """Return how near retention is to the first unread records; by size, offsets count alike."""
     used = 0.0
     if settings.retention_ms > 0:
         used = seconds * 1000 / settings.retention_ms
@@ -203,9 +205,9 @@ def _retention_used(
 
 
 def _first_unread(partition: Partition, offset: int) -> RunRow | None:
-    """Return the first run with records from an offset on; None if all were read.
+    """Return the first run with records from an offset on; None if the group has read all records.
 
-    After MAX_MARKERS markers in a row, the last of them stands for it.
+    If the first MAX_MARKERS runs are markers, return the last of these instead.
     """
     runs = partition.runs
     first = runs.find(offset)

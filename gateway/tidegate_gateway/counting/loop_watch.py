@@ -1,7 +1,7 @@
-"""How busy the event loop is: how late it wakes a task, and the processor time of its thread.
+"""Measures how busy the event loop is: how late it wakes a task, and its thread's CPU time.
 
-A request waits for the loop as this task does.  The share of time in which the loop is idle is what
-Kafka says of its handler and network threads, for which the loop stands.
+A request waits for the loop just as this task does.  The idle share of the loop stands for the idle
+ratios of Kafka's request handler and network threads, since the loop does their work.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ class LoopWatch:
     """See the module's head.
 
     Args:
-      used_seconds: processor time of the calling thread; None if it is not known.
+      used_seconds: returns the CPU time of the calling thread; None if it is not known.
 
-    delays: how much later than due the task ran.
+    delays: how late the task ran.
     """
 
     def __init__(self, used_seconds: Callable[[], float] | None) -> None:
@@ -43,7 +43,7 @@ class LoopWatch:
 
     @property
     def idle_share(self) -> float:
-        """Return for what share of the last minute the loop had nothing to do; 1 at first."""
+        """Return the share of the last minute in which the loop was idle; 1 at first."""
         if len(self._steps) < 2:
             return 1.0
         (began, used_before), (ended, used) = self._steps[0], self._steps[-1]

@@ -2,8 +2,8 @@
 
 The client gets an error code or a closed connection.  Many clients show no text for that, or retry
 forever.  So the gateway logs which client asked for which feature, and which setting of the client
-to change: once per client id, feature and minute.  Repetitions within the minute are counted; the
-next warning has their number.
+to change: once per client id, feature and minute.  Repetitions within the minute are counted, and
+the next warning has their number.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _log = structlog.get_logger("tidegate.clients")
 
 SAY_AGAIN_SECONDS: Final = 60.0
 MAX_KEPT: Final = 1024
-# Per minute, for all clients: a client with a new id each time must not fill the log.
+# The most warnings a minute, for all clients: a client with ever new ids must not fill the log.
 MAX_LINES: Final = 100
 MAX_NAME_CHARACTERS: Final = 128
 
@@ -35,7 +35,7 @@ class _Said:
 
 
 class RefusedFeatures:
-    """Remembers MAX_KEPT pairs of client and feature; drops the one with the oldest warning first.
+    """Remembers MAX_KEPT pairs of client and feature; first drops the pair with the oldest warning.
 
     Args:
       now: seconds of a monotonic clock.

@@ -1,7 +1,7 @@
 """One log line for each request that took long, with its stages.
 
 At most MAX_LINES a second are written: when all requests are slow, the log must not make them
-slower.  The next line has the number of those that were left out; the counts have all.
+slower.  The next line has the number of omitted lines.  The counts include all slow requests.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tidegate_runtime.line_rates import UNLIMITED, LineRate
 
 from ..network.call import ANONYMOUS, Peer
 
-_log = structlog.get_logger("tidegate.slow_requests", UNLIMITED)  # note() bounds them
+_log = structlog.get_logger("tidegate.slow_requests", UNLIMITED)  # note() limits these lines
 
 MAX_LINES: Final = 5
 """Per second, for all clients."""
@@ -29,24 +29,23 @@ NOTHING: Final = -1
 
 
 class Waits(Enum):
-    """The reason for which an answer may come late on a gateway that is not slow."""
+    """A reason for a late answer of a gateway that is not slow."""
 
     NEVER = auto()
     FOR_RECORDS = auto()
-    FOR_MEMBERS = auto()  # of a group, as long as its rebalance takes
+    FOR_MEMBERS = auto()  # for the other members of a group, during its rebalance
 
 
 def seconds_of(threshold_ms: int) -> float:
-    """Return the time from which on a request is slow; inf if none is."""
+    """Return the least time of a slow request; inf if slow requests are not logged."""
     return inf if threshold_ms == NOTHING else threshold_ms / 1000
 
 
 class SlowRequests:
     """See the module's head.
 
-    after_seconds: requests that take so long are slow.  Callers compare this number themselves, so
-      that other requests cost no call.
-    counts: slow requests by API key.
+    after_seconds: the least time of a slow request.  Callers compare times with this number
+      themselves, so a fast request takes no call.  counts: slow requests by API key.
     """
 
     def __init__(self, after_seconds: float = inf) -> None:
@@ -59,7 +58,7 @@ class SlowRequests:
     ) -> None:
         """Note a request that took long, unless it waited for records or for other members.
 
-        received: when its last byte came.  began: when its handler began.
+        received: when the request's last byte came.  began: when its handler began.
         """
         stages, waited = {"queue_ms": milliseconds(began - received)}, 0.0
         if waits is Waits.FOR_RECORDS:
@@ -76,8 +75,8 @@ class SlowRequests:
         """Log or count a slow request.
 
         Args:
-          seconds: from its last byte to its answer.
-          stages: fields of the line, in their order.
+          seconds: from the request's last byte to its answer.  stages: fields of the line, in
+          order.
           now: seconds of a monotonic clock.
         """
         self.counts[api_key] += 1
@@ -102,5 +101,5 @@ class SlowRequests:
 
 
 def milliseconds(seconds: float) -> int:
-    """Return a time as a line shows it."""
+    """Return a time in milliseconds, as a log line shows it."""
     return round(seconds * 1000)

@@ -23,7 +23,7 @@ Row: TypeAlias = list[int]
 
 
 def zeros() -> Row:
-    """Return a row in which nothing is counted."""
+    """Return a row of zeros."""
     return [0] * PLACES
 
 
@@ -39,8 +39,9 @@ def _nobody(topic: str, row: Row) -> None:
 class TopicCounters:
     """See the module's head.
 
-    topics: names of the topics that exist.  rows: by topic; a deleted topic loses its row soon.
-    gone: the sum of the rows of deleted topics.  on_gone: called with each of them.
+    topics: names of the topics that exist.  rows: by topic; a deleted topic soon loses its row.
+    gone: the sum of the rows of deleted topics.  on_gone: called with each deleted topic and its
+    row.
     """
 
     def __init__(self, topics: Collection[str] = ()) -> None:
@@ -77,7 +78,7 @@ class TopicCounters:
         self._of(topic)[FAILED_FETCH] += 1
 
     def whole(self) -> Row:
-        """Return the sums over all topics, also the deleted ones."""
+        """Return the sums over all topics, including deleted topics."""
         return total([self.gone, *self.rows.values()])
 
     def forget_deleted(self) -> None:

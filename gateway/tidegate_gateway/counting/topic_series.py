@@ -1,13 +1,13 @@
-"""Which topics have series of their own on the metrics page, if there are too many for all.
+"""Chooses the topics with their own series on the metrics page if there are too many topics.
 
-The others are one series together, OTHER.  It must not fall when a topic gets a series of its own:
-to Prometheus a counter that falls has started again.  So the series of a topic counts from the
-moment at which the topic left OTHER, which keeps what it had counted.  A topic that loses its
-series continues in OTHER from there.
+One series, OTHER, sums all other topics.  OTHER must not fall when a topic gets its own series:
+Prometheus takes a falling counter for a restart.  So OTHER keeps the counts of a topic that leaves
+it, and the topic's own series counts from that moment on.  When a topic loses its series, OTHER
+counts the topic from that moment on.
 
 Every CHOICE_SECONDS the topics with the most bytes since the last choice get the series.  A topic
 with a series keeps it unless another topic has twice as many bytes, so few series come and go.
-Internal topics come last.  A look is a few steps for each topic, in C for nearly all.
+Internal topics come last.  A look takes a few steps for each topic, nearly all of these in C.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class TopicSeries:
     """See the module's head.
 
     Args:
-      counters: of the topics.
+      counters: the counts of all topics.
       is_internal: whether a topic is one of Kafka's internal ones.
       most: how many topics have series.
 
@@ -42,9 +42,9 @@ class TopicSeries:
         self._is_internal = is_internal
         self._most = most
         self.own: dict[str, None] = {}
-        # Those that OTHER counted at the last look.
+        # The topics that OTHER counted at the last look.
         self._hidden: set[str] = set()
-        # The rows of those with series at the last look.
+        # At the last look, the rows of the topics with series.
         self._at_look: dict[str, Row] = {}
         # A topic's row as it was when it last left OTHER, or when its series was last shown.
         self._since: dict[str, Row] = {}
@@ -54,8 +54,7 @@ class TopicSeries:
         counters.on_gone = self._gone
 
     def look(self, now: float) -> tuple[list[tuple[str, Row]], Row]:
-        """Return the topics with series, each with its row, the most active ones first; and the row
-        of OTHER.
+        """Return the topics with series and their rows, the most active ones first; and OTHER.
 
         now: seconds of one clock.
         """
@@ -92,7 +91,8 @@ class TopicSeries:
         gained = [name for name in chosen if name in self._hidden]
         self._others_kept = total([self._others_kept, *map(self._counted, gained)])
         self._since.update((name, rows[name].copy()) for name in gained)
-        # What came since the last look is in OTHER: no series shows it any more.
+        # OTHER includes the counts since the last look, since the topic's own series never shows
+        # them.
         self._since.update((name, self._at_look[name]) for name in own if name not in self.own)
 
     def _counted(self, name: str) -> Row:

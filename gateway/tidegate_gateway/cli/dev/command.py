@@ -63,7 +63,7 @@ class DevOptions:
 
 
 def _disk_cache(data: Path) -> dict[str, str]:
-    """Return the settings of a disk cache, a small one: the object store is mostly local, too."""
+    """Return the settings of a small disk cache: the store is mostly a local folder itself."""
     return {"disk.cache.dir": f"{data}/cache", "disk.cache.max.bytes": str(DISK_CACHE_BYTES)}
 
 

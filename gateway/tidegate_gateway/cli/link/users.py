@@ -1,6 +1,6 @@
 """Runs `tidegate link users`: shows the SCRAM users of a source, and gives them new passwords here.
 
-A source does not tell the keys of its users, so their old passwords cannot be taken over.
+A source does not show the keys of its users, so their old passwords cannot be carried over.
 """
 
 from __future__ import annotations
@@ -44,8 +44,9 @@ _SALT_BYTES: Final = 20
 class UserOptions:
     """As they were typed.
 
-    users: only these; all if empty.  replaces: also those that are here.  secret_key: the file with
-    the gateways' metadata.secret.key.  is_plain: they have none.
+    users: the wanted users; all if empty.  replaces: also set passwords of users that are here
+    already.  secret_key: the file with the gateways' metadata.secret.key.  is_plain: the gateways
+    have no such key.
     """
 
     name: str
@@ -60,14 +61,14 @@ class UserOptions:
 
     @property
     def sets(self) -> bool:
-        """Return whether passwords are to be set."""
+        """Return whether the command sets passwords."""
         return self.generate is not None or self.passwords is not None
 
     def check(self, *, as_json: bool) -> None:
-        """Check that they fit each other.
+        """Check that the options fit each other.
 
         Raises:
-          BadSource: they do not.
+          BadSource: two options contradict each other.
         """
         if self.generate is not None and self.passwords is not None:
             raise BadSource("give --generate or --passwords, not both")
@@ -77,7 +78,7 @@ class UserOptions:
 
 
 class UserResult(NamedTuple):
-    """The users of the source, and the ones whose password was set.  problem: why some were not."""
+    """The users of the source, and those whose password was set.  problem: of the rest, or ""."""
 
     users: list[ScramUser]
     done: list[str]
@@ -106,7 +107,7 @@ def run_users(cluster: ClusterOptions, options: UserOptions, *, as_json: bool) -
                 question = f"Set the password of {counted(len(chosen), 'user')} here?"
                 if chosen and not await agreed(question, yes=options.yes):
                     return NOT_DONE
-                await coordinator.catch_up()  # the answer may have taken hours
+                await coordinator.catch_up()  # the person may have taken hours to answer
                 users = as_now(users, coordinator.state.scram)
                 chosen = still_chosen(chosen, users, options)
                 passwords = given
@@ -121,10 +122,10 @@ def run_users(cluster: ClusterOptions, options: UserOptions, *, as_json: bool) -
 
 
 def given_passwords(options: UserOptions) -> dict[str, str]:
-    """Return the passwords in the file, if one is given, of the named users only.
+    """Return the passwords in the file, or of the named users only; {} without a file.
 
     Raises:
-      BadSource: a user that is named has none, or see read_passwords().
+      BadSource: the file lacks a named user, or see read_passwords().
     """
     if options.passwords is None:
         return {}
@@ -148,10 +149,11 @@ def chosen_users(
 ) -> list[ScramUser]:
     """Return the users whose password is to be set.  given: passwords of the file, if there is one.
 
-    Those that are here keep theirs, unless they are to be replaced: so the command can be repeated.
+    Users that are here already keep their passwords, unless the options replace them.  So the
+    command can be repeated.
 
     Raises:
-      BadSource: the file has a user that cannot be set.
+      BadSource: the file has a user whose password cannot be set.
     """
     known = {each.name: each for each in users}
     for name in given:
@@ -170,7 +172,7 @@ def chosen_users(
 
 
 def as_now(users: Sequence[ScramUser], ours: ScramTable) -> list[ScramUser]:
-    """Return the users with what they have here now."""
+    """Return the users with the mechanisms that they have here now."""
     now = {each.name: each for each in scram_users({u.name: u.mechanisms for u in users}, ours)}
     return [now[each.name] for each in users]
 
@@ -178,7 +180,7 @@ def as_now(users: Sequence[ScramUser], ours: ScramTable) -> list[ScramUser]:
 def still_chosen(
     chosen: Sequence[ScramUser], users: Sequence[ScramUser], options: UserOptions
 ) -> list[ScramUser]:
-    """Return those that were chosen, without those that have got a password meanwhile."""
+    """Return the chosen users, without those that have got a password meanwhile."""
     names = {each.name for each in chosen}
     return [each for each in users if each.name in names and (options.replaces or not each.is_here)]
 
@@ -250,7 +252,7 @@ def _standing(user: ScramUser) -> str:
 
 
 def _lacking_text(users: Sequence[ScramUser]) -> str:
-    """Return how many users cannot log in here yet, as a command that sets no passwords says it."""
+    """Return how many users cannot log in here yet: text for a command that sets no passwords."""
     if not users:
         return "Nothing is to be set."
     possible = [each for each in users if not each.obstacle]

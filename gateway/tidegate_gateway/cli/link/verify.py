@@ -89,10 +89,10 @@ def _topics(state: ClusterState, options: VerifyOptions, refused: Mapping[str, s
 
 
 def any_gateway(state: ClusterState) -> str:
-    """Return the address of a gateway.
+    """Return the address of a running gateway.
 
     Raises:
-      BadSource: none runs.
+      BadSource: no gateway runs.
     """
     for gateway in state.gateways.brokers():
         for endpoint in gateway.endpoints:

@@ -36,7 +36,7 @@ STORE_FOLDER: Final = "objects"
 
 @dataclass(frozen=True, slots=True)
 class LogMoveOptions:
-    """As they were typed.  to: "" only with cancels.  object_store: "" if it is not known."""
+    """The options as typed.  to: "" only with cancels.  object_store: "" if it is not known."""
 
     source: str
     to: str
@@ -96,12 +96,13 @@ async def _moved(options: LogMoveOptions, say: Progress) -> tuple[int, Lines, di
 
 
 async def _see_not_over(state: ClusterState, options: LogMoveOptions) -> None:
-    """Check that the log is still the cluster's: no restore has made another one.
+    """Check that the log is still the cluster's: no restore has replaced it by another log.
 
-    Only the object store shows that.  The store of `tidegate dev` lies beside its log.
+    Only the object store shows whether there was a restore.  Without --object-store this uses the
+    store of `tidegate dev`, beside the log.
 
     Raises:
-      StoreMisconfigured: a restore has, or the store is another cluster's.
+      StoreMisconfigured: a restore has replaced the log, or the store is another cluster's.
       StoreUnavailable: the store does not answer.
     """
     url = options.object_store or _store_beside(options.source)
@@ -121,7 +122,7 @@ def _store_beside(log_url: str) -> str:
 
 
 def _moved_before(coordinator: Coordinator) -> tuple[int, Lines, dict[str, object]]:
-    """Return the result if the log has moved already: an earlier call did so."""
+    """Return the result if an earlier call has moved the log already."""
     moves = coordinator.state.log_moves
     url = without_secrets(moves.last.url)
     line = f"this log has moved to {url} at position {moves.sealed_at}"
@@ -152,7 +153,7 @@ async def _move(
         )
         nursery.start_soon(keep_lease, coordinator)
         report = await LogMover(coordinator, log, source, target, plan, say).run()
-        # Writes the first entry of the new log, unless a gateway was faster.
+        # This appends to the new log; its entry is the first one, unless a gateway was faster.
         await end_visit(coordinator)
         nursery.cancel_scope.cancel()
     return report
@@ -160,7 +161,7 @@ async def _move(
 
 async def _opened(stack: AsyncExitStack, options: LogMoveOptions) -> tuple[Coordinator, MovableLog]:
     async def open_next(url: str) -> MetadataLog:
-        """Open the new log: the old log does not hold its password, but the typed URL does."""
+        """Open the new log by the typed URL: the URL in the old log has no password."""
         is_typed = url == without_secrets(_everywhere(options.to))
         return await open_existing_log(options.to if is_typed else url)
 

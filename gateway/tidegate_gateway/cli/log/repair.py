@@ -50,7 +50,7 @@ class RepairOptions:
 
 @dataclass(slots=True)
 class _Found:
-    """The damage, and the recovered state.  alone: the state from the log without copies."""
+    """The damage, and the recovered state.  alone: the state from the log without backups."""
 
     damage: Damage
     alone: ClusterState | None
@@ -126,7 +126,7 @@ class _Repair:
             raise BadSource("name a new, empty log with --to; only a SQLite log can be replaced")
 
     async def _ended(self, path: Path) -> Result | None:
-        """Complete an interrupted repair that only had to move the files."""
+        """Complete an interrupted repair if only the move of the files is left to do."""
         repaired = _repaired(path)
         if not repaired.exists():
             return None
@@ -210,7 +210,7 @@ async def _timeline_of(store: ObjectStore, owner: Owner, alone: ClusterState | N
     An interrupted repair may have opened a newer timeline, which no gateway uses.
 
     Raises:
-      TimelineOver: the log was repaired or restored before, and this is the old log.
+      TimelineOver: a repair or restore has replaced this log by another one.
     """
     newest = await newest_timeline(store, owner)
     if alone is None:

@@ -1,4 +1,4 @@
-"""Replaces a damaged SQLite log with the repaired one.  Blocking; for the end of a command."""
+"""Replaces a damaged SQLite log with the repaired one.  It blocks, at a command's end."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _BESIDE = ("", "-wal", "-shm")
 def refuse_if_open(path: Path) -> None:
     """Check that no process has the file open, if it exists.
 
-    SQLite changes the journal mode only for a connection that is the only one.  The next process
-    that opens the log sets it back.
+    SQLite changes the journal mode only if the file has no other connection.  The next process that
+    opens the log sets the mode back.
 
     Raises:
-      LogMisconfigured: a process has it open.
+      LogMisconfigured: a process has the file open.
     """
     if not path.exists():
         return
@@ -37,12 +37,12 @@ def refuse_if_open(path: Path) -> None:
 def put_in_place(repaired: Path, path: Path, timeline: int) -> Path:
     """Move the damaged file aside and the repaired one to its place; return the old file's path.
 
-    After a crash between the two moves the log is missing and no gateway starts; a second call
+    After a crash between the two moves the log is missing, and no gateway starts.  A second call
     completes the repair.
     """
     aside = path.with_name(f"{path.name}.damaged-before-timeline-{timeline}")
     if path.exists() and aside.exists():
-        # The damaged file is moved already: a gateway that started since made this one.
+        # The damaged file is moved already.  A gateway that started later has made this new file.
         aside = path.with_name(f"{aside.name}-{time.time_ns()}")
     for suffix in _BESIDE:
         old = path.with_name(path.name + suffix)

@@ -93,13 +93,13 @@ async def _restored(options: RestoreOptions, say: Progress) -> RestoreReport:
 async def _see_none_newer(
     store: ObjectStore, owner: Owner, recovered: Recovered, say: Progress
 ) -> None:
-    """Check that the records' own store has no newer copies than the store named with --from.
+    """Check that the store of the records has no newer backups than the store named with --from.
 
-    A cluster keeps objects only for the copies in its own store.  An object that was merged after
-    an older copy elsewhere is deleted, though that copy still names it.
+    A cluster keeps objects only as long as backups in its own store need them.  After a merge it
+    deletes the merged objects, though an older backup elsewhere may still name them.
 
     Raises:
-      NothingToRestore: it has newer copies, which can be read.  Nothing was written.
+      NothingToRestore: the store has newer, readable backups.  Nothing was written.
     """
     try:
         own = await recover_from_copies(store, owner, say)
@@ -116,7 +116,7 @@ async def _see_none_newer(
 
 
 async def see_that_none_runs(state: ClusterState) -> None:
-    """Check that no gateway that was live answers.  A gateway that does not answer may still run.
+    """Check that no gateway in the state answers.  A gateway that does not answer may still run.
 
     Raises:
       GatewaysRun: gateways answer.  Nothing was written.
@@ -143,7 +143,7 @@ async def owner_of(store: ObjectStore, cluster: str) -> Owner:
 
     Raises:
       NothingToRestore: the store belongs to no cluster.
-      LogMisconfigured: it belongs to another cluster.
+      LogMisconfigured: the store belongs to another cluster.
     """
     owner = await read_owner(store)
     if owner is None:

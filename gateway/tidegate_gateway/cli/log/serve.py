@@ -94,7 +94,7 @@ def _opened_tls(options: LogServeOptions) -> TlsListener | None:
     """Read the keystore, if there is one.
 
     Raises:
-      SettingsError: it cannot be used.
+      SettingsError: the keystore cannot be used.
     """
     file = options.keystore_password_file
     if options.keystore is None:

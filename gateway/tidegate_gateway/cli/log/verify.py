@@ -1,4 +1,4 @@
-"""`tidegate log verify URL`: runs the public contract of metadata logs on any log."""
+"""`tidegate log verify URL`: tests whether a log keeps the public contract of metadata logs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Opener:
         self._shared: MetadataLog | None = None
 
     async def __call__(self) -> MetadataLog:
-        """Return one more handle."""
+        """Return a further handle."""
         if not self._url.startswith("memory:"):
             return await open_log(self._url)
         if self._shared is None:

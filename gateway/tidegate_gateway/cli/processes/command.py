@@ -57,9 +57,10 @@ def run_processes(
     """Run gateways until a signal; return the exit code.
 
     Args:
-      make_settings: the settings that all have in common; may raise as gather() does.
+      make_settings: returns the settings that all gateways have in common; may raise as gather()
+        does.
       processes: how many; see process_count().
-      words: the command line of a gateway, but for the number of its process.
+      words: the command line of a gateway, without the number of its process.
     """
     try:
         if log_level not in LEVELS:
@@ -67,7 +68,7 @@ def run_processes(
         configure_logs(log_level)
         settings, count = make_settings(), process_count(processes)
         check_processes(settings, count)
-        # Those of the gateways are on loopback, and would not refuse it.
+        # The gateways' admin listeners are on loopback, and there a token in clear is allowed.
         refuse_token_in_clear(settings)
         return trio.run(partial(_run, settings, count, words, as_json=as_json))
     except Exception as error:
@@ -120,9 +121,10 @@ async def _run(settings: BrokerSettings, count: int, words: Sequence[str], *, as
 
 
 def token_for(settings: BrokerSettings) -> tuple[Secret, dict[str, str]]:
-    """Return the token that gateways ask the supervisor for, and what tells it to them.
+    """Return the token for the gateways' admin pages, and variables that give it to the gateways.
 
-    Without admin.token it is a random token, since other users of this machine reach loopback, too.
+    If admin.token is not set, the token is a random one, since other users of this machine reach
+    loopback, too.
     """
     token = settings.secret("admin.token")
     if token:
@@ -146,7 +148,7 @@ def _admin(settings: BrokerSettings) -> Listener | None:
 
 
 def _tls_of_admin(settings: BrokerSettings) -> TlsListeners:
-    """Return the admin listener alone: the gateways look after the others."""
+    """Return only the admin listener: the gateways serve the other listeners."""
     blocking = InThread()
     found = open_tls_listeners(settings, [], time.time, blocking).inner(ADMIN_LISTENER)
     inner = [found] if found is not None else []

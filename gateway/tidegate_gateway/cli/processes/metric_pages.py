@@ -1,7 +1,7 @@
 """Merges the metrics pages of several processes into one page.  Pure.
 
-Each sample gets the label `process`.  A family stands once, with the samples of all processes under
-its HELP and TYPE, as Prometheus' text format asks.
+Each sample gets the label `process`.  Each family appears once, with one HELP and TYPE for the
+samples of all processes: Prometheus' text format demands this.
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ SUPERVISOR: Final = "supervisor"
 
 
 class SupervisedProcess(NamedTuple):
-    """text: its page of metrics; None if it gave none.  restarts: since the supervisor's start."""
+    """A process and its metrics page.
+
+    text: the page; None if the process gave none.  restarts: since the supervisor's start.
+    """
 
     process: int
     text: str | None
@@ -29,9 +32,9 @@ class _Family:
 
 
 def merged(processes: Iterable[SupervisedProcess], own: str = "") -> str:
-    """Return the page of all, in the order of the first process that has a family.
+    """Return the merged page.  A family has its place in the page of the first process that has it.
 
-    own: a page of the supervisor.
+    own: the supervisor's page.
     """
     kept = list(processes)
     families: dict[str, _Family] = {}
@@ -45,7 +48,7 @@ def merged(processes: Iterable[SupervisedProcess], own: str = "") -> str:
 
 def _add(families: dict[str, _Family], text: str, process: str) -> None:
     family = _Family()
-    for line in text.split("\n"):  # splitlines() knows more ends, which names may hold
+    for line in text.split("\n"):  # splitlines() would also split at characters that names may hold
         if not line.startswith("#"):
             if line:
                 family.samples.append(_labelled(line, process))

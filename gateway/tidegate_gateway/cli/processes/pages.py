@@ -34,7 +34,7 @@ OK: Final = 200
 
 
 class Asked(NamedTuple):
-    """A gateway to ask.  client: None while it does not serve."""
+    """A gateway to ask.  client: None while the gateway does not serve."""
 
     process: int
     client: HttpClient | None
@@ -45,7 +45,7 @@ class ProcessPages:
     """See the module's head.
 
     Args:
-      processes: returns all processes.  token: the token that their pages need; empty if none.
+      processes: returns all processes.  token: for their admin pages; empty if they need none.
       own: returns metrics of this process.
     """
 
@@ -124,7 +124,7 @@ class ProcessPages:
         return json_answer(summed(reports)) if reports else Answer(503, "starting\n")
 
     async def _asked(self, target: str) -> Mapping[int, HttpAnswer | None]:
-        """Ask all at once; None: one did not answer within ANSWER_SECONDS."""
+        """Ask all gateways at once; None stands for no answer within ANSWER_SECONDS."""
         processes = self._processes()
         answers: dict[int, HttpAnswer | None] = {each.process: None for each in processes}
 

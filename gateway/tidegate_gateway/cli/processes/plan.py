@@ -1,8 +1,8 @@
 """The settings of each of several gateways on one machine, from one set of settings.  Pure.
 
-The first has what the settings say, so that one gateway can become several, and several one.  The
-n-th has node.id and ports that are n-1 higher, a folder `process-N` in the data folder and in the
-cache's, and an audit log of its own.
+The first gateway has the settings unchanged, so an operator can change the number of processes from
+1 and back to 1.  The n-th gateway has a node.id and ports that are n-1 higher.  It has a folder
+`process-N` in the data folder and in the folder of the cache, and an audit log of its own.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _WITH_PORTS: Final = (
 
 
 def process_count(text: str) -> int:
-    """Return how many gateways `--processes` asks for; auto: one for each core.
+    """Return how many gateways `--processes` asks for; `auto` stands for one for each core.
 
     Raises:
-      BadSource: it is neither auto nor a number of processes.
+      BadSource: the text is neither auto nor a number of processes.
     """
     if text == AUTO:
         return min(len(os.sched_getaffinity(0)), MAX_PROCESSES)
@@ -45,11 +45,11 @@ def process_count(text: str) -> int:
 
 
 def check_processes(settings: BrokerSettings, count: int) -> None:
-    """Check that so many gateways can have ports of their own.
+    """Check that each of `count` gateways can have its own ports.
 
     Raises:
-      BadSource: two gateways would listen on the same port.  If one gateway would listen twice on a
-        port, its own start fails, unless it listens on two addresses.
+      BadSource: two gateways would listen on the same port.  A port that one gateway has twice is
+        not an error here: it may be on two addresses.  Otherwise the gateway's own start fails.
     """
     names = ("listeners", "peer.listener")
     found = [(name, port) for name in names for port in _ports(settings, name)]
@@ -77,7 +77,7 @@ def settings_of(settings: BrokerSettings, process: int) -> BrokerSettings:
     own = {"node.id": str(settings.int("node.id") + more)}
     own |= {name: _moved(text, more) for name, text in _set(settings, *_WITH_PORTS)}
     if settings.text("admin.listener"):
-        # The supervisor asks it there, and has the page of all.
+        # The supervisor reads the gateway's pages there, and serves the pages of all gateways.
         own |= {"admin.listener": "127.0.0.1:0", "admin.security.protocol": "PLAINTEXT"}
     if more:
         own |= {
@@ -98,7 +98,7 @@ def _folder(process: int) -> str:
 
 
 def _file_of(text: str, process: int) -> str:
-    # Not with the number at the end: tools that rotate logs rename files to such names.
+    # The name does not end with the number: tools that rotate logs rename files to such names.
     path = PurePath(text)
     return str(path.with_name(f"{path.stem}-{_folder(process)}{path.suffix}"))
 
@@ -114,7 +114,7 @@ def _ports(settings: BrokerSettings, name: str) -> list[int]:
 
 
 def _moved(text: str, more: int) -> str:
-    """Return addresses with ports that are higher; port 0, for any free one, stays."""
+    """Return addresses with higher ports; port 0, for any free port, stays."""
 
     def moved(found: re.Match[str]) -> str:
         port = int(found[1])

@@ -1,4 +1,4 @@
-"""When a process that has ended runs again.  Pure."""
+"""The pauses before an ended process is restarted.  Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ CALM_SECONDS: Final = 60.0
 
 
 class Restarts:
-    """Waits longer after each end, until a process has served for CALM_SECONDS."""
+    """Increases the pause after each end; once a process serves for CALM_SECONDS, resets it."""
 
     def __init__(self, first_pause: float = FIRST_SECONDS) -> None:
         self.count = 0
@@ -20,7 +20,7 @@ class Restarts:
         """Return the seconds until the next start.
 
         Args:
-          served_seconds: how long the process that has ended had served; 0 if it never did.
+          served_seconds: how long the ended process had served; 0 if it never served.
         """
         if served_seconds >= CALM_SECONDS:
             self._pause = self._first

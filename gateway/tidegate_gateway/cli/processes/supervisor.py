@@ -1,10 +1,10 @@
-"""Starts several gateways, starts again what dies, and stops them one after the other.
+"""Starts several gateways, restarts those that fail, and stops all, one after the other.
 
 The first starts alone, since it may create the cluster.  If a gateway ends before it has ever
-served, the start has failed: its settings are wrong, and it has said so.  Later a gateway that ends
-is started again, with growing pauses.  A gateway that ends with code 0 was stopped by an operator,
-and stays down; when all have, this process ends, too.  Each ends with this process, however that
-ends (see --stop-at-eof).
+served, the supervisor's start has failed.  The gateway has printed the reason, such as a wrong
+setting.  A gateway that fails later is restarted, with growing pauses.  A gateway that ends with
+exit code 0 was stopped by an operator, and stays down.  When all gateways are down in this way,
+this process ends, too.  All gateways end if this process is killed (see --stop-at-eof).
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ from .restarts import FIRST_SECONDS, Restarts
 
 _log = structlog.get_logger("tidegate.app")
 
-# A gateway waits two minutes for its log; after that it ends by itself.
+# Longer than the two minutes for which a starting gateway waits for the metadata log.
 START_SECONDS: Final = 180.0
 NOT_STARTED: Final = 1
 """Stands for the exit code of a process that the system refused."""
 
 
 class Supervised:
-    """One gateway through all of its processes.
+    """One gateway; each of its starts is a new process.
 
-    begun: set once it serves for the first time, or has ended without.  is_down: it runs no more,
-    and is not started again.
+    begun: set once the gateway serves for the first time, or has ended before that.  is_down: the
+    gateway has ended, and is not started again.
 
     Args:
-      words: its command line.  stop_seconds: how long it may take to stop.  first_pause: before
-        the first restart.  environ: what its environment has beside this process's.
+      words: the gateway's command line.  stop_seconds: how long a stop may take.  first_pause:
+        before the first restart.  environ: variables besides those of this process.
     """
 
     def __init__(
@@ -71,11 +71,11 @@ class Supervised:
 
     @property
     def asked(self) -> Asked:
-        """How the admin pages ask it."""
+        """The gateway as the admin pages ask it."""
         return Asked(self.process, self._client, self.restarts.count)
 
     async def run(self) -> None:
-        """Run it until it is stopped, or ends before it has ever served."""
+        """Run the gateway, with restarts, until a stop; or until it ends without ever serving."""
         code, seconds = await self._live()
         self.begun.set()
         while code and self.said and not self._stop.is_set():
@@ -106,7 +106,7 @@ class Supervised:
             _log.warning("a gateway cannot be started", process=self.process, error=str(error))
             return NOT_STARTED, 0.0
         child = self._child = ChildProcess(opened)
-        if self._stop.is_set():  # meanwhile, when there was no process to signal
+        if self._stop.is_set():  # stop() or call_off() came while there was no process to signal
             opened.kill()
         served_from = inf
         async with trio.open_nursery() as nursery:
@@ -130,7 +130,7 @@ class Supervised:
         with trio.move_on_after(START_SECONDS):
             said = await child.announcement()
         if said is None:
-            child.process.kill()  # no effect if it has ended
+            child.process.kill()  # no effect if the process has ended
             return False
         self.said = said
         self._serves_now = True
@@ -141,18 +141,18 @@ class Supervised:
         return True
 
     def hang_up(self) -> None:
-        """Have it look for new certificates; SIGHUP would end a process that only begins."""
+        """Make the gateway look for new certificates, if it serves: before, SIGHUP would end it."""
         if self._child is not None and self._serves_now:
             self._child.process.send_signal(signal.SIGHUP)
 
     def call_off(self) -> None:
-        """End its start, which would take up to minutes until it serves; then it stays down."""
+        """End the gateway's start, which can take minutes; the gateway then stays down."""
         self._stop.set()
         if self._child is not None:
             self._child.process.terminate()
 
     async def stop(self) -> None:
-        """Let it drain, and wait for its end; then it stays down."""
+        """Let the gateway drain, and wait for its end; the gateway then stays down."""
         self._stop.set()
         child = self._child
         if child is None:
@@ -169,9 +169,8 @@ class Supervised:
 class Supervisor:
     """See the module's head.
 
-    look: looks for new certificates of this process at SIGHUP, which the gateways get, too.  None:
-    SIGHUP is not about certificates, and ends this process, as it ends a gateway without TLS that
-    runs alone.
+    look: looks for new certificates of this process at SIGHUP, which the gateways get, too.  If
+    look is None, SIGHUP ends this process, just as it ends a single gateway without TLS.
     """
 
     def __init__(
@@ -190,11 +189,11 @@ class Supervisor:
     async def run(
         self, serve_pages: Callable[[], Awaitable[None]], announce: Callable[[], None]
     ) -> int:
-        """Run all until a signal, or until an operator has stopped each; return the exit code.
+        """Run all gateways until a signal, or until all were stopped; return the exit code.
 
         Args:
-          serve_pages: serves the admin pages of all, forever.  announce: called once, when all
-            gateways serve.
+          serve_pages: serves the supervisor's admin pages, forever.  announce: called once, when
+            all gateways serve.
         """
         with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
             async with trio.open_nursery() as helpers:
@@ -210,7 +209,7 @@ class Supervisor:
         return 0 if has_started and not self._is_hurried else 1
 
     async def _supervise(self, announce: Callable[[], None]) -> bool:
-        """Return whether all served, or were stopped before, once none runs."""
+        """Run all gateways to their end; return False if one ended before it ever served."""
         async with trio.open_nursery() as lives:
             has_started = await self._start_all(lives)
             if has_started and not self._stop.is_set():
@@ -247,7 +246,7 @@ class Supervisor:
         look: Callable[[], Awaitable[None]],
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Pass SIGHUP on, and look; forever.  Files that do not answer hold no other signal up."""
+        """Pass each SIGHUP on, and look; forever.  Slow files do not delay other signals."""
         with trio.open_signal_receiver(signal.SIGHUP) as hangups:
             task_status.started()
             async for _ in hangups:

@@ -37,7 +37,7 @@ class TopOptions:
 
 
 def run_top(admins: Sequence[str], access: Access, options: TopOptions) -> int:
-    """Show frames until the user has enough, or print one; return the exit code."""
+    """Show frames until the user quits, or print one; return the exit code."""
     try:
         prices = prices_of(options.prices)
         reader = FrameReader(places(admins), access)
@@ -46,7 +46,7 @@ def run_top(admins: Sequence[str], access: Access, options: TopOptions) -> int:
         return NOT_TOLD
     if options.is_once or options.as_json or not sys.stdout.isatty():
         return _print_one(reader, prices, options)
-    with suppress(KeyboardInterrupt):  # that is how it ends
+    with suppress(KeyboardInterrupt):  # Ctrl+C ends the command
         _show(reader, prices, options)
     return 0
 

@@ -1,8 +1,8 @@
 """Reads the pages of all gateways, for one frame.
 
-Each address has FRAME_SECONDS for all its pages.  One that takes longer is shown as not answering;
-it is asked again once its last answer came or failed.  The pages of a supervisor
-(processes/pages.py) are those of several gateways.
+Each address has FRAME_SECONDS for all its pages.  An address that takes longer is shown as not
+answering.  It is asked again only after its last request has ended.  A supervisor
+(processes/pages.py) returns the pages of several gateways.
 """
 
 from __future__ import annotations
@@ -53,10 +53,9 @@ Answer = TypeVar("Answer")
 class Pages:
     """The pages of one gateway at one moment.
 
-    admin: its address; of one under a supervisor, that of the supervisor and the process.
-    read_at: seconds of a monotonic clock.  problem: why it said nothing; "" if it did.
-    status: /v1/status; if it said nothing, what it said last.  cost: /v1/cost; empty while the
-      gateway starts.
+    admin: the gateway's address; under a supervisor, the supervisor's address and the process.
+    read_at: seconds of a monotonic clock.  problem: why the gateway did not answer, or "".  status:
+    the last answer of /v1/status.  cost: /v1/cost; empty while the gateway starts.
     """
 
     admin: str
@@ -69,7 +68,10 @@ class Pages:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """gateways: as they were asked.  cluster: partitions and groups; empty if no gateway said.
+    """The pages of all gateways at one moment.
+
+    gateways: in the order of their addresses.  cluster: metrics of partitions and groups; empty if
+    no gateway gave them.
 
     time_ms: wall clock.
     """
@@ -96,7 +98,7 @@ class FrameReader:
         self._known: dict[Place, dict[str, Mapping[str, Any]]] = {}
 
     def read(self) -> Frame:
-        """Ask all gateways at once."""
+        """Return a frame from the pages of all gateways, which are asked at once."""
         answers = self._all(self._places, self._pages)
         found = {
             each: answers.get(each) or self._silent(each, _LATE.format(_name(each)))
@@ -111,7 +113,7 @@ class FrameReader:
         return Frame(round(time.time() * 1000), gateways, cluster)
 
     def _cluster(self, found: Mapping[Place, Sequence[Pages]]) -> Samples:
-        """Ask one gateway for what only the controller has among its own metrics."""
+        """Ask one gateway for the cluster's metrics: /metrics has them only at the controller."""
         ready = (
             place
             for place, pages in found.items()
@@ -131,7 +133,7 @@ class FrameReader:
         for each in places:
             before = self._asking.get(each)
             if before is None or not before.is_alive():
-                # A daemon: a gateway that does not answer must not hold the command's end up.
+                # A daemon thread: a gateway that does not answer must not delay the command's end.
                 self._asking[each] = Thread(target=work, args=(each,), daemon=True)
                 self._asking[each].start()
         until = time.monotonic() + self._frame_seconds

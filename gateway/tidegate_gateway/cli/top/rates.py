@@ -1,6 +1,6 @@
 """The changes between two frames, as builtins.  Pure.
 
-A rate is None where it is not known: the gateway is in one of the frames only, or started again.
+A rate is None if it is unknown: the gateway is in only one of the frames, or was restarted.
 """
 
 from __future__ import annotations
@@ -62,12 +62,12 @@ def _gateways(pairs: Iterable[tuple[Pages | None, Pages]]) -> Iterator[Row]:
 
 
 def _others(gateways: Sequence[Pages]) -> Iterator[Row]:
-    """Yield the gateways that did not answer, and those that the others know."""
+    """Yield the gateways that did not answer, then those of the cluster that were not asked."""
     silent = [each for each in gateways if each.problem]
     for each in silent:
         yield _row(each.admin, each.status, "no answer")
     if not all(each.status for each in silent):
-        return  # it may be one of those that seem not to have been asked
+        return  # a silent gateway without a known node id may be any of the gateways below
     asked = {each.status["node_id"] for each in gateways}
     answers = [each.status for each in gateways if not each.problem]
     known = {one["node_id"]: one for each in answers for one in each.get("gateways", ())}
@@ -91,7 +91,7 @@ def _row(admin: str, status: Mapping[str, Any], state: str) -> Row:
 
 
 def _whole(pages: Pages | None, family: str) -> float | None:
-    """Return the sample that has no topic: the sum over all."""
+    """Return the sample without a topic: the sum over all topics."""
     samples = pages.samples.get(family, ()) if pages is not None else ()
     values = [value for labels, value in samples if "topic" not in labels]
     return sum(values) if values else None
@@ -142,8 +142,10 @@ def _traffic(row: Row) -> float:
 
 
 def _topic_rates(pairs: Iterable[tuple[Pages | None, Pages]], family: str) -> Mapping[str, float]:
-    """Return the sums over gateways.  A series that is new since the frame before has no rate: a
-    topic gets one with all that it ever had.
+    """Return the sums over gateways.
+
+    A series that the earlier frame does not have has no rate: when a topic gets a series, the
+    series begins with the topic's whole count.
     """
     found: defaultdict[str, float] = defaultdict(float)
     for before, now in pairs:
@@ -168,7 +170,7 @@ def _groups(cluster: Samples) -> list[Row]:
                 "name": name,
                 "state": "active" if count else "empty",
                 "members": count,
-                # A gateway of an older release shows lags below 0.
+                # Gateways of older releases report negative lags.
                 "lag": round(sum(max(each, 0) for each in lags[name])) if name in lags else None,
                 "beyond_end": round(sum(beyond[name])) if name in beyond else None,
                 "lag_seconds": max(seconds[name]) if name in seconds else None,
@@ -190,8 +192,9 @@ def _by_label(samples: Samples, family: str, label: str) -> dict[str, list[float
 
 
 def _store(pairs: Sequence[tuple[Pages | None, Pages]], prices: Prices) -> Row:
-    """Return the columns of requests to the store and their cost.  The stored bytes are the
-    cluster's: the most that a page states.
+    """Return the columns of requests to the store and their cost.
+
+    The pages state the stored bytes of the whole cluster; the largest figure counts.
     """
     rates: defaultdict[str, float] = defaultdict(float)
     crossed = 0.0
@@ -217,7 +220,7 @@ def _store(pairs: Sequence[tuple[Pages | None, Pages]], prices: Prices) -> Row:
 
 
 def _cost_since(before: Pages | None, now: Pages) -> tuple[Mapping[str, Any], float]:
-    """Return the requests of a gateway between two looks, and the seconds between them.
+    """Return the requests of a gateway between two frames, and the seconds between these.
 
     After each cost.interval.ms a gateway starts its sums at 0.  Then only the new sums count.
     """

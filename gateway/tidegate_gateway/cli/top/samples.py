@@ -26,9 +26,9 @@ Samples: TypeAlias = dict[str, list[Sample]]
 
 
 def read_samples(text: str, wanted: Collection[str]) -> Samples:
-    """Return the samples of the wanted families; lines that are none are passed over."""
+    """Return the samples of the wanted families; other lines are skipped."""
     found: Samples = {}
-    for line in text.split("\n"):  # splitlines() knows more ends, which names may hold
+    for line in text.split("\n"):  # splitlines() would also split at characters that names may hold
         name = line[: _end_of_name(line)]
         if name not in wanted:
             continue
@@ -45,7 +45,7 @@ def read_samples(text: str, wanted: Collection[str]) -> Samples:
 
 
 def of_label(samples: Samples, label: str, value: str) -> Samples:
-    """Return the samples with this value of a label, without it."""
+    """Return the samples with this value of a label; the label itself is removed."""
     found: Samples = {}
     for name, all_samples in samples.items():
         for labels, number in all_samples:

@@ -1,4 +1,4 @@
-"""The whole screen of a terminal, and its keys; the terminal is as before in the end."""
+"""Takes over a terminal's screen and keys, and restores the terminal at the end."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _KEYS_AT_ONCE: Final = 64
 
 
 class Screen:
-    """A screen that was taken over; see whole_screen()."""
+    """A terminal's screen while whole_screen() has it."""
 
     def __init__(self, live: Live, console: Console) -> None:
         self._live = live
@@ -31,7 +31,7 @@ class Screen:
 
     @property
     def size(self) -> tuple[int, int]:
-        """Return columns and lines, as they are now."""
+        """Return the present numbers of columns and lines."""
         return self._console.width, self._console.height
 
     def draw(self, lines: Sequence[str]) -> None:
@@ -41,7 +41,7 @@ class Screen:
 
 @contextmanager
 def whole_screen() -> Generator[Screen]:
-    """Take the terminal over.  SIGTERM ends the command as Ctrl+C does."""
+    """Take over the terminal.  SIGTERM ends the command as Ctrl+C does."""
     console = Console(highlight=False)
     before = signal.signal(signal.SIGTERM, _end)
     try:
@@ -52,7 +52,7 @@ def whole_screen() -> Generator[Screen]:
 
 
 def wait_for_quit(seconds: float) -> bool:
-    """Wait that long; return at once, and True, when a key that quits is pressed."""
+    """Wait for that time and return False; return True at once if a key to quit is pressed."""
     if not sys.stdin.isatty():
         time.sleep(seconds)
         return False
@@ -62,7 +62,7 @@ def wait_for_quit(seconds: float) -> bool:
         if ready:
             typed = os.read(descriptor, _KEYS_AT_ONCE)
             if not typed or QUIT_KEYS & set(typed):
-                return True  # the terminal is gone, or the user has enough
+                return True  # the terminal is closed, or the user quits
     return False
 
 
@@ -72,7 +72,7 @@ def _end(_number: int, _frame: FrameType | None) -> None:
 
 @contextmanager
 def _single_keys() -> Generator[None]:
-    """Get keys without Enter, and do not show them."""
+    """Let the terminal deliver each key at once, and not echo it."""
     if not sys.stdin.isatty():
         yield
         return

@@ -36,7 +36,7 @@ def text_of(report: Row, *, height: int | None = None, columns: int = COLUMNS) -
 
 
 def shares(room: int, wanted: Sequence[int]) -> list[int]:
-    """Return how many rows each table gets: equal shares, and what one leaves goes to others."""
+    """Return how many rows each table gets: equal shares; unused rows go to other tables."""
     found = [0] * len(wanted)
     while room > 0 and (open_ := [at for at, most in enumerate(wanted) if found[at] < most]):
         for at in open_[:room]:
@@ -125,9 +125,7 @@ def _money(money: Mapping[str, float]) -> list[float]:
 
 
 def _aligned(rows: Iterable[Sequence[str]], columns: int) -> Iterable[str]:
-    """Yield lines: a name, which is cut if need be, then words to the left and numbers to the
-    right.
-    """
+    """Yield lines: a name, cut if too long, then words aligned left, and numbers aligned right."""
     table = list(rows)
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     rest = sum(width + 2 for width in widths[1:])

@@ -29,7 +29,7 @@ from ..output.table import aligned, counted, printable
 
 @dataclass(frozen=True, slots=True)
 class CreateOptions:
-    """As they were typed; partitions, replicas: None for the cluster's choice."""
+    """The options as typed.  partitions, replicas: None for the cluster's default."""
 
     topic: str
     partitions: int | None = None
@@ -49,7 +49,7 @@ class AlterOptions:
 
     @property
     def changes(self) -> bool:
-        """Return whether they change anything."""
+        """Return whether the options change anything."""
         return bool(self.partitions or self.configs or self.deleted)
 
 
@@ -67,7 +67,7 @@ async def create(cluster: ClassicCluster, options: CreateOptions, *, as_json: bo
         pairs("--config", options.configs),
     )
     there = await _partitions_there(cluster, options.topic) if options.if_not_exists else 0
-    # A broker may not show the topic yet when it is made, so the answer has to say how many.
+    # Brokers may not know a new topic yet, so the number of partitions comes from the answer.
     count = there or await topic_calls.create(cluster, topic)
     if as_json:
         print(json.dumps({"name": options.topic, "partitions": count, "created": not there}))
@@ -213,7 +213,7 @@ async def alter(cluster: ClassicCluster, options: AlterOptions, *, as_json: bool
         if options.partitions:
             await topic_calls.add_partitions(cluster, options.topic, options.partitions)
             done = options
-    finally:  # configs may be changed, and partitions refused
+    finally:  # the cluster may have changed the configs and refused the partitions
         if done.changes:
             print(_altered_json(done) if as_json else _altered_text(done))
     return 0

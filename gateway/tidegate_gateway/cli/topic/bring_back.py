@@ -21,7 +21,7 @@ async def bring_back(
     even_if_compacted: bool,
     says: bool,
 ) -> None:
-    """Read what is kept of partitions, given by number, and bring back what can be read."""
+    """Read the kept ranges of the partitions `numbers`, and bring back the readable ones."""
     kept = repair.kept(numbers)
     total = sum(each.row.length for each in kept)
     with BytesBar("reading", total, is_shown=says) as bar:
@@ -38,7 +38,7 @@ async def bring_back(
 async def give_up(
     repair: Repair, outcome: KeptOutcome, numbers: Sequence[int], *, yes: bool, says: bool
 ) -> None:
-    """Keep nothing of partitions, given by number, any longer."""
+    """Drop the kept ranges of the partitions `numbers` for good."""
     outcome.kept = repair.kept(numbers)
     if says:
         print(kept_lines(outcome.kept, is_read=False), flush=True)

@@ -59,18 +59,19 @@ def run_consume(place: KafkaPlace, options: ConsumeOptions) -> int:
     try:
         return run_client(place, work)
     except BrokenPipeError:
-        # The reader has enough, as `head` does.  Python would flush to it once more at the end.
+        # The reader of the pipe has ended, such as `head`.  At its exit Python would flush to the
+        # pipe once more.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
 
 
 async def _write_out(data: bytes) -> None:
-    """Write to standard output in a thread: a reader that is slow holds no heartbeat up."""
+    """Write to standard output in a thread, so that a slow reader does not delay heartbeats."""
     await trio.to_thread.run_sync(_write_all, sys.stdout.fileno(), data, abandon_on_cancel=True)
 
 
 def _write_all(descriptor: int, data: bytes) -> None:
-    # Not through sys.stdout: its lock would be held if a signal ends the command meanwhile.
+    # This avoids sys.stdout: if a signal ended the command meanwhile, its lock would still be held.
     left = memoryview(data)
     while left:
         left = left[os.write(descriptor, left) :]
@@ -85,7 +86,7 @@ async def consume(
 ) -> int:
     """Write the records; return the exit code; raises as run_client() expects.
 
-    is_terminal: a terminal shows them, so that control characters must not reach it.
+    is_terminal: the output is a terminal, which control characters must not reach.
     """
     start = read_position(options.start, "--from")
     line = options.line(is_terminal=is_terminal)
@@ -139,7 +140,7 @@ async def _consume_as_member(
             problem: Exception | None = None
             try:
                 await reader.run()
-            except Exception as error:  # alone, and not in the nursery's group
+            except Exception as error:  # the error itself, not the nursery's exception group
                 problem = error
             nursery.cancel_scope.cancel()
     if problem is not None:

@@ -14,9 +14,12 @@ SHOWN: Final = 200
 
 @dataclass(slots=True)
 class KeptOutcome:
-    """kept: before the command, read if it brings them back.  ended: the result; None for none.
+    """The result of --bring-back or --give-up.
 
-    after: the runs that are kept after the command; others may have expired meanwhile.
+    kept: the kept runs before the command; --bring-back has read them.  ended: None if nothing was
+    changed.
+
+    after: the runs that are still kept after the command; some may have expired meanwhile.
     """
 
     topic: str
@@ -35,17 +38,17 @@ class KeptOutcome:
 
     @property
     def is_unknown(self) -> bool:
-        """Return whether the store did not answer for all."""
+        """Return whether a run could not be checked, since the store did not answer."""
         return any(each.problem is Problem.UNKNOWN for each in self.kept)
 
     def see_unreadable(self, runs: Iterable[KeptRun]) -> None:
-        """Take over the problems of runs that could not be read once more."""
+        """Note the problems of runs that could not be read the second time."""
         again = {(each.partition, each.row): each for each in runs}
         self.kept = [again.get((each.partition, each.row), each) for each in self.kept]
 
 
 def records_of(runs: Sequence[KeptRun]) -> int:
-    """Return how many records come back with the runs."""
+    """Return how many records the runs have."""
     return sum(each.records for each in runs)
 
 
@@ -104,7 +107,10 @@ def _done(records: int, *, brings_back: bool) -> str:
 
 
 def kept_values(outcome: KeptOutcome) -> list[dict[str, object]]:
-    """Return all kept ranges for a script; problem: null if it was not read, or has none."""
+    """Return all kept ranges for a script.
+
+    problem: null if the range is readable, or was not read.
+    """
     left = set(map(_place, outcome.left))
     return [
         {

@@ -69,7 +69,7 @@ class ProduceOptions:
 
 
 def _bytes(text: str) -> bytes:
-    """Return an argument's bytes, also where they are no UTF-8."""
+    """Return an argument's bytes, even if they are no UTF-8."""
     return text.encode(errors="surrogateescape")
 
 
@@ -110,7 +110,7 @@ async def produce(
 ) -> int:
     """Write the lines; return the exit code; raises as run_client() expects.
 
-    began: gets what writes, before anything is written.  seconds: since 1970.
+    began: called with the writer, before anything is written.  seconds: the time since 1970.
     """
     writer = TopicWriter(
         cluster,
@@ -128,7 +128,7 @@ async def produce(
 
 
 async def pieces(read: Callable[[], bytes], line_format: LineFormat) -> Pieces:
-    """Yield the records of each piece that `read` returns, as soon as it does; b"" is the end."""
+    """Yield the records of each piece of input as soon as `read` returns it; b"" is the end."""
     splitter = LineSplitter(line_format)
     while piece := await trio.to_thread.run_sync(read, abandon_on_cancel=True):
         yield splitter.receive(piece)
@@ -136,7 +136,7 @@ async def pieces(read: Callable[[], bytes], line_format: LineFormat) -> Pieces:
 
 
 def _tell(written: Written, *, as_json: bool) -> None:
-    """Print what became of the input: on stderr what is wrong."""
+    """Print the outcome; errors go to stderr."""
     if as_json:
         partitions = {
             str(each): written.by_partition[each] for each in sorted(written.by_partition)

@@ -1,7 +1,7 @@
 """A record as a line: for a person, for a script, or its value alone.  Pure.
 
-Keys, values and headers are strangers' bytes: in a terminal they could move the cursor or change
-what stands there, so control characters are escaped.
+Keys, values and headers come from other clients.  In a terminal their control characters could move
+the cursor or overwrite other text, so they are escaped.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def text_line(found: Found) -> bytes:
 
 
 def shown(data: bytes) -> str:
-    """Return bytes as text without control characters; those that are no UTF-8 as \\xff."""
+    """Return bytes as text without control characters; bytes that are no UTF-8 as \\xff."""
     return printable(data.decode(errors="backslashreplace"))
 
 
@@ -47,7 +47,8 @@ def time_text(timestamp: int) -> str:
     seconds, milliseconds = divmod(timestamp, 1000)
     try:
         found = datetime.fromtimestamp(seconds, UTC)
-    except (OverflowError, ValueError, OSError):  # a client may write any number
+    # clients may write any number, also one that is no valid time
+    except (OverflowError, ValueError, OSError):
         return f"@{timestamp}"
     return f"{found:%Y-%m-%dT%H:%M:%S}.{milliseconds:03}Z"
 

@@ -40,7 +40,7 @@ from .repair_text import NOT_TOLD, Outcome, as_json_text, as_text, summary
 
 @dataclass(frozen=True, slots=True)
 class TopicRepairOptions:
-    """As they were typed.  partition: None for all partitions.
+    """The options as typed.  partition: None for all partitions.
 
     skip, bring_back, give_up: one of them at most.
     """
@@ -94,7 +94,8 @@ class _Opened:
 async def _opened(options: TopicRepairOptions) -> AsyncGenerator[_Opened, None]:
     """Open log and store of a cluster.
 
-    They must belong to the same cluster, or all objects would seem to be missing.
+    Check that log and store belong to the same cluster.  Otherwise all objects would seem to be
+    missing.
     """
     async with AsyncExitStack() as stack:
         log = await open_followed_log(options.log or default_log(options.data))
@@ -147,7 +148,7 @@ async def _repair(options: TopicRepairOptions, says: bool) -> Outcome:
         if not options.skip or not outcome.left:
             return outcome
         if outcome.found.looks_like_the_wrong_store and not options.even_if_many:
-            return outcome  # the summary says why
+            return outcome  # the summary gives the reason
         on_look = _say_look if says else _say_nothing
         outcome.refusal = await opened.repair.prove(outcome.left, outcome.found, on_look)
         if outcome.refusal is not None:
@@ -167,7 +168,7 @@ def _say_look(number: int, pause: float) -> None:
 
 
 def _say_nothing(number: int, pause: float) -> None:
-    """As --json."""
+    """Print nothing; for --json."""
 
 
 async def _look(opened: _Opened, topic: Topic, numbers: list[int], says: bool) -> Outcome:

@@ -19,9 +19,13 @@ NOT_TOLD: Final = 2
 
 @dataclass(slots=True)
 class Outcome:
-    """found: by the last check.  skipped: in all rounds.  left: still not readable.
+    """The result of a repair.
 
-    refusal: why a proof failed.  kept: skipped before.  keeps: whether a skip can be undone.
+    found: the result of the last check.  skipped: runs that were skipped, in all rounds.  left:
+    runs that are still not readable.
+
+    refusal: why the proof of a loss failed.  kept: skipped runs that can be brought back.  keeps:
+    whether a skip can be undone.
     """
 
     topic: Topic

@@ -1,7 +1,7 @@
 """Runs `tidegate transaction list`, `describe` and `abort`, from any machine that reaches the log.
 
-The command is one more reader of the metadata log, and appends an abort itself.  So it works while
-no gateway answers, and beside Kafka's `kafka-transactions.sh`, which asks the gateways.
+The command reads the metadata log, and appends an abort itself.  So it works even while no gateway
+answers.  Kafka's `kafka-transactions.sh` works, too, but needs gateways.
 """
 
 from __future__ import annotations

@@ -12,9 +12,9 @@ from tidegate_coordination.state.transactions.rows import TransactionalId, Trans
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """states: none for all.  longer_than_ms: of log time; only open transactions have an age.
+    """states: empty for all.  longer_than_ms: an open transaction must be older, in log time.
 
-    numbers: of partitions; only transactions that are open in one of them.
+    numbers: partitions; a transaction must be open in one of these.
     """
 
     states: frozenset[TransactionState] = frozenset()
@@ -24,9 +24,9 @@ class Filters:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A transactional id.  open_ms: how long its transaction is open; None for none.
+    """A transactional id.  open_ms: the age of its open transaction; None if none is open.
 
-    started_ms: log time, as open_ms is.  partitions, groups: their numbers in the open transaction.
+    started_ms: log time, as open_ms is.  partitions, groups: how many the open transaction has.
     """
 
     transactional_id: str
@@ -42,9 +42,9 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class OpenPartition:
-    """first_offset: of the transaction's records; None if it has none there yet.
+    """first_offset: of the transaction's records; None if it has no records there yet.
 
-    last_stable_offset: where readers of committed records stop.  next_offset: where all stop.
+    last_stable_offset: the limit of read_committed consumers.  next_offset: the log end offset.
     """
 
     topic: str
@@ -55,13 +55,13 @@ class OpenPartition:
 
     @property
     def is_held(self) -> bool:
-        """Return whether readers of committed records wait for this transaction."""
+        """Return whether read_committed consumers wait for this transaction."""
         return self.first_offset is not None and self.first_offset == self.last_stable_offset
 
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """An offset that the commit publishes.  is_overtaken: a later commit of the group holds."""
+    """An offset that a commit would publish.  is_overtaken: the group committed a later one."""
 
     group: str
     topic: str
@@ -81,7 +81,7 @@ class Details:
 
 
 def rows_of(state: ClusterState, filters: Filters) -> list[Row]:
-    """Return the ids that pass: first the open ones, the oldest first; then the others by name."""
+    """Return the ids that pass the filters: open ones, the oldest first; then others by name."""
     table = state.transactions
     only_open = filters.longer_than_ms is not None or filters.numbers is not None
     names = table.open_ids() if only_open else table.names()

@@ -34,17 +34,17 @@ from ..output.table import counted, listed, printable
 
 @dataclass(frozen=True, slots=True)
 class ForgetOptions:
-    """As they were typed.  secret_keys: files of keys that stay in use.  every: no key is left."""
+    """The options as typed.  secret_keys: files of keys still in use.  every: no key is left."""
 
     secret_keys: tuple[Path, ...]
     every: bool
     yes: bool
 
     def check(self, *, as_json: bool) -> None:
-        """Check that they fit each other.
+        """Check that the options fit each other.
 
         Raises:
-          BadSource: they do not.
+          BadSource: the options contradict each other.
         """
         if bool(self.secret_keys) is self.every:
             raise BadSource(
@@ -57,7 +57,7 @@ class ForgetOptions:
 class Forgotten(NamedTuple):
     """Credentials that cannot be opened, and the removed ones among them.
 
-    problem: why not all.
+    problem: why some were not removed.
     """
 
     closed: list[SealedCredential]
@@ -88,7 +88,7 @@ def run_forget(cluster: ClusterOptions, options: ForgetOptions, *, as_json: bool
 
 
 async def forget(coordinator: Coordinator, closed: list[SealedCredential]) -> Forgotten:
-    """Remove credentials; one that was set again since it was read stays."""
+    """Remove credentials, but not those that changed since they were read."""
     removed: list[SealedCredential] = []
     for part in parts(closed, lambda each: size_bytes(_deletion(each))):
         try:
@@ -107,7 +107,7 @@ def _deletion(each: SealedCredential) -> ScramDeletion:
 
 
 def closed_text(closed: Sequence[SealedCredential], state: ClusterState) -> str:
-    """Return the credentials that are to be removed, and what speaks against it, for a person."""
+    """Return text about the credentials to remove, and the reasons against their removal."""
     rows = [[printable(each.user), ScramMechanism(each.mechanism).sasl_name] for each in closed]
     lines = listed("Sealed with another key:", rows)
     if len(closed) == sum(isinstance(each, SealedCredential) for each in state.scram):
