@@ -1,4 +1,4 @@
-"""The identity of a gateway, and the outside world that it works with."""
+"""The identity of a gateway, and its interfaces to the outside world."""
 
 from __future__ import annotations
 
@@ -32,11 +32,12 @@ from .work.pools import Pools
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """How the cluster knows a gateway.
+    """The facts by which the cluster knows a gateway.
 
     instance_key: the same for every incarnation of one gateway.  cluster_id: used if the log is
-    empty.  peer: where other gateways reach it; None if they cannot.  highest_version: the highest
-    metadata.version that it reads; below the release's only in the simulated world.
+    empty.  peer: the listener for other gateways; None if it has none.  highest_version: the
+    highest metadata.version that the gateway reads; only tests in the simulated world set it below
+    the release's version.
     """
 
     node_id: int
@@ -55,14 +56,14 @@ class Environment:
 
     wall_clock: seconds since 1970.  peers: asks other gateways; None for a gateway that asks none.
     dial: probes whether other gateways accept clients; None for no probes.  cache_disk: keeps parts
-    of segments, at most max_open_files of them open; None for no disk cache.  min_file_bytes: the
-    smallest part that the kernel sends from its file.  step_time: seconds of a monotonic clock that
-    runs while the event loop is busy.  used_seconds: processor time of the calling thread; None
-    where the event loop is not watched, as in the simulated world.  after_lost_races: after so many
-    lost appends in a row another gateway appends for this one.  source_dial: see links.py.
-    random_bytes: unpredictable; for nonces.  tls: of the listeners that speak it.  read_keys: of
-    identity providers.  audit: None without an audit log.  log_levels: of this gateway's log lines;
-    clients may change them.
+    of segments; None for no disk cache.  max_open_files: how many of these files may be open.
+    min_file_bytes: the smallest part that the kernel sends from its file.  step_time: seconds of a
+    monotonic clock that runs while the event loop is busy.  used_seconds: CPU time of the calling
+    thread; None if the event loop is not watched, as in the simulated world.  after_lost_races:
+    after so many lost appends in a row another gateway appends for this one.  source_dial: see
+    links.py.  random_bytes: unpredictable; for nonces.  tls: the listeners with TLS.  read_keys:
+    reads the keys of identity providers.  audit: None without an audit log.  log_levels: of this
+    gateway's log lines; Kafka clients may change them.
     """
 
     store: ObjectStore

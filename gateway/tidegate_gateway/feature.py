@@ -1,8 +1,8 @@
-"""A feature of the gateway: its APIs, its tasks, and what it shows to operators.
+"""A feature of the gateway: its APIs, its tasks, its metrics and its admin pages.
 
-Each folder in requests/ makes one in its feature.py, and gateway.py lists them.  An API has a row
-there; dispatch, guards, limits, log lines and ApiVersions read nothing else about it.  So a new API
-is a row beside its handler, and a feature that a gateway leaves out costs nothing.
+Each folder in requests/ makes a feature in its feature.py, and gateway.py lists all features.  Each
+API has a row in a feature.  Dispatch, guards, limits, log lines and ApiVersions know an API only by
+its row.  So a new API needs only a handler and a row, and an absent feature costs nothing.
 """
 
 from __future__ import annotations
@@ -44,19 +44,18 @@ def always(_request: Any) -> bool:
 class Row:
     """An API.
 
-    handler: answers it.  guard: holds its requests to the rights of their clients.
-    is_brief: its answers to small requests are small.
-    holds_nothing: its answers may wait, and its decoded requests hold no part of their frames.
-    waits: what for.
-    is_step: it is a step of a transaction.  A client repeats it at another gateway if this one
-      stands still; done late, it would fence that client or end its next transaction.
-    is_of_members: members of groups send it, so that their heartbeats wait behind it.
-    max_elements: of one request, in all its arrays; see large_requests.py.
-    lists: its answer may have a row for each of a table.  keeps_rows: other answers hold its rows.
-    act: returns from a request and its response what to log.
-    is_audited: the audit log holds what it changes.
-    proposes: whether a request changes the cluster as an administrator does; see permit.py.
-    is_exempt: no quota throttles it.
+    handler: answers requests.  guard: checks the rights of clients.  is_brief: its answers to small
+    requests are small.  holds_nothing: its answers may come late, and its decoded requests hold no
+    part of their frames.  waits: what an answer may wait for.  is_step: a request is a step of a
+    transaction.  If this gateway stands still, the client repeats the step at another gateway.  If
+    this gateway then did the step late, it would fence the client or end the client's next
+    transaction.  is_of_members: members of groups send it, so their heartbeats wait for its answer.
+    max_elements: the limit on the elements of one request, in all its arrays; see
+    large_requests.py.  lists: its answer may have a row for each entry of a table.  keeps_rows:
+    other answers hold the rows of its answer.  act: returns a log line's content for a request and
+    its response; None for no line.  is_audited: the audit log notes its changes.  proposes: whether
+    a request changes the cluster as an administrator does; see permit.py.  is_exempt: no quota
+    throttles it.
     """
 
     handler: Handler
@@ -85,9 +84,9 @@ class Row:
 class StagedRow:
     """An API that answers in two stages.  Its handler reads frames, and checks rights and quotas.
 
-    Stage one fixes the order of a request, then the connection reads the next one; stage two
-    answers.
-    start: does stage one.  start_nowait: does it at once; returns False if start must do it.
+    Stage one fixes the order of requests.  After stage one the connection reads the next request;
+    stage two answers.  start: does stage one.  start_nowait: does stage one without waiting;
+    returns False if only start can do it.
     """
 
     key: int
@@ -100,7 +99,7 @@ AnyRow: TypeAlias = Row | StagedRow
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A task that runs as long as the gateway.  what: its name in logs and metrics."""
+    """A task that runs as long as the gateway.  what: the task's name in logs and metrics."""
 
     what: str
     run: Callable[[], Awaitable[None]]
@@ -119,8 +118,8 @@ def no_metrics() -> Iterable[Family | Break]:
 class Feature:
     """See the module's head.
 
-    metrics: yields the values of this gateway.  facts: yields those that all gateways know alike.
-    pages: for operators, by path; see admin_pages.py.
+    metrics: yields the values of this gateway.  facts: yields values that are the same at all
+    gateways.  pages: admin pages by path; see admin_pages.py.
     """
 
     name: str
@@ -136,7 +135,7 @@ class Feature:
 class Ground:
     """The parts that a gateway has before its features.
 
-    cluster: the settings of all gateways.  upkeep: runs the steps of tasks.
+    cluster: the settings of all gateways.  upkeep: runs the steps of tasks, and counts failures.
     """
 
     identity: Identity

@@ -1,8 +1,9 @@
-"""A running gateway: it joins all parts, and chooses none of them.
+"""A running gateway: puts all parts together, for any environment.
 
 The store, the log, the clocks and the randomness are passed in (environment.py), so the same class
-runs on sockets and disks (app.py) and in the simulated world.  builder.py starts it.  parts/ makes
-groups of parts; what the gateway does with them is a list of features (feature.py).
+runs on sockets and disks (app.py) and in the simulated world.  builder.py starts it.  The modules
+in parts/ make groups of parts.  A list of features (feature.py) says what the gateway does with
+them.
 """
 
 from __future__ import annotations
@@ -59,14 +60,13 @@ from .zones.zone_settings import ZoneMaps
 
 
 class Gateway:
-    """A gateway that has joined the cluster.  Its parts are public for the admin pages: read only.
+    """A gateway that has joined the cluster.  Its parts are public, since admin pages read them.
 
     Args:
-      settings: with the listeners that the gateway advertises.
-      coordinator: has read the log and registered this gateway; its task runs.
+      settings: include the listeners that the gateway advertises.
+      coordinator: has read the log and registered this gateway; its task is running.
       cluster: the settings of all gateways.
-      disk_cache: None without one.
-      books: of the environment's store.
+      disk_cache: None without a disk cache.  books: count the requests to the environment's store.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class Gateway:
         self.doors = {CLIENTS: self.door.slots}
 
     def _build_paths(self, zone_maps: ZoneMaps, books: Books) -> None:
-        """Make the parts on the ways of records, and those that keep the cluster."""
+        """Make the parts that read and write records, and the parts for upkeep."""
         ground = self._ground
         self.reads = read_parts(ground, zone_maps, self.disk_cache)
         self.writes = write_parts(ground, self.reads, books.ledger, lambda: self.is_cut_off)
@@ -155,7 +155,7 @@ class Gateway:
         )
 
     def _build_limits(self) -> None:
-        """Make the parts that hold clients to their rights and quotas."""
+        """Make the parts for the rights and quotas of clients."""
         self.authority = authority_on(self._ground)
         self.limits = quota_parts(
             self._ground, lambda: self.view.unheard, lambda: self.is_draining, self.connections
@@ -203,7 +203,7 @@ class Gateway:
         return with_api_versions(rows, self.coordinator.state)
 
     def start_tasks(self, nursery: trio.Nursery) -> None:
-        """Start all tasks but the coordinator's, which runs."""
+        """Start all tasks but the coordinator's, which is already running."""
         nursery.start_soon(self.writes.writer.run)
         for feature in self.features:
             for task in feature.tasks:
@@ -211,7 +211,7 @@ class Gateway:
 
     @property
     def absent(self) -> frozenset[int]:
-        """The incarnations that no client is sent to; this gateway's own while it is cut off."""
+        """The incarnations to which no client is sent; also this gateway's while it is cut off."""
         return to_avoid(self.coordinator, self.view.unheard, self.writes.store_watch.avoided)
 
     @property
@@ -225,16 +225,16 @@ class Gateway:
         return self.is_stopping or self.draining.is_marked
 
     def _booked_groups(self) -> Iterator[tuple[str, str]]:
-        """Return the groups and their clients, once the bytes of open connections are booked."""
+        """Book the bytes of open connections, then return the groups and their clients."""
         self.view.book()
         return self.groups.client_ids()
 
     async def drain(self, stop_listening: Callable[[], None] = lambda: None) -> None:
-        """Send clients away, answer what is in flight, commit, and leave the cluster.
+        """Send clients to other gateways, answer requests in flight, commit, and leave the cluster.
 
-        Until stop_listening is called, new clients may connect: they must still get metadata that
-        names the other gateways.  While the log does not answer, drain() does not return; the
-        caller has a deadline (drain.timeout.ms).
+        New clients may connect until stop_listening is called: they get metadata that names the
+        other gateways.  While the log does not answer, drain() does not return, so the caller needs
+        a deadline (drain.timeout.ms).
         """
         self.is_stopping = True
         self.limits.throttling.end_if_draining()

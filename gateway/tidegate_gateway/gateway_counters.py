@@ -1,4 +1,4 @@
-"""Counters for metrics of a whole gateway; its parts have their own."""
+"""Counters for metrics of a whole gateway; the parts of a gateway have further counters."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from .topics.internal_topics import INTERNAL_TOPICS
 class RequestTimes:
     """The times of one API's requests.
 
-    total: from a request's last byte to its answer.  queue: until its handler begins; requests of
-    one client that arrive together wait for each other.
+    total: from a request's last byte to its answer.  queue: from its last byte to the start of its
+    handler; requests of one client that arrive together wait for each other.
     """
 
     total: Histogram = field(default_factory=Histogram)
@@ -35,9 +35,9 @@ class RequestTimes:
 
 @dataclass(slots=True)
 class FetchTimes:
-    """The times of fetches: of each, how long it waited for records, and the rest of its work.
+    """The times of fetches.  wait: the waits for records.  local: all other work of each fetch.
 
-    waiting: fetches that wait just now.
+    waiting: the number of fetches that are waiting now.
     """
 
     wait: Histogram = field(default_factory=Histogram)
@@ -47,11 +47,10 @@ class FetchTimes:
 
 @dataclass(slots=True)
 class GatewayCounters:
-    """Requests, errors and times by API; numbers by topic.
+    """Counts of requests, errors and times by API, and counts by topic.
 
-    times: of all APIs but Produce, see produce_times.py.
-    slow: notes requests that took long.  refused: warns of features that are not served.
-    series: the topics that metrics name.
+    times: of all APIs but Produce, whose times are in produce_times.py.  slow: logs slow requests.
+    refused: logs requests for features that are not served.  series: the topics that metrics name.
     """
 
     topics: TopicCounters = field(default_factory=TopicCounters)
@@ -64,7 +63,7 @@ class GatewayCounters:
     series: TopicSeries = field(init=False)
 
     def __post_init__(self) -> None:
-        """Choose the topics that have series of their own."""
+        """Make the part that chooses the topics with their own series."""
         is_internal = INTERNAL_TOPICS.__contains__
         self.series = TopicSeries(self.topics, is_internal, MAX_TOPIC_SERIES)
 

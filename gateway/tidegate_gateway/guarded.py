@@ -18,7 +18,7 @@ from .topics.client_acts import note_unknown
 
 
 class Guards:
-    """The guards of one gateway; `authority` decides.  creates_topics: see Caller."""
+    """Runs the guards of one gateway; `authority` decides.  creates_topics: see Caller."""
 
     def __init__(
         self, authority: Authority, coordinator: Coordinator, *, creates_topics: bool
@@ -28,7 +28,7 @@ class Guards:
         self._coordinator = coordinator
 
     async def handle(self, row: Row, call: Call, request: Any) -> Any:
-        """Return the response to the part of a request that its client may make.
+        """Return the response to a request, of which only the authorized parts are handled.
 
         Raises:
           CoordinatorUnavailable: see Handler.
@@ -69,7 +69,7 @@ class Guards:
 async def handled(guards: Guards | None, row: Row, call: Call, request: Any) -> Any:
     """Return the response to a request.  guards: None without an authorizer.
 
-    request: None if its version is unknown.
+    request: None if the API version is unknown.
 
     Raises:
       CoordinatorUnavailable: see Handler.
@@ -93,7 +93,7 @@ def guards_of(ground: Ground, authority: Authority | None) -> Guards | None:
 
 
 def authority_on(ground: Ground) -> Authority | None:
-    """Return the authority of a gateway, which trusts a stale replica only for a while.
+    """Return the authority of a gateway, and limit how stale its ACLs may be.
 
     Raises:
       SettingsError: see authority_of.

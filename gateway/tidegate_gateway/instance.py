@@ -1,10 +1,10 @@
-"""A gateway's identity: its instance key, and the locks on its data and cache folders.
+"""A gateway's instance key, and the locks on its data and cache folders.
 
-The instance key distinguishes a restart of this gateway from another gateway with its node id
+The instance key distinguishes a restart of this gateway from another gateway with the same node id
 (docs/architecture.md, "Incarnations and claims").  The key is a file in the data folder.  A running
 gateway holds a lock on that file: a second gateway on the same folder would register as a restart
 of the first, and so end the first one's incarnation.  The folder of the disk cache has a lock, too:
-two gateways would each fill it up to its bound.
+two gateways would each fill it up to the limit.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ def hold_cache_folder(path: Path) -> CacheFolder:
     """Make the folder if it is missing, and lock it for this process.
 
     Raises:
-      DataFolderUnusable: another gateway uses it.
-      OSError: it cannot be written.
+      DataFolderUnusable: another gateway uses the folder.
+      OSError: the folder cannot be written.
     """
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor = os.open(path / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -78,7 +78,7 @@ def hold_data_folder(path: Path) -> DataFolder:
     """Make the folder and its key if they are missing, and lock them for this process.
 
     Raises:
-      DataFolderUnusable: it cannot be written, or another gateway runs on it.
+      DataFolderUnusable: the folder cannot be written, or another gateway runs on it.
     """
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -108,14 +108,14 @@ def runs_on(folder: Path) -> bool:
 def is_held(path: Path) -> bool:
     """Return whether a process holds a file's lock; False if the file cannot be opened.
 
-    A process that wants the lock at the same moment is refused, so call this rarely.
+    If a process tries to take the lock during the check, it is refused; so call this rarely.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return False
     try:
-        # A shared lock, so that two callers of this do not report each other as a gateway.
+        # A shared lock, so that two concurrent checks do not take each other for a gateway.
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
@@ -125,7 +125,7 @@ def is_held(path: Path) -> bool:
 
 
 def read_key(folder: Path) -> str:
-    """Return the instance key in a data folder; "" if there is none, or it cannot be read."""
+    """Return the instance key in a data folder; "" if it is missing or cannot be read."""
     try:
         text = (folder / KEY_FILE).read_text("ascii", "replace")
     except OSError:
@@ -134,9 +134,9 @@ def read_key(folder: Path) -> str:
 
 
 def _kept_key(folder: Path, descriptor: int) -> str:
-    """Return the folder's key; make one if there is none, and sync it before it is used."""
+    """Return the folder's key; if there is none, make a key and sync it before its first use."""
     text = os.read(descriptor, MAX_KEY_CHARACTERS).decode("ascii", "replace")
-    # A crash during the write leaves a line without its end.  No gateway has used that key.
+    # A key without a line end comes from a crash during its write, so no gateway has used it.
     if text.endswith("\n"):
         return text.strip()
     key = secrets.token_hex(KEY_BYTES)
@@ -148,7 +148,7 @@ def _kept_key(folder: Path, descriptor: int) -> str:
 
 
 def sync_folder(folder: Path) -> None:
-    """Sync a folder: then new names in it outlast a crash."""
+    """Sync a folder, so that new names in it survive a crash."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

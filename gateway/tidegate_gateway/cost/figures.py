@@ -23,7 +23,7 @@ class Batches(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Ingest:
-    """The cost of writing 1 KiB records: CPU for each MB of payload (10^6 bytes), and PUTs a GiB."""
+    """The cost of writing 1 KiB records: CPU for each MB of payload (10^6 bytes), PUTs a GiB."""
 
     row: str
     cpu_ms_per_mb: float

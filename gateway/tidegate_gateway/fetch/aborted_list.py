@@ -1,6 +1,7 @@
-"""The aborted transactions that a reader of committed records must know (KIP-98).  Pure.
+"""The aborted transactions that a read_committed consumer must know (KIP-98).  Pure.
 
-The cluster state knows those of runs in no segment yet; the indexes of segments know the others.
+The indexes of segments have the aborted transactions of their records.  The cluster state has those
+of all other runs.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ def aborted_between(
 ) -> list[AbortedProducer]:
     """Return the transactions that concern records in [start, end), by first offset.
 
-    index_of: knows the index of every segment there, since records of no other are in the answer.
-    A transaction that ended below `start`, or in a hole there, must not be named: the reader would
-    drop later records of its producer.
+    index_of: must return the index of every segment in this range: the answer has records only of
+    such segments.  A transaction that ended below `start`, or in a hole there, must not be in the
+    answer: the consumer would drop later records of its producer.
     """
     runs = partition.runs
     first = runs.find(start)
@@ -44,7 +45,7 @@ def _of_segments(
     for at in range(runs.find(start), len(runs)):
         row = runs[at]
         if row.base_offset >= end or not row.flags & RUN_SEGMENT:
-            break  # segments come before all other runs, or the state still knows theirs
+            break  # segments come first; the state has the transactions of all runs from here on
         index = index_of(row)
         assert index is not None, "the answer has records of a segment, so its index was read"
         if index.aborted:

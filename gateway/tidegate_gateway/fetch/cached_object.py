@@ -1,4 +1,4 @@
-"""An object that this gateway wrote, in the reader's cache by its WalName."""
+"""An object that this gateway wrote; the reader's cache has it by its WalName."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from .prepared_runs import PreparedRun
 class CachedObject:
     """An object this gateway wrote.
 
-    prepared: its runs by position, filled at their first read; their offsets are written into the
-      body, outside the bytes of any CRC.  is_stamped: time stamps and CRCs are written in, too, so
-      that the body differs from the stored object.
+    prepared: its runs by position, each added at its first read.  At this time its offsets are
+      written into the body; no CRC covers these bytes.  is_stamped: time stamps and CRCs were
+      written into the body, too, so it differs from the stored object.
     """
 
     object_key: str

@@ -1,7 +1,7 @@
 """The positions of the consumers that read old records of partitions.  Pure.
 
-No known reader needs records that all readers have passed, and the number of readers bounds the
-read-ahead of each.  A reader without a request for ACTIVE_SECONDS has stopped.
+The gateway evicts records that all known readers have passed.  The more readers there are, the less
+it reads ahead for each.  A reader without a request for ACTIVE_SECONDS counts as stopped.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from collections.abc import Hashable
 from typing import Final, NamedTuple
 
 ACTIVE_SECONDS: Final = 10.0
-# The most readers of all partitions together; then the reader that was silent longest is forgotten.
+# The most readers of all partitions together.  Beyond it, the reader that was silent longest is
+# forgotten.
 MAX_READERS: Final = 100_000
 
 
@@ -26,10 +27,10 @@ class _Place(NamedTuple):
 
 
 class ColdReaders:
-    """See the module's head.  A consumer of two partitions counts as two readers."""
+    """See the module's head.  A consumer of two partitions is two readers."""
 
     def __init__(self) -> None:
-        # In the order of their last requests.
+        # Readers in the order of their last requests.
         self._places: OrderedDict[_Reader, _Place] = OrderedDict()
         self._offsets: dict[int, dict[Hashable, int]] = {}
         self._least: dict[int, int] = {}
@@ -39,7 +40,7 @@ class ColdReaders:
 
     @property
     def partitions(self) -> int:
-        """Return how many partitions are read."""
+        """Return how many partitions have readers."""
         return len(self._offsets)
 
     def note(self, number: int, reader: Hashable, offset: int, now: float) -> tuple[int, int]:
@@ -58,7 +59,7 @@ class ColdReaders:
         return before, least
 
     def _forget(self, now: float) -> None:
-        """Forget readers that have stopped; never the one just noted."""
+        """Forget stopped readers, but never the reader that was just noted."""
         places = self._places
         while len(places) > 1:
             key, place = next(iter(places.items()))

@@ -1,14 +1,14 @@
-"""Which records of the requested partitions can be served within the limits.  Pure.
+"""Plans which records of the requested partitions an answer gets, within the limits.  Pure.
 
-A pass looks at the partitions in the requested order, with the runs in memory.  Runs and indexes of
-segments that are not in memory become misses.  After the caller has loaded them, it makes a new
-pass from the state of that moment, so a plan is never older than its pass.
+A pass looks at the partitions in the requested order, and takes runs that are in memory.  Runs and
+segment indexes that are not in memory become misses.  The caller loads the misses, then makes a new
+pass on the present state.  So no plan is based on an older state.
 
-Limits are Kafka's: whole batches only; the first batch of the first partition with data is given
-even if it exceeds every limit (KIP-74); then partition_max_bytes, then max_bytes.  A partition with
-records in memory does not wait for more of its runs, unless all partitions together give too
-little.  A partition without records in memory is always loaded, so that it never starves beside the
-others.
+Limits are Kafka's: An answer has only whole batches.  It has the first batch of the first partition
+with data even if this batch exceeds every limit (KIP-74).  Otherwise partition_max_bytes and
+max_bytes hold.  A partition with records in memory does not wait for more of its runs, unless all
+partitions together give too little.  A partition without records in memory is always loaded, so it
+never starves while other partitions have records in memory.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from .segment_rows import IndexOf, bytes_to_load, is_segment, rows_from
 
 MAX_LOAD_BYTES = 64 << 20
 MAX_LOAD_RUNS = 256
-# Records of `__consumer_offsets` that one look makes: some milliseconds of work.
+# The most bytes of records of `__consumer_offsets` that one pass makes: some milliseconds of work.
 MAX_MADE_BYTES = 128 << 10
-# Sending a smaller part from its file costs more than copying it.
+# To send a smaller part from its file takes more time than to copy it.
 MIN_FILE_BYTES = 32 << 10
 
 
@@ -42,8 +42,8 @@ class FetchSettings:
     """Limits of reading.
 
     max_bytes: of one reply (fetch.max.bytes). max_load_bytes, max_load_runs: the most that one
-    fetch may load at once.  concurrent_reads: of the whole gateway.  min_file_bytes: smaller parts
-    of files are read and copied.
+    fetch may load at once.  concurrent_reads: reads of the whole gateway.  min_file_bytes: smaller
+    parts of files are copied, not sent from the file.
     """
 
     max_bytes: int = 57_671_680
@@ -91,15 +91,15 @@ class Miss:
 class ReadPass:
     """One look over the partitions of a fetch.
 
-    ready: returns a run that is in memory; index_of: the index of a segment.  known: the runs that
-      were loaded for this fetch, or their problems.  remaining_bytes: of the reply.  bytes_read: of
-      records, so far.  read_to: where the records end that the last read() returned.
-      behind: the first offset of each partition that is left for the next fetch.
-      indexes: of the segments that were looked at. The chunks of an answer may push them out of the
-      cache, and its aborted list needs them afterwards.
-      unread: the runs with a problem.
-    offsets_records: makes the records of `__consumer_offsets`.  makes_bytes: how many it may still
-      make.  is_made_short: there are more.
+    ready: returns a run that is in memory.  index_of: returns the index of a segment that is in
+      memory.  known: the runs that were loaded for this fetch, or their problems.  remaining_bytes:
+      what the reply may still hold.  bytes_read: the bytes of records so far.  read_to: the end
+      offset of the last read().  behind: the first offset in each partition that this answer leaves
+      to the next fetch.  indexes: the segment indexes that this pass used.  The list of aborted
+      transactions needs them later, and by then the chunks of the answer may have evicted them from
+      the cache.  unread: the runs with a problem.  offsets_records: makes the records of
+      `__consumer_offsets`.  makes_bytes: how many bytes it may still make.  is_made_short: it could
+      make more.
     """
 
     ready: Ready
@@ -122,7 +122,7 @@ class ReadPass:
     def read(
         self, partition: Partition, offset: int, end_offset: int, max_bytes: int
     ) -> list[Piece] | ReadProblem:
-        """Return the batches from the one that holds offset on, those below end_offset."""
+        """Return the batches below end_offset, from the batch that holds offset on."""
         pieces: list[Piece] = []
         self.read_to = offset
         limit = min(max_bytes, self.remaining_bytes)
@@ -142,7 +142,7 @@ class ReadPass:
                 self.behind.append((partition, from_offset))
                 break
             if not isinstance(run, ReadProblem) and run.end_offset <= offset:
-                continue  # what was there at the run's end is compacted away
+                continue  # compaction has removed the records from this offset to the run's end
             piece = self._cut(run, offset, end_offset, limit)
             if isinstance(piece, ReadProblem):
                 self.unread.append((partition, row, piece))
@@ -155,7 +155,8 @@ class ReadPass:
             self.bytes_read += size
             self.remaining_bytes -= size
             limit -= size
-            # After a cut run no other run may follow, however small: that would be a hole.
+            # After a cut run no other run may follow, even a small one: the answer would have a
+            # gap.
             if limit <= 0 or _is_cut(run, offset, piece):
                 self.behind.append((partition, row.next_offset))
                 break
@@ -171,9 +172,9 @@ class ReadPass:
         end_offset: int,
         limit: int,
     ) -> None:
-        """If no record is left up to the end, the reader must still reach the end.
+        """Take the reader to the end offset if no record is left before it.
 
-        Only `__consumer_offsets` has records that are stored nowhere.
+        The records of `__consumer_offsets` are not stored anywhere, so they are made here.
         """
         self.read_to = end_offset
         if pieces or self._make(partition, pieces, offset, end_offset, limit):
@@ -209,17 +210,17 @@ class ReadPass:
 
     @property
     def is_cut_short(self) -> bool:
-        """Return whether more records exist that are not in memory, or not made, yet."""
+        """Return whether there are further records that are not yet in memory, or not yet made."""
         return bool(self.starved or self.unfinished or self.is_made_short)
 
     def misses(self, min_bytes: int) -> list[Miss]:
-        """Return the misses to load before the fetch can give min_bytes or a proven answer."""
+        """Return the misses to load for min_bytes, and for records of each partition."""
         if self.bytes_read < min_bytes:
             return self.starved + self.unfinished
         return self.starved
 
     def index(self, row: RunRow) -> SegmentIndex | None:
-        """Return the index of a segment that is in memory, or was in this look."""
+        """Return the index of a segment if it is in memory, or was earlier in this pass."""
         key = (row.object_number, row.position)
         kept = self.indexes.get(key)
         if kept is not None:
@@ -241,7 +242,7 @@ class ReadPass:
     def _cut(
         self, run: Run | ReadProblem, offset: int, end_offset: int, limit: int
     ) -> Piece | ReadProblem | None:
-        """Return whole batches of a run within the limit; None when not one fits."""
+        """Return whole batches of a run within the limit; None if not even one fits."""
         if isinstance(run, ReadProblem):
             return run
         starts = run.starts
@@ -280,7 +281,7 @@ class ReadPass:
 
 
 def _is_cut(run: Run | ReadProblem, offset: int, piece: Piece) -> bool:
-    """Return whether a piece, which begins at the batch of offset, ends before its run does."""
+    """Return whether a piece that begins at the batch of an offset lacks the end of its run."""
     return not isinstance(run, ReadProblem) and (
         len(piece) < run.starts[-1] - run.starts[run.find(offset)]
     )

@@ -1,12 +1,13 @@
 """Incremental fetch sessions (KIP-227), in one gateway's memory and lost with it.
 
-A client with a session names only the partitions that changed, and gets only those that did.
-Sessions only save bytes.  They are bounded in number and in the partitions that they all hold.  At
-a bound, sessions that were idle for two minutes make room.  If there are none, the client gets
-session id 0 and continues with full fetches.  A session that grows past the bound ends, and its
-client starts a new one.
+A client with a session names only the partitions whose request changed.  The answer has only the
+partitions with news.  Sessions only save bytes.  There are limits on the number of sessions and on
+the partitions in all of them.  At a limit the gateway ends sessions that were idle for two minutes.
+If there are none, the client gets session id 0 and continues with full fetches.  A session that
+grows past the limit ends, and its client starts a new one.
 
-Epochs: 0 with id 0 asks for a session; -1 ends it; then they count 1, 2, ... and wrap to 1.
+Epochs: a fetch with id 0 and epoch 0 asks for a session.  Epoch -1 ends a session.  The fetches of
+a session have the epochs 1, 2, ... which wrap to 1.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class Wanted:
     log_start: int = -1
 
     def note(self, data: PartitionData) -> bool:
-        """Note an answer; return whether the client must get it."""
+        """Note an answer about the partition; return whether the client must get it."""
         is_news = bool(
             data.records
             or data.error_code
@@ -62,7 +63,7 @@ class Wanted:
             or data.high_watermark != self.high_watermark
             or data.log_start_offset != self.log_start
         )
-        # After an error ends, the partition must be sent again, whatever it holds.
+        # -1 equals no high watermark, so the first answer after an error is always sent.
         self.high_watermark = -1 if data.error_code else data.high_watermark
         self.log_start = data.log_start_offset
         return is_news
@@ -70,7 +71,7 @@ class Wanted:
 
 @dataclass(slots=True, eq=False)
 class FetchSession:
-    """Partitions in the order of service.  owner: the principal that opened it."""
+    """Partitions in the order of service.  owner: the principal that opened the session."""
 
     session_id: int
     uses_topic_ids: bool
@@ -86,7 +87,7 @@ class FetchSession:
 class FetchContext:
     """The partitions of a fetch, including those that its session remembers.
 
-    session: None for a full fetch. opens: the client would like a session. epoch: of the session
+    session: None for a full fetch. opens: the client asks for a session.  epoch: of the session
     when the fetch began. owner: the principal of the client.
     """
 
@@ -98,11 +99,11 @@ class FetchContext:
 
 
 class FetchSessions:
-    """At most max_sessions sessions; the least recently used one stands first.
+    """At most max_sessions sessions, in the order of their last use.
 
     Args:
       rng: draws session ids.
-      max_partitions: of all sessions together; one takes about 500 bytes.
+      max_partitions: of all sessions together; a partition takes about 500 bytes.
     """
 
     def __init__(
@@ -128,8 +129,8 @@ class FetchSessions:
     ) -> FetchContext | SessionProblem:
         """Return the partitions that a request asks for.
 
-        now: in seconds, of any monotonic clock.  owner: the principal of the client; to another one
-          a session is not there, since its partitions have names.
+        now: in seconds, of any monotonic clock.  owner: the principal of the client; other
+          principals cannot use the session, since they would see its topic names.
         """
         if request.session_epoch not in (_INITIAL_EPOCH, _FINAL_EPOCH):
             return self._continue(request, version, now, owner)
@@ -165,9 +166,7 @@ class FetchSessions:
         return session.session_id, pairs
 
     def unchanged(self, context: FetchContext) -> int | SessionProblem:
-        """Return the session id of an answer without partitions, which tells its client nothing
-        new; a session that was asked for is not opened.
-        """
+        """Return the session id of an answer without news; no session is opened."""
         if context.session is None:
             return NO_SESSION
         if context.session.epoch != context.epoch:
@@ -209,7 +208,8 @@ class FetchSessions:
             if wanted.note(data):
                 news.append((wanted, data))
                 if data.records:
-                    # A partition that gave records goes to the end, so that all get their turn.
+                    # A partition with records in this answer goes to the end, so that all
+                    # partitions get their turn.
                     key = (
                         (wanted.topic_id if session.uses_topic_ids else wanted.name),
                         (wanted.request.partition),

@@ -1,7 +1,9 @@
-"""Fetches that wait for data, woken by the fold of the metadata log.  No task polls.  A waiting
-fetch registers the end that it has seen of each partition.  When a partition grows, its new bytes
-count.  The fetch wakes once they may make up its min_bytes, or when one of its topics is deleted.
-Looking and registering happen without a checkpoint between them, so no commit can slip through.
+"""Fetches that wait for data; new entries of the metadata log wake them.  No task polls.
+
+A waiting fetch registers the end offset of each partition that it has seen.  When a partition
+grows, its new bytes are counted.  The fetch wakes when the new bytes may suffice for its min_bytes,
+or when one of its topics is deleted.  There is no checkpoint between the look at a partition and
+the registration, so the fetch misses no commit.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from tidegate_coordination.state.records.partitions import Partition
 
 
 class _Waiter:
-    """One fetch; seen: partition number -> the end it saw."""
+    """A waiting fetch.  seen: partition number -> the end offset that the fetch has seen."""
 
     __slots__ = ("event", "is_committed_only", "missing_bytes", "seen")
 
@@ -36,7 +38,7 @@ class _Waiter:
         end = partition.last_stable_offset if self.is_committed_only else partition.next_offset
         if end <= seen:
             return
-        # Records that are in no run have no size before they are read: `__consumer_offsets`.
+        # `__consumer_offsets` has no runs, and its records have no size before they are made.
         if self.missing_bytes > 1 and len(partition.runs):
             self.missing_bytes -= _grown_bytes(partition, seen, end)
             self.seen[number] = end
@@ -58,7 +60,7 @@ class FetchWaiters:
         return len(self._by_number)
 
     def on_change(self, touched: set[int]) -> None:
-        """Wake the fetches of the changed partitions; a listener of the coordinator."""
+        """Wake the fetches of the changed partitions; the coordinator calls this."""
         for number in sorted(touched & self._by_number.keys()):
             partition = self._partitions.get(number)
             for waiter in self._by_number[number]:
@@ -79,11 +81,11 @@ class FetchWaiters:
         *,
         is_committed_only: bool = False,
     ) -> None:
-        """Return when missing_bytes more may be there, a topic is gone, or the deadline passed.
+        """Wait for missing_bytes of further records, the deletion of a topic, or the deadline.
 
         Args:
           seen: partition number -> end (high watermark or LSO) that the caller looked at.
-          deadline: trio's time.
+          deadline: on trio's clock.
         """
         waiter = _Waiter(seen, missing_bytes, is_committed_only=is_committed_only)
         for number in waiter.seen:
@@ -103,14 +105,15 @@ class FetchWaiters:
 
 
 def _grown_bytes(partition: Partition, seen: int, end: int) -> int:
-    """Return the bytes of the runs after an offset."""
+    """Return the size of the runs from one offset to another."""
     runs = partition.runs
     total = 0
     for index in range(len(runs) - 1, -1, -1):
         row = runs[index]
         if row.base_offset < seen:
             if row.next_offset > seen:
-                total += row.length  # a segment replaced the newer runs
+                # a segment has replaced the runs after `seen`, and begins before it
+                total += row.length
             break
         if row.base_offset < end:
             total += row.length

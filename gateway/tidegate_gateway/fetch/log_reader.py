@@ -1,10 +1,10 @@
 """Runs from memory or from the object store, each verified and prepared once.
 
-One cache holds two kinds of things: whole objects that this gateway wrote (`adopt`), whose runs are
-prepared at their first read, and single runs, chunks and indexes of segments from the store.  So a
-gateway never fetches what it wrote itself, and concurrent misses of a run share one GET.  Runs of
-several partitions that lie close together in one object share a GET, too.  Parts of segments may be
-kept on local disk (segment_disk.py).
+One cache holds two kinds of entries.  The first kind are whole objects that this gateway wrote
+(`adopt`); their runs are prepared at the first read.  The second kind are single runs, chunks and
+segment indexes from the store.  So a gateway never fetches what it wrote itself, and concurrent
+misses of a run share one GET.  Runs that lie close together in one object also share a GET, even if
+they are of several partitions.  Parts of segments may be kept on local disk (segment_disk.py).
 """
 
 from __future__ import annotations
@@ -61,14 +61,14 @@ class LogReader:
     """Reads the runs that the cluster state names.
 
     Args:
-      cache: of CachedObject by WalName, and by PartKey of PreparedRun, FileRun and SegmentIndex.
+      cache: has CachedObject by WalName, and PreparedRun, FileRun and SegmentIndex by PartKey.
       disk: None for no disk cache.
       zone: the other gateways of the zone; None to read from the store only.
       way: notes that reads of the store failed.
 
-    failed_reads, and the counters of reads and verifier, are for metrics.
-    unreadable: counts the records that a fetch could not get.
-    offsets_records: those of `__consumer_offsets`, which are in no store.
+    failed_reads, and the counters of reads and verifier, are for metrics.  unreadable: counts the
+    records that a fetch could not get.  offsets_records: makes the records of `__consumer_offsets`,
+    which are in no object.
     """
 
     def __init__(
@@ -95,9 +95,9 @@ class LogReader:
         self.offsets_records: Final = OffsetsRecords(coordinator.state.offsets_topic.by_number)
 
     def adopt(self, name: WalName, key: str, body: bytearray) -> None:
-        """Serve an object from memory.  The body belongs to the reader from here on.
+        """Serve an object from memory.  From this call on, the body belongs to the reader.
 
-        Call it after the object is stored, and before the commit wakes the waiting fetches.
+        The caller has stored the object.  The commit, which wakes waiting fetches, comes later.
         """
         self._cache.put(name, CachedObject(key, body), len(body), hot=True)
 
@@ -123,23 +123,23 @@ class LogReader:
         return index if isinstance(index, SegmentIndex) else None
 
     def is_in_memory(self, row: RunRow) -> bool:
-        """Return whether ready() or index_of() would return something; no use of the run."""
+        """Return whether ready() or index_of() would return something; counts as no use."""
         if row.is_marker:
             return True
         name = self._name(row)
         return name in self._cache or PartKey(name, row.position) in self._cache
 
     def spend(self, row: RunRow) -> None:
-        """Evict this run before others: no known reader needs it any more."""
+        """Let the cache evict this run before others, since no known reader needs it any more."""
         if not row.is_marker:
             self._cache.demote(self._key(row))
 
     async def parts(self, partition: Partition, row: RunRow, offset: int) -> list[RunRow]:
-        """Return the chunks of a segment from the one that holds the offset on; else just the row.
+        """Return the chunks of a segment from an offset on; for any other run only its row.
 
         Raises:
           NoSuchObject, StoreUnavailable, CorruptRun: as run_at().
-          UnknownVersion: see there; the sentence names the object.
+          UnknownVersion: a newer release wrote the object; the text names the object.
         """
         if not is_segment(row):
             return [row]
@@ -149,9 +149,9 @@ class LogReader:
         """Return a run of the partition, or a chunk, for inspection.
 
         Raises:
-          NoSuchObject: look at the state again.
+          NoSuchObject: the run has moved or is deleted; look at the state again.
           StoreUnavailable: try again later.
-          CorruptRun: see there.
+          CorruptRun: the stored bytes differ from the committed ones.
         """
         run = self.ready(partition, row)
         if run is None:
@@ -181,7 +181,7 @@ class LogReader:
         return loaded
 
     def rows_along(self, misses: Sequence[Miss], others: Sequence[Miss]) -> list[RunRow]:
-        """Return the rows of others that the GETs of these misses can bring along."""
+        """Return the rows of `others` that the GETs of these misses can include."""
         asked = {(row.object_number, row.position) for miss in misses for row in miss.rows}
         return [
             row
@@ -199,14 +199,14 @@ class LogReader:
             except NoSuchObject:
                 _fill(group, loaded, ReadProblem.MISSING)
             except (StoreUnavailable, StoreMisconfigured, UnknownVersion) as error:
-                # An operator can fix credentials, or upgrade an old gateway, while fetches retry.
+                # Fetches retry; meanwhile an operator can fix credentials or upgrade the gateway.
                 self.failed_reads += 1
                 self.way.read_failed |= not isinstance(error, UnknownVersion)
                 _log.warning("stored records could not be read", error=str(error))
                 _fill(group, loaded, ReadProblem.UNAVAILABLE)
 
     async def _load_group(self, group: Group, loaded: Loaded) -> None:
-        """Load runs, or the index of a segment, which is a group of its own."""
+        """Load the runs of a group.  The index of a segment is always alone in its group."""
         partition, row = group[0]
         if is_segment(row):
             try:
@@ -218,9 +218,9 @@ class LogReader:
             await self._load_runs(group, loaded)
 
     async def _load_runs(self, group: Group, loaded: Loaded) -> None:
-        """Load a group; its first run usually brings the others.
+        """Load the runs of a group, usually all with one GET.
 
-        Runs that another fetch is loading come last, so that the rest is under way meanwhile.
+        Runs that another fetch is loading come last, so that the other runs load meanwhile.
         """
         coming = [self._cache.is_coming(self._key(row)) for _, row in group]
         first = coming.index(False) if False in coming else 0
@@ -234,7 +234,7 @@ class LogReader:
                     loaded[key] = ReadProblem.CORRUPT
 
     async def _get(self, group: Group, loaded: Loaded) -> Run:
-        """Return the first run of a group; a GET for it brings the others along."""
+        """Return the first run of a group; a GET for it loads the others, too."""
         partition, row = group[0]
         key = self._key(row)
         group = self._without_what_comes(group)
@@ -250,7 +250,7 @@ class LogReader:
         return run
 
     def _without_what_comes(self, group: Group) -> Group:
-        """Cut off the end of a group that other fetches have loaded, or are loading just now."""
+        """Return a group without the runs at its end that are in memory or being loaded."""
         last = len(group) - 1
         while last and self._is_here_or_comes(self._key(group[last][1])):
             last -= 1
@@ -282,7 +282,7 @@ class LogReader:
 
         Raises:
           NoSuchObject, StoreUnavailable: as run_at().
-          CorruptRun: it is not the published index.
+          CorruptRun: the bytes differ from the published index.
           UnknownVersion: as parts().
         """
 
@@ -318,12 +318,12 @@ class LogReader:
         return index
 
     def _has_chunks_on_disk(self, name: ObjectName) -> bool:
-        """Return whether the first chunk is on disk: the others came with it or after it."""
+        """Return whether the first chunk is on disk; the other chunks come with it or later."""
         return self._disk.holds(Place(self._object_key(name), HEADER_BYTES))
 
     @property
     def _most_whole_bytes(self) -> int:
-        """Return the largest size of a segment that comes whole: about a chunk, uncounted."""
+        """Return the size up to which a segment is read whole; limits of fetches ignore it."""
         return min(MAX_WHOLE_BYTES, self._cache.max_bytes // 8)
 
     def _ask(self, row: RunRow, start: int, end: int) -> ObjectAsk:
@@ -334,7 +334,7 @@ class LogReader:
     def _keep(self, group: Group, got: Got, loaded: Loaded) -> None:
         """Prepare the runs that one read returned.
 
-        A damaged run is skipped, and read again alone; the other runs are not affected.
+        A damaged run is skipped, and later read again alone.  It does not affect the other runs.
         """
         for partition, row in group:
             key = self._key(row)
@@ -345,10 +345,10 @@ class LogReader:
                 self._keep_on_disk(partition, row, run)
 
     def _at_hand(self, key: PartKey, partition: Partition, row: RunRow) -> PreparedRun | None:
-        """Prepare a run from a block that was read for another gateway, while that is in memory.
+        """Prepare a run from a block that was read for the zone, if the block is in memory.
 
-        If a partition had to wait for a GET here, it would fall behind the object's other
-        partitions, and their read-ahead blocks would have to stay longer.
+        Without this, the partition would wait for a read, and fall behind the object's other
+        partitions.  Then blocks that were read ahead would have to stay in memory for longer.
         """
         if self._cache.is_coming(key):
             return None
@@ -401,7 +401,7 @@ def _fill(group: Group, loaded: Loaded, problem: ReadProblem) -> None:
 
 
 def _is_tail(partition: Partition, row: RunRow) -> bool:
-    """Return whether a run is so new that other consumers will soon ask for it."""
+    """Return whether a run is so near the log's end that other consumers will soon ask for it."""
     if is_chunk(row):
         return row.next_offset == partition.next_offset
     runs = partition.runs

@@ -21,7 +21,7 @@ def read_metrics(
     cache: RangeCache[object],
     replies: ReplyMemory,
 ) -> Iterator[Metric]:
-    """Yield the figures of reads from the object store, and of the memory that they take."""
+    """Yield the metrics of reads from the object store, and of the memory for their bytes."""
     reads = reader.reads
     for_all = lender.counters if lender is not None else LenderCounters()
     gets, get_bytes = reads.store_reads + for_all.gets, reads.store_bytes + for_all.get_bytes
@@ -46,7 +46,7 @@ def read_metrics(
 
 
 def disk_cache_metrics(cache: DiskCache) -> Iterator[Metric]:
-    """Yield the figures of the disk cache."""
+    """Yield the metrics of the disk cache."""
     counters = cache.counters
     prefix = "tidegate_disk_cache"
     yield gauge(f"{prefix}_used_bytes", "Bytes of its files on disk", cache.used_bytes)

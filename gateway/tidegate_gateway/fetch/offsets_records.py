@@ -1,8 +1,8 @@
 """Record batches of `__consumer_offsets`, made from the cluster state when they are read.
 
-The state knows which record has which offset (state/offsets_topic.py).  The bytes follow from it,
-so two gateways make the same records, though not the same batches: each batch is as long as the
-reader admits.  A record's time is that of the commit, or of the group's change.
+The state has the offset of each record (state/offsets_topic.py).  The records follow from the
+state, so two gateways make the same records.  The batches may differ: the size of a batch depends
+on the limits of the fetch.  A record's time is that of the commit, or of the group's change.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tidegate_protocol.offsets_topic import (
 )
 from tidegate_protocol.records import Record, rebuild_batch
 
-# The bytes of a record beside its key and value.
+# The bytes of a record besides its key and value.
 _RECORD_BYTES: Final = 20
 _MAX_SPAN: Final = 1 << 31
 
@@ -42,7 +42,7 @@ class Found(NamedTuple):
 
 
 class Made(NamedTuple):
-    """A batch, b"" if none fits; next_offset: where the reader continues."""
+    """A batch, or b"" if no record fits.  next_offset: the offset at which the reader continues."""
 
     batch: bytes
     next_offset: int
@@ -59,8 +59,8 @@ class OffsetsRecords:
     ) -> Made | None:
         """Return the records from an offset on, below end, as one batch.
 
-        None: the partition has none, or none of these offsets is left.  is_first: the first record
-        is given, however large it is (KIP-74).
+        Return None if the partition has no such records, or no record in this range is left.
+        is_first: return the first record even if it exceeds max_bytes (KIP-74).
         """
         of = self._by_number.get(partition.number)
         if of is None:
@@ -108,7 +108,7 @@ def _with_first(first: OffsetsRecord, left: Iterator[OffsetsRecord]) -> Iterator
 
 
 def _end_of_batch(partition: Partition, first: int, end: int) -> int:
-    """Return where a batch must end: it has one leader epoch, and offsets of 31 bits."""
+    """Return where a batch must end: it has one leader epoch, and offset deltas of 31 bits."""
     next_epoch = min((each.offset for each in partition.epochs if each.offset > first), default=end)
     return min(end, next_epoch, first + _MAX_SPAN)
 

@@ -26,7 +26,7 @@ __all__ = ["CorruptRun", "FileRun", "PreparedRun", "chunk_of", "marker_run", "pr
 class CorruptRun(Exception):
     """The stored bytes differ from the committed ones.
 
-    Answer CORRUPT_MESSAGE for this partition; an operator must look at the object.
+    The gateway answers CORRUPT_MESSAGE for the partition, and an operator must look at the object.
     """
 
     def __init__(self, object_key: str, partition: Partition, offset: int, reason: str) -> None:
@@ -46,7 +46,7 @@ def prepare_run(
     """Verify a run or a chunk, and write its offsets into it if it has none yet.
 
     Args:
-      region: writable, exactly the stored bytes; fetches serve it from here on.
+      region: exactly the stored bytes, in writable memory that fetches send from then on.
 
     Raises:
       CorruptRun: the region was not touched.
@@ -60,7 +60,7 @@ def prepare_run(
 
 
 def marker_run(partition: Partition, row: RunRow) -> PreparedRun:
-    """Return the control batch of a transaction's marker; it lies in no object."""
+    """Return the control batch of a transaction's marker, which is in no object."""
     marker = row.marker()
     batch = control_batch(
         base_offset=row.base_offset,
@@ -90,7 +90,7 @@ def _committed(row: RunRow, partition: Partition) -> CommittedRun:
 
 
 def chunk_of(row: RunRow) -> Chunk:
-    """Return the chunk of the row that segment_rows.py made for it."""
+    """Return the chunk of a row that segment_rows.py made for a chunk."""
     return Chunk(
         row.base_offset,
         row.next_offset,

@@ -2,13 +2,13 @@
 
 A consumer asks for the next records only once it has the last ones, so each fetch would wait for
 the store.  If the records after those of a fetch are not in memory, the gateway loads them while
-the consumer is busy.  Read-ahead is only a hint: the fetch that needs the records meets its errors
-again and answers them.
+the consumer is busy.  Errors of read-ahead are not answered: the fetch that needs the records reads
+them again, and answers its own errors.
 
-One GET brings many chunks of a segment.  So read-ahead wants many of them at once, and then none
-until few are left, unless so many partitions are read that memory would evict them before their
-use.  Wanted runs are queued by object, so that one GET serves several partitions; a fetch that
-cannot wait takes along the runs that its own GET can bring.
+One GET can bring many chunks of a segment.  So read-ahead wants many chunks at once, and then none
+until few are left.  It wants fewer if so many partitions are read that the cache would evict chunks
+before their use.  Wanted runs are queued by object, so that one GET serves several partitions.  A
+fetch that must read an object itself also loads the queued runs that its GET can bring.
 """
 
 from __future__ import annotations
@@ -32,19 +32,21 @@ from .read_groups import MAX_GROUP_BYTES
 from .segment_rows import bytes_to_load, is_chunk, is_segment, rows_from, with_its_chunks
 
 PARTITION_BYTES = 4 << 20
-# For any number of readers: a few runs, so that not every run waits for the store.
+# The least read-ahead of a reader, for any number of readers: a few runs, so that not every run
+# waits for the store.
 LEAST_NEAR_BYTES = 256 << 10
 CHUNKS_BYTES = MAX_GROUP_BYTES
 MAX_BYTES = 32 << 20
-# The share of memory for read-ahead, of all partitions.
+# The memory for the read-ahead of all partitions.
 ROOM_BYTES = 128 << 20
-# The most runs that are read ahead in a partition: each small one is a request to the store, and
-# delays the event loop.
+# The most runs that are read ahead in a partition.  Each small run can be a request to the store,
+# and delays the event loop.
 PARTITION_RUNS = 256
 MAX_RUNS = 4096
-# How many runs of all its partitions one fetch may look at: about a microsecond each.
+# The most runs, of all its partitions, that one fetch looks at: about a microsecond each.
 LOOKED_AT_RUNS = 1024
-# A large object occupies a worker for long, and the next runs should not wait for it.
+# Several workers: a large object occupies a worker for long, and the next runs should not wait for
+# it.
 WORKERS = 4
 # The most that one worker loads at a time, except a single larger object.
 STEP_BYTES = 1 << 20
@@ -54,8 +56,8 @@ STEP_RUNS = 64
 class ReadAhead:
     """Loads runs into the reader's cache.
 
-    max_bytes: of wanted runs that are not loaded; 0 for no read-ahead.  room_bytes: of loaded runs
-      that are not used yet.  upkeep: counts the loads that fail.
+    max_bytes: the most bytes of wanted runs that are not loaded yet; 0 for no read-ahead.
+      room_bytes: the memory for loaded runs that are not used yet.  upkeep: counts failed loads.
     """
 
     def __init__(
@@ -73,15 +75,16 @@ class ReadAhead:
         self._readers = ColdReaders()
         self._pending: set[RunKey] = set()
         self._pending_bytes = 0
-        # By object number, in the order in which they were first wanted.
+        # Wanted runs by object number, in the order in which the objects were first wanted.
         self._queue: OrderedDict[int, list[Miss]] = OrderedDict()
         # The client that first wanted an object in the queue; it pays for the read.
         self._wanted_by: dict[int, str] = {}
         self._work = trio.Event()
 
     def want(self, places: Iterable[tuple[Partition, int]], reader: Hashable = None) -> None:
-        """Load the runs of each partition from an offset on that are not in memory.  reader: the
-        consumer that continues there.
+        """Queue the runs of each partition, from an offset on, that are not in memory.
+
+        reader: the consumer that continues there.
         """
         places = list(places)
         left = LOOKED_AT_RUNS
@@ -95,8 +98,9 @@ class ReadAhead:
             left -= self._want_of(partition, offset, min(PARTITION_RUNS, left))
 
     async def load(self, misses: Sequence[Miss]) -> Loaded:
-        """Load the misses of a fetch, and the wanted runs that the same GETs can bring.  Return
-        only the misses of the fetch; see LogReader.load().
+        """Load the misses of a fetch, and the wanted runs that the same GETs can bring.
+
+        Return only the misses of the fetch; see LogReader.load().
         """
         asked = {_key(row) for miss in misses for row in miss.rows}
         numbers = {number for number, _ in asked}
@@ -113,7 +117,7 @@ class ReadAhead:
     def _taken(
         self, asked: Set[RunKey], misses: Sequence[Miss], queued: Sequence[Miss]
     ) -> dict[RunKey, Miss]:
-        """Take the runs off the queue that equal the misses, or that their GETs bring."""
+        """Take runs off the queue: those among the misses, and those that the same GETs bring."""
         others = [each for each in queued if _key(each.rows[0]) not in asked]
         keys = {_key(row) for row in self._reader.rows_along(misses, others)} | asked
         taken = {key: each for each in queued if (key := _key(each.rows[0])) in keys}
@@ -128,15 +132,16 @@ class ReadAhead:
 
     def _spend(self, partition: Partition, offset: int, reader: Hashable, most: int) -> int:
         """Note a reader's offset, and evict the runs that all readers of the partition have passed.
-        A reader that is not noted counts as stopped, and its runs are evicted.  Look at that many
-        runs at most; return how many.
+
+        Look at `most` runs at most; return how many.  The offset is noted even if `most` is 0:
+        otherwise the reader would soon count as stopped, and runs that it needs would be evicted.
         """
         now = trio.current_time()
         start, end = self._readers.note(partition.number, reader, offset, now)
         count = 0
         if start < end:
             for row in rows_from(partition, start, self._reader.index_of):
-                # Perhaps only a part of the last run before the offset was served.
+                # The reader may have got only a part of the last run before the offset.
                 if row.next_offset >= end or count == most:
                     break
                 self._reader.spend(row)
@@ -144,7 +149,7 @@ class ReadAhead:
         return count
 
     def _want_of(self, partition: Partition, offset: int, most: int) -> int:
-        """Look at that many runs at most; return how many."""
+        """Queue the runs from an offset on; look at `most` runs at most, and return how many."""
         planned = looked_at = far_end = wanted_bytes = 0
         share, near = self._share(), self._near()
         for row in rows_from(partition, offset, self._reader.index_of):
@@ -155,7 +160,7 @@ class ReadAhead:
             looked_at += 1
             if self._is_missing(row):
                 far = share if is_chunk(row) or is_segment(row) else 0
-                # A reader at its beginning will read the whole segment.
+                # A reader at or before a segment's beginning will read the whole segment.
                 is_whole = offset <= row.base_offset and wanted_bytes + row.length <= far
                 if not self._want_row(partition, row, is_whole=is_whole):
                     break
@@ -169,7 +174,10 @@ class ReadAhead:
         return _key(row) not in self._pending and not self._reader.is_in_memory(row)
 
     def _want_row(self, partition: Partition, row: RunRow, *, is_whole: bool) -> bool:
-        """Queue a run; False if there is no room for it.  is_whole: of a segment, if it fits."""
+        """Queue a run; return False if there is no room.
+
+        is_whole: queue a segment whole, if there is room, otherwise only its index.
+        """
         room = self._max_bytes - self._pending_bytes
         if is_whole and is_segment(row) and bytes_to_load(whole := with_its_chunks(row)) <= room:
             row = whole
@@ -184,16 +192,19 @@ class ReadAhead:
         return True
 
     def _share(self) -> int:
-        """Return how many bytes of segments may be wanted of a partition at once.  Mostly all its
-        readers share them.
+        """Return how many bytes of segments may be wanted of a partition at once.
+
+        This is divided by partitions, not by readers: the readers of a partition mostly share these
+        bytes.
         """
         return min(self._room_bytes // self._readers.partitions, CHUNKS_BYTES)
 
     def _near(self) -> int:
         """Return how many bytes may be wanted of a partition for one reader.
 
-        Half of the room is for the objects of these runs, which stay until the runs of other
-        partitions in them are read; half of the rest is for runs that are used late.
+        A quarter of the room is shared by all readers.  Half of the room is left for whole objects,
+        which stay until the runs of all their partitions are read.  The last quarter is for runs
+        that are used late.
         """
         share = self._room_bytes // 4 // len(self._readers)
         return min(max(share, LEAST_NEAR_BYTES), PARTITION_BYTES)
@@ -241,7 +252,7 @@ def _key(row: RunRow) -> RunKey:
 
 
 def _together(misses: Sequence[Miss], taken: Mapping[RunKey, Miss]) -> list[Miss]:
-    """Return the misses and the runs that are taken along; a run in both, as the queue had it."""
+    """Return the misses and the runs taken off the queue; of a run in both, the queue's row."""
     left = dict(taken)
     together: list[Miss] = []
     for miss in misses:

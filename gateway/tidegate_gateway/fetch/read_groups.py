@@ -1,7 +1,7 @@
-"""Groups the runs that one GET brings.  Pure.
+"""Groups runs so that one GET reads each group.  Pure.
 
-Requests cost money and time, but the bytes between runs cost little.  So one GET brings runs and
-chunks of one object that lie close to each other.
+Requests cost money and time, but the bytes between runs cost little.  So one GET reads all runs and
+chunks of an object that lie close to each other.
 """
 
 from __future__ import annotations
@@ -17,21 +17,23 @@ from .segment_rows import is_segment
 
 MAX_GAP_BYTES = 512 << 10
 MAX_GROUP_BYTES = 8 << 20
-# A segment so small comes with its index.  A larger one would bring unwanted records, and the
-# bounds of a fetch and of memory count only the index.
+# The GET of the index reads a segment of at most this size whole.  A larger segment would bring
+# unwanted records, and the limits of a fetch and of memory count only the index.
 MAX_WHOLE_BYTES = 1 << 20
 
 Group: TypeAlias = list[tuple[Partition, RunRow]]
 
 
 def end_of(row: RunRow) -> int:
-    """Return the first byte after a run in its object."""
+    """Return the position after a run in its object."""
     return row.position + row.length
 
 
 def groups_of(misses: Sequence[Miss], is_near_by: Callable[[RunRow], bool]) -> list[Group]:
-    """Group the runs that one GET brings.  is_near_by: whether a run needs no GET.  Such runs, and
-    the indexes of segments, come alone.
+    """Return groups of runs, a GET for each group.
+
+    is_near_by: whether a run needs no GET.  Such runs, and the indexes of segments, are alone in
+    their groups.
     """
     wanted = [(miss.partition, row) for miss in misses for row in miss.rows]
     wanted.sort(key=lambda each: (each[1].object_number, each[1].position))

@@ -1,7 +1,7 @@
 """Verifies the bytes of objects before any reader gets them.
 
-Damage in the store or in this gateway's memory is counted and logged.  If another gateway lent
-damaged bytes, the store is asked instead.
+Damage in the store or in this gateway's memory is counted and logged.  If the damaged bytes came
+from another gateway, they are read again from the store.
 """
 
 from __future__ import annotations
@@ -36,11 +36,12 @@ class RunVerifier:
     def prepare_copy(
         self, got: Got, row: RunRow, partition: Partition, *, may_fail: bool
     ) -> PreparedRun | None:
-        """Prepare a run in memory of its own, which its eviction releases.  may_fail: whether
-        damaged bytes give None.
+        """Copy and prepare a run, so that its eviction releases its memory.
+
+        may_fail: return None for damaged bytes.
 
         Raises:
-          CorruptRun: see there; only without may_fail.
+          CorruptRun: the bytes are damaged, and may_fail is not set.
         """
         region = memoryview(bytearray(got.part(row.position, row.length)))
         try:
@@ -72,7 +73,7 @@ class RunVerifier:
         """Read the index of a segment; may_fail: as in prepare_copy().
 
         Raises:
-          CorruptRun: it differs from the published index.
+          CorruptRun: the bytes differ from the published index.
           UnknownVersion: a newer release wrote the object in the store; the text names it.
         """
         try:

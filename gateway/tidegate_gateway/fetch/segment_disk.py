@@ -1,10 +1,11 @@
 """Chunks and indexes of segments on local disk, as the reader sees them.
 
-A chunk that is read cold goes to disk once it is verified, and is sent from there: memory keeps the
-positions of its batches, and the kernel caches the bytes while it has room.  Hot chunks stay in
-memory.  A thread verifies a chunk that an earlier incarnation left, before it is first sent.  File
-runs lie in the reader's cache; each keeps a file open, so their number is bounded.  Replies to slow
-clients keep as many more open; beyond that, chunks are sent from memory.
+A cold chunk is written to disk once it is verified, and replies then send it from its file.  Memory
+keeps only the positions of its batches, and the kernel caches the bytes if it has room.  Hot chunks
+stay in memory.  Before the first send of a chunk that an earlier incarnation wrote, a thread
+verifies it.  File runs are in the reader's cache, and each keeps a file open, so there is a limit
+on their number.  Replies that are being sent may keep as many further files open.  Beyond that,
+chunks are sent from memory.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class SegmentDisk:
     Args:
       files: None without a disk cache.
       memory: the reader's cache, by PartKey.
-      max_open_files: in the cache; replies being sent may hold as many more.
+      max_open_files: of the cache; replies that are being sent may keep as many further files open.
     """
 
     def __init__(
@@ -69,11 +70,11 @@ class SegmentDisk:
         return self._files is not None
 
     def holds(self, place: Place) -> bool:
-        """Return whether something is on disk."""
+        """Return whether a chunk or index is on disk."""
         return self._files is not None and place in self._files
 
     def is_ready(self, key: PartKey, run: FileRun) -> bool:
-        """Return whether a run can be sent at once; a stale run is forgotten and read again."""
+        """Return whether a run can be sent at once; a stale run is dropped, and then read again."""
         if not run.view.is_ready():
             self._memory.evict(key)
             return False
@@ -81,7 +82,7 @@ class SegmentDisk:
         return True
 
     async def chunk(self, key: PartKey, place: Place, row: RunRow) -> Run | None:
-        """Return a chunk that is on disk, to send from there if one more file may be open."""
+        """Return a chunk on disk: to send from its file, or in memory if many files are open."""
         if self._files is None or not is_chunk(row):
             return None
         found = await self._files.read(place, partial(_read_chunk, row), partial(self._forget, key))
@@ -94,13 +95,13 @@ class SegmentDisk:
         return in_file(run, part)
 
     async def chunk_in_memory(self, place: Place, row: RunRow) -> PreparedRun | None:
-        """Return a chunk that is on disk, for inspection."""
+        """Return a chunk from disk in memory, for inspection."""
         assert self._files is not None
         found = await self._files.read(place, partial(_read_chunk, row))
         return found[1] if found is not None else None
 
     async def index(self, place: Place, row: RunRow, partition: Partition) -> SegmentIndex | None:
-        """Return the index of a segment that is on disk."""
+        """Return the index of a segment from disk; None if it is not there."""
         if self._files is None:
             return None
         found = await self._files.read(place, partial(_read_index, row, partition))
@@ -109,7 +110,7 @@ class SegmentDisk:
     def keep_chunk(
         self, key: PartKey, place: Place, row: RunRow, run: PreparedRun, *, hot: bool
     ) -> None:
-        """Write a chunk to disk, and send it from its file from then on, unless it is hot."""
+        """Write a chunk to disk; unless it is hot, replies then send it from its file."""
         files = self._files
         if files is None or not is_chunk(row):
             return
@@ -156,5 +157,5 @@ def _read_index(row: RunRow, partition: Partition, body: memoryview) -> SegmentI
     try:
         return published_index(body, row, partition)
     except (CorruptObject, UnknownVersion) as error:
-        # The disk cache never holds an index of an unknown version.
+        # The gateway never writes an index of an unknown version to disk, so the file is damaged.
         raise DamagedFile(str(error)) from error

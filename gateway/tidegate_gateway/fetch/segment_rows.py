@@ -1,7 +1,8 @@
 """The runs of a partition as a reader sees them: each segment as its chunks.  Pure.
 
-A chunk is a row like any other run, made while reading.  So planning, loading and caching know only
-one fact about segments: a segment's index must be in memory before its chunks can be named.
+A chunk is a row like any other run, made while reading.  So planning, loading and caching handle
+chunks like other runs.  They know only one fact about segments: a segment's index must be in memory
+before its chunks have rows.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from tidegate_storage.objects.corrupt import CorruptObject
 from tidegate_storage.objects.segment_format import Chunk, SegmentIndex, read_tail
 from tidegate_storage.stores.object_store import Buffer
 
-# Only in memory: the flags of the cluster state have eight bits.
+# Flags that exist only in memory; they are above the eight bits of the cluster state's flags.
 _RUN_CHUNK = 0x100
 _RUN_WHOLE = 0x200
 
@@ -39,7 +40,7 @@ def is_chunk(row: RunRow) -> bool:
 
 
 def with_its_chunks(row: RunRow) -> RunRow:
-    """Return the row of a segment to be loaded with its chunks, in one GET."""
+    """Return a segment's row that asks for its chunks, too, in the GET of its index."""
     return row._replace(flags=row.flags | _RUN_WHOLE)
 
 
@@ -56,9 +57,10 @@ def bytes_to_load(row: RunRow) -> int:
 
 
 def rows_from(partition: Partition, offset: int, index_of: IndexOf) -> Iterator[RunRow]:
-    """Yield the rows from the one that holds the offset on; those of a segment chunk by chunk.
+    """Yield the rows from the one that holds the offset on, with a row for each chunk of a segment.
 
-    A segment whose index is not in memory comes out whole, to be loaded.
+    If the index of a segment is not in memory, yield the segment's own row, so that the caller
+    loads the index.
     """
     runs = partition.runs
     at = runs.find(offset)
@@ -80,7 +82,7 @@ def chunk_rows(row: RunRow, index: SegmentIndex, offset: int) -> Iterator[RunRow
         chunk = chunks[at]
         yield RunRow(
             chunk.base_offset,
-            # Offsets after a segment that the state no longer has belong to its last chunk.
+            # Offsets of removed records after a segment belong to its last chunk.
             row.next_offset if at == len(chunks) - 1 else chunk.next_offset,
             row.object_number,
             chunk.position,
@@ -95,7 +97,7 @@ def published_index(tail: Buffer, row: RunRow, partition: Partition) -> SegmentI
     """Read the index of a segment.
 
     Raises:
-      CorruptObject: it differs from the published index.
+      CorruptObject: the bytes differ from the published index.
     """
     index = read_tail(tail, row.position)
     what = (index.topic_id, index.partition, index.base_offset, index.check)

@@ -1,11 +1,11 @@
 """Finds records by time stamp, exact to the record.
 
-The state knows the largest time stamp of each run, and an index that of each chunk of a segment.
-In a walked run (RUN_WALKED) a batch header says that of its batch, so only the batch with the
-answer is walked (tidegate_protocol.record_walk), in pieces if it is compressed.  Other headers may
-say any time, so all batches are walked up to the answer, in one job of a thread.  A run may promise
-a time stamp that no record has; then others are looked at, too.  Records below the log start are
-never found.
+The state has the largest time stamp of each run, and the index of a segment has that of each chunk.
+In a walked run (RUN_WALKED) the header of each batch has the largest time stamp of its records.
+There only the batch with the answer is walked (tidegate_protocol.record_walk), in pieces if it is
+compressed.  Other headers may have any time, so all batches up to the answer are walked, in one job
+of a thread.  A run may have a larger time stamp than all its records; the search then continues in
+other runs.  Records below the log start are never found.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ interrupted.
 """
 MAX_LOOKS = 100
 """The most runs in which one search looks for the newest record: each look may read an object."""
-_ANY_TIME = -(1 << 63)  # below any time stamp but one
+_ANY_TIME = -(1 << 63)  # below all time stamps but the least one
 _NOTHING = Found(-1, -1)
 _ROWS_AT_ONCE = 1000
 
@@ -69,7 +69,7 @@ async def _first_in_run(
     timestamp: int | None,
     offset: int,
 ) -> Found | None:
-    """Return the first record of a run that is not older than a time; None: the newest record."""
+    """Return a run's first record that is not older than a time; for None, its newest record."""
     run = await reader.run_at(partition, row)
     batches = [run.batch(index) for index in range(run.find(offset), len(run))]
     is_true = bool(row.flags & (RUN_WALKED | RUN_LOG_APPEND_TIME))
@@ -80,9 +80,10 @@ async def _first_in_run(
 
 
 async def find_largest(reader: LogReader, pool: ClientPool, partition: Partition) -> Found | None:
-    """Return the first of the records with the largest time stamp; None if none has one.
+    """Return the first record with the largest time stamp; None if no record has one.
 
-    Of a partition with more than MAX_LOOKS runs that promise too much, it may return another one.
+    If more than MAX_LOOKS runs have a larger time stamp than their records, this may return a
+    record with a smaller one.
 
     Raises:
       NoSuchObject, StoreUnavailable, CorruptRun, UnknownVersion: as LogReader.parts and run_at.
@@ -108,10 +109,10 @@ async def _largest_in_parts(
     parts: Sequence[RunRow],
     best: Found,
 ) -> Found:
-    """Return the first of the newest records of a run's parts, if one beats the best so far.
+    """Return the first of the newest records of a run's parts if it beats `best`; otherwise `best`.
 
-    The time of a part may be above that of its records: a header may say any time, merges give all
-    chunks of a mirrored run its largest time, and the log may start behind the newest record.
+    The time of a part may be above that of its records: a header may have any time, merges give all
+    chunks of a mirrored run its largest time, and the newest record may be below the log start.
     """
     for part in sorted(parts, key=_max_timestamp, reverse=True):
         if _beats(part.max_timestamp, part.base_offset, best):
@@ -123,7 +124,7 @@ async def _largest_in_parts(
 
 
 def _beats(timestamp: int, offset: int, best: Found) -> bool:
-    """Return whether a record with this time at this offset, or later, would be the newest."""
+    """Return whether a record with this time at this offset beats the newest one so far."""
     return timestamp > best.timestamp or (timestamp == best.timestamp and offset < best.offset)
 
 
@@ -143,9 +144,10 @@ def _search(
     *,
     is_true: bool,
 ) -> Found | None:
-    """Return the first record that is not older than a time; None: the first of the newest ones.
+    """Return the first record that is not older than a time; for None, the first newest record.
 
-    is_true: the headers say the largest time stamps.  should_stop: no request waits for it.
+    is_true: the headers have the largest time stamps.  should_stop: returns whether no request
+    waits for the result any more.
     """
     best: Found | None = None
     for batch in batches:
@@ -170,9 +172,9 @@ def _search_batch(
     offset: int,
     should_stop: ShouldStop,
 ) -> Found | None:
-    """Search one batch for a time stamp, or for its largest one."""
+    """Search one batch for a time stamp; for None, for its largest time stamp."""
     if not header.record_count:
-        return None  # compaction left only its end
+        return None  # compaction has removed all records of the batch
     whole = Found(max(header.base_offset, offset), header.max_timestamp)
     # Compaction may have removed the first record of the batch.
     has_all = header.record_count == header.last_offset_delta + 1
@@ -181,7 +183,8 @@ def _search_batch(
     try:
         return _search_records(batch, header, timestamp, offset, should_stop)
     except InvalidBatch as error:
-        # The client wrote a header that does not fit its records; its consumers will notice, too.
+        # A producer wrote a header that does not fit the records; consumers will get this error,
+        # too.
         if not should_stop():
             _log.warning("the records of a batch cannot be read", offset=offset, error=str(error))
         return whole
@@ -194,7 +197,7 @@ def _search_records(
     offset: int,
     should_stop: ShouldStop,
 ) -> Found | None:
-    """See _search_batch; the header's time stamp is that of all records of LogAppendTime."""
+    """See _search_batch.  With LogAppendTime all records have the header's time stamp."""
     above = -1 if timestamp is None else timestamp - 1
     walk = walk_batch(
         batch,
@@ -214,7 +217,7 @@ def _search_records(
 
 
 async def _first_stamped(partition: Partition, timestamp: int, offset: int) -> RunRow | None:
-    """Return the first run from offset on whose largest time stamp reaches a time."""
+    """Return the first run, from offset on, with a time stamp that is not older than a time."""
     while True:
         rows = _rows_from(partition, offset)
         for row in rows:
@@ -229,9 +232,9 @@ async def _first_stamped(partition: Partition, timestamp: int, offset: int) -> R
 async def _largest_stamped(
     partition: Partition, best: Found, looked: Collection[tuple[int, int]]
 ) -> RunRow | None:
-    """Return the first run with the largest time stamp, if that may beat the best so far.
+    """Return the first run with the largest time stamp if it may hold a newer record than `best`.
 
-    looked: the places of runs to pass over.
+    looked: the places of runs to skip.
     """
     largest: RunRow | None = None
     offset = partition.log_start
@@ -247,7 +250,7 @@ async def _largest_stamped(
 
 
 def _rows_from(partition: Partition, offset: int) -> list[RunRow]:
-    """Return the next rows from offset on; few enough not to delay the event loop."""
+    """Return the next rows from offset on, so few that they do not delay the event loop."""
     runs = partition.runs
     first = runs.find(offset)
     last = min(first + _ROWS_AT_ONCE, len(runs))

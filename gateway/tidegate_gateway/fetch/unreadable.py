@@ -1,7 +1,7 @@
 """Counts and logs records that consumers asked for and could not get.
 
-A consumer retries again and again, so there is one log line per partition and minute.  It names the
-store first: more often the store is ill than an object lost.
+A consumer retries again and again, so there is one log line per partition and minute.  The line
+advises to look at the store first: a faulty store is more likely than a lost object.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _log = structlog.get_logger("tidegate.fetch")
 
 
 class UnreadableRuns:
-    """counts: fetches that hit such records, by topic and partition; for MAX_PARTITIONS at most."""
+    """counts: fetches of unreadable records, by topic and partition; for MAX_PARTITIONS at most."""
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state
@@ -34,7 +34,7 @@ class UnreadableRuns:
         self.counts: Counter[tuple[str, int]] = Counter()
 
     def note(self, found: Iterable[Unread], now: float) -> None:
-        """Count an unreadable run of a fetch; now: of any monotonic clock."""
+        """Count the unreadable runs of a fetch, and log them.  now: of any monotonic clock."""
         for partition, row, problem in found:
             topic = self._state.topics.by_id.get(partition.topic_id)
             if problem not in _LASTING or topic is None:

@@ -1,4 +1,4 @@
-"""The claims of this gateway on groups: it takes, doubts, releases and forgets them."""
+"""Takes, checks, releases and drops the claims of this gateway on groups."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tidegate_coordination.rules.proposal import Proposal
 
 
 class GroupClaims:
-    """uncertain: ids of groups whose claim the gateway takes again before it serves them.
+    """uncertain: ids of groups that the gateway must claim again before it serves them.
 
     is_leaving: the gateway takes no more claims.
     """
@@ -31,16 +31,16 @@ class GroupClaims:
 
     @property
     def may_serve(self) -> bool:
-        """Whether this gateway may serve groups, by the replica's state."""
+        """Whether this gateway may serve groups, according to its replica of the state."""
         return may_serve(self._coordinator.state, self._coordinator.incarnation)
 
     def holds(self, group_id: str, epoch: int) -> bool:
-        """Return whether the claim is still this gateway's, by the replica's state."""
+        """Return whether this gateway holds the claim, according to its replica of the state."""
         claim = self._coordinator.state.claims.get(group_claim(group_id))
         return claim is not None and claim == (self._coordinator.incarnation, epoch)
 
     def own_epoch(self, group_id: str) -> int | None:
-        """Return the epoch of a claim that this gateway holds; None if it must take the claim."""
+        """Return the epoch of a claim that this gateway holds; None if it must first take it."""
         claim = self._coordinator.state.claims.get(group_claim(group_id))
         if claim is None or self.is_leaving or group_id in self.uncertain:
             return None
@@ -85,7 +85,7 @@ class GroupClaims:
         self._coordinator.submit(ForgetGroup(group_id), _done, failed)
 
     def release_all(self) -> None:
-        """Release the claims on durable groups, and forget the others."""
+        """Release the claims on durable groups, and drop the claims on other groups."""
         held = self._held()
         durable = {each for each in held if self.is_durable(each)}
         for group_id in sorted(durable):
@@ -94,17 +94,17 @@ class GroupClaims:
             self._submit_once(group_id, ForgetGroup(group_id))
 
     async def settle(self) -> None:
-        """Wait until all proposals submitted before are decided.
+        """Wait until all earlier proposals are decided.
 
         Raises:
           CoordinatorUnavailable
         """
-        await self._coordinator.propose(Renew())  # decided after them
+        await self._coordinator.propose(Renew())  # the log decides it after the earlier ones
 
     def forget_certain(self) -> None:
-        """Drop ids whose claim is not this gateway's: it must take such a claim again anyway.
+        """Drop uncertain ids whose claim this gateway does not hold: it must take them anyway.
 
-        Otherwise every invented id would stay in memory.
+        Otherwise every group id that a client ever sent could stay in memory.
         """
         claims, me = self._coordinator.state.claims, self._coordinator.incarnation
         for group_id in list(self.uncertain):
@@ -113,10 +113,10 @@ class GroupClaims:
                 self.uncertain.discard(group_id)
 
     def forget_strays(self, hosted: Collection[str]) -> None:
-        """Drop claims on groups that are neither hosted here nor in the state, in two calls.
+        """Drop claims on groups that two calls in a row found neither hosted here nor in the state.
 
-        Such a claim stays if its client left before the claim was committed; a restarted gateway
-        inherits some.
+        Such a claim is left if a client disconnects before the claim is committed.  A restarted
+        gateway also inherits such claims.
         """
         if self.is_leaving:
             return
@@ -135,7 +135,7 @@ class GroupClaims:
         return {each.removeprefix(GROUP_CLAIMS) for each in state.claims.held_by(me, GROUP_CLAIMS)}
 
     def _submit_once(self, group_id: str, proposal: Proposal[None]) -> None:
-        """Submit a proposal unless one for the group waits: the log may not answer for long."""
+        """Submit a proposal unless an earlier one for the group is pending: the log may be slow."""
         if group_id in self._releasing:
             return
         self._releasing.add(group_id)
@@ -155,4 +155,4 @@ def _done(_answer: object) -> None:
 
 
 def failed(_failure: Failure) -> None:
-    """Keep the claim: the gateway proposes again, or its lease expires."""
+    """Ignore the failure: the gateway proposes again later, or its lease expires."""

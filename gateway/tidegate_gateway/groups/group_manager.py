@@ -1,13 +1,13 @@
 """The groups that this gateway serves.
 
 The gateway that holds a group's claim serves the group.  If the claim has no live holder, a gateway
-that gets a request for the group takes the claim.  It restores the group's machine from the state,
-keeps it while the group has members, and drops it when the group is empty: the state has all that
-matters of an empty group.
+that gets a request for the group takes the claim.  It restores the group's state machine from the
+cluster state, and keeps the machine while the group has members.  When the group is empty, it drops
+the machine, since the cluster state has all facts about an empty group.
 
-The machines decide; this module carries out their effects, sets their timers, and parks joins and
-syncs.  A gateway may believe in a claim that it has lost.  So commits and assignments are
-proposals, which the log's rules refuse if another gateway has the claim
+The machines make the decisions.  This module carries out their effects, sets their timers, and
+parks requests to join and sync.  A gateway may not yet know that it has lost a claim.  So commits
+and assignments are proposals to the log, and its rules refuse them if another gateway has the claim
 (docs/architecture.md, "Consumer groups").
 """
 
@@ -90,7 +90,7 @@ class GroupManager:
         """Release all groups before this gateway leaves, so that other gateways serve them.
 
         Raises:
-          CoordinatorUnavailable: the claims may not be released; they end when the lease expires.
+          CoordinatorUnavailable: unreleased claims end when the lease expires.
         """
         await self._groups.hand_over()
 
@@ -99,7 +99,7 @@ class GroupManager:
         self._groups.step_aside()
 
     def fresh_id(self) -> str:
-        """Return a random text for a member id, shaped like a UUID as Kafka's are."""
+        """Return a random text for a member id, in the form of a UUID, as in Kafka."""
         return str(UUID(bytes=self._rng.randbytes(16), version=4))
 
     async def join(self, group_id: str, request: JoinRequest) -> JoinAnswer:
@@ -150,7 +150,7 @@ class GroupManager:
     async def leave(
         self, group_id: str, members: Sequence[MemberIdentity]
     ) -> list[Refusal | None] | Refusal:
-        """Remove members; result[i] belongs to members[i]."""
+        """Remove members; return an outcome for each, in the same order."""
         hosted = await self._host(group_id)
         if hosted is Refusal.UNKNOWN_MEMBER:
             return [hosted for _ in members]
@@ -205,7 +205,7 @@ class GroupManager:
         may_add: bool,
         began: int,
     ) -> list[bool] | Refusal | TransactionRefusal:
-        """Commit offsets in a producer's transaction; else as commit().
+        """Commit offsets in a producer's transaction; in all other respects as commit().
 
         may_add, began: see StageOffsets.
 
@@ -213,7 +213,7 @@ class GroupManager:
           ProposalFailed: the offsets do not fit in an entry of the metadata log.
         """
         if not group_id:
-            return Refusal.INVALID_GROUP_ID  # a plain commit may name it, as in Kafka
+            return Refusal.INVALID_GROUP_ID  # only commit() may use it, as in Kafka
         hosted = await self._host(group_id, create=generation < 0)
         if isinstance(hosted, Refusal):
             unknown = hosted is Refusal.UNKNOWN_MEMBER
@@ -261,7 +261,7 @@ class GroupManager:
     async def delete_offsets(
         self, group_id: str, partitions: Sequence[tuple[bytes, int]]
     ) -> list[bool] | OffsetDeletionRefusal | Refusal:
-        """Delete committed offsets; return for each partition False if its topic is subscribed."""
+        """Delete committed offsets; return False for partitions of topics that the group reads."""
         try:
             return await self._coordinator.propose(DeleteOffsets(group_id, tuple(partitions)))
         except (CoordinatorUnavailable, ProposalFailed):
@@ -288,9 +288,9 @@ class GroupManager:
         return self._groups.describe(group_id)
 
     def candidates(self, listener: str) -> dict[int, Gateway]:
-        """Return the gateways that share the groups without a claim, by node id.
+        """Return the gateways among which groups without a claim are divided, by node id.
 
-        listener: the client's.
+        listener: that of the client's connection.
         """
         return self._groups.candidates(listener)
 
@@ -299,7 +299,7 @@ class GroupManager:
         return self._groups.client_ids()
 
     def list_groups(self, listener: str) -> Iterator[tuple[str, Description | None]]:
-        """Yield all groups; with a description those that this gateway serves or would serve."""
+        """Yield all groups; this gateway describes the groups that it serves or would serve."""
         return self._groups.list_groups(listener)
 
     # ---- inner steps
@@ -308,9 +308,9 @@ class GroupManager:
         if not group_id and not create:
             return Refusal.INVALID_GROUP_ID
         if self._coordinator.is_cut_off:
-            return Refusal.NOT_COORDINATOR  # another gateway may serve it by now
+            return Refusal.NOT_COORDINATOR  # another gateway may already serve the group
         if self._coordinator.standstill.is_recent:
-            # Another gateway may have taken the claim, and this replica not have read that yet.
+            # Another gateway may have the claim by an entry that this replica has not read yet.
             try:
                 await self._coordinator.catch_up()
             except CoordinatorUnavailable:
@@ -329,9 +329,9 @@ class GroupManager:
         return Refusal.NOT_COORDINATOR if self._coordinator.is_cut_off else Refusal.UNAVAILABLE
 
     def _has_no_room(self, hosted: HostedGroup, request: JoinRequest) -> bool:
-        """Return whether to refuse a join: all groups hold too many bytes, and it would add more.
+        """Return whether to refuse a join: groups hold too many bytes, and it would add some.
 
-        A member that does not grow may stay.
+        A member whose request is not larger than before may rejoin.
         """
         if self._groups.hosted_bytes <= self.settings.max_hosted_bytes:
             return False
@@ -348,7 +348,7 @@ class GroupManager:
         if group is None or hosted.machine.state is not State.EMPTY:
             return False
         if group.members or group.generation != hosted.machine.generation:
-            return False  # it became empty just now; its record is not committed yet
+            return False  # the group has just become empty, and its record is not committed yet
         if state.log_time_ms - group.empty_since_ms < TOUCH_MS or not group.protocol_type:
             return False
         with self._groups.pinned(hosted):
@@ -366,7 +366,7 @@ class GroupManager:
     async def _sure(self, hosted: HostedGroup, refusal: Refusal | None) -> Refusal | None:
         """Return the refusal, or NOT_COORDINATOR if this gateway has lost the group.
 
-        A gateway that has not noticed the loss must not answer a member that it is unknown.
+        If another gateway has the group, errors such as UNKNOWN_MEMBER_ID would be wrong.
         """
         if refusal not in _FATAL_TO_MEMBERS:
             return refusal

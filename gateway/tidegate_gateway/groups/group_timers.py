@@ -1,7 +1,7 @@
 """The timers of the groups that this gateway serves.  One task runs them all.
 
-They restart after a stall, and stand still while the gateway is cut off: in both cases the gateway
-could not handle the members' heartbeats.
+All timers restart after a stall of the process, and stop while the gateway is cut off.  In both
+cases the gateway cannot handle the members' heartbeats.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import trio
 from .hosted_group import HostedGroup
 
 STALL_SECONDS = 3.0
-# The delay after a failed tick: the timers of other groups, and other work, run before its retry.
+# The delay before the retry of a failed tick, so that other groups' timers and other work can run.
 TICK_AGAIN_SECONDS = 5.0
 
 
 class GroupTimers:
-    """hosted: the groups in memory, by id.  Times are trio's."""
+    """hosted: the groups in memory, by id.  Times are on trio's clock."""
 
     def __init__(self, hosted: Mapping[str, HostedGroup]) -> None:
         self._hosted = hosted
@@ -29,13 +29,13 @@ class GroupTimers:
         self.stand_still = False
 
     def wake(self) -> None:
-        """Let sleep() return, so that its caller checks the timers again."""
+        """Make sleep() return, so that its caller checks the timers again."""
         self._wake.set()
 
     def set(self, hosted: HostedGroup) -> None:
         """Set the group's timer to its next deadline, if that is earlier.
 
-        A timer that fires too early costs only a check, so heartbeats do not move it.
+        A timer that fires too early only causes a check, so heartbeats need not move the timer.
         """
         deadline = hosted.machine.next_deadline()
         if deadline < hosted.timer_at:
@@ -62,7 +62,7 @@ class GroupTimers:
                 raise
 
     async def sleep(self, until: float) -> None:
-        """Sleep until then, the next timer, or wake()."""
+        """Sleep until a time, the next timer, or a call of wake()."""
         runs = self._heap and not self.stand_still
         until = min(self._heap[0][0] if runs else inf, until)
         with trio.move_on_at(until):
@@ -72,7 +72,10 @@ class GroupTimers:
             self.restart()
 
     def heed_cut_off(self, is_cut_off: bool) -> None:
-        """Stop timers and release parked requests while another gateway may serve the groups."""
+        """While the gateway is cut off, stop timers and end parked requests.
+
+        Another gateway may serve the groups meanwhile.
+        """
         before, self.stand_still = self.stand_still, is_cut_off
         if before and not is_cut_off:
             self.restart()
@@ -81,6 +84,6 @@ class GroupTimers:
                 hosted.send_away()
 
     def restart(self) -> None:
-        """Restart every member's timers with their whole time."""
+        """Restart the timers of all members, each with its full time."""
         for hosted in self._hosted.values():
             hosted.machine.restart_timers(trio.current_time())

@@ -31,11 +31,11 @@ class Waiter:
 
 @dataclass(slots=True)
 class HostedGroup:
-    """A machine whose effects are carried out.
+    """A group's state machine; this carries out the machine's effects.
 
-    on_change: called after every event, for the timers.
-    on_lost: called when the claim is lost, or a record could not be appended.
-    stored: set when callers of settle() must check the machine again.
+    on_change: called after every event, for the timers.  on_lost: called when the claim is lost, or
+    a record could not be appended.  stored: set to make callers of settle() check the machine
+    again.
     """
 
     machine: ClassicGroup
@@ -55,7 +55,7 @@ class HostedGroup:
         return self.last_ticket
 
     async def wait(self, ticket: int, timeout_seconds: float) -> JoinAnswer | SyncAnswer | None:
-        """Return the answer to a ticket, or None if there is none in time."""
+        """Return the answer to a ticket; None after the timeout."""
         waiter = self.waiters[ticket]
         try:
             with trio.move_on_after(timeout_seconds):
@@ -92,7 +92,7 @@ class HostedGroup:
         self.on_change(self)
 
     def send_away(self) -> None:
-        """End the wait of all parked requests without an answer; the machine stays unchanged."""
+        """End the wait of all parked requests, without an answer; the machine does not change."""
         for waiter in self.waiters.values():
             waiter.done.set()
         self._wake()
@@ -107,13 +107,13 @@ class HostedGroup:
 
     def _answer(self, ticket: int, value: JoinAnswer | SyncAnswer) -> None:
         waiter = self.waiters.get(ticket)
-        if waiter is not None:  # else its connection is closed, or it timed out
+        if waiter is not None:  # None if its connection was closed, or it timed out
             waiter.answer = value
             waiter.done.set()
 
     def _persisted(self, machine: ClassicGroup, held: bool) -> None:
         if not machine.storing:
-            return  # abandoned meanwhile
+            return  # the machine was abandoned meanwhile
         if not held:
             self.on_lost(self, Refusal.NOT_COORDINATOR)
             return
@@ -122,7 +122,7 @@ class HostedGroup:
         self.carry_out()
 
     def _wake(self) -> None:
-        """Let the callers of settle() check the machine again."""
+        """Make the callers of settle() check the machine again."""
         self.stored.set()
         self.stored = trio.Event()
 

@@ -1,9 +1,9 @@
 """The machines of the groups that this gateway serves, and the task that runs them.
 
-While the gateway hosts a group, the task wakes at least once a second, for two reasons.  It drops a
-group whose claim (group_claims.py) another gateway took.  And it notices that the process itself
-was stopped, after which all timers (group_timers.py) restart
-(docs/architecture.md, "Consumer groups").
+While the gateway hosts a group, the task wakes at least once a second, for two reasons.  It drops
+groups whose claim (group_claims.py) another gateway has taken.  It also notices if the process
+itself stood still; then all timers (group_timers.py) restart (docs/architecture.md, "Consumer
+groups").
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ GROUP_BYTES = 4096
 class HostedGroups:
     """The machines by group id.
 
-    absent: returns the incarnations that do not answer.
-    hosted_bytes: the memory of all machines, with the metadata that their members sent.
+    absent: returns the incarnations that do not answer.  hosted_bytes: the memory of all machines,
+    including the metadata that members sent.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class HostedGroups:
                 yield group_id, member.client_id
 
     def holds(self, hosted: HostedGroup) -> bool:
-        """Return whether the claim is still this gateway's, by the replica's state."""
+        """Return whether this gateway holds the claim, according to its replica of the state."""
         return self._claims.holds(hosted.machine.group_id, hosted.machine.claim_epoch)
 
     async def host(self, group_id: str, *, create: bool) -> HostedGroup | Refusal:
@@ -96,8 +96,8 @@ class HostedGroups:
     def lose(self, hosted: HostedGroup, refusal: Refusal) -> None:
         """Stop serving a group; answer its parked requests with the refusal.
 
-        Records of its machine may still be undecided.  So before the gateway serves the group
-        again, it takes the claim again, and the log decides that after them.
+        Records of the group's machine may still be undecided.  So the gateway must take the claim
+        again before it serves the group again: the log decides this claim after those records.
         """
         if self._hosted.get(hosted.machine.group_id) is hosted:
             self._claims.uncertain.add(hosted.machine.group_id)
@@ -111,9 +111,9 @@ class HostedGroups:
             self.hosted_bytes -= hosted.counted_bytes
 
     def drop_if_idle(self, hosted: HostedGroup) -> None:
-        """Drop a machine if the state holds all of it.
+        """Drop a machine if the cluster state has all its facts.
 
-        Forget a group that never became durable.
+        If the group never became durable, drop its claim, too.
         """
         group_id = hosted.machine.group_id
         pinned = group_id in self._pins or hosted.waiters
@@ -148,16 +148,17 @@ class HostedGroups:
         ).describe()
 
     def candidates(self, listener: str | None = None) -> dict[int, Gateway]:
-        """Return the gateways that share the groups without a claim, by node id.
+        """Return the gateways among which groups without a claim are divided, by node id.
 
         listener: see placement/groups.py.
         """
         return candidates(self._coordinator.state, self._absent(), listener)
 
     def list_groups(self, listener: str) -> Iterator[tuple[str, Description | None]]:
-        """Yield all groups; with a description those that this gateway serves or would serve.
+        """Yield all groups; this gateway describes the groups that it serves or would serve.
 
-        A tool asks all gateways of its listener.  Other tasks may run between two groups.
+        Each gateway describes its own groups only: a tool asks all gateways of its listener.  Other
+        tasks may run between two groups.
         """
         state, me = self._coordinator.state, self._coordinator.incarnation
         hosted = [each for each in self._hosted if state.groups.get(each) is None]
@@ -180,8 +181,8 @@ class HostedGroups:
     def step_aside(self) -> None:
         """Drop all machines and release all claims while other gateways must serve the groups.
 
-        That is so while this gateway drains and others do not.  The members find the new gateway,
-        which reads the groups from the state, and continue there.
+        Other gateways must serve them while this gateway drains and another one does not.  The
+        members find the new gateway, which restores the groups from the state, and continue there.
         """
         if not self._claims.may_serve:
             self._release_all()
@@ -247,7 +248,7 @@ class HostedGroups:
                 self.drop_if_idle(hosted)
 
     def _adopt(self) -> None:
-        """Serve groups with members that no gateway serves; else dead members stay forever."""
+        """Serve groups with members but without a gateway; else dead members stay forever."""
         state, me = self._coordinator.state, self._coordinator.incarnation
         if self._claims.is_leaving or not self._claims.may_serve:
             return
@@ -263,7 +264,7 @@ class HostedGroups:
             if epoch is not None:
                 self._restore(group_id, epoch)
             else:
-                self._adopting.add(group_id)  # the log may not answer for long
+                self._adopting.add(group_id)  # the log may not answer for a long time
                 self._coordinator.submit(
                     TakeClaim(group_claim(group_id)),
                     partial(self._adopted, group_id),

@@ -1,4 +1,4 @@
-"""The rules that a SyncGroup request must keep."""
+"""Checks of a SyncGroup request."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ PROTOCOL_NAMED_SINCE: Final = 5
 
 
 def lacks_protocol(request: SyncGroupRequest, version: int) -> bool:
-    """Return whether a request must name its protocol and the protocol's type, and does not
-    (KIP-559).
-    """
+    """Return whether a request lacks a protocol name or type that it must have (KIP-559)."""
     if version < PROTOCOL_NAMED_SINCE:
         return False
     return request.protocol_type is None or request.protocol_name is None

@@ -1,7 +1,8 @@
-"""Which partitions of a link a gateway mirrors.  Pure.
+"""Chooses the partitions of a link that a gateway mirrors.  Pure.
 
-Gateways share them by rendezvous hashing, without talk.  While they know different gateways, two
-may mirror the same partition; the rules let only one write (mirrored_batches.py).
+Gateways divide the partitions by rendezvous hashing, without messages.  While their replicas name
+different gateways, two may mirror the same partition.  The rules of the log then accept the batches
+of only one (mirrored_batches.py).
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from tidegate_coordination.state.topics import Topic
 def candidates(state: ClusterState, without_store: frozenset[int] = frozenset()) -> tuple[int, ...]:
     """Return the incarnations of the gateways that take new work.
 
-    without_store: those that are left out, as they do not reach the object store.  Gateways may
-    learn that at different times.
+    without_store: incarnations that cannot reach the object store; they are left out.  Gateways may
+    learn this at different times.
     """
     found = (each.incarnation for each in state.gateways.brokers() if not each.draining)
     return tuple(sorted(each for each in found if each not in without_store))
@@ -26,9 +27,9 @@ def candidates(state: ClusterState, without_store: frozenset[int] = frozenset())
 def mirrored_by(
     state: ClusterState, link: str, me: int, gateways: tuple[int, ...]
 ) -> dict[int, tuple[Topic, int]]:
-    """Return topic and index of the partitions that a gateway mirrors, by number.
+    """Return the partitions that a gateway mirrors, by number: topic and index of each.
 
-    gateways: see candidates(); while all of them drain, no partition is mirrored.
+    gateways: see candidates(); while all gateways drain, no partition is mirrored.
     """
     if not gateways:
         return {}
@@ -36,7 +37,7 @@ def mirrored_by(
 
 
 def mirrored_topics(state: ClusterState, link: str) -> list[Topic]:
-    """Return the topics of a link that follow their source: one that returns does so later."""
+    """Return the topics of a link to mirror; topics that are being returned to the source wait."""
     fence_of = state.switches.fence_of
     return [
         topic
@@ -48,9 +49,9 @@ def mirrored_topics(state: ClusterState, link: str) -> list[Topic]:
 def reversed_by(
     state: ClusterState, topic_ids: Iterable[bytes], me: int, gateways: tuple[int, ...]
 ) -> dict[int, tuple[Topic, int]]:
-    """Return topic and index of the partitions that a gateway writes back, by number.
+    """Return the partitions that a gateway writes back, by number: topic and index of each.
 
-    topic_ids: of the topics that reverse.
+    topic_ids: of the topics that are written back.
     """
     if not gateways:
         return {}
@@ -70,5 +71,5 @@ def _share(
 
 
 def looks_after(link: str, me: int, gateways: tuple[int, ...]) -> bool:
-    """Return whether a gateway compares the link's topics with the source."""
+    """Return whether a gateway is the one that compares the link's topics with the source."""
     return bool(gateways) and choose(link.encode(), gateways) == me

@@ -2,9 +2,9 @@
 
 GET /v1/objects/KEY?from=START&to=END&size=BYTES
 
-KEY is percent-encoded once more, since it holds such parts itself. size is that of the whole
-object: the asking gateway knows it from the cluster state, and the lending gateway plans its reads
-with it.
+KEY has percent-encoded parts, and is encoded once more here.  size is the size of the whole object.
+The asking gateway knows it from the cluster state, and the lending gateway uses it to plan its
+reads.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MAX_ASKED_BYTES: Final = 16 << 20
 
 
 class BadAsk(ValueError):
-    """A target that names no range of an object with records."""
+    """A URL that names no range of an object with records."""
 
 
 class ObjectAsk(NamedTuple):
@@ -32,21 +32,21 @@ class ObjectAsk(NamedTuple):
 
     @property
     def length(self) -> int:
-        """Return how many bytes these are."""
+        """Return the length of the range."""
         return self.end - self.start
 
 
 def target_of(ask: ObjectAsk) -> str:
-    """Return the target of the request."""
+    """Return the URL of a request, without scheme and host."""
     where = f"from={ask.start}&to={ask.end}&size={ask.size_bytes}"
     return f"{OBJECTS_PATH}{quote(ask.key)}?{where}"
 
 
 def read_target(target: str) -> ObjectAsk:
-    """Inverse of target_of.
+    """Return the range of such a URL; the inverse of target_of.
 
     Raises:
-      BadAsk: the sentence is for the asking gateway.
+      BadAsk: its text is for the asking gateway.
     """
     path, _, query = target.partition("?")
     found = dict(parse_qsl(query))
@@ -64,7 +64,7 @@ def cluster_of(key: str) -> str:
     """Return the cluster whose records an object holds.
 
     Raises:
-      BadAsk: it holds none; gateways lend nothing else.
+      BadAsk: the object holds no records; gateways lend no other objects.
     """
     for parse in (parse_wal_key, parse_segment_key):
         try:

@@ -1,11 +1,11 @@
-"""Objects that this gateway reads for all gateways of its zone.
+"""Reads objects for all gateways of its zone.
 
-A small object is read whole, a larger one in blocks, so that one GET serves all gateways of the
-zone that want any part of it at about the same time.  Blocks lie in the reader's cache, on
-probation: they never push out the hot tail.  Each partition of an object is mostly read at one
-gateway, which keeps the runs that it prepared from the block: so a block that was lent nearly whole
-leaves first.  An object of this gateway's own is lent from memory, without a GET.  The lender asks
-no other gateway, so requests cannot form a circle.
+A small object is read whole, a larger one in blocks.  So one GET serves all gateways of the zone
+that want any part of the block at about the same time.  Blocks are in the reader's cache, on
+probation, so they never evict the hot tail.  Each partition of an object is mostly read at one
+gateway, which keeps the runs that it has prepared from the block.  So a block that was lent nearly
+whole is evicted first.  An object of this gateway's own is lent from memory, without a GET.  The
+lender asks no other gateway, so requests cannot go round in a circle.
 """
 
 from __future__ import annotations
@@ -28,15 +28,17 @@ from .object_asks import ObjectAsk
 
 MAX_WHOLE_BYTES: Final = 16 << 20
 BLOCK_BYTES: Final = 8 << 20
-# One block's share of memory; below the least size, many GETs would replace one.
+# A block takes at most this fraction of the cache.  Below the least size there would be too many
+# GETs.
 _SHARE: Final = 8
 _LEAST_BLOCK_BYTES: Final = 1 << 20
-# Bounds of concurrent GETs, in blocks and bytes.  A reader that waits longer than its patience asks
-# the store itself.  After GET_SECONDS all waiters of a block fail; each then reads its own range.
+# Limits of concurrent GETs, in blocks and bytes.  A gateway whose request times out asks the store
+# itself.  After GET_SECONDS all requests for a block fail; each gateway then reads its range
+# itself.
 GET_SECONDS: Final = 4.0
 _CONCURRENT_GETS: Final = 16
 _GET_BYTES: Final = 64 << 20
-# The rest of a block is the object's footer, which no reader wants.
+# Less than the whole block, since no reader wants the object's footer.
 _LENT_SHARE: Final = 0.95
 _PAGES: Final = 1024
 
@@ -51,7 +53,7 @@ class _Block(NamedTuple):
 
 @dataclass(slots=True)
 class _Body:
-    """A block as stored, perhaps damaged in transit.  lent: a bit for each of its pages."""
+    """A block as stored, perhaps damaged in transit.  lent: a bit for each page that was lent."""
 
     view: memoryview
     lent: int = 0
@@ -75,7 +77,7 @@ class _Body:
 
 @dataclass(slots=True)
 class LenderCounters:
-    """The reads for the zone and their results, for metrics.  In blocks and bytes."""
+    """Counts of the GETs for the zone, for metrics."""
 
     gets: int = 0
     get_bytes: int = 0
@@ -83,7 +85,7 @@ class LenderCounters:
 
 
 class ObjectLender:
-    """See the module's head.  cache: that of the LogReader."""
+    """See the module's head.  cache: the LogReader's."""
 
     def __init__(self, store: ObjectStore, cache: RangeCache[object]) -> None:
         self.counters = LenderCounters()
@@ -93,15 +95,18 @@ class ObjectLender:
         self._loading = ByteBudget(_GET_BYTES)
 
     async def read(self, ask: ObjectAsk) -> memoryview | None:
-        """Return a range as stored, perhaps damaged; None if this gateway cannot read it now.  The
-        caller must use it before the next checkpoint, because the memory is written again.
+        """Return a range as stored, perhaps damaged; None if this gateway cannot read it now.
+
+        The caller must use it before the next checkpoint, since later the memory may change.
 
         Raises:
           NoSuchObject, StoreMisconfigured: as ObjectStore.get_range.
-          StoreUnavailable: as there, or a block takes too long; the store may still give a range.
+          StoreUnavailable: as ObjectStore.get_range, or the GET of a block takes too long.  In that
+            case a GET of the range may still succeed.
         """
         await trio.lowlevel.checkpoint()
-        own = self._own(ask)  # afterwards, because a reader may stamp its copy meanwhile
+        # after the checkpoint, since meanwhile a reader may have stamped the body
+        own = self._own(ask)
         if own is not None:
             return own
         blocks = spans(ask, self._cache.max_bytes // _SHARE)
@@ -110,7 +115,7 @@ class ObjectLender:
         return await self._joined(ask, blocks) if blocks else None
 
     def at_hand(self, ask: ObjectAsk) -> memoryview | None:
-        """Return a range of a block that is in memory, as read() does; None if it is not."""
+        """Return a range as read() does if its block is in memory; otherwise None."""
         blocks = spans(ask, self._cache.max_bytes // _SHARE)
         if len(blocks) != 1:
             return None
@@ -118,7 +123,7 @@ class ObjectLender:
         return self._part(ask, blocks[0], found) if isinstance(found, _Body) else None
 
     def forget(self, ask: ObjectAsk) -> None:
-        """Read a range again next time: its block in memory is damaged."""
+        """Evict the damaged block of a range, so that the next read gets it from the store."""
         named = self._own_name(ask)
         if named is not None:
             self._cache.evict(named)
@@ -147,7 +152,8 @@ class ObjectLender:
 
     async def _joined(self, ask: ObjectAsk, blocks: Sequence[_Block]) -> memoryview | None:
         """Return a range over several blocks; None if one is evicted before all are in memory.
-        Only the cache holds a block during the wait for the next one.
+
+        During the wait for a block only the cache holds the earlier ones, so it may evict them.
         """
         for block in blocks:
             await self._body(block)
@@ -200,7 +206,7 @@ class ObjectLender:
 
 
 def spans(ask: ObjectAsk, most_bytes: int) -> list[_Block]:
-    """Return the blocks that hold a range; none if no block fits into so many bytes."""
+    """Return the blocks that hold a range; none if even the smallest block is too large."""
     if ask.size_bytes <= min(MAX_WHOLE_BYTES, most_bytes):
         return [_Block(ask.key, 0, ask.size_bytes)]
     size = min(BLOCK_BYTES, most_bytes)

@@ -1,10 +1,10 @@
-"""Which gateway of a zone reads an object for all of them.  Pure.
+"""Chooses the gateway of a zone that reads an object for all gateways of the zone.  Pure.
 
-The gateway that wrote a WAL object has it in memory, and owns it while it is live.  The owner of a
-segment is the gateway recommended to the zone's clients for its partition (placement.py): they read
-it there.  Rendezvous hashing chooses the owner of all other objects.  So all gateways choose the
-same owner without a message.  While their views differ, they may choose different owners, at the
-cost of a GET.
+The owner of a WAL object is the gateway that wrote it and has it in memory, as long as this gateway
+is live.  The owner of a segment is the gateway that is recommended to the zone's clients for the
+partition (placement.py), since these clients read the segment there.  Rendezvous hashing chooses
+the owner of all other objects.  So all gateways choose the same owner without messages.  While
+their replicas differ, gateways may choose different owners, which only costs a GET.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ def gateways_of(
 
 
 def lenders(gateways: Iterable[Gateway]) -> list[Gateway]:
-    """Return the gateways that others can ask."""
+    """Return the gateways that other gateways can ask."""
     return [each for each in gateways if each.endpoint(PEER_LISTENER) is not None]
 
 
 class ObjectOwners:
-    """The owners of all objects, valid until a gateway joins or leaves.
+    """Knows the owners of all objects; valid until a gateway joins or leaves.
 
     near: see lenders().
     """
@@ -52,7 +52,7 @@ class ObjectOwners:
     ) -> Gateway | None:
         """Return the gateway that reads an object; None if there is none.
 
-        is_suspect: whether an incarnation must not be asked now.
+        is_suspect: returns whether an incarnation must not be asked now.
         """
         able = {each.node_id: each for each in self._serving if not is_suspect(each.incarnation)}
         if isinstance(name, WalName):
@@ -72,7 +72,7 @@ class ObjectOwners:
         chosen = self._recommended.get(name.topic_id, [])
         if len(chosen) != count:
             if len(self._recommended) > 2 * len(self._topics.by_id) + 100:
-                self._recommended.clear()  # mostly of deleted topics
+                self._recommended.clear()  # such objects mostly belong to deleted topics
             node_ids = [each.node_id for each in self._serving]
             chosen = self._recommended[name.topic_id] = recommend(name.topic_id, count, node_ids)
         return chosen[name.partition]

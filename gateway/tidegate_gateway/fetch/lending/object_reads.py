@@ -1,4 +1,4 @@
-"""Where the reader's bytes come from: a gateway of the zone if one has them, else the store."""
+"""Reads ranges of objects from a gateway of the zone if possible, otherwise from the store."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ class Got(NamedTuple):
 
     @property
     def rereads(self) -> int:
-        """Return how often to ask the store again if these bytes are damaged.  Bytes that were
-        damaged in transit are whole in the store.
+        """Return how often to ask the store again if these bytes are damaged.
+
+        They may be damaged only in transit, and whole in the store.
         """
         return 1 if self.is_from_store else 2
 
@@ -46,7 +47,8 @@ class Got(NamedTuple):
 class ObjectReads:
     """See the module's head.
 
-    concurrent_reads: of the store, by this gateway.  store_reads, store_bytes, times: counters.
+    concurrent_reads: the most concurrent reads of the store.  store_reads, store_bytes, times:
+    counters.
     """
 
     def __init__(self, store: ObjectStore, concurrent_reads: int, zone: ZoneReads | None) -> None:
@@ -67,9 +69,7 @@ class ObjectReads:
         return Got(ask, *lent) if lent is not None else await self.read_store(ask)
 
     def at_hand(self, ask: ObjectAsk) -> Got | None:
-        """Return a range that is in memory because an earlier read brought more than it asked
-        for.
-        """
+        """Return a range that is in memory since an earlier read got a whole block."""
         lent = self._zone.at_hand(ask) if self._zone is not None else None
         return Got(ask, *lent) if lent is not None else None
 
@@ -88,8 +88,9 @@ class ObjectReads:
         return Got(ask, memoryview(body), FROM_STORE)
 
     def found_good(self, first: Got, last: Got) -> None:
-        """Compare the first and the last read of a range; the last one is good.  Only then is a
-        lender to blame: an object that is corrupt in the store is lent as it is.
+        """Report the lender of a range if its bytes were damaged and those of the store are good.
+
+        Without good bytes from the store, the lender may have lent an object that is corrupt there.
         """
         if self._zone is not None and not first.is_from_store and last.is_from_store:
             self._zone.doubt(first.ask, first.lender)

@@ -1,9 +1,9 @@
 """Reads ranges through the gateways of this zone before it asks the store.
 
-A gateway of the zone lends what it has in memory, or reads it once for all of them.  This only
-saves GETs: a gateway that does not answer soon is not asked for a while, and the range comes from
-the store.  Lent bytes are not trusted: the reader verifies them as it verifies the store's bytes,
-and reports damage to doubt().  Only the store can say that an object is missing.
+The owner of an object lends ranges that it has in memory, or reads a block once for all gateways of
+the zone.  This only saves GETs.  If a gateway does not answer soon, the range comes from the store,
+and that gateway is not asked for a while.  The reader verifies lent bytes in the same way as bytes
+from the store, and reports damage to doubt().  Only the store can say that an object is missing.
 """
 
 from __future__ import annotations
@@ -29,38 +29,41 @@ from .object_owners import ObjectOwners, gateways_of, lenders
 
 _log = structlog.get_logger("tidegate.zone")
 
-# The first is for a gateway that may be dead.  A gateway that answered recently is alive, and may
-# only be busy.
+# Timeouts.  A gateway that answered in the last RECENT_SECONDS may be busy, so it gets
+# BUSY_SECONDS.  Any other gateway may be dead, and gets ASK_SECONDS.
 ASK_SECONDS: Final = 0.3
 BUSY_SECONDS: Final = 1.0
 RECENT_SECONDS: Final = 5.0
-# The owner may have to read a block first.  The store delivers at least so much.
+# If the owner must read a block first, the store delivers at least at this rate.
 BYTES_PER_SECOND: Final = 64 << 20
-# At one gateway.  Further requests wait here, and their timeouts start later.
+# The most concurrent requests to one gateway.  Further requests wait, and their timeouts start only
+# when they are sent.
 CONCURRENT_ASKS: Final = 8
-# For one read through the lender.  After a failure, ranges come from the store for a while.
+# The timeout of a read by this gateway's own lender.  After a failure, ranges come from the store
+# for a while.
 OWN_SECONDS: Final = 5.0
 FIRST_SUSPECT_SECONDS: Final = 2.0
-# Not yet sent to one gateway, which forgets whole blocks.
+# The most unsent reports of damage to one gateway.  It evicts whole blocks, so a few reports
+# suffice.
 MAX_DOUBTS: Final = 32
 
 
 class ObjectPeers(Protocol):
-    """How a gateway asks others for ranges."""
+    """Asks other gateways for ranges."""
 
     async def lend(self, gateway: Gateway, ask: ObjectAsk, timeout_seconds: float) -> bytes | None:
-        """Return the range, of the right length; None if the gateway says it cannot.
+        """Return the range, with the right length; None if the gateway cannot lend it.
 
         Raises:
-          PeerUnavailable: no answer, or no usable one.
+          PeerUnavailable: the gateway gave no usable answer.
         """
         ...
 
     async def doubt(self, gateway: Gateway, ask: ObjectAsk, timeout_seconds: float) -> None:
-        """Tell a gateway that the range it lent was damaged, so that it reads the range again.
+        """Report a damaged range to the gateway that lent it, so that it reads the range again.
 
         Raises:
-          PeerUnavailable: it gave no answer.
+          PeerUnavailable: the gateway gave no answer.
         """
         ...
 
@@ -115,17 +118,18 @@ class ZoneReads:
         self._others = 0
         self._asks: dict[int, trio.Semaphore] = {}
         self._answered_at: dict[int, float] = {}
-        # Gateways whose last bytes no reader has reported as damaged so far.
+        # Gateways that lent bytes since their last check by _trust_if_proven(), without a report of
+        # damage.
         self._unproven: set[int] = set()
         self._doubts: defaultdict[int, deque[ObjectAsk]] = defaultdict(_no_doubts)
 
     async def read(self, name: ObjectName, ask: ObjectAsk) -> Lent | None:
-        """Return a range as it is stored, perhaps damaged; None: ask the store.
+        """Return a range as it is stored, perhaps damaged; None if the caller must ask the store.
 
         The caller must use it before the next checkpoint.
 
         Raises:
-          NoSuchObject, StoreMisconfigured: this gateway read the store, which said so.
+          NoSuchObject, StoreMisconfigured: from the store, when this gateway read it.
         """
         if ask.length > MAX_ASKED_BYTES:
             return None
@@ -138,12 +142,12 @@ class ZoneReads:
         return await self._read_own(ask)
 
     def at_hand(self, ask: ObjectAsk) -> Lent | None:
-        """Return a range that is in this gateway's memory, as read() does; None: read it."""
+        """Return a range as read() does if it is in this gateway's memory; otherwise None."""
         body = self._lender.at_hand(ask)
         return Lent(body, self._coordinator.incarnation) if body is not None else None
 
     async def _read_own(self, ask: ObjectAsk) -> Lent | None:
-        """Read it for the whole zone, unless such a read was too slow or failed just now."""
+        """Read a range by the zone's lender, unless the last such read failed or was too slow."""
         me = self._coordinator.incarnation
         if self._own_trouble.holds(me):
             return None
@@ -182,17 +186,16 @@ class ZoneReads:
         )
 
     def _is_alone(self) -> bool:
-        """Return whether what this gateway reads for the zone is for itself alone.
+        """Return whether this gateway is the only one of its zone.
 
-        It is not alone if the zone has other gateways, even if no gateway can ask them: they read
-        for themselves.
+        Gateways that other gateways cannot ask count, too.
         """
         if self._coordinator.state.gateways.version != self._owners_version:
             self._look_around()
         return not self._others
 
     def _look_around(self) -> None:
-        """Forget gateways that are gone; call it when a gateway came or went."""
+        """Note the gateways of the zone, and forget others; called when a gateway came or went."""
         state = self._coordinator.state
         self._owners_version = state.gateways.version
         of_zone = gateways_of(state.gateways, self._zone, self._zone_id_of)
@@ -222,7 +225,7 @@ class ZoneReads:
         return Lent(memoryview(body), who)
 
     def _trust_if_proven(self, who: int) -> None:
-        """Forget earlier failures of a gateway whose last bytes were good: readers verify now."""
+        """Forget a gateway's failures if no reader found damage in the bytes that it lent last."""
         if who in self._unproven:
             self._unproven.discard(who)
             self._suspects.trust(who)

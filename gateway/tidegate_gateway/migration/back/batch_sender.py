@@ -1,15 +1,15 @@
 """Sends the batches of many partitions to the brokers that lead them, several in one request.
 
-A partition's batches wait in a `Line`.  Only the first may be sent, and the next only once the
-partition has taken its answer: a broker gives offsets in the order in which batches arrive, so one
-that overtakes an earlier one that is refused would get its offset.  A line that fails sends nothing
-more.
+The batches of a partition wait in a `Line`.  Only the first batch may be sent, and the next one
+only after the answer to the first.  The reason: a broker assigns offsets in the order of arrival.
+If it refused a batch, a later one under way would get the refused batch's offsets.  A line that
+fails sends nothing more.
 
-Brokers answer the requests of a connection one after another, and wait for all replicas before
-each answer.  So a broker gets one request with the first batches of all lines at once, rather than
-one for each.  Another one is sent beside it, on another connection, only if it is full, or its
-batches would wait for longer than PATIENCE_SECONDS: one partition whose replicas are slow must not
-hold up the others.
+Brokers answer the requests of a connection one after another, and wait for all replicas before each
+answer.  So a broker gets one request with the first batches of all lines at once, rather than one
+for each.  A further request is sent meanwhile, on another connection, only if it is full or its
+batches have waited for PATIENCE_SECONDS.  So a partition with slow replicas does not delay the
+others.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ _LANE: Final = "reverse-{}"
 
 
 class Line:
-    """The batches of one partition that wait, or have been sent; see the module's head.
+    """The batches of one partition that wait or are under way; see the module's docstring.
 
-    connection: carries the first batch.  error: why no more batches are sent.
+    connection: the one on which the first batch is under way.  error: why no more batches are sent.
 
-    take: called with each batch and its answer, or None without an answer; raises unless the answer
-    says that the batch is stored where it has to be.
+    take: called with each batch and its answer, or None if the response has none.  It raises an
+    error unless the batch is stored at the right offsets.
     """
 
     def __init__(self, take: Callable[[Outgoing, PartitionProduceResponse | None], None]) -> None:
@@ -60,15 +60,15 @@ class Line:
 
     @property
     def is_ready(self) -> bool:
-        """Return whether its first batch may be sent."""
+        """Return whether the first batch may be sent."""
         return bool(self.waiting) and self.connection is None and self.error is None
 
     async def until(self, left: int) -> None:
-        """Wait until so many batches are left at most.
+        """Wait until at most `left` batches are left.
 
         Raises:
-          Exception: the one that `take` raised, or a ClassicError: the first batch was not sent, or
-            its outcome is unknown.
+          Exception: the error of `take`, or a ClassicError if the first batch was not sent or its
+            outcome is unknown.
         """
         while self.error is None and len(self.waiting) > left:
             self._settled = trio.Event()
@@ -77,7 +77,7 @@ class Line:
             raise self.error
 
     def answered(self, answer: PartitionProduceResponse | None) -> Outgoing:
-        """Take the answer to the first batch, and return that."""
+        """Take the answer to the first batch; return the batch."""
         self.connection = None
         try:
             self._take(self.waiting[0], answer)
@@ -86,7 +86,7 @@ class Line:
         return self._pop()
 
     def lose(self, error: Exception) -> Outgoing:
-        """Fail since the first batch was not sent, or has got no answer; return that."""
+        """Fail, since the first batch was not sent or got no answer; return the batch."""
         self.connection = None
         self.fail(error)
         return self._pop()
@@ -102,7 +102,7 @@ class Line:
 
 
 class _Ready(NamedTuple):
-    """A line whose first batch may be sent, since trio's time `since`."""
+    """A line whose first batch may be sent.  since: on trio's clock."""
 
     line: Line
     since: float
@@ -111,7 +111,8 @@ class _Ready(NamedTuple):
 class Leader:
     """A broker of the source.
 
-    reads: for those that read batches for it.  room: of the batches that are held for it.
+    reads: limits concurrent reads of batches for this broker.  room: limits the bytes of batches
+    that are held for it.
     """
 
     def __init__(self, node_id: int) -> None:
@@ -135,12 +136,12 @@ class Leader:
         self._open += 1
 
     def end(self) -> None:
-        """A request has got its answer, or gets none."""
+        """Note that a request has ended, with or without an answer."""
         self._open -= 1
         self._change()
 
     def gather(self) -> list[Line]:
-        """Take the lines for one request."""
+        """Take lines off the queue, for one request."""
         found: list[Line] = []
         size_bytes = 0
         while self._ready and len(found) < REQUEST_BATCHES:
@@ -154,7 +155,7 @@ class Leader:
         return found
 
     def take_all(self) -> list[Line]:
-        """Take all lines that are ready."""
+        """Take all ready lines off the queue."""
         found = [each.line for each in self._ready if each.line.is_ready]
         self._ready.clear()
         return found
@@ -168,7 +169,7 @@ class Leader:
         return self._ready[0].since + PATIENCE_SECONDS if self._ready else inf
 
     def _is_full(self) -> bool:
-        """Return whether more batches would make no better request."""
+        """Return whether a request is full enough that further batches would not improve it."""
         size_bytes = 0
         for count, each in enumerate(self._ready, 1):
             if each.line.is_ready:
@@ -186,7 +187,7 @@ class BatchSender:
     """See the module's head.
 
     Args:
-      may_write: is asked when it is a request's turn to be sent.
+      may_write: called just before a request is sent.
     """
 
     def __init__(self, cluster: ClassicCluster, may_write: Callable[[], bool]) -> None:
@@ -206,7 +207,7 @@ class BatchSender:
             self._nursery = None
 
     def leader(self, node_id: int) -> Leader:
-        """Return the broker of that id."""
+        """Return the broker with this id."""
         found = self._leaders.get(node_id)
         if found is None:
             found = self._leaders[node_id] = Leader(node_id)
@@ -215,7 +216,7 @@ class BatchSender:
         return found
 
     def put(self, line: Line, batch: Outgoing) -> None:
-        """Send a batch after the earlier ones of its line.  Its bytes are of its leader's room."""
+        """Queue a batch in its line.  The caller has taken its bytes from the leader's room."""
         line.waiting.append(batch)
         if len(line.waiting) == 1:
             self._go_on(line)
@@ -223,14 +224,14 @@ class BatchSender:
     def close(self, line: Line) -> None:
         """Send nothing more of a line.
 
-        A batch under way is cut off: a broker must not get the rest of it much later, when another
-        gateway writes to the partition.
+        If a batch is under way, its connection is closed: the broker must not get the rest of the
+        batch much later, when another gateway writes to the partition.
         """
         line.fail(BrokerUnreachable("it is written back no more"))
         under_way = 0
         if line.connection is not None:
             line.connection.close()
-            under_way = 1  # its request gives the room back
+            under_way = 1  # the end of its request gives the room back
         while len(line.waiting) > under_way:
             self._give(line.waiting.pop())
 
@@ -272,7 +273,7 @@ class BatchSender:
             each.connection = connection
 
         def request(_version: int) -> ProduceRequest:
-            """Make the request when it is its turn to be sent."""
+            """Make the request just before it is sent."""
             if not self._may_write():
                 raise BrokerUnreachable("this gateway's lease has ended")
             return produce_request(batches)
@@ -294,6 +295,6 @@ class BatchSender:
 
     def _lose(self, lines: list[Line], error: ClassicError) -> None:
         for each in lines:
-            # One error must not be raised in several tasks.
+            # A new error for each line: one error object must not be raised in several tasks.
             kind = BrokerUnreachable if error.is_without_effect else Disconnected
             self._give(each.lose(kind(str(error))))
