@@ -14,8 +14,8 @@ from zlib import crc32
 import hypothesis
 import pytest
 
-# The imports below need modules that are not in git; those of an older schema would be as wrong as
-# none.  It takes 0.2 s, and pytest-xdist starts its workers after it.
+# The imports below need generated modules of the present schema, which are not in git.  The
+# generator takes 0.2 s.  pytest-xdist starts its workers after this.
 if "PYTEST_XDIST_WORKER" not in os.environ:
     subprocess.run([sys.executable, Path(__file__).parent / "protocol" / "generate.py"], check=True)
 
@@ -23,8 +23,7 @@ from tests.worlds import bug_search, seaweed
 from tests.worlds.pg_server import PostgresServer, running_postgres
 from tidegate_simulation.world.tasks.scheduling import seeded_scheduling
 
-# The same examples each time, and no opinion on how long they take: other examples are for the
-# fuzzer.
+# Hypothesis takes the same examples each time, without a deadline.  The fuzzer tries others.
 hypothesis.settings.register_profile("tests", deadline=None, derandomize=True, database=None)
 hypothesis.settings.load_profile("tests")
 
@@ -41,8 +40,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let tests know the option, which they reach through functions without a fixture; and hear
-    SIGINT, as processes that tests start do: a shell ignores it in the background.
+    """Pass the option to `bug_search`, whose callers have no fixture, and restore SIGINT's handler.
+
+    A shell starts background commands with SIGINT ignored, and the processes that tests start would
+    inherit that.
     """
     bug_search.way = config.getoption("--planted-bugs")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -55,7 +56,7 @@ S3_BUCKET = "tidegate-tests"
 sys.path.append(str(Path(__file__).parent / "compat-tests"))
 
 
-# Imports and collection leave no garbage to speak of: the collector took a third of their time.
+# Imports and collection leave hardly any garbage, and the collector took a third of their time.
 gc.disable()
 
 
@@ -144,8 +145,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def shared_out(items: list[pytest.Item], workers: int) -> list[pytest.Item]:
     """Let each worker of pytest-xdist begin with its share of the slow tests.
 
-    It gives each worker a run of the list; one that has nothing left takes the end of another's.
-    So none ends late with a slow test, and tests of a file stay together.
+    pytest-xdist gives each worker a section of the list, and a worker that has finished takes tests
+    from the end of another's section.  With slow tests at the start of each section, no worker ends
+    late with a slow test, and tests of a file stay together.
     """
     kinds: tuple[list[pytest.Item], list[pytest.Item]] = ([], [])
     for item in items:

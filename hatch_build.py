@@ -1,8 +1,8 @@
 """Generates the codec of the protocol, and compiles the loops over record bytes.
 
-Both happen while a wheel, an editable install or an sdist is made.  The sdist carries the codec, so
-that an install from it does not generate.  The sdist has no compiled files: the machine that
-installs makes them.
+The codec is generated while a wheel, an editable install or an sdist is built.  An install from an
+sdist does not generate the codec, because the sdist has it.  The loops are compiled only for a
+wheel and an editable install, so an sdist has no compiled files.
 
 Each loop is a plain Python file with types for Cython beside it (`.pxd`).  Where Cython, a C
 compiler or Python's headers are missing, the build says so and continues: the Python file does the
@@ -47,7 +47,7 @@ class BuildHook(BuildHookInterface[Any]):
     def _compile(self, version: str, build_data: dict[str, Any]) -> None:
         try:
             built = compiled(Path(self.root), self._work)
-        except Exception as error:  # whatever a compiler lacks: the wheel is whole without it
+        except Exception as error:  # of any kind: the wheel also works without compiled files
             self.app.display_warning(f"not compiled: {error}")
             return
         for module, path in built.items():
@@ -58,21 +58,21 @@ class BuildHook(BuildHookInterface[Any]):
                 build_data["force_include"][str(path)] = str(Path(*target.parts[1:]))
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
-        """Remove what was compiled: the wheel has it."""
+        """Remove the work folder: the wheel has the compiled files."""
         shutil.rmtree(self._work)
 
 
 def generate(root: Path) -> None:
-    """Write what git does not have; a tree with PKG-INFO is an unpacked sdist, which has it."""
+    """Generate the codec, unless PKG-INFO shows an unpacked sdist, which has the codec."""
     if not (root / "PKG-INFO").exists():
-        # It imports what lies beside it, whatever the environment says of that.
+        # generate.py imports modules from its own folder, which PYTHONSAFEPATH would prevent.
         environment = {**os.environ, "PYTHONSAFEPATH": ""}
         program = [sys.executable, str(root / "protocol" / "generate.py")]
         subprocess.run(program, check=True, env=environment)
 
 
 def put(built: Path, target: Path) -> None:
-    """Put a compiled file in place at once: a running process may use the one before."""
+    """Replace a compiled file atomically, because a running process may use the former file."""
     new = target.with_name(target.name + ".new")
     shutil.copy(built, new)
     new.replace(target)

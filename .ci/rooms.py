@@ -3,9 +3,8 @@
     python .ci/rooms.py            # write them into the page
     python .ci/rooms.py --check    # exit 1 when the page differs
 
-A room is a folder of a package.  Its floor is one above the highest room that it imports, also by
-modules that lie in no room, so each room imports lower ones only.  Its sentence is the first one
-of its `__init__.py`.
+A room is a folder of a package.  Its floor is above those of all rooms that it imports, directly or
+through modules that lie in no room.  The page shows the first sentence of the room's `__init__.py`.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ def with_rooms(page: str, root: Path) -> str:
 
 
 def drawn(root: Path) -> str:
-    """The house of packages, then one list of rooms a package, from the top floor down."""
+    """The drawing of the packages, then a list of rooms for each package that has rooms."""
     packages = {Path(each).name: root / each for each in PACKAGES if (root / each).exists()}
     parts = [_fenced(house(floors(imports_between(packages))))]
     for name, folder in packages.items():
@@ -73,7 +72,7 @@ def _fenced(lines: list[str]) -> str:
 
 
 def house(floor_of: Mapping[str, int]) -> list[str]:
-    """A box a package; each imports only packages of floors below its own."""
+    """The lines of a drawing: a box for each name, which imports only names of lower floors."""
     inner = 64
     lines = ["+" + "-" * inner + "+"]
     for number in sorted({*floor_of.values()}, reverse=True):
@@ -130,7 +129,7 @@ def imports_between(packages: Mapping[str, Path]) -> Graph:
 
 
 def imports_within(package: str, folder: Path) -> Graph:
-    """The others that each room, and each module beside the rooms, imports."""
+    """The rooms and modules of a package that each of its rooms and other modules imports."""
     names = {
         each.stem: each
         for each in folder.iterdir()

@@ -5,13 +5,13 @@
 
 Limits: 20 Python files in a folder, 400 lines in a file, 8 parameters of a constructor.  The
 parameters of a dataclass and of a NamedTuple are the fields that the class itself declares.
-Constructors of tests are not counted, and nothing of generated messages is.  Nor are the fields of
-a dataclass `...Counters`, which is made empty: each metric adds one.
+Generated messages and constructors of tests are not counted.  Nor are the fields of a dataclass
+`...Counters`: each metric adds a field, and no caller passes any.
 
 .ci/sizes.txt holds the exceptions, one a line: a place and its figure.  Places are `FOLDER/`,
-`FILE` and `FILE:CLASS`.  A figure may only fall: a place fails that is above its figure, and also
-one that is below, until its line says so.  --write lowers and removes lines; it adds and raises
-none.
+`FILE` and `FILE:CLASS`.  A figure may only fall.  A place fails if it is above its figure, and also
+if it is below, until its line has the new figure.  --write lowers and removes lines; it adds and
+raises none.
 
 Each finding is a line `PLACE: what to do`; with findings the exit status is 1.
 """
@@ -79,7 +79,7 @@ def lowered(large: dict[str, int], excepted: dict[str, int]) -> dict[str, int]:
 
 
 def read_exceptions(root: Path) -> dict[str, int]:
-    """Figures by place.  ValueError: a line is malformed, or names a place again."""
+    """Figures by place.  ValueError: a line is malformed, or two lines name one place."""
     excepted: dict[str, int] = {}
     for line in (root / ".ci" / EXCEPTIONS).read_text().splitlines():
         place, figure = line.split()
@@ -111,7 +111,7 @@ def _is_ours(root: Path, folder: Path) -> bool:
 
 
 def sizes_within(place: str, source: str) -> Iterator[tuple[str, int]]:
-    """A file, and its constructors unless it is one of tests."""
+    """A file and, unless it is in a folder `tests`, its constructors, with their figures."""
     yield place, source.count("\n")
     if "tests" not in place.split("/"):
         for each in _classes(ast.parse(source).body):
