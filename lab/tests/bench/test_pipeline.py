@@ -42,7 +42,7 @@ def test_merging_in_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
     assert first.case.endswith("first round")
     figures = medians(warm)
     assert 0 < figures["MiB/s/core"] < 10_000
-    assert figures["MiB/s/core"] == figures["of workers"]  # it is one process
+    assert figures["MiB/s/core"] == figures["of workers"]  # driver and worker are one process
     assert round(figures["PUT/GiB"] * 10_000_000 / 2**30) == merge.PARTITIONS
     assert figures["GET/GiB"] > 0
 

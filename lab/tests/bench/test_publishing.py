@@ -211,7 +211,7 @@ def test_another_run_is_not_published(names: list[str], options: Options) -> Non
 def test_the_command_is_one_that_can_be_published(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(header, "ROOT", tmp_path)  # no clone, so that each ends with a sentence
+    monkeypatch.setattr(header, "ROOT", tmp_path)  # no clone, so that each ends with an error
     words = COMMAND.removeprefix("./tidegate bench ").split()
     for more, sentence in (((), "needs git"), (("--quick",), "goes with no other option")):
         ended = CliRunner().invoke(app, [*words, *more])

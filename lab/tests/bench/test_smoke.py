@@ -68,7 +68,7 @@ def test_clients_report_their_counts(tmp_path: Path) -> None:
         topics.create(servers, "t", 2, {})
         # More than can be acknowledged in no time: the client drops the rest, which does not count.
         (sent,) = workers.run([Produce(servers, "t", 2, 16_384, 10**9, 0.05, idempotent=True)])
-        first = 1  # a record before the go, to be connected
+        first = 1  # sent before the start signal, to connect
         assert records_in(servers, "t", 2) - first == sent["payload_bytes"] // 1024 > 0
 
         read = Read(servers, "t", 2, 3, sent["payload_bytes"], PATIENCE_SECONDS, from_start=True)

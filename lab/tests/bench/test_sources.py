@@ -20,7 +20,7 @@ def test_cpu_time_of_a_process() -> None:
     times = os.times()
     assert abs(before - times.user - times.system) < 0.5
     while proc.cpu_seconds(os.getpid()) < before + 0.05:
-        pass  # it grows
+        pass  # the CPU time grows
 
 
 def test_the_cpu_of_a_broker_is_that_of_all_its_processes() -> None:

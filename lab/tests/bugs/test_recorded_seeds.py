@@ -38,7 +38,7 @@ def complains_of_a_client(patch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def records(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """Use an empty file of records, as `./check` does."""
+    """Use an empty file of records, and search in the way `recorded`, as `./check` does."""
     path = tmp_path / "recorded_seeds.json"
     path.write_text("{}")
     monkeypatch.setattr(recorded_seeds, "PATH", path)
@@ -129,7 +129,7 @@ def test_a_hint_that_shows_nothing_leads_to_other_seeds(
 def test_a_search_ends_by_the_clock_also_on_a_busy_machine(
     records: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The time after which pytest ends the process is one of the clock, too."""
+    """The search is limited by the clock, not by CPU time, as is pytest's time-out of a test."""
     looks = count(step=SEARCH_SECONDS)
     monkeypatch.setattr(planted_bugs, "monotonic", lambda: next(looks))
     with pytest.raises(pytest.fail.Exception, match="not found in 1 runs of 400 s"):

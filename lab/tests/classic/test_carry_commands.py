@@ -84,19 +84,19 @@ def a_source() -> Iterator[Source]:
 
 
 class Operator:
-    """Runs commands of `tidegate link` in this process; a start of Python takes a second."""
+    """Runs commands of `tidegate link` in this process, since a start of Python takes a second."""
 
     def __init__(self, data: Path) -> None:
         self._where = ("--data", str(data))
 
     def shown(self, *words: str) -> tuple[int, str, str]:
-        """Return exit code, what is printed, and what is said of errors."""
+        """Return exit code, stdout and stderr."""
         done = CliRunner().invoke(app, [*words, *self._where], prog_name="tidegate link")
         assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
         return done.exit_code, done.stdout, done.stderr
 
     def run(self, *words: str) -> tuple[int, Any]:
-        """Return exit code and what is printed as JSON, or what is said of an error."""
+        """Return exit code, and the printed JSON, or else stderr."""
         code, printed, said = self.shown(*words, "--json")
         return code, json.loads(printed) if printed else said
 
@@ -207,7 +207,7 @@ def test_users_are_sealed_as_the_gateways_seal_them(tmp_path: Path, operator: Op
 
 @pytest.fixture
 def meanwhile(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
-    """Return a list for the acts of others while a person, who agrees, is asked."""
+    """Return a list of functions to run while a command asks for confirmation, and gets it."""
     others: list[Callable[[], object]] = []
 
     async def agreed(question: str, *, yes: bool) -> bool:

@@ -82,7 +82,7 @@ async def test_a_last_stable_offset_is_the_sources(autojump_clock: MockClock) ->
 
 
 async def test_what_is_here_alone_counts(autojump_clock: MockClock) -> None:
-    """As while a topic goes back to its source."""
+    """The source ends earlier than the copy, as while a topic goes back to its source."""
     async with mirroring() as world:
         await linked(world)
         truncate(world.log(), 1)
@@ -95,7 +95,8 @@ async def test_a_leader_that_moved_is_found(autojump_clock: MockClock) -> None:
         await linked(world)
         await listed(world)
         world.source.move_leader("t", 0, 2)
-        # The epoch is not here yet: a client that heard of it would take our Metadata for old.
+        # The copy has no batch of the new epoch yet, so Metadata has the old epoch.  A client that
+        # got the new epoch would take this Metadata for outdated.
         assert await listed(world) == (E.NONE, 2, -1)
         world.write(1)
         assert (await listed(world))[:2] == (E.NONE, 3)
@@ -104,7 +105,7 @@ async def test_a_leader_that_moved_is_found(autojump_clock: MockClock) -> None:
 
 
 async def test_a_link_that_does_not_forward_shows_its_copy(autojump_clock: MockClock) -> None:
-    """Such a copy has to be readable without its source."""
+    """A copy of a link that does not forward has to be readable without its source."""
     async with mirroring() as world:
         await linked(world, forwards=False)
         world.write(5)
@@ -136,7 +137,7 @@ async def test_an_epoch_that_goes_on_cuts_no_reader_of_the_source(
 
 
 async def test_an_epoch_that_is_not_here_yet_is_waited_for(autojump_clock: MockClock) -> None:
-    """-1 would have the consumer start again."""
+    """An answer of -1 would make the consumer start again."""
     async with mirroring() as world:
         await linked(world, forwards=False)
         world.source.move_leader("t", 0, 2)

@@ -40,7 +40,7 @@ PROPERTIES = read_client_properties("bootstrap.servers=b1:9092,b2:9092", "test")
 class Hurt:
     """A runner whose tasks get lost, come late, or come twice.
 
-    losing: so many tasks return nothing.  die_after: the driver dies with that task.
+    losing: the number of tasks that return nothing.  die_after: the driver dies with this task.
     """
 
     inner: LocalImportRunner

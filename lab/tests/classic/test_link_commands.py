@@ -263,7 +263,7 @@ async def test_check_warns_before_a_switch_that_a_right_is_missing(
 
 
 async def test_a_switch_of_a_switched_topic_says_so(autojump_clock: MockClock) -> None:
-    """As after a command that was killed while it waited."""
+    """The topic was switched by a command that was killed while it waited."""
     async with mirroring() as world:
         world.write(1)
         await world.link()

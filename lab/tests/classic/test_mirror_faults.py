@@ -28,7 +28,7 @@ def reported(world: World) -> dict[str, object]:
 
 
 def tier(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
-    """For so long a broker itself has nothing below offset 9, and answers without batches."""
+    """For these seconds a broker itself has nothing below offset 9, and answers without batches."""
     real = fetch._partition
     until = trio.current_time() + seconds
 
@@ -99,7 +99,7 @@ async def test_a_source_with_another_history_is_not_copied_on(autojump_clock: Mo
 async def test_a_broker_that_waits_for_tiered_storage_is_waited_for(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It answers without batches, as if there were none up to the end."""
+    """The broker answers without batches, as if it had none up to the end."""
     async with mirroring() as world:
         await world.link()
         await world.copied()
@@ -116,7 +116,7 @@ async def test_a_broker_that_waits_for_tiered_storage_is_waited_for(
 async def test_a_log_start_in_tiered_storage_is_waited_for(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The batch that holds it has to lie here as a whole, so it must be seen first."""
+    """The copy needs the whole batch that contains the log start, so it must be seen first."""
     async with mirroring() as world:
         for _ in range(3):
             world.write(3)

@@ -111,7 +111,7 @@ async def test_records_that_gateways_wrote_back_are_no_strays(
         await becomes(lambda: left(world).reached == (1, 0) and limit(world) is None)
         await produced(world)
         await becomes(lambda: world.log().end_offset == 2)
-        assert left(world).reached == (1, 0)  # it is not in the log yet
+        assert left(world).reached == (1, 0)  # the log does not have the last progress yet
         assert await propose(world, EndReverse("src")) == ["t"]
         await becomes(lambda: limit(world) == "0")
         await trio.sleep(5)
@@ -145,7 +145,7 @@ async def test_an_operator_ends_it_and_the_source_is_fenced_again(
 async def test_no_rollback_of_a_topic_waits_for_a_lease(
     autojump_clock: MockClock, gateways: int
 ) -> None:
-    """Of many one after the other, as long as the same gateways run."""
+    """Many rollbacks, one after the other, wait for no lease while the same gateways run."""
     async with mirroring(gateways=gateways) as world:
         await here(world)
         for index in (0, 1):
@@ -158,7 +158,7 @@ async def test_no_rollback_of_a_topic_waits_for_a_lease(
                 ).error_code == E.NONE
             begun = trio.current_time()
             await returned(world)
-            assert trio.current_time() - begun < 6  # of 12 s
+            assert trio.current_time() - begun < 6  # a lease has 12 s
             await switched(world)
 
 

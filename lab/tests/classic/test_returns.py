@@ -91,7 +91,7 @@ async def test_what_came_since_the_switch_is_at_the_source(autojump_clock: MockC
         await returned(world)
         assert at_source(world) == [(0, -1), (1, 7), (2, 7), (3, 7), (4, -1)]
         assert limit(world) is None
-        # Later ones are forwarded, and the sequences continue there.
+        # Gateways forward later batches, and their sequences continue at the source.
         again = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 2}
         assert await produced(world, **again) == (E.NONE, 3)
         following = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 3}
@@ -267,9 +267,7 @@ async def test_another_gateway_goes_on_where_one_stopped(autojump_clock: MockClo
 async def test_a_batch_that_arrives_late_is_waited_for(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A broker that stood still has named its log's end; then it appends batches of another
-    gateway.
-    """
+    """A broker that stood still names its log end, and then appends batches of another gateway."""
     async with mirroring() as world:
         await here(world)
         real = PartitionReverse._end
@@ -315,7 +313,7 @@ async def test_the_fence_of_a_return_is_lifted_while_the_source_is_away(
 async def test_a_client_that_never_stops_at_the_source_is_told(
     autojump_clock: MockClock,
 ) -> None:
-    """The end of its log never stands still; what it has beyond this cluster's end is foreign."""
+    """The source's log end keeps moving; its records beyond this cluster's end are foreign."""
     async with mirroring() as world, trio.open_nursery() as nursery:
         await here(world)
 

@@ -83,7 +83,7 @@ async def test_offsets_and_sequences_go_on_here(autojump_clock: MockClock) -> No
 
 
 async def test_offsets_are_asked_of_a_new_leader(autojump_clock: MockClock) -> None:
-    """The former one, which refuses, is not asked for a minute."""
+    """The mirror does not ask the former leader, which refuses, for as long as a minute."""
     async with mirroring() as world:
         await world.link()
         world.write(3)
@@ -100,7 +100,7 @@ async def test_offsets_are_asked_of_a_new_leader(autojump_clock: MockClock) -> N
 
 
 async def test_what_came_before_the_fence_is_here_after_it(autojump_clock: MockClock) -> None:
-    """The copy is a fetch of a second behind when the switch begins."""
+    """When the switch begins, the copy lacks the last records, which a fetch has yet to read."""
     async with mirroring() as world:
         await world.link()
         world.write(1)
@@ -120,7 +120,7 @@ async def test_the_end_may_grow_after_a_leader_said_that_it_is_fenced(
     async def unfenced(*arguments: Any) -> Any:
         found = await real(*arguments)
         calls.append(1)
-        if len(calls) == 2:  # the probe after the drain: a leader appends what it checked before
+        if len(calls) == 2:  # the probe after the drain: a leader appends a late batch
             world.write(1)
         return found
 
@@ -258,7 +258,7 @@ async def test_a_topic_that_is_gone_at_the_source_keeps_no_fence_standing(
 async def test_a_transaction_whose_records_have_expired_ends_before_the_switch(
     autojump_clock: MockClock,
 ) -> None:
-    """No copy shows it, and its marker could not pass the fence for ever."""
+    """No copy shows the transaction, and the fence would block its marker for ever."""
     async with mirroring() as world:
         world.write(2, producer_id=7, producer_epoch=0, base_sequence=0, attributes=TRANSACTIONAL)
         raise_log_start(world.log(), 2)
@@ -312,8 +312,9 @@ async def test_a_topic_that_was_made_anew_at_the_source_keeps_its_configs(
 async def test_only_the_gateway_that_lifted_a_fence_reopens_the_source(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A late request of another one would open the source of the next fence; so the others wait,
-    although this one is slow.
+    """The other gateways wait, although this one is slow.
+
+    A late request of another gateway would reopen the source while the next fence holds.
     """
     real, asked = source_fence.set_limits, list[str]()
 

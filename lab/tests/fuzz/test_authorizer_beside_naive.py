@@ -57,12 +57,12 @@ def test_planted_mistakes_are_found(
 
 
 def _any_length(patterns: module._Patterns, name: str) -> list[str]:
-    """Takes a prefix that is longer than the name for one of the name."""
+    """Return also prefixes that are longer than the name, and begin with it."""
     return [each for each in patterns.prefixes if name.startswith(each[: len(name)])]
 
 
 def _whole_names(patterns: module._Patterns, name: str) -> list[str]:
-    """Looks at no prefix that is the whole name."""
+    """Omit the prefix that equals the whole name."""
     return [each for each in patterns.prefixes if name.startswith(each) and each != name]
 
 
@@ -75,7 +75,7 @@ def test_planted_mistakes_with_prefixes_are_found(
 
 
 def test_a_planted_wildcard_for_every_name_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Kafka passes over it for names that begin with `*`."""
+    """Kafka does not apply the wildcard to names that begin with `*`."""
 
     def of_literals(patterns: module._Patterns, name: str) -> int:
         return patterns.literals.get(name, 0) | patterns.literals.get("*", 0)

@@ -128,7 +128,7 @@ async def test_damaged_requests(seed: int, autojump_clock: MockClock) -> None:
 
 
 async def offer(client: WireClient, data: bytes) -> None:
-    """Send a stream, and close after an answer, a close or a while."""
+    """Send a stream; wait for an answer, for the gateway's close, or some time; then close."""
     with trio.move_on_after(PATIENCE_SECONDS):
         try:
             await client.send(data)

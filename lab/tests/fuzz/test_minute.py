@@ -14,7 +14,8 @@ import pytest
 
 from tidegate_fuzz.campaigns import TARGETS
 
-# Some three to eight seconds each on an idle core, and the least number of reached branches.
+# By target: the executions, which take three to eight seconds on an idle core, and the number of
+# branches that they must reach at least.
 EXECUTIONS = {
     "codec": (110_000, 5500),
     "plain-produce": (50_000, 33),

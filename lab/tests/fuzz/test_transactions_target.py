@@ -70,7 +70,7 @@ def test_a_last_stable_offset_that_stays_is_found() -> None:
     world, checks = opened()
     partition = world.partition()
     assert partition.open is not None
-    partition.open.end(world.id("x").producer_id)  # as an end without its marker would
+    partition.open.end(world.id("x").producer_id)  # as if it ended without a marker
     with pytest.raises(AssertionError, match="partition 0: open"):
         checks.check(world.state)
     partition.open = None

@@ -1,6 +1,4 @@
-"""Histories of topics that are created and deleted, of time, and of facts that answers hold beside
-records.
-"""
+"""Histories of created and deleted topics, of times, log starts, ends and high watermarks."""
 
 from __future__ import annotations
 

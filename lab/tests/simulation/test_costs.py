@@ -1,7 +1,7 @@
-"""The sums of simulated gateways and the objects that their store took agree.
+"""The cost sums that simulated gateways write agree with the objects that their store took.
 
-A gateway that drains writes its sums last, so they count all WAL objects that it stored before; a
-gateway that crashes leaves none of its last interval.
+A gateway that drains writes its sums last, so they count all WAL objects that it stored.  A gateway
+that crashes writes no sums of its last interval.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tidegate_storage.objects.keys import parse_cost_key, parse_wal_key
 from tidegate_storage.stores.object_store import Buffer
 
 OPERATIONS = 150
-SEEDS = (13, 18, 28, 30)  # of those in which gateways drain
+SEEDS = (13, 18, 28, 30)  # gateways drain in these
 
 
 class RecordingStore(WatchedStore):
@@ -52,7 +52,7 @@ def test_drained_gateways_count_what_they_stored(monkeypatch: pytest.MonkeyPatch
     for store in RecordingStore.made:
         for incarnation, all_sums in store.sums.items():
             booked = sum(each.requests.get("put wal", 0) for each in all_sums)
-            # Faults make PUTs that the store never sees, and repeated ones.
+            # Because of faults, some PUTs never reach the store, and gateways repeat some.
             assert booked >= store.created[incarnation]
             for sums in all_sums:
                 puts = sums.requests.get("put wal", 0) * PARTS

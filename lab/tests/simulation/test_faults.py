@@ -125,7 +125,7 @@ async def _append(log: FaultyLog) -> None:
 
 
 class _CutOff:
-    """A node whose gateway is cut off until some time, since a call of its log hangs so long."""
+    """A node whose gateway is cut off until some time, because its call to the log hangs."""
 
     name = "node 1"
 

@@ -22,7 +22,7 @@ CAME_BACK = ev.GatewayRegistered(2, 1, "key", "zone", (), "0", 1)
 @pytest.mark.parametrize(
     ("events", "kinds"),
     [
-        ([PUBLISHED, EXPIRED], []),  # its last event
+        ([PUBLISHED, EXPIRED], []),  # the last event of the incarnation
         ([EXPIRED, PUBLISHED], ["invariant 8"]),
         ([CAME_BACK, PUBLISHED], ["invariant 8"]),
     ],

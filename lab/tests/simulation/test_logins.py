@@ -128,7 +128,7 @@ def test_what_is_known_of_a_tokens_end() -> None:
     known = token()
     known.note(1.0, Ends(5_000, 5_000))
     assert known.since(1.0) == Ends(5_000, 5_000)
-    assert known.since(0.5) == Ends(NEVER_MS, 5_000)  # it was no token then
+    assert known.since(0.5) == Ends(NEVER_MS, 5_000)  # the token did not exist yet
     known.note(2.0, known.at_any_time)
     known.note(3.0, Ends(7_000, 7_000))
     assert (known.now(), known.since(3.0)) == (Ends(7_000, 7_000),) * 2

@@ -199,7 +199,7 @@ async def test_a_driver_that_gives_a_round_up_ends_its_run_of_tasks() -> None:
         await driver.register()
         with pytest.raises(CoordinatorUnavailable) as caught:
             await driver.run_once()
-        assert caught.tb is not None  # it holds the frame of the round, and so the run of tasks
+        assert caught.tb is not None  # its frames keep the run of tasks from the garbage collector
         assert made.is_closed
         nursery.cancel_scope.cancel()
 

@@ -56,7 +56,7 @@ def test_seeds_find_nothing() -> None:
 
 
 def test_every_kind_of_fault_lands_and_runs_are_the_same_under_another_hash_seed() -> None:
-    """Only the first seeds run twice: they draw most kinds, and what the rest adds is rare."""
+    """Only the first seeds run twice: they draw most kinds, and the others add only rare ones."""
     struck: set[str] = set()
     seeds = _covering(range(1, 500))
     repeated = seeds[:_REPEATED]

@@ -1,6 +1,7 @@
-"""How this session searches for planted bugs: conftest.py sets it from --planted-bugs.
+"""The way in which a pytest session searches for planted bugs; conftest.py sets it.
 
-A module of its own, since conftest.py is imported for tests that need no simulator.
+conftest.py reads it from --planted-bugs.  It has a module of its own, because conftest.py is also
+imported for tests that need no simulator.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Histories made by hand for the checker, written as lines.
 
-Each line of a history: process, type, f, value; "ok" and the like end the last open operation of
-their process and kind.
+A line of a history has a process, a type, an f and a value.  A line of a type such as "ok" ends the
+last open operation of that process and f.
 """
 
 from __future__ import annotations

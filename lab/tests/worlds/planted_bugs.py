@@ -28,9 +28,10 @@ from tidegate_simulation.plans.security import bearer_plan, login_plan, sealing_
 from tidegate_simulation.run import Report, plan_of, simulate
 
 SEEDS = 200
-FEW_SEEDS: Final = 10  # of the second tier: they take a second
-# A test that runs for 600 s ends its process (pyproject.toml), and others then have fewer.  These
-# are seconds of the clock: on a busy machine the search may get half of the CPU time in them.
+FEW_SEEDS: Final = 10  # of the second tier; together they take a second
+# pytest ends the process of a test that runs for 600 s (pyproject.toml), so that other tests have
+# fewer processes.  This limit is in seconds of the clock, too: on a busy machine the search may get
+# half of the CPU time.
 SEARCH_SECONDS: Final = 400.0
 # If this many seeds only fail with an error of the code, the replaced part does not fit.
 MAX_BROKEN = 3
@@ -44,7 +45,7 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 def untried(plant: Plant) -> Plant:
     """Plant a bug without trying proposals before the append: the trial would prevent it.
 
-    Only the rules are left then; they must be right by themselves.
+    Without the trial only the rules prevent wrong events.
     """
 
     @wraps(plant)
@@ -58,7 +59,7 @@ def untried(plant: Plant) -> Plant:
 def put_in_place(patch: pytest.MonkeyPatch, where: ModuleType, name: str, part: type) -> None:
     """Let a module use a part with a bug instead of the class that it derives from.
 
-    A method that overrides nothing, as the one of that class has another name now, would be no bug.
+    A method that overrides nothing, because the class has renamed its method, would plant no bug.
     """
     inert = list(_overriding_nothing(part, getattr(where, name)))
     assert not inert, f"{part.__name__} overrides nothing by {inert}"
@@ -66,7 +67,7 @@ def put_in_place(patch: pytest.MonkeyPatch, where: ModuleType, name: str, part: 
 
 
 def _overriding_nothing(part: type, parent: type) -> Iterator[str]:
-    """Yield the methods that no class has before; abstract ones are a part's own."""
+    """Yield the methods that override none of a base class, except abstract methods."""
     for each in part.__mro__[: part.__mro__.index(parent)]:
         for name, value in vars(each).items():
             is_new = not any(hasattr(base, name) for base in each.__bases__)
@@ -98,15 +99,15 @@ def must_be_found(
     """Fail unless a run shows a violation of an expected kind; bug_search.py says which runs.
 
     expected: kinds; with an in_rules(text) among them the second tier is searched first.
-    first_seed: where the wide search begins; of the recorded worlds, see recorded_seeds.py.
+    first_seed: where the wide search begins; for recorded worlds see recorded_seeds.py.
     is_concerned: whether a plan has the part with the bug; other seeds are skipped.
     is_concerned_seed: the same, for facts that the plan does not show.  zones, operations: see
       simulate().
-    transactions, links, groups, units, logins: whether all runs have transactional clients, or
-      mirrored topics, or of these also groups or transactional ids that are forwarded, or clients
-      that log in, or none, which makes them shorter.
-    tokens, sealing, bearers: whether clients log in, some by delegation tokens, or to gateways that
-      seal, or by tokens of an identity provider.
+    transactions, links, logins: whether all runs have transactional clients, mirrored topics, or
+      clients that log in.  Without them runs are shorter.
+    groups, units: whether gateways forward groups, or transactional ids, of mirrored topics.
+    tokens, bearers: whether some clients log in by delegation tokens, or by tokens of an identity
+      provider.  sealing: whether gateways seal credentials.
     malformed: whether a client sends malformed batches.  refused: whether the store refuses
       calls of all gateways.
     """
@@ -237,7 +238,7 @@ def _look_in_many_seeds(bug: PlantedBug) -> None:
             pytest.fail(f"not found in {runs - 1} runs of {SEARCH_SECONDS:.0f} s; begin elsewhere")
         look = bug.look(SmallWorld(seed, bug.operations))
         if look.is_found:
-            # If it takes more than a few runs, choose a newer first_seed.
+            # If the search takes more than a few runs, choose another first_seed.
             print(f"found in seed {seed}, run {runs}")
             return
         broken += bool(look.misfits)
@@ -247,7 +248,7 @@ def _look_in_many_seeds(bug: PlantedBug) -> None:
 
 
 def _look_wide(bug: PlantedBug) -> None:
-    """Whole worlds show the bug, and so does a recorded one, which shows nothing else."""
+    """Fail unless whole worlds and a recorded one show the bug, and recorded ones nothing else."""
     _look_in_many_seeds(bug)
     small = [each for each in worlds_of(bug.name) if each.is_small]
     for each in small:
@@ -258,9 +259,10 @@ def _look_wide(bug: PlantedBug) -> None:
 
 
 def _record_worlds(bug: PlantedBug) -> None:
-    """A whole world is recorded only where no small one shows the bug: any change of the order of
-    tasks may hide the bug there.  Of the second tier, a seed is recorded that is not among the
-    first ones.
+    """Record small worlds that show the bug, or else a whole world.
+
+    In a whole world any change of the order of tasks may hide the bug.  A seed of the second tier
+    is recorded only if it is not among the first ones, which tests always try.
     """
     if bug.in_rules:
         seed = find_in_rules(bug.planted, bug.in_rules)

@@ -1,6 +1,6 @@
 """The worlds in which planted bugs are known to be found: lab/tests/facts/recorded_seeds.json.
 
-One line is one bug, so that two changes of the file rarely meet.
+Each bug has one line, so that two changes of the file rarely conflict.
 """
 
 from __future__ import annotations

@@ -16,16 +16,16 @@ _IN_RULES: Final = "in rules: "
 
 
 def in_rules(text: str) -> str:
-    """Return the kind of the violations of the second tier that hold a text.
+    """Return the kind of violations of the second tier whose texts contain this text.
 
-    A test adds one to the kinds that it expects if the second tier shows its bug.  Then only the
+    If the second tier shows the bug of a test, the test expects such a kind, too.  Then only the
     wide search runs worlds with gateways.
     """
     return f"{_IN_RULES}{text}"
 
 
 def texts_of(kinds: Collection[str]) -> list[str]:
-    """Return the texts of those of the kinds that are the second tier's."""
+    """Return the texts of the kinds that in_rules() made."""
     return [each.removeprefix(_IN_RULES) for each in kinds if each.startswith(_IN_RULES)]
 
 
@@ -36,7 +36,7 @@ def find_in_rules(
 ) -> int:
     """Return the first seed that shows a bug; fail if none does.
 
-    planted: has the bug inside.  hints: seeds to look at first.
+    planted: returns a context in which the bug is planted.  hints: seeds to look at first.
     """
     seeds: list[int] = [*hints, *range(1, SEEDS + 1)]
     for seed in seeds:

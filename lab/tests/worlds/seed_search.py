@@ -60,7 +60,7 @@ class Trial:
 
 
 def cheapest_worlds(bug: Bug, first_seed: int, operations: int) -> list[Trial]:
-    """Return worlds that show the bug, the cheapest first; whole ones have so many operations."""
+    """Return worlds that show the bug, the cheapest first; operations: of whole worlds."""
     search = _Search(bug, [*bug.seeds(first_seed)], process_time())
     for seed in search.seeds:
         search.look_at(seed)
@@ -89,7 +89,7 @@ class _Search:
     def attempt(
         self, world: SmallWorld, limit_seconds: float, *, is_few: bool = False
     ) -> Trial | None:
-        """Run a world.  is_few: without the clients that seeds draw or do not draw."""
+        """Run a world.  is_few: without the clients that only some seeds draw."""
         watch = _Watch(limit_seconds)
         begun = process_time()
         with watch.held(is_few=is_few):
@@ -137,7 +137,7 @@ class _Search:
                     best, kept = (trial, left) if trial is not None else (best, kept)
 
     def with_other_seeds(self) -> list[Trial]:
-        """Return the best trial, those with the same part of other seeds, and the rest."""
+        """Return the best trial, trials of other seeds with the same part, and all other trials."""
         best = self.best
         found = [best]
         for seed in self.seeds:

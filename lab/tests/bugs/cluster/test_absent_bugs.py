@@ -47,7 +47,7 @@ def hears_everybody(patch: pytest.MonkeyPatch) -> None:
         return True
 
     patch.setattr(Neighbours, "_answers", answers)
-    # The run lasts as long as it may, since the absence never lands.
+    # The absence never lands, so the run lasts up to its limit: make the limit short.
     patch.setattr(run, "FAULTY_SECONDS", 200.0)
     patch.setattr(run, "FAULTY_SECONDS_PER_OPERATION", 0.0)
 
@@ -60,7 +60,7 @@ def stays_away(plan: FaultPlan) -> bool:
     return AWAY_KIND in plan.kinds
 
 
-# first_seed: where the wide search begins, a seed that finds the bug.
+# first_seed: the wide search begins at this seed, which finds the bug.
 @pytest.mark.parametrize(
     ("plant", "expected", "first_seed"),
     [

@@ -99,7 +99,7 @@ def drains(plan: FaultPlan) -> bool:
     return DRAIN_KIND in plan.kinds
 
 
-# first_seed: where the wide search begins, a seed that finds the bug.
+# first_seed: the wide search begins at this seed, which finds the bug.
 @pytest.mark.parametrize(
     ("plant", "expected", "first_seed"),
     [

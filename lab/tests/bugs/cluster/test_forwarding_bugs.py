@@ -17,7 +17,7 @@ from tidegate_simulation.plans.faults import FaultPlan
 
 
 def forgets_first_answers(patch: pytest.MonkeyPatch) -> None:
-    """The answers forget, and so does the fold, which would notice otherwise."""
+    """A gateway finds no earlier answer to a proposal, and the fold misses a second one."""
     real = ProposalTable.fold_proposed
 
     def fold_proposed(self: Any, event: Any) -> None:
@@ -75,7 +75,7 @@ def forwards(plan: FaultPlan) -> bool:
     return plan.forwarding.is_on
 
 
-# first_seed: where the wide search begins, a seed that finds the bug.
+# first_seed: the wide search begins at this seed, which finds the bug.
 @pytest.mark.parametrize(
     ("plant", "expected", "first_seed"),
     [

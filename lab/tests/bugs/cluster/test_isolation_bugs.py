@@ -28,7 +28,7 @@ def isolates(plan: FaultPlan) -> bool:
     return "isolate" in plan.kinds
 
 
-# first_seed: where the wide search begins, a seed that finds the bug.
+# first_seed: the wide search begins at this seed, which finds the bug.
 @pytest.mark.parametrize(
     ("plant", "first_seed"), [(is_never_cut_off, 21), (waits_at_the_end_it_knows, 74)]
 )

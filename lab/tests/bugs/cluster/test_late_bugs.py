@@ -71,7 +71,7 @@ def loses_the_log(plan: FaultPlan) -> bool:
     return bool({"isolate", "log.hung", "log_outage"} & set(plan.kinds))
 
 
-# first_seed: where the wide search begins, a seed that finds the bug.
+# first_seed: the wide search begins at this seed, which finds the bug.
 @pytest.mark.parametrize(
     ("plant", "first_seed"),
     [

@@ -64,7 +64,7 @@ def believes_that_an_object_is_missing(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ZoneReads, "_lend", lend)
 
 
-# first_seed: where the wide search begins, a seed that finds the bug.
+# first_seed: the wide search begins at this seed, which finds the bug.
 @pytest.mark.parametrize(
     ("plant", "expected", "first_seed"),
     [

@@ -132,7 +132,7 @@ def draws(kind: str) -> Any:
     return is_drawn
 
 
-# first_seed: where the wide search begins, a seed that finds the bug.
+# first_seed: the wide search begins at this seed, which finds the bug.
 @pytest.mark.parametrize(
     ("plant", "expected", "kind", "first_seed"),
     [

@@ -70,7 +70,7 @@ def moves(plan: FaultPlan) -> bool:
     return plan.moves.is_on
 
 
-# first_seed: where the wide search begins, a seed that finds the bug.
+# first_seed: the wide search begins at this seed, which finds the bug.
 @pytest.mark.parametrize(
     ("plant", "expected", "first_seed"),
     [
@@ -107,7 +107,7 @@ def test_seeds_that_move_the_log_find_nothing() -> None:
 def test_a_mover_with_a_refused_target_names_another_target(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Else an earlier move's target, too old to continue, would prevent every move."""
+    """Else the target of an earlier move, which is too old to continue, would fail every move."""
     given: list[str] = []
     real = LogMover.run
 

@@ -19,7 +19,7 @@ from tidegate_simulation.plans.security import quota_plan
 
 SHARES, ABOVE = "shares above the quota", "above the quota"
 BELOW, UNFAIR = "below the quota", "below the fair share"
-OPERATIONS = 10  # quotas are used in the trial after them
+OPERATIONS = 10  # the trial of quotas comes after these operations
 
 
 def new_owner_grants_at_once(patch: pytest.MonkeyPatch) -> None:

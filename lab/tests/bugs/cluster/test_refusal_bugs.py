@@ -1,4 +1,4 @@
-"""The simulator must find gateways that the store refuses, and that do not notice, or never end."""
+"""The simulator must find gateways that do not notice the store's refusals, or their end."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def names_itself_leader(patch: pytest.MonkeyPatch) -> None:
 
 
 def believes_a_mark_alone(patch: pytest.MonkeyPatch) -> None:
-    """A marked gateway is avoided though no other one stores anything."""
+    """A marked gateway is avoided although no other gateway stores anything."""
     look = Marks.look
 
     def trusting(self: Any, signs: Any, now: float) -> None:

@@ -16,7 +16,7 @@ from tidegate_simulation.probers.telemetry_trial import CHANGED, KIND, draws_tel
 from tidegate_simulation.run import plan_of, simulate
 
 SEED = 158
-OPERATIONS = 10  # clients push in the trial after them
+OPERATIONS = 10  # the trial in which clients push metrics comes after these operations
 
 
 def shows_all_clients_as_one(patch: pytest.MonkeyPatch) -> None:

@@ -82,7 +82,7 @@ def damages(plan: FaultPlan) -> bool:
     return DAMAGE_KIND in plan.kinds
 
 
-# first_seed: where the wide search begins, a seed that finds the bug.
+# first_seed: the wide search begins at this seed, which finds the bug.
 @pytest.mark.parametrize(
     ("plant", "expected", "first_seed", "concerned"),
     [

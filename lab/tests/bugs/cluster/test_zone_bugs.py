@@ -58,7 +58,7 @@ def sends_consumers_to_the_leader(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Elsewhere, "preferred", preferred)
 
 
-# first_seed: where the wide search begins, a seed that finds the bug.
+# first_seed: the wide search begins at this seed, which finds the bug.
 @pytest.mark.parametrize(
     ("plant", "expected", "first_seed"),
     [

@@ -25,12 +25,12 @@ from tidegate_simulation.plans.link_plan import MALFORMED
 
 
 def takes_stale_answers(patch: pytest.MonkeyPatch) -> None:
-    """The answer to a fetch from ahead follows the end to which the mirror went back."""
+    """After the mirror went back, it takes the answer to a fetch that began at a later offset."""
     patch.setattr(Asked, "is_stale", property(lambda self: self.mirror.is_lost))
 
 
 def follows_any_end(patch: pytest.MonkeyPatch) -> None:
-    """A batch is a gap above whatever end the partition has."""
+    """A batch above the partition's end always counts as one after a gap."""
 
     def follows(self: MirroredBatch, end: int) -> bool:
         return end <= self.base_offset < self.next_offset
@@ -54,7 +54,7 @@ def forgets_markers(patch: pytest.MonkeyPatch) -> None:
 
 
 def begins_at_the_log_start(patch: pytest.MonkeyPatch) -> None:
-    """The batch that holds the log start of the source has no place."""
+    """The mirror begins at the source's log start, not at the batch that contains the log start."""
 
     async def first_batch(self: LinkMirror, mirror: PartitionMirror, start: int) -> int:
         return start
@@ -63,7 +63,7 @@ def begins_at_the_log_start(patch: pytest.MonkeyPatch) -> None:
 
 
 def believes_an_empty_answer(patch: pytest.MonkeyPatch) -> None:
-    """A partition without batches in an answer has none up to its end."""
+    """If an answer has no batches of a partition, the mirror assumes that none are left."""
     patch.setattr(link, "ROUNDS_TO_BELIEVE", 1)
     patch.setattr(fetch_round, "MIN_BYTES", 1)
     patch.setattr(fetch_round, "MAX_BYTES", 1)
@@ -86,7 +86,7 @@ def forgets_steps(patch: pytest.MonkeyPatch) -> None:
 
 
 def tells_epochs_of_before(patch: pytest.MonkeyPatch) -> None:
-    """Metadata keeps telling the leader epoch that a copy had when it was asked first."""
+    """Metadata keeps the leader epoch that a copy had at the first request."""
     patch.setattr(TopicTable, "fold_epoch", lambda self, topic_id: None)
 
 

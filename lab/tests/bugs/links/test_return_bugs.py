@@ -32,7 +32,7 @@ def repeats_blindly(patch: pytest.MonkeyPatch) -> None:
 
 
 def loses_sequences(patch: pytest.MonkeyPatch) -> None:
-    """Batches go back without their producers."""
+    """Batches go back to the source without their producer ids, epochs and sequences."""
 
     def plain(raw: memoryview, header: Any, offset: int) -> memoryview:
         batch = bytearray(sendable(raw, header, offset))
@@ -52,7 +52,7 @@ def has_returns(plan: FaultPlan) -> bool:
 
 
 def often(plant: Plant) -> Plant:
-    """Have topics go back often: a struck source lets most switches be given up."""
+    """Have topics go back often; draw no faults of the source, which abort most switches."""
 
     @wraps(plant)
     def both(patch: pytest.MonkeyPatch) -> None:

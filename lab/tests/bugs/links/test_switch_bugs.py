@@ -33,7 +33,7 @@ def reads_ends_once(patch: pytest.MonkeyPatch) -> None:
 
 
 def believes_the_config(patch: pytest.MonkeyPatch) -> None:
-    """The source has taken the config, so all its leaders hold to it."""
+    """Once the source has taken the config, the gateway assumes that all leaders apply it."""
 
     async def unfenced(*_: Any) -> dict[Any, str]:
         return {}
@@ -42,7 +42,7 @@ def believes_the_config(patch: pytest.MonkeyPatch) -> None:
 
 
 def fences_nothing(patch: pytest.MonkeyPatch) -> None:
-    """The ends stand still for a moment, so no client writes."""
+    """Nothing is fenced: if the log ends stand still for a moment, no client seems to write."""
 
     async def nothing(*_: Any) -> None:
         return None
@@ -52,7 +52,7 @@ def fences_nothing(patch: pytest.MonkeyPatch) -> None:
 
 
 def checks_no_ends(patch: pytest.MonkeyPatch) -> None:
-    """The log takes the gateway's word for the copies."""
+    """Neither the rule nor the gateway checks that the copies reach the source's ends."""
     patch.setattr(rules, "_unequal", lambda *_: "")
     patch.setattr(switching, "reached", lambda *_: True)
 

@@ -1,5 +1,7 @@
-"""The simulator must find gateways that let a batch overtake an earlier one of its connection: one
-that was abandoned, left out since its client had left, or refused for want of a thread.
+"""The simulator must find gateways that let a batch overtake an earlier batch of its connection.
+
+The earlier batch was abandoned, left out because its client had left, or refused because no thread
+was free.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ def lets_batches_overtake(patch: pytest.MonkeyPatch) -> None:
 
 
 def commits_later_ones_of_clients_that_left(patch: pytest.MonkeyPatch) -> None:
-    """A late object leaves out batches of clients that left; the next one commits later ones."""
+    """A late object omits batches of clients that left; the next object commits later batches."""
 
     def left(self: Any, wal: SealedWal, of_object: ObjectTimes) -> frozenset[int]:
         if trio.current_time() - of_object.sealed_at < wal_commits.LATE_SECONDS:
@@ -46,7 +48,7 @@ def commits_later_ones_of_clients_that_left(patch: pytest.MonkeyPatch) -> None:
         return frozenset(at for at, each in clients if each and each.is_gone())
 
     patch.setattr(WalCommits, "_batches_left", left)
-    patch.setattr(wal_commits, "LATE_SECONDS", 0.5)  # makes late objects beside others less rare
+    patch.setattr(wal_commits, "LATE_SECONDS", 0.5)  # so that more objects are late
     takes_any_first_sequence(patch)
 
 
@@ -56,7 +58,7 @@ def forgets_what_no_thread_looked_at(patch: pytest.MonkeyPatch) -> None:
 
 
 def takes_any_first_sequence(patch: pytest.MonkeyPatch) -> None:
-    # Else the log knows that an id was just given out, and begins at sequence zero.
+    # Else the rule requires that the first batch of a young producer id has sequence 0.
     patch.setattr(expiry_plan, "SHARE", 1.0)  # these runs have producers that repeat nothing
     patch.setattr(ProducerIdTable, "is_young", lambda self, producer_id: False)
 

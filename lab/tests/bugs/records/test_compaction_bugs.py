@@ -83,7 +83,7 @@ def counts_offsets_from_zero(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(compaction, "_rebuilt", rebuilt)
 
 
-# first_seed: where the wide search begins, a seed that finds the bug.
+# first_seed: the wide search begins at this seed, which finds the bug.
 @pytest.mark.parametrize(
     ("plant", "expected", "first_seed"),
     [

@@ -40,7 +40,7 @@ def checks_no_crc(patch: pytest.MonkeyPatch) -> None:
 
 
 def checks_no_crc_of_flipped_files(patch: pytest.MonkeyPatch) -> None:
-    """Each crash flips bits: runs that draw such faults often have no file yet when they strike."""
+    """Each crash flips bits, because at a drawn fault the cache often has no file yet."""
     real, rng = Node.crash, Random(1)
 
     def crash(self: Node, *, comes_back_fast: bool = False) -> None:
@@ -71,7 +71,7 @@ def forgets_where_a_slice_begins(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(FilePart, "__getitem__", wrong)
 
 
-# first_seed: where the wide search begins, a seed that finds the bug.
+# first_seed: the wide search begins at this seed, which finds the bug.
 @pytest.mark.parametrize(
     ("plant", "expected", "first_seed"),
     [

@@ -18,7 +18,10 @@ FIRST_SEED = 8
 
 
 def never_expires(patch: pytest.MonkeyPatch) -> None:
-    """Harmless alone: the offsets of a group never fit in an entry."""
+    """The expiry of offsets always fails, as if they fitted in no entry.
+
+    This failure alone is harmless.
+    """
 
     async def fail(self: Any) -> None:
         await trio.lowlevel.checkpoint()

@@ -126,7 +126,7 @@ def test_an_event_that_cannot_be_folded_is_found_without_a_trial(
 
 
 def test_a_trial_rejects_an_event_that_cannot_be_folded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only each such commit fails, its client gets an error, and no gateway dies."""
+    """Only such commits fail, their clients get errors, and no gateway dies."""
     decides_on_a_gap(monkeypatch)
     kinds = {each.kind for each in simulate(1, 40).violations}
     assert "internal error" in kinds
@@ -161,7 +161,7 @@ def test_runs_in_which_states_expire_find_nothing(monkeypatch: pytest.MonkeyPatc
 
 
 def gives_out_old_ids(patch: pytest.MonkeyPatch) -> None:
-    """A gateway uses a block however old it is, so that a new id counts as an old one."""
+    """A gateway uses a block of producer ids at any age, so that a new id counts as an old one."""
     always_expires(patch)
     patch.setattr(feature, "hold_seconds", lambda _: inf)
 

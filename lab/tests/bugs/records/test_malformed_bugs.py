@@ -91,7 +91,7 @@ def answers_another_partition(patch: pytest.MonkeyPatch) -> None:
 
 
 def refuses_all_of_a_request(patch: pytest.MonkeyPatch) -> None:
-    """A malformed batch fails the batches behind it, too."""
+    """A malformed batch also fails the batches after it in the request."""
     real = Produce._checked
 
     async def checked(self: Any, topic: Any, records: Any, received: Any) -> Any:
@@ -127,7 +127,7 @@ def takes_what_no_thread_looked_at(patch: pytest.MonkeyPatch) -> None:
 
 
 def loses_a_turn_without_a_thread(patch: pytest.MonkeyPatch) -> None:
-    """A client whose job found no thread counts as one with a running job, for ever."""
+    """A client whose job found no thread counts for ever as one with a running job."""
     real = FairPool._start_next
 
     def start_next(self: Any) -> None:
@@ -145,7 +145,7 @@ def has_malformed(plan: FaultPlan, *, lacks_threads: bool = False) -> bool:
 lacks_threads = partial(has_malformed, lacks_threads=True)
 
 
-# first_seed: where the wide search begins, a seed that finds the bug.
+# first_seed: the wide search begins at this seed, which finds the bug.
 @pytest.mark.parametrize(
     ("plant", "expected", "first_seed", "is_concerned"),
     [

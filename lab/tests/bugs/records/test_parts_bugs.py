@@ -92,7 +92,7 @@ def takes_nobody_for_subscribed(patch: pytest.MonkeyPatch) -> None:
 
 
 def counts_from_the_commit(patch: pytest.MonkeyPatch) -> None:
-    """Offsets expire by their commit, even if the group's members have just left."""
+    """The age of offsets counts from their commit, even if the group's members have just left."""
     real: Callable[..., Any] = offset_expiry.expired_offsets
 
     def expired(state: Any, group: Any, retention_ms: int, log_time_ms: int) -> Any:

@@ -238,7 +238,7 @@ def does_not_wait_for_the_copy(patch: pytest.MonkeyPatch) -> None:
     )
 
 
-# first_seed: where the wide search begins, a seed that finds the bug.
+# first_seed: the wide search begins at this seed, which finds the bug.
 @pytest.mark.parametrize(
     ("plant", "expected", "first_seed"),
     [

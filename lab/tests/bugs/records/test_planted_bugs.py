@@ -274,8 +274,9 @@ def collects_what_lives(patch: pytest.MonkeyPatch) -> None:
 
 
 def deletes_before_the_event(patch: pytest.MonkeyPatch) -> None:
-    """Objects that the end of a retention batch would free are deleted before the event, which may
-    fail.
+    """The housekeeper deletes expired objects before it appends the event that frees them.
+
+    The append may fail.
     """
     real = housekeeper.Housekeeper.keep_house_once
 
@@ -305,7 +306,7 @@ def retains_too_short(patch: pytest.MonkeyPatch) -> None:
 
 
 def believes_the_header_of_a_batch(patch: pytest.MonkeyPatch) -> None:
-    """The largest time stamp of a batch stays as its client wrote it."""
+    """The header of a batch keeps the largest time stamp that its client wrote."""
     patch.setattr(record_checks, "_true_header", lambda header, max_timestamp: header)
 
 
@@ -314,7 +315,7 @@ def log_start_falls_back(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(DeleteRecords, "decide", lambda self, view: replace(real(self, view), events=()))
 
 
-# first_seed: where the wide search begins, a seed that finds the bug.
+# first_seed: the wide search begins at this seed, which finds the bug.
 @pytest.mark.parametrize(
     ("plant", "expected", "first_seed"),
     [

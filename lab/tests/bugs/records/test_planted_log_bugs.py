@@ -305,7 +305,7 @@ def keeps_deleted_topics(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(fetch_answer.Look, "_partition", partition)
 
 
-# first_seed: where the wide search begins, a seed that finds the bug.
+# first_seed: the wide search begins at this seed, which finds the bug.
 @pytest.mark.parametrize(
     ("plant", "expected", "first_seed"),
     [

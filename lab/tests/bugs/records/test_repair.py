@@ -102,7 +102,7 @@ def test_a_reader_that_passes_records_before_their_loss_is_a_violation() -> None
     ("read", "expected"), [((0, 1, 2, 3), set()), ((0, 3), {"not brought back"})]
 )
 def test_a_final_reader_reads_what_came_back(read: tuple[int, ...], expected: set[str]) -> None:
-    """The client of the history before need not, since its gateway may be behind."""
+    """The first reader need not, because its gateway may not have read to the log's end."""
     history = history_of()
     history.note("operator", "ok", "back", {"key": 0, "base": 1, "next": 3, "start": 0})
     poll = history.invoke("f", "poll", {"key": 0, "position": 0})
@@ -221,7 +221,7 @@ def forgets_where_runs_end(patch: pytest.MonkeyPatch) -> None:
 
 
 def keeps_runs_without_their_objects(patch: pytest.MonkeyPatch) -> None:
-    """The object of a skipped run dies, although the run is kept."""
+    """The object of a skipped run is freed, although the run is kept."""
     real = RunFolds.fold_skipped
 
     def fold(self: Any, event: RunsSkipped) -> None:
@@ -235,7 +235,7 @@ def keeps_runs_without_their_objects(patch: pytest.MonkeyPatch) -> None:
 
 
 def brings_nothing_back(patch: pytest.MonkeyPatch) -> None:
-    """The range that is said to be back is given up."""
+    """The event that should bring a range back drops the range."""
 
     def fold(self: Partition, base_offset: int, next_offset: int) -> None:
         self.fold_given_up(base_offset, next_offset)
@@ -243,7 +243,7 @@ def brings_nothing_back(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Partition, "fold_brought_back", fold)
 
 
-# first_seed: where the wide search begins, a seed that finds the bug.
+# first_seed: the wide search begins at this seed, which finds the bug.
 @pytest.mark.parametrize(
     ("plant", "expected", "first_seed"),
     [

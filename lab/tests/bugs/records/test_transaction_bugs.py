@@ -120,12 +120,12 @@ def keeps_it_open_after_an_abort(patch: pytest.MonkeyPatch) -> None:
 
 
 def lists_nothing(patch: pytest.MonkeyPatch) -> None:
-    """Readers hear of no aborted transaction."""
+    """Fetch answers name no aborted transaction."""
     patch.setattr(Aborted, "named", lambda self, start, end: [])
 
 
 def lists_what_has_ended_before(patch: pytest.MonkeyPatch) -> None:
-    """Readers hear of transactions that ended below their position."""
+    """Fetch answers also name transactions that ended below the fetch offset."""
 
     def named(self: Aborted, start: int, end: int) -> list[tuple[int, int]]:
         rows = [self[at] for at in range(len(self))]
@@ -135,7 +135,7 @@ def lists_what_has_ended_before(patch: pytest.MonkeyPatch) -> None:
 
 
 def lists_what_begins_in_the_answer(patch: pytest.MonkeyPatch) -> None:
-    """Readers hear of no transaction that began below their position."""
+    """Fetch answers omit transactions that began below the fetch offset."""
     real = Aborted.named
     patch.setattr(
         Aborted,
@@ -249,7 +249,7 @@ def has_losses(plan: FaultPlan) -> bool:
     return plan.losses.operators > 0
 
 
-# first_seed: where the wide search begins, a seed that finds the bug.
+# first_seed: the wide search begins at this seed, which finds the bug.
 @pytest.mark.parametrize(
     ("plant", "expected", "first_seed"),
     [

@@ -28,7 +28,7 @@ _READS = {"aborted read", "torn transaction", "lost transaction", "skipped"}
 
 
 def bumps_at_a_repeat(patch: pytest.MonkeyPatch) -> None:
-    """A repeated end gives the client another epoch than the first answer (KAFKA-18660)."""
+    """The answer to a repeated EndTxn has another epoch than the first answer (KAFKA-18660)."""
     real = EndTransaction._bump
 
     def bump(self: EndTransaction, view: View, found: OverlaidId) -> Decided[EndAnswer]:
@@ -45,7 +45,7 @@ def bumps_at_a_repeat(patch: pytest.MonkeyPatch) -> None:
 
 
 def takes_a_late_batch(patch: pytest.MonkeyPatch) -> None:
-    """A batch of the last transaction joins the next one, if it commits that late."""
+    """A batch of the former transaction that commits late joins the next transaction."""
     real = TransactionJudge.fit
 
     def fit(self: TransactionJudge, flags: int, producer_id: int, epoch: int, number: int) -> Any:
@@ -74,7 +74,7 @@ def times_out_early(patch: pytest.MonkeyPatch) -> None:
 
 
 def never_rotates(patch: pytest.MonkeyPatch) -> None:
-    """An id continues to epoch 32767, and then stands still (KAFKA-20090)."""
+    """At epoch 32767 a transactional id gets no new producer id (KAFKA-20090)."""
 
     def bumped(row: TransactionalId, spare_id: int) -> NextEpoch:
         epoch = min(row.epoch + 1, 32_767)
@@ -85,7 +85,7 @@ def never_rotates(patch: pytest.MonkeyPatch) -> None:
 
 
 def forwards_without_the_overlay(patch: pytest.MonkeyPatch) -> None:
-    """A forwarded step does not see those before it in its entry."""
+    """A forwarded proposal does not see the proposals before it in its entry."""
 
     def of_author(self: View, author: int) -> View:
         return replace(self, writer=author, appender=self.writer, overlay=None)
@@ -94,7 +94,7 @@ def forwards_without_the_overlay(patch: pytest.MonkeyPatch) -> None:
 
 
 def expires_open_producers(patch: pytest.MonkeyPatch) -> None:
-    """A producer that is silent for long is forgotten within its transaction."""
+    """The state of a silent producer expires even while its transaction is open."""
 
     def expire(self: Partition, before_ms: int) -> None:
         kept = self.producers.items()
@@ -104,12 +104,12 @@ def expires_open_producers(patch: pytest.MonkeyPatch) -> None:
 
 
 def leaves_deleted_partitions_open(patch: pytest.MonkeyPatch) -> None:
-    """A transaction keeps the partitions of a topic that is deleted."""
+    """A transaction keeps the partitions of a deleted topic."""
     patch.setattr(TransactionFolds, "topic_deleted", lambda *_: None)
 
 
 def keeps_ids_over_a_restore(patch: pytest.MonkeyPatch) -> None:
-    """A restored log continues with the epochs that it knows."""
+    """A restore fences no producer: the log continues with the epochs of the backup."""
     patch.setattr(TransactionTable, "fence_all", lambda self: None)
 
 
@@ -137,7 +137,7 @@ def every_plan(plan: FaultPlan) -> bool:
     return True
 
 
-# first_seed: where the wide search begins, a seed that finds the bug.
+# first_seed: the wide search begins at this seed, which finds the bug.
 @pytest.mark.parametrize(
     ("plant", "expected", "first_seed", "is_concerned"),
     [

@@ -59,7 +59,7 @@ def stages_for_former_generations(patch: pytest.MonkeyPatch) -> None:
 
 
 def ignores_require_stable(patch: pytest.MonkeyPatch) -> None:
-    """A consumer gets the offset before that of a transaction under way."""
+    """A consumer that requires stable offsets gets an offset from before an open transaction."""
     patch.setattr(offset_fetch._Pending, "__init__", _without_state)
 
 
@@ -102,7 +102,7 @@ def any_plan(plan: FaultPlan) -> bool:
     return True
 
 
-# first_seed: where the wide search begins, a seed that finds the bug.
+# first_seed: the wide search begins at this seed, which finds the bug.
 @pytest.mark.parametrize(
     ("plant", "expected", "first_seed", "is_concerned"),
     [

@@ -96,7 +96,7 @@ def compacts(plan: FaultPlan) -> bool:
     return plan.pipelines.compacts
 
 
-# first_seed: where the wide search begins, a seed that finds the bug.
+# first_seed: the wide search begins at this seed, which finds the bug.
 @pytest.mark.parametrize(
     ("plant", "expected", "first_seed", "is_concerned"),
     [

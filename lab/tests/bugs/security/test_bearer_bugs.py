@@ -96,7 +96,7 @@ def a_failed_read_leaves_no_key(patch: pytest.MonkeyPatch) -> None:
         real(self, reason)
 
     patch.setattr(KeySource, "_fail", fail)
-    patch.setattr(bearer_plan, "_FAILURES", (0.7,))  # the next read often helps in time, else
+    patch.setattr(bearer_plan, "_FAILURES", (0.7,))  # else the next read often succeeds in time
 
 
 def a_client_may_become_another(patch: pytest.MonkeyPatch) -> None:

@@ -49,7 +49,7 @@ def opens_with_the_present_key_only(patch: pytest.MonkeyPatch) -> None:
 
 
 def seals_what_it_read_over_what_came_since(patch: pytest.MonkeyPatch) -> None:
-    """It takes a while, as with many users."""
+    """Sealing takes a while, as with many users, and overwrites credentials set since."""
     real = Resealer._seal
 
     async def seal(self: Resealer, rows: Sequence[KeptCredential]) -> None:

@@ -34,7 +34,7 @@ def removed_tokens_log_in(patch: pytest.MonkeyPatch) -> None:
     kept: dict[tuple[int, str], DelegationToken] = {}
 
     class Kept:
-        """The table of a gateway, with all that it ever had."""
+        """The token table of a gateway, with all tokens that ever logged in there."""
 
         def __init__(self, table: TokenTable) -> None:
             self._table = table

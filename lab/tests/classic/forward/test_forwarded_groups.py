@@ -55,7 +55,7 @@ async def call(world: World, name: str, version: int, request: Any, at: int = 0)
 async def commit(
     world: World, offset: int, *, group: str = "g1", version: int = 8, at: int = 0
 ) -> int:
-    """Commit an offset of partition 0 for no member; return the code."""
+    """Commit an offset of partition 0 without a member id; return the error code."""
     row = oc.OffsetCommitRequestPartition(0, offset, -1, "note")
     of_topic = oc.OffsetCommitRequestTopic("t", topic_id(world), [row])
     request = oc.OffsetCommitRequest(group, topics=[of_topic])
@@ -209,7 +209,7 @@ async def test_many_groups_leave_others_their_turns(autojump_clock: MockClock) -
 
 
 async def test_another_coordinator_is_found(autojump_clock: MockClock) -> None:
-    """The one that was known answers NOT_COORDINATOR, and the client asks again."""
+    """A former coordinator answers NOT_COORDINATOR, and the gateway looks up the present one."""
     async with mirroring() as world:
         await linked(world)
         assert await commit(world, 5) == E.NONE

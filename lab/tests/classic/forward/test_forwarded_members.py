@@ -37,12 +37,12 @@ from .test_forwarded_groups import at_source, call, fetch, linked, moved, propos
 
 
 def at_gateway(world: World, at: int = 0, instance_id: str | None = None) -> Member:
-    """Return a member to be, connected to a gateway."""
+    """Return a member that has not joined yet, connected to a gateway."""
     return Member(cast("ClassicClient", world.gateways[at].world.connect()), instance_id)
 
 
 async def at_broker(world: World) -> Member:
-    """Return a member to be, connected to the source."""
+    """Return a member that has not joined yet, connected to the source."""
     node = world.source.nodes[world.source.coordinator_of(GROUP)]
     client = ClassicClient(await world.servers.dial(node.host, node.port))
     return Member(client)
@@ -160,7 +160,7 @@ async def test_a_member_of_the_source_keeps_the_group_there(autojump_clock: Mock
 
 
 async def test_members_that_gateways_know_in_part_join_again(autojump_clock: MockClock) -> None:
-    """The gateway has restarted since they joined."""
+    """The gateways have forgotten the first member, as after a restart."""
     async with two_members() as (world, first, second):
         for gateway in world.gateways:
             gateway.gateway.forwarding.group_forwards.members.forget(GROUP, first.member_id)
@@ -197,7 +197,7 @@ async def test_a_fence_ends_a_join_that_waits_at_the_source(autojump_clock: Mock
 async def test_sessions_last_while_a_fence_stands(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else the source would end them, if the group stays there."""
+    """If the group stays at the source, the source must not have expired the sessions meanwhile."""
     monkeypatch.setattr(fence_ages, "GROUPS", fence_ages.Patience(60.0, 60.0))
     async with two_members() as (world, first, second):
         assert await propose(world, FenceGroups("src", (GROUP,))) == 1
@@ -219,7 +219,7 @@ async def test_a_group_that_rebalances_stays(autojump_clock: MockClock) -> None:
 
 
 async def test_a_commit_under_way_counts(autojump_clock: MockClock) -> None:
-    """The fence waits for it, so that the move reads what it wrote."""
+    """The fence waits for the commit, so that the move reads the committed offset."""
     async with two_members() as (world, first, _):
         assert await first.commit(5) == E.NONE
         world.servers.latency_seconds = 0.5

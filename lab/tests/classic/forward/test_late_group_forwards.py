@@ -1,6 +1,6 @@
-"""A gateway that others believe ended acknowledges no commit that it forwarded to the source.
+"""A gateway that counts as ended at the others acknowledges no commit that it forwarded.
 
-Its group may have moved here meanwhile.  The source takes the commit all the same.
+The group may have moved here meanwhile.  The source takes the commit all the same.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .test_forwarded_groups import at_source, call, commit, fetch, linked, state
 
 
 class OwnWay:
-    """A gateway's own way to the log, which can be cut."""
+    """A connection of one gateway to the log, which can be cut."""
 
     def __init__(self, log: MetadataLog) -> None:
         self._log = log
@@ -73,7 +73,7 @@ async def acknowledged(world: World, offset: int) -> bool:
 
 @pytest.mark.parametrize("sees_others", [False, True])
 async def test_a_gateway_that_is_cut_off(sees_others: bool, autojump_clock: MockClock) -> None:
-    """One that saw no other gateway does not count as cut off; but another one may have come."""
+    """A gateway that saw no other does not count as cut off, but others may have started since."""
     async with mirroring(gateways=0) as world:
         own = await with_own_way(world)
         if sees_others:

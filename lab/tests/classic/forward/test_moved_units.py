@@ -88,7 +88,7 @@ async def test_an_open_transaction_ends_before_its_unit_moves(autojump_clock: Mo
             assert not state(world).switches.fences
             answer = await end(world, producer, at=1)
             following = answer.producer_id, answer.producer_epoch
-            # This one begins the next transaction, so it waits, and is written here.
+            # This write begins the next transaction, so it waits for the move, and is written here.
             assert await write(world, following, 0, at=1) == E.NONE
         assert at_source(world).state.value == "CompleteCommit"
         assert state(world).transactions.open_of("x") is not None
@@ -224,7 +224,7 @@ def test_names_that_stand_for_nothing_are_no_unit() -> None:
 async def test_offsets_on_their_way_to_a_group_hold_up_the_fence_of_their_id(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They go to the coordinator of the group, and may begin a transaction of the id there."""
+    """The group's coordinator gets the offsets, and may begin a transaction of the id with them."""
     async with mirroring() as world:
         await linked(world)
         producer = await init(world)
@@ -247,7 +247,7 @@ async def test_offsets_on_their_way_to_a_group_hold_up_the_fence_of_their_id(
 
 
 async def test_an_end_during_a_switch_is_told_once_that_is_over(autojump_clock: MockClock) -> None:
-    """An abort without a transaction raises the epoch, which the switch may have read before."""
+    """An abort without a transaction raises the epoch; the switch may have read the former one."""
     async with mirroring(gateways=2) as world:
         await linked(world)
         assert await commit(world, 0) == E.NONE

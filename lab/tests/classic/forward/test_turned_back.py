@@ -1,6 +1,6 @@
 """Batches that are about to be written here when their topic begins to return to its source.
 
-Their clients hear nothing of it: no connection is closed, and each batch has its place.
+Their clients notice nothing: no connection is closed, and the batches keep their order.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ async def returning(
     seconds: float = SLOW_SECONDS,
     more: dict[str, str] | None = None,
 ) -> AsyncIterator[tuple[World, Pipelined]]:
-    """A topic that is written back, whose batches take long to the store."""
+    """Run a topic that is written back, and a store whose PUTs take long."""
     async with mirroring(more=more) as world:
         await here(world)
         await opened(world)

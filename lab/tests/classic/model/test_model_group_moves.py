@@ -126,7 +126,7 @@ async def test_parked_syncs_end_when_a_broker_loses_the_group(autojump_clock: Mo
             await each.connect(world)
         assert await first.heartbeat() == ErrorCode.ILLEGAL_GENERATION
         assert await third.heartbeat() == ErrorCode.UNKNOWN_MEMBER_ID
-        assert await first.heartbeat(generation_id=1) == NONE  # the last one in the log
+        assert await first.heartbeat(generation_id=1) == NONE  # the last generation in the log
         first.generation = second.generation = 1
         assert await second.sync() == NONE
         assert second.assignment == second.member_id.encode()

@@ -42,7 +42,7 @@ async def test_members_join_and_get_a_generation(autojump_clock: MockClock) -> N
         given = first.member_id
         assert given.startswith("test-")
         leads, follows = await join_together(first, second)
-        assert trio.current_time() == 2 * INITIAL_SECONDS  # the second one extends the wait
+        assert trio.current_time() == 2 * INITIAL_SECONDS  # the second member extends the wait
         assert (leads.error_code, leads.generation_id, leads.protocol_name) == (0, 1, "range")
         assert (leads.leader, leads.member_id) == (given, given)
         assert [(each.member_id, each.metadata) for each in leads.members] == [
@@ -139,7 +139,7 @@ async def test_a_group_of_silent_members_is_empty(autojump_clock: MockClock) -> 
 
 
 async def test_a_late_look_finds_what_timers_would_have_left(autojump_clock: MockClock) -> None:
-    """The second member expires first; the first one misses the rebalance, not its own session."""
+    """The second member's session expires; the first member then misses the rebalance."""
     async with classic_world() as world:
         first, second = await member(world), await member(world)
         async with trio.open_nursery() as nursery:
@@ -351,7 +351,7 @@ async def test_members_of_an_old_release_need_no_second_join(autojump_clock: Moc
 
 async def test_only_new_members_draw_from_the_clusters_rng(autojump_clock: MockClock) -> None:
     async with classic_world() as world:
-        world.cluster.rng = Random(1)  # apart from that of the wires
+        world.cluster.rng = Random(1)  # not the rng of the connections
         [first] = await stable_group(world, None)
         before = world.cluster.rng.getstate()
         await first.join()

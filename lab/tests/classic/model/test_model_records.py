@@ -157,7 +157,7 @@ async def test_too_few_replicas(autojump_clock: MockClock) -> None:
         await client.alter("t", "min.insync.replicas", "2")
         world.cluster.set_isr("t", 0, [1])
         world.cluster.create_topic("lone", 1, configs={"min.insync.replicas": "2"})
-        assert (await client.produce("lone", SOUND)).error_code == 0  # no more than it can have
+        assert (await client.produce("lone", SOUND)).error_code == 0  # it has one replica
         assert (await client.produce("t", SOUND)).error_code == 19
         assert (await client.produce("t", SOUND, acks=1)).error_code == 0
 
@@ -274,7 +274,7 @@ async def test_sessions_send_only_news(autojump_clock: MockClock) -> None:
         assert shown(await next_one(1)) == []
         await client.produce("t", SOUND, partition=1)
         assert shown(await next_one(2)) == [1]
-        assert shown(await next_one(3)) == [1]  # not asked for anew: the same records
+        assert shown(await next_one(3)) == [1]  # its fetch offset is unchanged
         forgotten = [fe.ForgottenTopic("t", partitions=[1])]
         assert shown(await next_one(4, forgotten_topics_data=forgotten)) == []
         assert (await next_one(4)).error_code == 71

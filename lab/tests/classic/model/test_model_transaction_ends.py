@@ -35,7 +35,7 @@ PROFILES = pytest.mark.parametrize("profile", [KAFKA_4_3, KAFKA_4_3_V1])
 async def asked(
     producer: Transactor, epoch: int, *, commits: bool, version: int = 5
 ) -> tuple[int, int]:
-    """End in an epoch, as a late or repeated request; return the error and the epoch."""
+    """Send EndTxn with an epoch, as a late or repeated request; return its error and epoch."""
     request = et.EndTxnRequest(NAME, producer.producer_id, epoch, commits)
     answer = await producer.call("EndTxn", version, request)
     return answer.error_code, answer.producer_epoch
@@ -50,7 +50,7 @@ async def ended(producer: Transactor, *, commits: bool) -> None:
 
 @pytest.mark.parametrize("commits", [True, False])
 async def test_repeats_of_version_5(commits: bool, autojump_clock: MockClock) -> None:
-    """A repeat names the epoch before; it neither bumps again nor gives its own epoch back."""
+    """A repeat names the former epoch; it raises no epoch, and its answer has the new epoch."""
     async with classic_world() as world:
         producer = Transactor(world)
         await producer.init()
@@ -104,7 +104,7 @@ async def test_an_abort_without_a_transaction_bumps_too(autojump_clock: MockCloc
 async def test_a_late_end_of_version_4_may_end_the_next_transaction(
     autojump_clock: MockClock,
 ) -> None:
-    """Epochs tell them apart since version 5."""
+    """Since version 5 the epoch tells a late end from an end of the next transaction."""
     async with classic_world() as world:
         producer = Transactor(world, knows_v2=False)
         await producer.init()
@@ -170,7 +170,7 @@ async def test_a_new_producer_aborts_what_is_open(
 
 
 async def test_a_producer_continues_with_what_it_had(autojump_clock: MockClock) -> None:
-    """KIP-360: the same producer gets the next epoch, and its repeat the same one."""
+    """KIP-360: the same producer gets the next epoch, and a repeated request gets it again."""
     async with classic_world() as world:
         producer, other = Transactor(world), Transactor(world)
         assert await producer.init(producer_id=7, producer_epoch=3) == 0  # an unknown id
@@ -190,7 +190,7 @@ async def test_a_producer_continues_with_what_it_had(autojump_clock: MockClock) 
 async def test_a_producer_that_continues_may_have_one_open(
     profile: Profile, code: int, autojump_clock: MockClock
 ) -> None:
-    """In transaction.version 2 the abort counts as its own step, which it repeats."""
+    """In transaction.version 2 the second request is a repeat of the first, which aborted."""
     async with classic_world(profile=profile) as world:
         producer = Transactor(world)
         await producer.init()
@@ -237,7 +237,7 @@ async def test_a_time_out_aborts_and_fences(profile: Profile, autojump_clock: Mo
         await producer.init()
         await producer.write(0)
         await trio.sleep(TIMEOUT_SECONDS - 10)
-        await producer.write(1)  # does not prolong it
+        await producer.write(1)  # does not extend the time-out
         await trio.sleep(15)
         assert await shown_state(world) == "Ongoing"  # the coordinator looks every ten seconds
         await trio.sleep(5)
@@ -246,7 +246,7 @@ async def test_a_time_out_aborts_and_fences(profile: Profile, autojump_clock: Mo
         assert await producer.produce() == OLD_EPOCH
         assert await producer.end(commits=False) == FENCED
         assert await producer.add(0) == [FENCED]
-        assert await asked(producer, 0, commits=False) == (0, 1)  # as of version 5, its own end
+        assert await asked(producer, 0, commits=False) == (0, 1)  # a repeat of its own end
         assert await asked(producer, 0, commits=True) == (WRONG_STATE, -1)
 
 

@@ -120,7 +120,7 @@ async def test_a_late_batch_is_not_part_of_the_next_transaction(autojump_clock: 
         assert markers(world) == [(2, 0)]
         assert await producer.produce() == ErrorCode.TRANSACTION_ABORTABLE
         producer.knows_v2 = True
-        assert await producer.produce() == 0  # begins the next one
+        assert await producer.produce() == 0  # begins the next transaction
         late = producer.sequences["t", 0]
         await producer.end()
         await settled(world)

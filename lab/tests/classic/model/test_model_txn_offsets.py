@@ -201,7 +201,7 @@ async def test_members_are_checked(autojump_clock: MockClock) -> None:
         assert await producer.commit(1, **own) == 0
         assert await producer.commit(2, **(own | {"generation_id": 9})) == 22
         assert await producer.commit(2, **(own | {"member_id": "x"})) == 25
-        assert await producer.commit(3) == 0  # who names no member is taken
+        assert await producer.commit(3) == 0  # accepted: it names no member
         second = await member(world)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(second.join)
@@ -241,7 +241,7 @@ async def test_rights_and_places(autojump_clock: MockClock) -> None:
 
 
 class Misled(Transactor):
-    """Asks the broker that was not meant."""
+    """A producer that sends its requests to the wrong one of two brokers."""
 
     def __init__(self, other: Transactor) -> None:
         super().__init__(other.world, other.name)
