@@ -143,5 +143,5 @@ def _settings(assignments: Sequence[str]) -> dict[str, str]:
 
 
 def _leave(number: int, frame: object) -> None:
-    """Raise, as an error does, so that all processes and folders are removed."""
+    """Raise SystemExit, so that open contexts end their processes and remove their folders."""
     raise SystemExit(128 + number)

@@ -36,7 +36,7 @@ class Case:
 class Lab:
     """The brokers of one run of the command; progress goes to the console.
 
-    rows: of all contests so far, for when a later one fails.
+    rows: of all contests so far; they are printed even if a later contest fails.
     """
 
     options: Options
@@ -50,7 +50,7 @@ class Lab:
     def worlds(
         self, settings: Mapping[str, str] | None = None, *, through: Through | None = None
     ) -> Generator[list[World]]:
-        """Return the brokers, ours first; it is fresh, Apache Kafka is warm."""
+        """Return the brokers: first ours, just started, then Apache Kafka, warmed up."""
         asked = self.options
         if asked.bootstrap is not None:
             yield [worlds.external(asked.bootstrap, asked.pid, asked.metrics_url), *self.rivals()]
@@ -151,7 +151,7 @@ def new_topic(
 
 
 def measured(broker: World, specs: Sequence[Spec]) -> tuple[Observation, list[Told]]:
-    """Run clients to their ends; payload is the sum of theirs, the time the longest."""
+    """Run clients to their ends; add up their payloads, and take the time of the slowest one."""
     with workers.ready(specs) as clients:
         before = samples.look(broker.eyes, first=True)
         for client in clients:

@@ -16,7 +16,7 @@ Client = Literal["librdkafka", "java", "both"]
 class Lengths:
     """The lengths of runs: bytes of payload, or seconds, whichever ends first.
 
-    jvm_bytes: what Apache Kafka is given before anything is measured.
+    jvm_bytes: written to Apache Kafka to warm it up, unmeasured.
     records: of latencies.
     """
 
@@ -41,7 +41,7 @@ def _no_settings() -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options, checked.  only: texts of which a case's label must hold one; none: all cases.
+    """The options, checked.  only: a case runs if its label contains one of these; empty: all.
 
     hours, partitions, gateways, slices (of a flush), retention_hours: of the scenario metadata.
     processes: gateways of ours at a time, on as many cores; None: one, on any.

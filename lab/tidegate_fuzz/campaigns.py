@@ -162,7 +162,7 @@ def run(order: Order) -> Outcome:
     known = TARGETS[order.target]
     marks = watch(known.watched)
     bound_memory()
-    gc.disable()  # it would look at the syntax trees of all measured modules again and again
+    gc.disable()  # it would scan the syntax trees of all measured modules repeatedly
     if order.target in (CONNECTION, TRANSACTIONS):
         return _run_connections(order, marks)
     target = made(known)

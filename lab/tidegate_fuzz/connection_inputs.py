@@ -146,7 +146,7 @@ def transaction_frames(rng: Random) -> list[bytes]:
 
 
 def transactional_produce_frames(rng: Random) -> list[bytes]:
-    """Return Produce requests of transactions; the producer has not been given its id."""
+    """Return Produce requests of transactions, whose producer ids are stand-ins."""
     every = [each for life in lives(rng) for each in life]
     return [request(*each) for each in every if each[0] == "Produce"]
 
@@ -181,7 +181,7 @@ def good_batch(value: bytes) -> bytes:
 
 
 def split(stream: bytes) -> list[bytes]:
-    """Return the frames of a stream, without their lengths; the rest after them is the last one."""
+    """Return the frames of a stream, without their lengths; the last one may be incomplete."""
     frames: list[bytes] = []
     position = 0
     while position < len(stream):
@@ -232,7 +232,7 @@ def _damaged(rng: Random, body: bytes, others: Sequence[bytes]) -> bytes:
 
 
 def for_producers(stream: bytes, producers: Mapping[int, tuple[int, int]]) -> bytes:
-    """Return a stream with producers in the place of their stand-ins; mend its batches.
+    """Replace a stream's stand-ins by producer ids and epochs; correct its batches.
 
     producers: id and epoch by the place in TX.
     """

@@ -77,7 +77,7 @@ _CHUNK: Final = 1 << 16
 
 
 class ConnectionTarget:
-    """Seeds only: the campaign below runs them."""
+    """The seeds of connections; ConnectionCampaign runs the inputs."""
 
     head_bytes = 0
     fixed_bytes = 0

@@ -201,7 +201,7 @@ class Campaign:
         """
         for _ in range(3):
             started = self._clocks.cpu()
-            with suppress(Exception):  # found already, above
+            with suppress(Exception):  # already reported
                 self._target.run(data)
             took = min(took, self._clocks.cpu() - started)
         self.tally.slowest = max(self.tally.slowest, (took, len(data)))

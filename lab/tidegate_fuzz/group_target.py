@@ -184,8 +184,9 @@ _STEPS: Final[tuple[Callable[[Play, int, int, int], None], ...]] = (
 
 
 class GroupsTarget:
-    """Input: steps of 4 bytes (operation, member, choice, amount); the whole is also the
-    subscription.
+    """Input: steps of 4 bytes (operation, member, choice, amount).
+
+    The whole input is also decoded as a subscription.
     """
 
     head_bytes = 0

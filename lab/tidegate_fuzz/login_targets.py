@@ -61,7 +61,7 @@ def _keys() -> dict[str, Any]:
 class TokensTarget:
     """Input: a byte that says which, and a token or a key set.
 
-    A token that is taken must be one that the provider signed: no damage makes another.
+    Only tokens that the provider signed may be accepted, because no damage makes a valid token.
     """
 
     head_bytes = 1
@@ -99,7 +99,7 @@ class TokensTarget:
         """See engine.Target."""
         if bytes(data[:1]) == b"\0" and rng.random() < 0.3:
             text = bytes(data[1:]).rpartition(b".")[0]
-            # Signed by itself: what the provider would have signed is in self._signed.
+            # The damaged text gets a valid signature, so it counts as signed by the provider.
             data[1:] = text + b"." + _segment(_SECRET.sign(text))
             self._signed.add(text)
 
@@ -157,7 +157,7 @@ class LoginsTarget:
         self._set: KeySet = read_key_set(json.dumps({"keys": [_keys()]}).encode())
         self._scram = list(self._scram_messages("n=alice,r=client"))
         self._by_token = list(self._scram_messages("n=token,r=client,tokenauth=true"))
-        # Without their ends, where several texts stand for the same bytes.
+        # Proofs without their last characters: several base64 texts stand for the same bytes there.
         both = self._scram[1], self._by_token[1]
         self._proofs = [each.rpartition(b",p=")[2][:-2] for each in both]
 

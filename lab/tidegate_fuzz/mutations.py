@@ -66,7 +66,7 @@ def overwrite_word(rng: Random, data: bytearray, _: Sequence[bytes], head: int) 
 
 
 def swap_byte_for_word(rng: Random, data: bytearray, _: Sequence[bytes], head: int) -> None:
-    """Replace a varint of one byte by a long one, and keep the bytes after it."""
+    """Replace a byte, such as a short varint, by a word, and keep the bytes after it."""
     position = position_in(rng, data, head)
     data[position : position + 1] = rng.choice(WORDS)
 

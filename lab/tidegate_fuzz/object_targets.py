@@ -43,7 +43,8 @@ from .some_events import TOPIC_ID, some_entries, some_events
 
 MAX_PARTITIONS: Final = 1000
 _ENTRY_BYTES: Final = 60
-# A restore folds the first by itself, and a release may not know a level of the second.
+# The trial takes neither: a restore folds TimelineOpened by itself, and a release may not know the
+# level of a MetadataVersionSet.
 _NEVER_TRIED: Final = frozenset({rev.TimelineOpened, ev.MetadataVersionSet})
 _SLICE_CRC: Final = 56
 

@@ -36,7 +36,7 @@ TOPIC_SECONDS: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """Commit `flushes` times, one in each `every_seconds`; each a slice of `slices` partitions.
+    """Commit `flushes` objects, one in each `every_seconds`, with a slice of `slices` partitions.
 
     number: of this gateway, from 0 on; the first one creates the topic.
     """

@@ -91,7 +91,7 @@ async def _coordinator(log_url: str) -> AsyncGenerator[Coordinator, None]:
             if not isinstance(answer, int):
                 raise BenchError("another gateway uses the log of the bench")
             coordinator.incarnation = answer
-            await coordinator.propose(TellSettings(answer, {}))  # else nothing would be compacted
+            await coordinator.propose(TellSettings(answer, {}))  # compaction needs them
             yield coordinator
             await coordinator.leave()
             nursery.cancel_scope.cancel()

@@ -43,7 +43,7 @@ class Store(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class NamedStore:
-    """memory, file (in the gateway's folder), or what the URL names, below a name of its own."""
+    """A store in memory, in files of the gateway's folder, or at a URL, below a new name."""
 
     name: str
     pid: None = None
@@ -82,7 +82,7 @@ class Seaweed:
         """Delete the bucket with its contents."""
         client = self._client()
         bucket = urlsplit(url).netloc
-        with suppress(client.exceptions.ClientError):  # it goes with the server anyway
+        with suppress(client.exceptions.ClientError):  # the server goes anyway
             client.delete_bucket(Bucket=bucket)
         client.close()
 

@@ -31,7 +31,7 @@ class Spec:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """Bytes; of an idle id without its name."""
+    """Bytes of memory.  an_id: of an idle id, without its name."""
 
     an_id: float
     an_open_one: float

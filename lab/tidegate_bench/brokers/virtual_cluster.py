@@ -56,7 +56,7 @@ _NONCE: Final = bytes(12)
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Four times a second each gateway commits an object with `slices` partitions' batches."""
+    """Four times a second each gateway commits an object with batches of `slices` partitions."""
 
     partitions: int
     gateways: int
@@ -104,7 +104,7 @@ class Done:
     snapshots: int = 0
 
 
-# Twice the default rates: short runs show the work of housekeeping, too.
+# Housekeeping and snapshots at twice the default rates, so that short runs show their work, too.
 _OFTEN: Final = {"housekeeping.interval.ms": "30000", "snapshot.interval.entries": "5000"}
 
 
@@ -219,8 +219,9 @@ class VirtualCluster:
             self._publish(plan.units)
 
     def _plan(self, plan: Plan) -> bool:
-        """Plan for all partitions, from the one that filled the last round on; tell if the round is
-        full.
+        """Plan for all partitions, from the one that filled the last round on.
+
+        Return whether this round is full.
         """
         start = self._resume_at
         for step in range(self.load.partitions):

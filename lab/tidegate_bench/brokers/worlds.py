@@ -41,7 +41,7 @@ class World:
 class Gateway:
     """A gateway process that can be killed and started again on its data and ports.
 
-    processes: that many gateways instead, on as many cores, under a supervisor.
+    processes: if given, a supervisor runs that many gateways instead, on as many cores.
     """
 
     folder: Path
@@ -149,7 +149,7 @@ def gateway(
 
     Args:
       log: memory, sqlite or a URL; None: memory for a store in memory, else SQLite.
-      through: changes the store's URL, to one that leads there.
+      through: replaces the store's URL by the URL of a proxy of the store.
       processes: see Gateway.
     """
     with ExitStack() as stack:
@@ -190,7 +190,7 @@ def kafka(cores: int | None = None) -> Generator[World]:
 
 @contextmanager
 def on_cores(count: int | None) -> Generator[None]:
-    """Start processes meanwhile that use the first cores of this machine only; None: any."""
+    """Restrict processes that start in the context to the machine's first cores; None: to none."""
     all_cores = os.sched_getaffinity(0)
     if count is not None:
         os.sched_setaffinity(0, sorted(all_cores)[:count])

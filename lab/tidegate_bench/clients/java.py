@@ -101,7 +101,7 @@ def run(tools: Sequence[Tool]) -> list[Printed]:
     """Run tools in parallel to their ends.
 
     Raises:
-      BenchError: one failed, hung, or printed what is not understood.
+      BenchError: a tool failed, hung, or printed an unknown form.
     """
     command = _java()
     with ExitStack() as stack:
@@ -190,5 +190,5 @@ def _java() -> list[str]:
         words: Any = toolbox.java_command()
     except install.MissingTool as error:
         raise BenchError(f"--client java is impossible: {error}") from error
-    restricted = {"-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"}  # right for short calls only
+    restricted = {"-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"}  # they suit short calls only
     return [word for word in words if word not in restricted]

@@ -21,7 +21,7 @@ _AROUND: Final = 1.02
 
 @dataclass(slots=True)
 class _Fates:
-    """The outcomes of records; librdkafka reports the unacknowledged ones."""
+    """Counts purged records, and raises other errors; librdkafka reports only failed records."""
 
     given_up: int = 0
 
@@ -41,7 +41,7 @@ def produce(spec: Produce, wait_for_go: Callable[[], None]) -> Told:
     fates = _Fates()
     producers = [Producer(_settings(spec, fates)) for _ in range(spec.producers)]
     messages = _messages(spec)
-    for number, producer in enumerate(producers):  # connected, with an id, knowing the topic
+    for number, producer in enumerate(producers):  # to connect, get an id and Metadata
         _ = producer.produce_batch(spec.topic, messages[:1], number % spec.partitions)
     _flush(producers)
     wait_for_go()
@@ -73,8 +73,10 @@ def _settings(spec: Produce, fates: _Fates) -> dict[str, Any]:
 
 
 def _messages(spec: Produce) -> list[dict[str, Any]]:
-    """Return the values of a batch: random, so that no codec can compress them, or with a codec
-    hexadecimal, which it makes half as large.
+    """Return the values of a batch.
+
+    Without a codec they are random bytes.  With a codec they are hexadecimal digits, which it
+    compresses to half their size.
     """
     count = max(1, spec.batch_bytes // spec.record_bytes)
     kinds = min(count, 64) if not spec.codec else count
@@ -115,7 +117,7 @@ def _keep_pace(spec: Produce, sent: int, started: float) -> None:
 
 
 def _end(producers: list[Producer], deadline: float) -> None:
-    """Wait for acknowledgements; at the deadline drop the records that were not even sent."""
+    """Wait for acknowledgements; at the deadline drop the records that were not sent yet."""
     for producer in producers:
         _ = producer.flush(max(0.0, deadline - time.perf_counter()))
     for producer in producers:

@@ -26,7 +26,8 @@ class _Reader:
 def read(spec: Read, wait_for_go: Callable[[], None]) -> Told:
     """Connect, wait, read; the time is the slowest reader's.
 
-    From the start: fetching begins with the go.  At the tail: with the assignment.
+    A reader from the start begins to fetch at the start signal, a reader at the tail as soon as it
+    has its partitions.
     """
     readers = [_Reader(_consumer(spec)) for _ in range(spec.readers)]
     if not spec.from_start:

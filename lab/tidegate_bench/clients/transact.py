@@ -39,7 +39,7 @@ _NOTHING: Final = memoryview(b"")
 
 @dataclass(slots=True)
 class _Counts:
-    """The counts of all producers; ends_at: when none begins another transaction."""
+    """The counts of all producers; ends_at: from then on no producer begins a transaction."""
 
     ends_at: float = 0.0
     payload_bytes: int = 0
@@ -149,7 +149,7 @@ class _Producer:
     def _ask(
         self, data: bytes | bytearray, error_of: Callable[[memoryview], int]
     ) -> Generator[float | None, memoryview, None]:
-        """Send a request, again and again while the last transaction has not quite ended."""
+        """Send a request, and repeat it while the broker still ends the last transaction."""
         while True:
             self.socket.sendall(data)
             error = error_of((yield None))
@@ -195,7 +195,7 @@ def transact(spec: Transact, wait_for_go: Callable[[], None]) -> Told:
 def _run(producers: list[_Producer]) -> None:
     """Pass each producer its answers until all have ended."""
     left = len(producers)
-    waiting: list[tuple[float, int]] = []  # when each goes on that waits for no answer
+    waiting: list[tuple[float, int]] = []  # the times at which paused producers continue
     with selectors.DefaultSelector() as selector:
 
         def go_on(number: int, answer: memoryview | None) -> int:

@@ -88,7 +88,7 @@ class Wire:
         return int(answer.producer_id), int(answer.producer_epoch)
 
     def _find_coordinator(self, name: str) -> None:
-        """Ask for it: Apache Kafka makes the topic of its transactions then."""
+        """Ask for the coordinator: Apache Kafka then creates `__transaction_state`."""
         request = find_coordinator.FindCoordinatorRequest(name, key_type=1)
         _ = self._until_ready(
             lambda: self._ask(ApiKey.FIND_COORDINATOR, 3, find_coordinator, request)

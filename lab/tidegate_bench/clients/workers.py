@@ -16,7 +16,7 @@ from ..errors import BenchError
 from .spec import Spec, Told, to_json
 
 READY_SECONDS = 60.0
-END_SECONDS = 120.0  # after the time that a client gives itself
+END_SECONDS = 120.0  # beyond the client's own time limit
 
 
 @dataclass(slots=True)

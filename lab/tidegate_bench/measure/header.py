@@ -16,7 +16,7 @@ from ..checkout import ROOT
 from ..options import Options
 from .published import Run
 
-# For git: a page that is being written changes no figure.
+# Arguments of git that exclude pages, because no figure depends on them.
 _NO_PAGES: Final = (":!*.md", ":!docs")
 
 

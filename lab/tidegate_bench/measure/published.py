@@ -171,6 +171,6 @@ def _ratio(shown: Shown) -> str:
 
 
 def _machines(runs: Iterable[Run]) -> str:
-    """Return a line a machine; most often all runs have the same."""
+    """Return one line for each machine; usually all runs were on one machine."""
     lines = dict.fromkeys(f"{run.machine}, Python {run.python}." for run in runs)
     return "\n\n".join(textwrap.fill(each, COLUMNS) for each in lines)

@@ -18,7 +18,7 @@ _GETS = "tidegate_store_gets_total"
 
 @dataclass(frozen=True, slots=True)
 class Eyes:
-    """The sources of figures; None: not available.  more_pids: of the broker, too."""
+    """The sources of figures; None: not available.  more_pids: further processes of the broker."""
 
     pid: int | None = None
     store_pid: int | None = None

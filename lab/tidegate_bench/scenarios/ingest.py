@@ -90,7 +90,7 @@ def _loads(lab: Lab) -> Sequence[_Load]:
         return []
     loads = _ALL if options.all_cases else _QUICK if options.quick else _USUAL
     if options.only:
-        loads = _ALL  # a named case may be any case
+        loads = _ALL  # --only may name any case
     return [load for load in loads if options.wants(load.label)]
 
 

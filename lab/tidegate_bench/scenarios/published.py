@@ -56,5 +56,5 @@ def options_at(place: Place, cases: Sequence[Case], options: Options) -> Options
 def _measured(lab: Lab, place: Place, cases: Sequence[Case]) -> list[Report]:
     with ExitStack() as stack:
         inner = Lab(options_at(place, cases, lab.options), lab.console, stack)
-        inner.rows = lab.rows  # those that are printed when a later case fails
+        inner.rows = lab.rows  # printed even if a later case fails
         return [_SCENARIOS[name](inner) for name in dict.fromkeys(each.scenario for each in cases)]

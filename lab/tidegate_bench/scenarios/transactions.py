@@ -24,7 +24,7 @@ from ..measure.table import Report, Row, ratio_row
 PARTITIONS: Final = 16
 SMALL_BYTES: Final = 100
 IN_FLIGHT: Final = 5
-WARM_SHARE: Final = 2  # times a run, as a JVM needs
+WARM_SHARE: Final = 2  # a warm-up is twice as long as a run, for the JVM
 POSITION: Final = "tidegate_log_position"
 NOTE: Final = (
     "end: from EndTxn to its answer; append: the median of bare appends just before the run; own:"
