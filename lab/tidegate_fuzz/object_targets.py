@@ -283,7 +283,7 @@ class FoldTarget:
 
 
 def _passes(state: ClusterState, entry: Entry) -> bool:
-    """Return whether the appending gateway would have let the events through, of any writer."""
+    """Return whether the trial before an append lets the events pass, whichever gateway writes."""
     kinds = set(map(type, entry.events))
     if not state.gateways.is_live(entry.writer) or not kinds.isdisjoint(_NEVER_TRIED):
         return False
@@ -295,7 +295,7 @@ def _passes(state: ClusterState, entry: Entry) -> bool:
 
 
 def _is_huge(event: object) -> bool:
-    """Return whether folding costs memory by the number in it: the rules write no such events."""
+    """Return whether the fold would need memory for a huge number, which no rule writes."""
     count = getattr(event, "partition_count", 0)
     return count > MAX_PARTITIONS or getattr(event, "counter", 0) > MAX_PARTITIONS
 

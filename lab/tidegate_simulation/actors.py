@@ -90,7 +90,7 @@ def make_actors(workload: Workload, rng: Random, source: Source | None) -> list[
     for cast in _CASTS:
         if rng.random() < share:
             actors += cast(workload)
-    # These seeds draw apart, so that the draws before them stay the same.
+    # These clients have their own random numbers, so that all other draws stay as they are.
     if workload.world.rng("late admins").random() < LATE_SHARE:
         actors += _late_admins(workload)
     actors += _offsets_readers(workload)
@@ -120,7 +120,7 @@ def _offsets_readers(workload: Workload) -> list[Actor]:
 
 
 def _with_logins(workload: Workload, others: list[Actor]) -> list[Actor]:
-    """Return the other clients, or a few of them, with logins or without."""
+    """Return the other clients, or a few of them, and clients that log in."""
     if workload.world.plan.logins.is_focused:
         others = [each for each in others if each.client.name in _FEW or _uses_lives(each)]
         for each in others:

@@ -103,7 +103,7 @@ def names_a_producer(data: bytes) -> bool:
 
 
 def transaction_requests(rng: Random) -> list[tuple[str, int, bytes]]:
-    """Return API, version and body of requests, some of which make a transaction in their order."""
+    """Return API, version and body of requests; the first ones are transactions in their order."""
     found = [*_life(rng, 5, bumps=True), *_life(rng, 3, bumps=False)]
     for _ in range(3):
         found += [*_markers(rng), *_lists(rng), *_shaped(rng)]

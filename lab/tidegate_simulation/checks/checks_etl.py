@@ -3,7 +3,7 @@
     etl        note ok {"in", "out"}: keys of inputs and outputs
     processed  note ok {"in"}: clients have processed all of these keys
 
-The send of an output has in "of" the values from which its own were made, one by one.
+The send of outputs has a list "of": for each of its values, the input value that it was made from.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _committed_places(facts: Facts) -> dict[int, tuple[int, int]]:
 def _not_processed(
     facts: Facts, outputs: dict[int, list[int]], visible: dict[int, tuple[int, int]]
 ) -> Iterator[Violation]:
-    """Check all visible inputs, except those that were lost, or whose output may be."""
+    """Yield the visible inputs without a visible output; an input or its output may be lost."""
     done = {key for _, table in facts.finished("processed") for key in table["in"]}
     for value, (key, offset) in visible.items():
         made = outputs.get(value, [])

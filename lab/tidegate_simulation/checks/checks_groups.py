@@ -16,7 +16,7 @@ AUDITED_NS = 1_000_000_000
 
 @dataclass(slots=True)
 class _Commit:
-    """One commit, or with None a deletion.
+    """One commit; the offset None stands for a deletion.
 
     done: index of its ok; a commit without an ok may take effect at any time.
     """
@@ -75,7 +75,7 @@ def _write(
 
 
 def _possible(written: Sequence[_Commit], read: Event) -> list[int | None]:
-    """Return the values that a read may give: none that was surely overwritten before it began."""
+    """Return the values that a read may give, without those surely overwritten before it began."""
     before = [c for c in written if c.done is not None and c.done < read.of]
     last_begun = max((c.began for c in before), default=-1)
     open_yet = [
@@ -89,8 +89,8 @@ def _possible(written: Sequence[_Commit], read: Event) -> list[int | None]:
 def generations(facts: Facts) -> Iterator[Violation]:
     """Generations rise; in each one a key has one owner; commits of former generations are refused.
 
-    A deleted group begins again.  An operation that began before the deletion belongs to its former
-    life.
+    A deleted group starts again.  An operation that began before the deletion belongs to the
+    deleted group.
     """
     gone: dict[str, int] = {}
     highest: dict[str, list[tuple[int, int]]] = defaultdict(list)
@@ -163,9 +163,9 @@ _Who: TypeAlias = tuple[str, str]
 class _Sessions:
     """When the gateway that serves a group last heard from each member.
 
-    An unaware gateway (auditor.py) does not pass its knowledge on to its successor.  heard: the
-    time of the member's last sign, or None if perhaps only an unaware gateway got it; and the
-    session timeout in ms.
+    An unaware gateway, whose lease has expired without its knowledge (auditor.py), does not pass
+    heartbeats on to the next gateway.  heard: the time of the member's last request, or None if
+    perhaps only an unaware gateway got it; and the session timeout in ms.
     """
 
     def __init__(self) -> None:
@@ -174,7 +174,7 @@ class _Sessions:
         self._aware_at: dict[str, int] = {}
 
     def note_unaware(self, event: Event, groups: Sequence[str]) -> None:
-        """Forget the last signs: the auditor notes the end of a lease a moment after it."""
+        """Forget the last requests: the auditor notes the end of a lease a moment too late."""
         self._unaware.update(groups)
         for who, (since, session_ms) in self.heard.items():
             if who[0] in groups and since is not None and since >= event.time_ns - AUDITED_NS:
@@ -197,9 +197,9 @@ class _Sessions:
 def expired_early(facts: Facts) -> Iterator[Violation]:
     """A member that was heard from is not removed before its session timeout is over.
 
-    Not checked: another client with the same instance id may replace a static member, and may leave
-    in its place.  A commit is no sign of life here, because its answer does not announce a
-    rebalance, and a rebalance does not wait long for a member.
+    Not checked are static members, which another client with the same instance id may replace or
+    remove.  A commit does not count as a sign of life: its answer does not announce a rebalance,
+    and a rebalance does not wait long for a member.
     """
     sessions = _Sessions()
     for event in facts.events:

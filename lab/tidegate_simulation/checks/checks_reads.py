@@ -256,7 +256,10 @@ def false_errors(facts: Facts) -> Iterator[Violation]:
 
 
 def _may_be_unknown(facts: Facts, event: Event) -> bool:
-    """A stale gateway may take a record that is sent by name for the topic's former life."""
+    """Return whether the error may stem from the topic, or from a deleted one of the same name.
+
+    A stale gateway may take a record that is sent by name for one of the deleted topic.
+    """
     key = value_of(event)["key"]
     keys = [key]
     if value_of(event).get("by_name") and key in facts.topics:

@@ -49,7 +49,8 @@ def _wrong_acks(facts: Facts) -> Iterator[Violation]:
 def _in_two_topics(facts: Facts) -> Iterator[Violation]:
     """A record sent by name is in the topic of that name, or in its successor.
 
-    Both may have it if the client repeats an unknown send, as only transactional clients do.
+    Both may have it if the client repeats a send whose outcome is unknown.  Only transactional
+    clients do so.
     """
     keys: dict[int, list[int]] = defaultdict(list)
     for key, values in facts.seen.items():
@@ -126,7 +127,7 @@ def _offset_of(facts: Facts, value: int, sent: Sent) -> int | None:
 def refusals(facts: Facts) -> Iterator[Violation]:
     """An idempotent producer got an error that only a loss of its records explains.
 
-    An id whose epoch has been raised may be refused.
+    A refusal is right if the epoch of the producer id has been raised.
     """
     epochs: dict[tuple[int, int], int] = {}
     for event in facts.events:
@@ -143,7 +144,11 @@ def refusals(facts: Facts) -> Iterator[Violation]:
 
 
 def _is_wrong(table: dict[str, Any]) -> bool:
-    """Another client of a transactional id may raise the epoch at any time."""
+    """Return whether the producer must not get this error.
+
+    In a transaction INVALID_PRODUCER_EPOCH is right: another client of the transactional id may
+    raise the epoch at any time.
+    """
     error = table.get("error")
     return error in _NEVER_REFUSED and not ("txn" in table and error == "INVALID_PRODUCER_EPOCH")
 

@@ -15,9 +15,9 @@ _NO_GENERATION: Final = -1
 
 @dataclass(slots=True)
 class _Group:
-    """size: the group's number of members.  count: of the generation, as its leader got it.
+    """size: the number of members of the group.  count: of the generation, as its leader learnt it.
 
-    joining: joins in flight.  heard: when each member of the generation last surely lived.
+    joining: joins in flight.  heard: the last time when a member of the generation surely lived.
     """
 
     size: int
@@ -29,11 +29,11 @@ class _Group:
 
     @property
     def is_settled(self) -> bool:
-        """Return whether exactly these members are in, and no request will change that."""
+        """Return whether the generation has all members, and no join is in flight."""
         return not self.joining and len(self.heard) == self.count == self.size
 
     def longest_silence_ms(self, now_ns: int) -> float:
-        """Return how long ago the quietest member was heard from, at most."""
+        """Return the longest time since a member was heard from."""
         return (now_ns - min(self.heard.values())) / 1e6
 
     def unsettle(self) -> None:

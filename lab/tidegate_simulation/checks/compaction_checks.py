@@ -79,7 +79,7 @@ def _has_records(batch: Fields, end_offset: int) -> bool:
 
 
 def _check_markers(before: Sequence[Fields], after: Sequence[Fields], below: int) -> None:
-    """A marker goes as late as a tombstone, and only with all data of its transaction."""
+    """Compaction removes a marker as late as a tombstone, and only after the records it ends."""
     left = {each.header[0]: each for each in after}
     for each in transactions_in(before):
         if each.end is None or each.end.header[0] in left:

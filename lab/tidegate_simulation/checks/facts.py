@@ -78,10 +78,11 @@ class Facts:
     seen: key -> value -> offset -> index of the first poll.  at: key -> offset -> value.
     trimmed: key -> the highest offset below which records may be gone.
     topics: key -> the topic that a note names.  dropped: key -> index of the first invoke of its
-    deletion.  gone: key -> index of the first ok of it.  retention: key -> (ms, bytes).
+    deletion.  gone: key -> index of the first ok of its deletion.  retention: key -> (ms, bytes).
     compacted: key -> the rules for its record keys.  same_key: (key, record key) -> values.
-    lost: key -> the ranges declared lost.  back: key -> those that came back.  first: key -> its
-    first offset ever, if it is not 0.  committed: the transactions that certainly were.
+    lost: key -> the ranges declared lost.  back: key -> the ranges that came back.
+    first: key -> its first offset ever, if it is not 0.
+    committed: the transactions that certainly committed.
     """
 
     events: Sequence[Event]
@@ -105,7 +106,8 @@ class Facts:
     def is_lost(self, key: int, offset: int, index: int) -> bool:
         """Return whether a repair had declared a record lost before the event of that index.
 
-        A gateway that is behind need not know that it came back; see checks_back.py.
+        A gateway that has not read to the log's end need not know that the record came back; see
+        checks_back.py.
         """
         return any(
             each.base <= offset < each.next and each.index < index
@@ -113,7 +115,7 @@ class Facts:
         )
 
     def may_begin_at(self, key: int, start: int, index: int) -> bool:
-        """Return whether a repair had moved a log start down as far before an event."""
+        """Return whether, before an event, a repair had moved the log start down to this offset."""
         return any(each.start <= start and each.index < index for each in self.back.get(key, ()))
 
     def finished(self, f: str, kind: str = "ok") -> Iterator[tuple[Event, dict[str, Any]]]:
@@ -133,9 +135,9 @@ class Facts:
         return (before > 0 and offset < before) or (offset < 0 and sent.key in self.lost)
 
     def may_be_compacted(self, value: int, offset: int) -> bool:
-        """Return whether a newer record of its key may have replaced a record, at an offset or -1.
+        """Return whether compaction may have removed a record.  offset: -1 if unknown.
 
-        A tombstone may be removed without a newer record.
+        It removes records that have a newer one of their key, and tombstones without a newer one.
         """
         sent = self.sent.get(value)
         keyed = self.compacted.get(sent.key) if sent is not None else None
@@ -250,7 +252,7 @@ def _gather_same(facts: Facts) -> None:
 
 
 def _gather_lost(facts: Facts, event: Event) -> None:
-    """Move the log start where a repair declared the beginning of a partition lost."""
+    """Note lost and returned ranges; a lost range at the beginning raises the log start."""
     table = value_of(event)
     key = table["key"]
     if event.f == "back":

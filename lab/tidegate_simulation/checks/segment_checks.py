@@ -210,9 +210,9 @@ def _held(state: ClusterState, partition: Partition, row: RunRow, body_of: BodyO
 
 
 def _bounds(state: ClusterState, parents: list[RunRow], body_of: BodyOf) -> dict[int, int]:
-    """Return the times that stand for batches whose headers may say false ones, by base offset.
+    """Return by base offset the times that count for batches whose headers may have false times.
 
-    A mirror keeps headers as its source has them, until a walk has proven them.
+    Batches of a mirror keep the headers of the source, whose times count only after a walk.
     """
     bounds: dict[int, int] = {}
     for row in parents:
@@ -314,7 +314,7 @@ def _check_chunks(index: SegmentIndex, batches: list[Batch], bounds: dict[int, i
         place = (own[0].base_offset, own[-1].next_offset)
         if said != found or place[0] < chunk.base_offset or place[1] > chunk.next_offset:
             raise NotWhole(f"{chunk} holds {found}, from {place[0]} up to {place[1]}")
-        # A merge goes by the bounds; compaction makes headers true, and goes by them.
+        # A merge takes the times of _bounds().  Compaction corrects headers, and takes their times.
         times = (_newest(own, bounds), _newest(own, {}))
         if chunk.max_timestamp not in times:
             raise NotWhole(f"{chunk} has another largest time stamp: {times}")

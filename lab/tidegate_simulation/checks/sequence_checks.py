@@ -46,9 +46,7 @@ class SequenceWatch:
             self._old_below = self._blocks.pop(0)[0]
 
     def given(self, producer_id: int) -> None:
-        """6: a client gets an id of a block that is young now, so that a gap before its first batch
-        is refused.
-        """
+        """6: a client gets an id of a young block: a gap before its first batch is refused."""
         self._given_ms[producer_id] = self._now_ms
         if producer_id < self._old_below:
             self._broken(6, f"producer id {producer_id} is new, but counts as old")

@@ -25,9 +25,10 @@ class ConnectionClosed(Exception):
 
 @dataclass(slots=True, eq=False)
 class BrokerState:
-    """One life of a broker.
+    """A broker from its start to its stop.
 
-    nursery: for followers that need time.  start_ms: the wall clock at second 0 of Trio's clock.
+    nursery: runs followers whose fetches take time.  start_ms: the wall clock at second 0 of Trio's
+    clock.
     append_pause: seconds between the checks of a batch and its append; drawn for each batch.
     """
 
@@ -115,7 +116,7 @@ class BrokerState:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One request's circumstances."""
+    """The broker, the version and the client of one request."""
 
     broker: BrokerState
     version: int

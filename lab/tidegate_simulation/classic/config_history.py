@@ -30,9 +30,9 @@ class ConfigHistory:
         return dict(self._versions[-1].configs)
 
     def change(self, configs: Mapping[str, str], seen_from: Mapping[int, float]) -> None:
-        """Make these the configs; each broker sees them from its time on.
+        """Make these the configs; a broker sees them from its time in `seen_from` on.
 
-        A broker sees changes in their order.
+        Each broker sees the changes in their order.
         """
         before = self._versions[-1].seen_from
         times = {

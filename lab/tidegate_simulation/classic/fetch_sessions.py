@@ -1,7 +1,7 @@
 """Fetch sessions (KIP-227): what a client asked for before, so that it sends only changes.  Pure.
 
-A session belongs to a broker's life, not to a connection.  A partition is left out of an answer of
-an open session if it has neither records nor an error, and its bounds are what they were.
+A session lasts until the broker stops, also across connections.  An answer of an open session omits
+a partition that has no records and no error, and whose bounds have not changed.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Wanted:
         return name, self.asked.partition
 
     def must_show(self, answer: PartitionData) -> bool:
-        """Return whether the answer is news; note what it shows."""
+        """Return whether the session's answer must have the partition; note the shown bounds."""
         bounds = answer.high_watermark, answer.log_start_offset
         is_news = bool(
             answer.records
@@ -57,7 +57,7 @@ class Wanted:
         )
         self.high_watermark, self.log_start = bounds
         if answer.error_code:
-            self.high_watermark = -1  # so that it is shown again once the error is gone
+            self.high_watermark = -1  # so that the next answer without an error shows it
         return is_news
 
 
@@ -66,7 +66,7 @@ Result = tuple[Wanted, PartitionData]
 
 @dataclass(slots=True, eq=False)
 class Session:
-    """One session; the partition with records goes to the end, so that all get their turn."""
+    """One session; partitions whose records were returned go to the end, so that all take turns."""
 
     session_id: int
     uses_ids: bool
@@ -129,7 +129,7 @@ class FetchSessions:
         return Context(list(session.wanted.values()), session=session, epoch=session.epoch)
 
     def finish(self, context: Context, results: list[Result], version: int, now: float) -> Answer:
-        """Return the answer: all results, or the news of an open session."""
+        """Return the answer: all results, or the changed partitions of an open session."""
         if context.error:
             return Answer(context.error, NO_SESSION, ())
         session = context.session

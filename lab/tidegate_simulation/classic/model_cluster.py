@@ -68,7 +68,7 @@ class ModelCluster:
     names: the topics' names by their ids.
     broker_configs: what DescribeConfigs answers for a broker.
     creates_topics: Metadata creates the topics that it is asked for (auto.create.topics.enable).
-    group_settings: of the groups that are made from now on.
+    group_settings: for groups that are created from now on.
     offsets_partitions: those of `__consumer_offsets`, as far as transactions need them.
     security: the ACLs, quotas and users that it shows.
     observers: see Observer.
@@ -127,7 +127,10 @@ class ModelCluster:
         self.changed(None)
 
     def _leave(self, partition: ModelPartition, node_id: int) -> None:
-        """Kafka keeps the last in-sync replica in the list, so that only it may lead again."""
+        """Take a stopped broker's replica out of the ISR, and elect another leader.
+
+        As in Kafka, the last replica stays in the ISR, so that only this replica may lead again.
+        """
         if partition.isr != [node_id]:
             partition.isr = [each for each in partition.isr if each != node_id]
         if partition.leader == node_id:
@@ -318,7 +321,7 @@ class ModelCluster:
                 group.move(coordinator, now)
 
     def group(self, group_id: str) -> ModelGroup:
-        """Return a group; an unknown one comes to be."""
+        """Return a group; create an unknown one."""
         found = self.groups.get(group_id)
         if found is None:
             machine = ClassicGroup(group_id, 0, self.group_settings)
@@ -326,7 +329,7 @@ class ModelCluster:
         return found
 
     def commit_offset(self, group_id: str, key: PartitionKey, committed: CommittedOffset) -> None:
-        """Store a group's offset; the group comes to be with its first one."""
+        """Store a group's offset; the first offset of an unknown group creates the group."""
         self.group(group_id).offsets[key] = committed
         self.offsets_partitions[offsets_key(group_id)].committed(GroupKey(group_id, key))
 

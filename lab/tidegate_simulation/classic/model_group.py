@@ -1,9 +1,8 @@
 """A consumer group of the model: what its log holds, and the machine of its coordinator.  Pure.
 
 The product's machine of classic groups decides (tidegate_coordination.groups).  Its records are
-durable at once.  No task runs its timers: run_timers() handles each time-out that is due at the
-time when it was due, so a group that was not looked at for long has become what it would have
-become with a task.
+durable at once.  No task runs its timers.  run_timers() handles the time-outs that have passed,
+each with the time at which it was due, so the group gets the same state as with a task.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ class ModelGroup:
     """A group; without members it is only committed offsets.
 
     coordinator: the broker that has the machine; NO_LEADER while no broker runs.
-    machine: lost with its coordinator, unlike record and offsets.
+    machine: lost when the coordinator stops; record and offsets stay.
     answers: to parked joins and syncs, by ticket, until their connections take them.
     is_loading: see begin_loading().
     """
@@ -100,7 +99,7 @@ class ModelGroup:
         last generation that was stored continue without a join.
         """
         if self.coordinator != NO_LEADER and not self.is_loading:
-            self.run_timers(now)  # no broker runs them in between
+            self.run_timers(now)  # without a coordinator no timers run
         self.machine.abandon(Refusal.NOT_COORDINATOR)
         self.carry_out(now)
         self.machine = ClassicGroup.restore(

@@ -62,7 +62,7 @@ class ModelTopic:
 
 @dataclass(slots=True, eq=False)
 class ModelNode:
-    """A broker's place.  config_delay_seconds: how late it sees the change of a config."""
+    """A broker's address and state.  config_delay_seconds: how late it sees a change of configs."""
 
     node_id: int
     host: str

@@ -54,7 +54,7 @@ class TransactionSettings:
 
     marker_seconds: the longest wait before markers are written.
     abort_interval_seconds: how often the coordinator looks for time-outs.
-    retry_seconds: how long a Produce or a TxnOffsetCommit that adds waits for markers.
+    retry_seconds: how long a Produce or TxnOffsetCommit that adds a partition waits for markers.
     """
 
     marker_seconds: float = 0.05
@@ -73,9 +73,9 @@ class ModelTransaction:
     """A transactional id; see the module's head.
 
     last_epoch: the epoch of a request that may be repeated; NOTHING if none may.
-    previous_producer_id: that before the last change.  next_producer_id: after the present end.
-    partitions: those that still need a marker.  markers: where one was written that is not yet
-    replicated.
+    previous_producer_id: the one before the last change.  next_producer_id: the one after the
+    present end.  partitions: those that still need a marker.  markers: the offsets of markers that
+    are written, and not yet replicated.
     not_before: when to write markers, or to try again, in seconds.
     is_kept: a task of the model runs its timers.
     is_loading: its coordinator still reads its log, as after a move; set it at any time.
@@ -103,7 +103,7 @@ class ModelTransaction:
 
     @property
     def is_prepared(self) -> bool:
-        """Return whether it is decided, and markers are missing."""
+        """Return whether the end of the transaction is decided, and markers are missing."""
         return self.state in PREPARED
 
     @property
@@ -112,7 +112,7 @@ class ModelTransaction:
         return self.state is TransactionState.PREPARE_COMMIT
 
     def check_producer(self, producer_id: int, epoch: int) -> None:
-        """Check who asks, as Kafka does: strictly.
+        """Check the producer id and epoch of a request, as strictly as Kafka.
 
         Raises:
           Refused: INVALID_PRODUCER_ID_MAPPING or PRODUCER_FENCED.
@@ -139,7 +139,7 @@ class ModelTransaction:
         self.epoch, self.last_epoch = epoch, last_epoch
 
     def become_empty(self, timeout_ms: int) -> None:
-        """Begin a producer's life."""
+        """Enter the state Empty, for a producer that has just got its epoch."""
         self.state = TransactionState.EMPTY
         self.timeout_ms = timeout_ms
         self.started_ms = NOTHING

@@ -28,7 +28,7 @@ class Signals:
                 self._waiting[key].pop(event, None)
 
     def notify(self, key: Hashable) -> None:
-        """Wake those that watch a key."""
+        """Wake the waits that watch a key."""
         for event in self._waiting.pop(key, {}):
             event.set()
 

@@ -36,7 +36,7 @@ _UNKNOWN: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class _Bounds:
-    """How a request reads."""
+    """The isolation, the side and the bounds of a request's reads."""
 
     isolation: str
     leads: bool
@@ -189,7 +189,7 @@ def _divergence(log: ModelLog, asked: fe.FetchPartition) -> fe.EpochEndOffset | 
 
 
 def _failed(wanted: Wanted, code: ErrorCode, *, sends_null: bool) -> fe.PartitionData:
-    """Return an error; Kafka sends no list of aborted transactions if the log gave the error."""
+    """Return an error; if the log gave it, Kafka sends null for the aborted transactions."""
     return fe.PartitionData(
         wanted.asked.partition,
         code,
@@ -218,7 +218,7 @@ def _response(asked: Asked, answer: Answer) -> fe.FetchResponse:
 
 
 def _name_leaders(broker: BrokerState, answer: Answer, response: fe.FetchResponse) -> None:
-    """Say which broker leads, beside the errors that this helps with (KIP-951)."""
+    """Name the leader beside NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH (KIP-951)."""
     leaders: dict[int, None] = {}
     helped = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
     for wanted, data in answer.results:

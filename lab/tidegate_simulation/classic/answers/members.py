@@ -58,7 +58,7 @@ async def answer_join_group(asked: Asked, request: jg.JoinGroupRequest) -> jg.Jo
 
 
 def _group_to_join(asked: Asked, request: jg.JoinGroupRequest) -> ModelGroup | Refusal:
-    """Return the group; a join makes it, unless it names a member that cannot be there."""
+    """Return the group; a join creates it, unless the join already has a member id."""
     cluster = asked.broker.cluster
     bounds = cluster.group_settings
     timeout_ms = request.session_timeout_ms
@@ -83,7 +83,7 @@ def _join_request(asked: Asked, request: jg.JoinGroupRequest) -> JoinRequest:
         rebalance_timeout_ms=rebalance_timeout_ms,
         protocol_type=request.protocol_type,
         protocols=tuple((each.name, bytes(each.metadata)) for each in request.protocols),
-        # Drawn for new members only: a run without groups must not draw.
+        # Only new members draw, so that a run without groups draws nothing.
         fresh_id="" if request.member_id else _fresh_id(asked.broker.cluster.rng),
         requires_known_id=asked.version >= _FIRST_JOIN_WITH_KNOWN_ID,
         can_skip_assignment=asked.version >= _FIRST_JOIN_WITH_SKIP,

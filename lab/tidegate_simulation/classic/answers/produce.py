@@ -39,7 +39,7 @@ _WHILE_NOT_VERIFIED: Final = (
 
 @dataclass(slots=True, eq=False)
 class _Placed:
-    """A partition of the request.  end_offset: what an answer to acks=all waits for, or None."""
+    """A partition of the request.  end_offset: an answer to acks=all waits for it, unless None."""
 
     answer: pr.PartitionProduceResponse
     partition: ModelPartition | None = None
@@ -128,7 +128,7 @@ async def _produce(
 async def _take_part(
     asked: Asked, key: PartitionKey, raw: bytes, request: pr.ProduceRequest
 ) -> int:
-    """Let the partition take part in the batch's transaction; return the producer's guard."""
+    """Add or verify the partition in the batch's transaction; return the producer's guard."""
     header, broker = read_header(raw), asked.broker
     if not header.is_transactional:
         return 0
@@ -159,7 +159,7 @@ async def _append(
 ) -> _Placed:
     """Check the batch, and append it a moment later: the settings may have changed meanwhile.
 
-    guard: another one means that the transaction has ended meanwhile.
+    guard: if the producer has another guard now, the transaction has ended meanwhile.
     """
     broker = asked.broker
     topic = broker.topic(key.topic)
@@ -203,7 +203,7 @@ def _is_verified(
 
 
 async def _wait(broker: BrokerState, placed: list[_Placed], timeout_ms: int) -> None:
-    """Wait until all replicas in sync have the batches; the rest is REQUEST_TIMED_OUT."""
+    """Wait until all in-sync replicas have the batches; other partitions get REQUEST_TIMED_OUT."""
     waiting = [each for each in placed if each.end_offset is not None]
     with trio.move_on_after(max(timeout_ms, 0) / 1000):
         while waiting := [each for each in waiting if not _is_settled(broker, each)]:

@@ -82,7 +82,8 @@ async def answer_describe_users(
 ) -> du.DescribeUserScramCredentialsResponse:
     """Show users with mechanisms and iterations; without names all.
 
-    Kafka 4.3.1 fails to make the refusal where the list of names is null, and never answers.
+    If a request without the right has null as its list of names, Kafka 4.3.1 fails to build the
+    refusal, and never answers.
     """
     await trio.lowlevel.checkpoint()
     if not asked.may(rights.DESCRIBE, rights.CLUSTER):

@@ -43,7 +43,7 @@ def _told(code: ErrorCode, *, knows_fenced: bool) -> ErrorCode:
 async def answer_init_producer_id(
     asked: Asked, request: ip.InitProducerIdRequest
 ) -> ip.InitProducerIdResponse:
-    """Give a new id, or raise the epoch of a transactional id's one."""
+    """Give a new producer id, or raise the epoch of a transactional id's producer id."""
     await trio.lowlevel.checkpoint()
     try:
         given = _init_producer_id(asked, request)
@@ -146,7 +146,7 @@ def _results(
 
 
 def _added(asked: Asked, wanted: ap.AddPartitionsToTxnTransaction) -> dict[PartitionKey, ErrorCode]:
-    """Return a code for each partition; if one has an error of its own, no other is added."""
+    """Return a code for each partition; if one of them has an error, none is added."""
     name, keys = wanted.transactional_id, list(_keys(wanted))
     if asked.version < _FIRST_ADD_OF_BROKERS and not may_write(asked, name):
         return dict.fromkeys(keys, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)

@@ -105,7 +105,7 @@ async def _staged(
                 knows_abortable=asked.version >= _FIRST_VERSION_WITH_ABORTABLE,
             )
         _check_member(asked, request)
-        asked.broker.cluster.group(group_id)  # it comes to be with its first offset
+        asked.broker.cluster.group(group_id)  # its first offset creates the group
         for name, each in _partitions(request):
             key = PartitionKey(name, each.partition_index)
             if not codes[key]:
@@ -130,7 +130,7 @@ def _check_place(asked: Asked, group_id: str) -> None:
 
 
 def _check_member(asked: Asked, request: tc.TxnOffsetCommitRequest) -> None:
-    """Check the group once the transaction has it; a rebalance under way does not matter."""
+    """Check the member once the transaction has the group; a rebalance does not matter."""
     code = coordinator_error(asked, request.group_id)
     group = None if code else up_to_date(asked.broker, request.group_id)
     if group is not None:

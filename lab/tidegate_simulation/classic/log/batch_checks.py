@@ -3,7 +3,8 @@
 The order can be seen from outside: a batch with a wrong CRC is CORRUPT_MESSAGE on an open topic
 and MESSAGE_TOO_LARGE on one with max.message.bytes=0.  That is how a fence is probed.
 
-Compressed records that cannot be read are taken as they are: the simulator may invent them.
+Compressed records that cannot be read are accepted unchecked, because the simulator may invent
+them.
 """
 
 from __future__ import annotations

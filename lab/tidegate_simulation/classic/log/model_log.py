@@ -203,7 +203,7 @@ class ModelLog:
         right = header._replace(
             attributes=header.attributes & ~LOG_APPEND_TIME, max_timestamp=batch.max_timestamp
         )
-        if right != header:  # Kafka mends the head, with a new CRC
+        if right != header:  # Kafka corrects the header, and its CRC
             HEADER.pack_into(raw, 0, *right)
             with memoryview(raw) as view:
                 crc = crc32c(view[CRC_START:])

@@ -22,7 +22,7 @@ _MAX_SEQUENCE: Final = 2**31 - 1
 
 
 class WrittenBatch(NamedTuple):
-    """A batch that a repeat is recognised by."""
+    """A remembered batch, by which the leader recognises a repeat."""
 
     first_sequence: int
     last_sequence: int
@@ -63,7 +63,7 @@ class ProducerState:
         return self.batches[-1].last_sequence if self.batches else -1
 
     def set_epoch(self, epoch: int) -> None:
-        """A new epoch starts without batches."""
+        """Set the epoch; a new epoch starts without remembered batches."""
         if epoch != self.epoch:
             self.epoch = epoch
             self.batches.clear()
@@ -90,7 +90,7 @@ class ProducerStates:
         return sorted(found, key=_start_of)
 
     def first_unstable_offset(self) -> int | None:
-        """Return where the first transaction begins that is open, or ended above the watermark."""
+        """Return where the first transaction begins that is open, or lacks a replicated marker."""
         starts = [first for first, _ in self._ended_above_watermark]
         starts += [_start_of(each) for each in self.open_transactions[:1]]
         return min(starts, default=None)

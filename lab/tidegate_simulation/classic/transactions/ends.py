@@ -89,8 +89,8 @@ def end_and_bump(
 def abort_and_fence(transaction: ModelTransaction, circumstances: Circumstances) -> None:
     """Abort an open transaction, with an epoch that fences its producer.
 
-    In transaction.version 2 the producer may take it for its own end; else none of its requests is
-    a repeat.
+    In transaction.version 2 an EndTxn with the former epoch counts as a repeat of this abort.  In
+    earlier versions no request counts as a repeat.
     """
     if circumstances.bumps:
         _bump(transaction, circumstances)
@@ -108,7 +108,7 @@ def _bump(transaction: ModelTransaction, circumstances: Circumstances) -> None:
 
 
 def _check_sender(transaction: ModelTransaction, producer: ProducerIdentity) -> bool:
-    """Return whether it is a repeat."""
+    """Check the sender of an EndTxn v5; return whether the request is a repeat."""
     follows_change = (
         producer == (transaction.previous_producer_id, LAST_EPOCH) and transaction.epoch == 0
     )
@@ -127,6 +127,6 @@ def _may_repeat(transaction: ModelTransaction) -> bool:
 
 
 def _check_same_end(transaction: ModelTransaction, *, commits: bool) -> None:
-    """Check that the last end is the one that is asked for again."""
+    """Check that the last end was a commit, or an abort, as in the repeated request."""
     if _IS_COMMIT.get(transaction.state) is not commits:
         raise refused(ErrorCode.INVALID_TXN_STATE)

@@ -23,7 +23,7 @@ _RETRY_SECONDS: Final = 0.2
 
 
 def keep(broker: BrokerState, transaction: ModelTransaction) -> None:
-    """Let the task see what a step changed; start it if there is none."""
+    """Wake the transaction's task after a step; start one if there is none."""
     if transaction.is_prepared:
         transaction.not_before = broker.now() + _pause(broker)
     if transaction.is_kept:

@@ -49,7 +49,7 @@ def settle(cluster: ModelCluster, transaction: ModelTransaction) -> None:
 
 
 def _needs_marker(transaction: ModelTransaction, partition: ModelPartition) -> bool:
-    """Return whether none was written, or the one that was is lost."""
+    """Return whether no marker was written, or the log has lost the marker."""
     offset = transaction.markers.get(partition.key)
     return offset is None or partition.log.end_offset <= offset
 

@@ -19,11 +19,12 @@ def initialise(
 ) -> bool:
     """Give a producer its id and epoch; return False if an open transaction must end first.
 
-    expected: what the producer had so far (KIP-360); a repeat gets what the first request got.
+    expected: the id and epoch that the producer had so far (KIP-360); a repeated request gets the
+    answer of the first one.
 
     Raises:
-      Refused: PRODUCER_FENCED or CONCURRENT_TRANSACTIONS; UNKNOWN_SERVER_ERROR, as Kafka fails if
-        no epoch is left and the expected one is another.
+      Refused: PRODUCER_FENCED or CONCURRENT_TRANSACTIONS; UNKNOWN_SERVER_ERROR if no epoch is left
+        and the expected epoch is another one, at which Kafka fails.
     """
     transaction.check_settled()
     if expected is not None and not _is_own(transaction, expected):
@@ -70,9 +71,9 @@ def add(
     keys: Iterable[PartitionKey],
     now_ms: int,
 ) -> None:
-    """Let partitions take part.
+    """Add partitions to the transaction.
 
-    An end that is under way is looked at first: it may bring the producer id that is asked with.
+    An end under way is checked before the producer id, because it may lead to this producer id.
 
     Raises:
       Refused: INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED or CONCURRENT_TRANSACTIONS.

@@ -34,8 +34,8 @@ async def take_part(
 ) -> None:
     """Add the partition, or check that a client has added it.
 
-    may_add: of the request's version.  knows_abortable: else an unknown partition is
-    INVALID_TXN_STATE.
+    may_add: whether the request's version adds the partition.  knows_abortable: whether its version
+    knows TRANSACTION_ABORTABLE; if not, a partition that takes no part gets INVALID_TXN_STATE.
 
     Raises:
       Refused: INVALID_PRODUCER_ID_MAPPING, INVALID_PRODUCER_EPOCH, CONCURRENT_TRANSACTIONS,
