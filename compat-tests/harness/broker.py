@@ -2,7 +2,7 @@
 
 `start("tidegate" | "kafka" | "HOST:PORT", settings)` returns a running broker on free ports of the
 loopback with a fresh data folder below .work/brokers.  Settings carry Kafka's names.  `restart()`
-and `kill()` keep ports and data, so a test can pull the plug.
+and `kill()` keep ports and data, so a test can crash a broker.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Broker(Protocol):
         ...
 
     def stop(self) -> None:
-        """End it in good order; do nothing if it is not ours."""
+        """Stop it with SIGTERM; do nothing if the test did not start it."""
         ...
 
 
@@ -66,7 +66,7 @@ class LocalBroker:
 
     @property
     def log(self) -> Path:
-        """The output of the broker in all its lives, one after another."""
+        """The output of all processes of the broker, one after another."""
         return self.folder / "broker.log"
 
     def start(self) -> None:
@@ -88,7 +88,7 @@ class LocalBroker:
             self.process.stop(60)
 
     def kill(self) -> None:
-        """kill -9, no goodbye."""
+        """kill -9."""
         if self.process:
             self.process.kill()
 
@@ -139,7 +139,7 @@ def start(
 def running(
     against: str, settings: Mapping[str, str] | None = None, *, log_url: str = ""
 ) -> Generator[Broker]:
-    """`start`, and `stop` at the end; the data goes, what the broker printed stays."""
+    """Start a broker, and stop it at the end.  Its data is removed, its output stays."""
     broker = start(against, settings, log_url=log_url)
     try:
         yield broker
@@ -164,7 +164,7 @@ def _tidegate(folder: Path, settings: Mapping[str, str], log_url: str) -> LocalB
     if log_url:
         command += ["--log", log_url]
     for name, value in with_ports(settings, port).items():
-        # As with Kafka, a setting "listeners" names more of them, beside the one on the port.
+        # As with Kafka, a setting "listeners" adds listeners to the one on the port.
         own = f"PLAINTEXT://127.0.0.1:{port}," if name == "listeners" else ""
         command += ["--set", f"{name}={own}{value}"]
     return LocalBroker(command, port, folder)
@@ -179,6 +179,6 @@ def _kafka(folder: Path, settings: Mapping[str, str], version: str, heap: str) -
 
 
 def _ports(settings: Mapping[str, str]) -> list[int]:
-    """Return two ports; the one after the first is free, too, if settings name it."""
+    """Return two ports.  The port after the first one is free, too, if settings name it."""
     is_named = any(NEXT_PORT in text for text in settings.values())
     return free_ports(2, partner=1 if is_named else 0)

@@ -1,6 +1,6 @@
 """Recipes that fetch published packages, each by its ordinary client, once, below .work.
 
-Each returns where the thing lies.  A recipe is done again when its stamp (versions) changed.
+Each returns the folder of its package.  A recipe runs again when its stamp (versions) changed.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from harness import places
 from harness.places import HERE, WORK
 from harness.process import Command
 
-# Of one command.  A test that takes 600 s ends the whole run (pyproject.toml).
+# The timeout of one command.  A test that takes 600 s ends the whole run (pyproject.toml).
 INSTALL_SECONDS: float = 500
 
 
 class MissingTool(Exception):
-    """A toolchain is not on this machine: skip the programs that need it, with a message."""
+    """A toolchain is not on this machine.  Skip the programs that need it, with a message."""
 
 
 def need(*programs: str) -> None:
@@ -85,7 +85,8 @@ def kafka_go_tests() -> Path:
     def prepare(folder: Path) -> None:
         shutil.copytree(_module("github.com/segmentio/kafka-go", places.KAFKA_GO_VERSION), folder)
         _make_writable(folder)
-        _run(["go", "mod", "tidy"], cwd=folder)  # newer Go refuses the go.mod as it is
+        # Newer releases of Go refuse the go.mod without this change.
+        _run(["go", "mod", "tidy"], cwd=folder)
 
     return _once("kafka-go", places.KAFKA_GO_VERSION, prepare)
 
@@ -127,7 +128,8 @@ def kafka_python_suite() -> Path:
         codecs = ["crc32c", "lz4", "python-snappy", "zstandard", "xxhash"]
         _run([*pip, "install", "-e", ".", *extras, *codecs], cwd=folder)
         (folder / "kroot").mkdir()
-        (folder / "test" / "__init__.py").touch()  # else `test` is CPython's own package
+        # Else `test` is the package of CPython's own tests.
+        (folder / "test" / "__init__.py").touch()
         shutil.copy(stub, folder / "test/service.py")
 
     return _once("kafka-python", version + stub.read_text(), unpack)
@@ -249,7 +251,7 @@ def _jars(name: str, pom: Path, *options: str) -> Path:
 
 
 def _need_headers() -> None:
-    """Without these librdkafka builds too, but its tests leave something out."""
+    """Install the C headers without which librdkafka leaves out some of its tests."""
     packages = {
         "openssl/ssl.h": "libssl-dev",
         "zlib.h": "zlib1g-dev",

@@ -1,4 +1,4 @@
-"""Apache Kafka as a KRaft node out of its published jars: alone, or one of a cluster."""
+"""Apache Kafka as a KRaft node from its published jars: alone, or one of a cluster."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from harness.security import AUTHORIZER
 
 CLUSTER_ID = "dGlkZWdhdGUtY29tcGF0MQ"  # any 16 bytes in base64
 
-# Single-node factors, and no wait before a first rebalance; else Kafka's defaults.
+# Replication factors of a single node, and no delay of a first rebalance; else Kafka's defaults.
 PROPERTIES = {
     "process.roles": "broker,controller",
     "controller.listener.names": "CONTROLLER",
@@ -36,7 +36,7 @@ PROPERTIES = {
     **AUTHORIZER,
 }
 
-# With ELR every topic shows a min.insync.replicas that no client set.
+# With eligible leader replicas, every topic shows a min.insync.replicas that no client set.
 FEATURES = ["--feature", "eligible.leader.replicas.version=0"]
 
 LOG4J = """\
@@ -57,7 +57,7 @@ log4j.appender.OUT.layout=org.apache.log4j.PatternLayout
 log4j.appender.OUT.layout.ConversionPattern=[%d] %p %m (%c)%n
 """
 
-# As Kafka's own start script has it, so that comparisons are fair.
+# The settings of Kafka's own start script, so that comparisons are fair.
 HEAP: Final = "1g"
 COLLECTOR = [
     "-XX:+UseG1GC",
@@ -113,7 +113,7 @@ def prepare(
 
 def _properties(folder: Path, node: Node, settings: Mapping[str, str]) -> str:
     values = {**PROPERTIES, **settings}
-    # A setting "listeners" names more listeners for clients, beside the one on the port.
+    # A setting "listeners" adds listeners for clients to the one on the port.
     own = f"PLAINTEXT://127.0.0.1:{node.port}"
     listeners = ",".join(filter(None, [own, settings.get("listeners")]))
     values |= {

@@ -1,6 +1,6 @@
-"""Apache Kafka of one node, or of three with replication factor 3, each broker and controller.
+"""Apache Kafka of one node, or of three with replication factor 3.  Each is broker and controller.
 
-The heaps of three are small, since all share one machine with gateways and clients.
+Three nodes have small heaps, since they share one machine with gateways and clients.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from harness.process import free_ports
 NODES: Final = 3
 HEAP: Final = "400m"
 _INTERNAL: Final = ("offsets.topic", "transaction.state.log", "share.coordinator.state.topic")
-# A broker that is away loses its leaders after 3 s instead of 9: more happens in a short run.
+# A broker that is down loses its leaderships after 3 s instead of 9, so a short run sees more
+# elections.
 SETTINGS: Final = {
     "default.replication.factor": "3",
     "min.insync.replicas": "2",
@@ -56,7 +57,7 @@ class KafkaCluster:
             process.wait_until(partial(answers, "127.0.0.1", port), READY_SECONDS)
 
     def stop(self) -> None:
-        """SIGTERM one after another; the last has no quorum to say goodbye to, and is killed."""
+        """Stop the nodes one after another by SIGTERM; kill the last one, which has no quorum."""
         for each in list(self.nodes.values())[:-1]:
             each.stop()
         self.kill()
@@ -69,7 +70,7 @@ class KafkaCluster:
 
 @contextmanager
 def running(count: int, *, version: str = KAFKA_VERSION) -> Generator[KafkaCluster]:
-    """Start 1 or 3 nodes, and stop them at the end; the data goes, what they printed stays.
+    """Start 1 or 3 nodes, and stop them at the end.  Their data is removed, their output stays.
 
     Raises:
       StartFailed: they did not get ready.

@@ -1,7 +1,7 @@
-"""A folder that looks like an unpacked Apache Kafka, out of its jars: for tests that call bin/*.sh.
+"""A folder that looks like an unpacked Apache Kafka, for tests that call bin/*.sh.
 
-Each call of a tool is a JVM of its own, so its flags are those of a quick start.  The broker of the
-folder is Kafka's, or a gateway.
+Its scripts run Kafka's jars.  Each call of a tool starts a JVM, so its flags are those of a quick
+start.  The broker of the folder is Kafka's, or a gateway.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from harness.kafka_broker import LOG4J
 from harness.places import WORK
 
 SHELL = "#!/bin/sh\n"
-# CLASSPATH is honoured since tests start Java programs of their own by it.
+# The script reads CLASSPATH, since tests use it to start Java programs of their own.
 RUN_CLASS = """\
 here=$(cd "$(dirname "$0")/.." && pwd)
 exec java ${KAFKA_HEAP_OPTS:--Xmx256m} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC \\

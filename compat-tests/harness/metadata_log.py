@@ -1,6 +1,7 @@
 """Where a gateway under test keeps its metadata log: SQLite in its folder, or PostgreSQL.
 
-PostgreSQL is the server of the other packages' tests, one for each broker.
+The code that starts PostgreSQL comes from the tests of another package.  Each broker gets its own
+server.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ LogKind = Literal["sqlite", "postgres"]
 
 @contextmanager
 def metadata_log(kind: LogKind) -> Generator[str]:
-    """Yield the URL of an empty log; "" for the one that a gateway has without a setting.
+    """Yield the URL of an empty log; "": the log that a gateway has by default.
 
     Raises:
       MissingTool: PostgreSQL does not run on this machine.

@@ -1,4 +1,4 @@
-"""Child processes with an owner: output to a file, a bounded wait, a stop by handle."""
+"""Child processes with an owner.  Their output goes to a file, and all waits have a deadline."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ POLL_SECONDS = 0.1
 PORTS = range(12_000, 22_000)
 
 
-# The words of a command; its first is the program.
+# The words of a command; the first one is the program.
 Command = Sequence[str | Path]
 
 
 class StartFailed(Exception):
-    """A process did not get ready.  Its message ends with the tail of the log: show it."""
+    """A process did not get ready.  Show the message, which ends with the last lines of the log."""
 
 
 @dataclass(slots=True)
@@ -71,7 +71,7 @@ def spawn(
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
 ) -> Process:
-    """Start `command`; what it prints is appended to `log`."""
+    """Start `command`, and append its output to `log`."""
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as output:
         popen = subprocess.Popen(
@@ -117,12 +117,11 @@ _WORKER: Final = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("
 
 
 def free_ports(count: int, *, partner: int = 0) -> list[int]:
-    """Ports of the loopback that nothing listens on at this moment, nor on port + partner.
+    """Return ports of the loopback on which nothing listens now, nor on port + partner.
 
-    A server binds them later.  So none is given twice, and each of up to WORKERS processes that run
-    tests has ports of its own.
-    They are below those that the kernel gives to outgoing connections, so that a port is still free
-    when a process that was stopped starts again.
+    A server binds them later.  So no port is returned twice, and each of up to WORKERS processes
+    that run tests has other ports.  The ports are below those that the kernel gives to outgoing
+    connections.  So a port is still free when a stopped process starts again.
     """
     found: list[int] = []
     with ExitStack() as stack:

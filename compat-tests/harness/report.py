@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-# excluded: the named reason is written down; skipped: could not be tried on this machine.
+# excluded: it failed as an exclusion says; skipped: it cannot run on this machine.
 Status = Literal["passed", "failed", "excluded", "skipped"]
 
 
@@ -31,11 +31,11 @@ class Report:
 
     @property
     def failed(self) -> bool:
-        """True if anything failed that is not excluded."""
+        """Whether a test failed that is not excluded."""
         return any(outcome.status == "failed" for outcome in self.outcomes)
 
     def text(self) -> str:
-        """Lines for a terminal: what is not passed by name, and a sum."""
+        """Return lines for a terminal: the name of each test that did not pass, and the totals."""
         lines = [_line(outcome) for outcome in self.outcomes if outcome.status != "passed"]
         counts = Counter(outcome.status for outcome in self.outcomes)
         sums = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))

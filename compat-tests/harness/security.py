@@ -1,4 +1,4 @@
-"""Rights and logins at a broker under test, as the suites want them.
+"""Rights and logins at a broker under test, as the suites need them.
 
 A broker that is started with SASL has a second listener on the port after its own, as 9093 comes
 after 9092.
@@ -93,6 +93,6 @@ def set_scram_users(bootstrap: str, mechanism: str, users: Iterable[ScramUser]) 
 
 
 def create_topic(bootstrap: str, topic: str) -> None:
-    """Create a topic that tests of logins want."""
+    """Create a topic for tests of logins."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(_SECONDS)

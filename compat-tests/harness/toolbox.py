@@ -30,7 +30,7 @@ class Printed:
 
 
 class Toolbox:
-    """A JVM that runs tools one after another; started at the first call, and after a hang."""
+    """A JVM that runs tools one after another.  It starts at the first call and after a hang."""
 
     def __init__(self) -> None:
         self._jvm: subprocess.Popen[bytes] | None = None
@@ -82,12 +82,13 @@ class Toolbox:
 
 
 def java_command(*more: Path) -> list[str]:
-    """`java` with the tools' class path and more folders; without log lines, which would mix with
-    the output.
+    """Return `java` with the tools' class path and more folders.
+
+    The tools log nothing, since log lines would mix with their output.
     """
     log4j = WORK / "tools-log4j2.properties"
     libs = install.kafka_jars()
-    # Under a name of its own first: the JVM of another worker may begin to read it now.
+    # Write another file and rename it, since the JVM of another worker may read this file now.
     written = WORK / f"{log4j.name}-{os.getpid()}"
     written.write_text(LOG4J.format(level="OFF"))
     written.replace(log4j)
@@ -101,7 +102,7 @@ def java_command(*more: Path) -> list[str]:
 
 
 def call_alone(main: str, arguments: Sequence[str], *, seconds: int = 60) -> Printed:
-    """Run one tool in a JVM of its own: for tools that finish their work when the JVM ends."""
+    """Run one tool in a new JVM, for tools that finish their work when the JVM ends."""
     try:
         done = subprocess.run(
             [*java_command(), main, *arguments], capture_output=True, timeout=seconds, check=False

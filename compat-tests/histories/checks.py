@@ -37,7 +37,7 @@ class Anomaly(NamedTuple):
 
 
 def ends(evidence: Evidence) -> Iterator[Anomaly]:
-    """Each transaction is visible wholly, or not at all, as its end was acknowledged."""
+    """Check that each transaction is visible wholly or not at all, as its acknowledged end says."""
     for name, each in evidence.transactions.items():
         visible = {_index(value): where for where, value in evidence.visible.get(name, ())}
         if each.ended_ms >= 0 and each.committed:
@@ -65,7 +65,7 @@ def _index(value: str) -> int:
 
 
 def acknowledged_records(evidence: Evidence) -> Iterator[Anomaly]:
-    """Records of aborted transactions are in the log, too, where they were acknowledged."""
+    """Check that aborted transactions have their records in the log at the acknowledged offsets."""
     for name, each in evidence.transactions.items():
         if each.committed:
             continue
@@ -78,7 +78,7 @@ def acknowledged_records(evidence: Evidence) -> Iterator[Anomaly]:
 
 
 def sightings(evidence: Evidence) -> Iterator[Anomaly]:
-    """Readers of committed records get nothing before its commit was asked for."""
+    """Check that read_committed readers get no value before its client asked for the commit."""
     for name, seen_ms in evidence.first_seen_ms.items():
         asked_ms = evidence.transactions.get(name, Transaction()).asked_ms
         if asked_ms < 0:
@@ -88,7 +88,7 @@ def sightings(evidence: Evidence) -> Iterator[Anomaly]:
 
 
 def doubles(evidence: Evidence) -> Iterator[Anomaly]:
-    """A value is written once; and at an offset all readers get the same value."""
+    """Check that a value is written once, and that all readers get the same value at an offset."""
     at: dict[str, str] = {}
     for place, values in evidence.all_records.items():
         for offset, value in values.items():
@@ -102,7 +102,7 @@ def doubles(evidence: Evidence) -> Iterator[Anomaly]:
 
 
 def passes(evidence: Evidence) -> Iterator[Anomaly]:
-    """Each pass gets every record of its isolation level from its begin to its last, in order."""
+    """Check that a pass gets all records of its isolation level, from its begin on, in order."""
     for history in evidence.histories:
         for each in history.passes:
             if each.offsets:
@@ -133,7 +133,7 @@ def _unexpected(evidence: Evidence, each: Pass, offset: int, value: str) -> Anom
 
 
 def stable_offsets(evidence: Evidence) -> Iterator[Anomaly]:
-    """An answer is not below one that was known before its question was asked."""
+    """Check that no last stable offset is below one that was answered before it was asked for."""
     by_place: dict[str, list[Stable]] = {}
     for history in evidence.histories:
         for place, answers in history.stable.items():
@@ -161,7 +161,7 @@ def _of_answers(place: str, answers: Sequence[Stable]) -> Iterator[Anomaly]:
 
 
 class Wait(NamedTuple):
-    """How many calm ms a tail waited for a committed value, and when it saw it (ms since 1970)."""
+    """How many calm ms a tail waited for a committed value, and when the tail got it."""
 
     ms: int = 0
     seen_ms: int = 0
@@ -186,7 +186,7 @@ def waits(evidence: Evidence) -> Iterator[Wait]:
 
 
 def unseen(evidence: Evidence) -> Iterator[Anomaly]:
-    """Committed values are read soon."""
+    """Check that committed values are read soon."""
     for waited_ms, _, reader, name in waits(evidence):
         if waited_ms > UNSEEN_MS:
             yield Anomaly("unseen", f"{reader} waited {waited_ms} calm ms for {name}", name)

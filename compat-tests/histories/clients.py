@@ -69,7 +69,7 @@ def create_topics(bootstrap: str, families: Sequence[str]) -> None:
 
 
 def pay_in(bootstrap: str, records: Records) -> History:
-    """Pay into all accounts, in one transaction; return its history."""
+    """Pay into all accounts in one transaction; return the history of the payer."""
     history = History(BANK, records)
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": BANK, **_QUIET})
     producer.init_transactions(60)
@@ -94,7 +94,7 @@ class Launcher:
     logs: Path
 
     def start(self, history: History, number: int, life: int) -> Family[History]:
-        """Start a family's program, its number-th in `history`; life: starts before."""
+        """Start a family's program in zone az-NUMBER.  life: how often it was started before."""
         name = history.name
         words = Words(self.bootstrap, name, f"az-{number}", self.rate, self.seed, life)
         log = self.logs / f"{name}-{life}.log"
@@ -102,7 +102,7 @@ class Launcher:
 
 
 class OrdersLeft:
-    """How many orders the group of a family has not taken, by its committed offsets."""
+    """The number of orders that the group of a family has not taken, by its committed offsets."""
 
     def __init__(self, bootstrap: str, family: str) -> None:
         self._consumer = Consumer(
@@ -114,7 +114,7 @@ class OrdersLeft:
         ]
 
     def count(self) -> int:
-        """Ask now; no more orders come."""
+        """Return the number now.  No more orders may be written."""
         committed = self._consumer.committed(self._asked, timeout=60)
         pairs = zip(self._ends, committed, strict=True)
         return sum(end - max(0, each.offset) for end, each in pairs)

@@ -1,4 +1,4 @@
-"""All that is known at the end of a run: the clients' histories, and all records.  No I/O here."""
+"""The facts at the end of a run: the clients' histories, and all records.  No I/O here."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from itertools import accumulate
 
 from histories.history import COMMITTED, History, Transaction, transaction_of
 
-# By place: the value at each offset, rising.
+# By place: the value at each offset, with rising offsets.
 Sweep = Mapping[str, Mapping[int, str]]
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A fault.  hurts_clients: it delays or repeats requests of clients, or is about clients."""
+    """The time of a fault.  hurts_clients: it delays or repeats requests, or stops clients."""
 
     begin_ms: int
     end_ms: int
@@ -26,7 +26,7 @@ class Window:
 
 
 class Calm:
-    """A clock that stands while a fault is on."""
+    """A clock that stops during faults."""
 
     def __init__(self, windows: Sequence[Window]) -> None:
         rows = sorted((each.begin_ms, each.end_ms) for each in windows)
@@ -35,7 +35,7 @@ class Calm:
         self._lost = [0, *accumulate(end - begin for begin, end in rows)]
 
     def at(self, ms: int) -> int:
-        """Return what it shows at a time."""
+        """Return its time at a time of the wall clock."""
         after = bisect_right(self._begins, ms)
         in_last = max(0, self._ends[after - 1] - ms) if after else 0
         return ms - self._lost[after] + in_last
@@ -57,7 +57,7 @@ class Evidence:
 
     @cached_property
     def visible(self) -> Mapping[str, Sequence[tuple[str, str]]]:
-        """Return (place:offset, value) of each transaction, as readers of committed records see."""
+        """Return by transaction the (place:offset, value) that read_committed readers can see."""
         found: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
         for place, values in self.committed.items():
             for offset, value in values.items():

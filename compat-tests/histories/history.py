@@ -34,9 +34,10 @@ MAX_PROBLEMS: Final = 20
 class Transaction:
     """A transaction.
 
-    count: of its values, once its end was asked for.  begun_ms; asked_ms: when its commit was first
-    asked for; ended_ms: when its end was acknowledged, as `committed` says; -1: never.  places: of
-    its values, "" where the client does not know.
+    count: the number of its values, once its end was asked for.  begun_ms: when it began.
+    asked_ms: when its commit was first asked for.  ended_ms: when its end was acknowledged;
+    `committed` says which end.  Times are -1 before that.  places: PLACE:OFFSET of each value, ""
+    if the client does not know.
     """
 
     begun_ms: int = -1
@@ -50,9 +51,9 @@ class Transaction:
 
 @dataclass(slots=True)
 class Pass:
-    """The offsets that a reader got of a place, from `begin` on, and when (ms).
+    """The offsets of a place that a reader got, from `begin` on, and the times (ms).
 
-    is_tail: it follows the end for the whole run.
+    is_tail: the reader follows the end for the whole run.
     """
 
     reader: str
@@ -77,7 +78,7 @@ class Stable:
 class Records:
     """The value at each offset of each place, as the first reader got it.
 
-    Families share it.  conflicts: places where later readers got another value.
+    All families share this object.  conflicts: places where later readers got another value.
     """
 
     def __init__(self) -> None:
@@ -104,8 +105,8 @@ def writer_of(transaction: str) -> str:
 class History:
     """The lines of one family.
 
-    acknowledged_at, consumed_at: when a writer committed, and when the tail of committed records
-    got some of a place, in ms, rising.
+    acknowledged_at: by writer, when it committed.  consumed_at: by place, when the tail of
+    committed records got some.  In ms, rising.
     """
 
     def __init__(self, name: str, records: Records) -> None:
@@ -134,7 +135,7 @@ class History:
             self.problems.append(f"{self.name}: {text}")
 
     def tail_end(self, place: str) -> int:
-        """Return the offset after the last that the present tail of committed records got."""
+        """Return the offset after the last one that the present tail of committed records got."""
         tail = self._open.get((f"{self.name}-tail-{COMMITTED}", place))
         if tail is None:
             return -1

@@ -1,8 +1,8 @@
-"""Tallies what is wrong with a run.  No I/O here.
+"""Counts the anomalies of a run.  No I/O here.
 
-Version 1 of the protocol does not bump the epoch at the end of a transaction, so a request that a
-link held may join the next one (KIP-890).  Anomalies of such transactions, while requests of
-clients are held or repeated, count apart.
+Version 1 of the transaction protocol does not bump the epoch at the end of a transaction.  So a
+request that a link held may join the next transaction (KIP-890).  Anomalies of version 1 count
+separately if they occur while requests of clients are held or repeated.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _CHECKS: Final = (
 
 @dataclass(slots=True)
 class Verdict:
-    """Anomalies by kind; apart: those that version 1 of the protocol permits."""
+    """Anomalies by kind.  apart: the ones that version 1 of the transaction protocol permits."""
 
     anomalies: Counter[str] = field(default_factory=Counter)
     apart: Counter[str] = field(default_factory=Counter)
@@ -49,7 +49,7 @@ class Verdict:
         return not self.anomalies.total()
 
     def add(self, anomaly: Anomaly, *, is_apart: bool) -> None:
-        """Count one."""
+        """Count an anomaly."""
         counter = self.apart if is_apart else self.anomalies
         counter[anomaly.kind] += 1
         if counter[anomaly.kind] <= MAX_OF_KIND and len(self.examples) < MAX_EXAMPLES:
@@ -62,7 +62,7 @@ def judge(
     orders: Mapping[str, Collection[str]],
     version_1: Collection[str] = (),
 ) -> Verdict:
-    """Return all that is wrong; version_1: families whose clients speak the older protocol."""
+    """Return all anomalies. version_1: families whose clients speak version 1 of the protocol."""
     verdict = Verdict()
     for each in _anomalies(evidence, orders):
         verdict.add(each, is_apart=_is_permitted(evidence, each, version_1))

@@ -2,9 +2,10 @@
 
     python compat-tests/histories/librdkafka_client.py BOOTSTRAP FAMILY ZONE RATE SEED LIFE ...
 
-Two appenders, two movers and a producer of orders; two tails, a reader that begins anywhere, and an
-asker for last stable offsets.  `flush` on standard input ends appenders and orders, `stop` the
-movers, and the end of standard input the rest.
+Writers are two appenders, two movers and a producer of orders.  Readers are two tails, a reader
+that begins anywhere, and a thread that asks for last stable offsets.  `flush` on standard input
+ends the appenders and the producer of orders, `stop` the movers.  The end of standard input ends
+the program.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Readers of librdkafka: tails, passes that begin anywhere, and the asker for stable offsets."""
+"""Readers of librdkafka: tails, passes that begin anywhere, and requests for stable offsets."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ WHOLE_OF_HUNDRED: Final = 10
 
 
 class Reader:
-    """Prints what a consumer gets."""
+    """Prints the records that a consumer gets."""
 
     def __init__(self, words: Words, kind: str, level: str) -> None:
         self.name = f"{words.family}-{kind}-{level}"
@@ -55,10 +55,9 @@ class Reader:
         )
 
     def ends(self) -> dict[str, int]:
-        """Return the end of each place, as this isolation level sees it.
+        """Return the end of each place at this isolation level.
 
-        Raises:
-          KafkaException: it cannot be had now.
+        Raises: KafkaException: no gateway answers it now.
         """
         found: dict[str, int] = {}
         for name, where in places().items():
@@ -110,7 +109,7 @@ def follow(words: Words, level: str, end: threading.Event) -> None:
 
 
 def read_again(words: Words, end: threading.Event) -> None:
-    """Read from anywhere to the end, again and again, at one isolation level or the other."""
+    """Read from random offsets to the end, again and again, at a random isolation level."""
     readers = [Reader(words, "again", level) for level in LEVELS]
     source = random.Random(f"{words.seed} again {words.life}")
     while not end.wait(source.uniform(*PAUSE_SECONDS)):
@@ -147,7 +146,7 @@ def ask_for_stable(words: Words, end: threading.Event) -> None:
             except KafkaException as error:
                 say("E", f"{words.family}-asker", "offsets", error.args[0].name())
                 continue
-            if offset >= 0:  # else another partition of the answer had an error
+            if offset >= 0:  # negative: another partition of the answer had an error
                 found.append(f"{place(where.topic, where.partition)}:{offset}")
         if found:
             say("L", sent_ms, ",".join(found))

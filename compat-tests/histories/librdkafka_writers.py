@@ -37,7 +37,7 @@ QUIET: Final[dict[str, Any]] = {
     "socket.timeout.ms": 8000,
     "topic.metadata.refresh.interval.ms": 5000,
     "reconnect.backoff.max.ms": 1000,
-    "error_cb": lambda _error: None,  # of a gateway that is away; librdkafka tries again
+    "error_cb": lambda _error: None,  # it may say that a gateway is down; librdkafka tries again
     "log_level": 0,
 }
 TRY_SECONDS: Final = 10.0
@@ -49,7 +49,7 @@ Record = tuple[str, int, str]
 
 
 class Transactor(ABC):
-    """One transactional id; a producer that fails for good is replaced."""
+    """The writer of one transactional id.  It replaces its producer after a fatal error."""
 
     def __init__(self, words: Words, name: str, timeout_ms: int, end: threading.Event) -> None:
         self.words = words
@@ -84,8 +84,7 @@ class Transactor(ABC):
     def ready(self) -> Producer:
         """Return a producer that may begin a transaction.
 
-        Raises:
-          KafkaException: it cannot be had now.
+        Raises: KafkaException: its initialisation failed.
         """
         if self._producer is None:
             made = Producer(
@@ -170,7 +169,7 @@ class Transactor(ABC):
             self._lose(name, error)
 
     def _insist(self, end: Callable[[float], None]) -> KafkaError | None:
-        """Repeat a call as long as it may be repeated; return its error."""
+        """Repeat a call as long as it fails with a retriable error; return its last error."""
         give_up = time.monotonic() + GIVE_UP_SECONDS
         while True:
             try:
@@ -184,7 +183,7 @@ class Transactor(ABC):
                 return None
 
     def _lose(self, name: str, error: KafkaError) -> None:
-        """The end is unknown; the next producer of the id will find it out."""
+        """Note that the end is unknown.  The next producer of the transactional id completes it."""
         say("U", name, error.name())
         if self._producer is not None:
             self._producer.purge()
@@ -203,7 +202,7 @@ class Appender(Transactor):
 
 
 class Mover(Transactor):
-    """Takes orders, and moves what they say between accounts."""
+    """Takes orders, and moves their amounts between accounts."""
 
     def __init__(self, words: Words, name: str, timeout_ms: int, end: threading.Event) -> None:
         super().__init__(words, name, timeout_ms, end)
@@ -234,7 +233,8 @@ class Mover(Transactor):
 
     def step(self) -> None:
         """See Transactor."""
-        # First of all: a transaction of an earlier life makes the group's offsets unstable.
+        # First of all fence the transaction of an earlier program, which leaves pending offsets in
+        # the group.
         self.ready()
         if self._must_rewind:
             self._rewind()
@@ -258,11 +258,11 @@ class Mover(Transactor):
             producer.send_offsets_to_transaction(offsets, member, TRY_SECONDS * 3)
 
         commits = self.random.randrange(100) >= ABORTED_OF_HUNDRED
-        self._must_rewind = True  # also if it raises
+        self._must_rewind = True  # also if transact() raises
         self._must_rewind = not self.transact(records, commits, send_offsets)
 
     def _rewind(self) -> None:
-        """Go back to the committed offsets; nothing is open of this id."""
+        """Seek to the committed offsets.  The transactional id has no open transaction now."""
         assigned = self._consumer.assignment()
         if assigned:
             for each in self._consumer.committed(assigned, TRY_SECONDS):
@@ -299,7 +299,7 @@ def _bookings(message: Message) -> list[Record]:
 
 
 class Orders:
-    """Orders transfers, at a steady rate."""
+    """Writes orders for transfers, at a steady rate."""
 
     def __init__(self, words: Words, end: threading.Event) -> None:
         self._topic = orders_of(words.family)
@@ -324,7 +324,7 @@ class Orders:
 
 
 def consumer_settings(words: Words, name: str, **more: Any) -> dict[str, Any]:
-    """Return the settings of a consumer that assigns itself its partitions."""
+    """Return the settings of a consumer that assigns its partitions by itself."""
     return {
         "bootstrap.servers": words.bootstrap,
         "client.id": f"{words.family}-{name}",

@@ -24,7 +24,7 @@ class Figures(Judged):
 
 
 def table(figures: Figures) -> str:
-    """A line per kind of fault and family, then totals and the verdict."""
+    """Return a line per kind of fault and family, then totals and the verdict."""
     lines = [f"{'fault':18} {'count':>5} {'client':10} {'stall ms: written':>17} {'read':>6}"]
     for kind, each in sorted(figures.kinds.items()):
         for name, seen in each.families.items():
@@ -36,7 +36,7 @@ def table(figures: Figures) -> str:
 
 
 def summary(judged: Judged) -> list[str]:
-    """A line for each family, then totals and the verdict; nothing without clients."""
+    """Return a line for each family, then totals and the verdict; "" without clients."""
     if not judged.ends:
         return []
     lines: list[str] = []

@@ -1,4 +1,4 @@
-"""Histories of transactions in three zones, while gateways, log, store and their ways fail.
+"""Histories of transactions in three zones, while gateways, log, store and links fail.
 
     compat-tests/run histories --minutes 10 --seed 1
 
@@ -49,7 +49,7 @@ class Options(Seeded, Kept):
 
 
 class HistoryRun(FaultRun):
-    """Also hurts clients."""
+    """A run whose faults also hit clients."""
 
     def _client(self, fault: Fault) -> None:
         assert isinstance(self._watch, HistoryWatch)

@@ -30,7 +30,7 @@ def place(topic: str, partition: int) -> str:
 
 
 def places() -> dict[str, tuple[str, int]]:
-    """Return (topic, partition) of all places that readers read."""
+    """Return (topic, partition) of each place that readers read, by its name in lines."""
     return {
         place(topic, each): (topic, each)
         for topic, count in PARTITIONS.items()
@@ -54,7 +54,7 @@ class Words:
     life: int
 
     def texts(self) -> list[str]:
-        """Return the topics as arguments of a command; the last three are numbers of partitions."""
+        """Return these arguments as texts.  The last three are numbers of partitions."""
         counts = (PARTITIONS[LISTS], PARTITIONS[ACCOUNTS], ORDERS)
         mine = (self.bootstrap, self.family, self.zone, self.rate, self.seed, self.life)
         return [str(each) for each in (*mine, *counts)]

@@ -1,7 +1,7 @@
-"""Transfers between accounts: each order once, and no money made or lost.  No I/O here.
+"""Transfers between accounts: each order is done once, and the sum stays.  No I/O here.
 
-An order lies in a topic of a family.  A transaction of its movers takes it: it writes a debit and a
-credit, and commits the offset after the order.
+An order is a record in a topic of a family.  A transaction of the family's movers takes it: it
+writes a debit and a credit, and commits the offset after the order.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def family_of(transaction: str) -> str:
 
 
 def transfers(committed: Sweep, orders: Mapping[str, Collection[str]]) -> Iterator[Anomaly]:
-    """orders: by family, PARTITION.OFFSET of each that lies in its topic."""
+    """Yield the anomalies.  orders: by family, PARTITION.OFFSET of each order in its topic."""
     done: Counter[tuple[str, str]] = Counter()
     name_of: dict[tuple[str, str], str] = {}
     total = deposits = 0

@@ -1,4 +1,4 @@
-"""Transactional clients in a world that is hurt: waits for them, and judges them at the end."""
+"""Waits for transactional clients under faults, and judges their histories at the end."""
 
 from __future__ import annotations
 
@@ -41,10 +41,11 @@ class Ends:
 
 @dataclass(slots=True)
 class Judged:
-    """The acts of all clients, and the faults found in them.
+    """The counts of all clients, and the errors found.
 
-    records: that lie in the topics, by isolation level.  read: by all readers.  longest_wait:
-    for a committed value, while no fault was on.  segments: that the pipeline published.
+    records: how many the topics have, by isolation level.  read: records that all readers got.
+    longest_wait: for a committed value, without the time of faults.  segments: the number that the
+    pipeline published.
     """
 
     ends: dict[str, Ends] = field(default_factory=dict)
@@ -170,7 +171,7 @@ class HistoryWatch(Attendance):
         )
 
     def _wait_for_orders(self) -> None:
-        """Wait as long as some are taken."""
+        """Wait until all orders are taken, or until none was taken for RECOVERY_SECONDS."""
         for name in [each.name for each in self.families]:
             orders = clients.OrdersLeft(self._world.bootstrap, name)
             left, patience = orders.count(), RECOVERY_SECONDS

@@ -23,7 +23,7 @@ FILES: Final = ("Containerfile", "start", "ready", "sbom.py")
 PACKAGES: Final = ("python3", "python3-venv", "ca-certificates")
 SAY_VERSION: Final = ("python3", "-c", "import sys; print(*sys.version_info[:2], sep='.')")
 STAND_INS: Final = HERE / "image" / "stand_ins"
-# Pages and translations: a third of a small Debian.
+# Documentation and translations, which are a third of a small Debian.
 EXCLUDED: Final = ("doc/*", "man/*", "locale/*", "info/*")
 
 
@@ -41,15 +41,14 @@ def make_root(machine: Machine, target: Path, packages: tuple[str, ...]) -> None
     licenses = "--dpkgopt=path-include=/usr/share/doc/*/copyright"
     include = f"--include={','.join(packages)}"
     words = ("--quiet", "--variant=minbase", *leave_out, licenses, include)
-    # In a mount namespace, so that nothing stays mounted below a folder if it is killed.
+    # It runs in a mount namespace, so that no mount stays if it is killed.
     machine.run("unshare", "--mount", "mmdebstrap", *words, codename(), str(target))
 
 
 def check_python(machine: Machine) -> None:
-    """The wheels are for this Python, and must be for that of the base.
+    """Check that the base image has the version of this Python, which the wheels are for.
 
-    Raises:
-      CannotRun: they are not.
+    Raises: CannotRun: it has another version.
     """
     check_python_is(machine.podman("run", "--rm", BASE, *SAY_VERSION).strip())
 

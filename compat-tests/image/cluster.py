@@ -73,7 +73,7 @@ class Cluster:
 
 
 def check_cluster(machine: Machine, say: Say) -> None:
-    """Start the cluster, write, take gateways from it, and read everything."""
+    """Start the cluster, write, kill and upgrade gateways, and read everything."""
     build_stand_ins(machine)
     build_newer(machine)
     folder = machine.folder / PROJECT
@@ -98,7 +98,7 @@ def check_cluster(machine: Machine, say: Say) -> None:
 
 
 def check_secrets(machine: Machine, cluster: Cluster, folder: Path) -> None:
-    """No secret is in what an engine shows of a container."""
+    """Check that an engine shows no secret of a container."""
     secrets = (folder / "secrets" / "tidegate").read_text(encoding="utf-8").splitlines()
     values = [line.partition("=")[2].strip("'") for line in secrets]
     shown = machine.podman("inspect", *(cluster.container(each) for each in SERVICES))
@@ -106,7 +106,7 @@ def check_secrets(machine: Machine, cluster: Cluster, folder: Path) -> None:
 
 
 def lose(cluster: Cluster, production: Production, say: Say) -> None:
-    """Kill a gateway: clients continue with the others, and it comes back."""
+    """Kill a gateway, and start it again.  Clients must continue with the others meanwhile."""
     cluster.kill("gateway-a")
     wait_for_records(production)
     say(f"gateway-a was killed: {production.ledger.count} records acknowledged without it")

@@ -1,4 +1,4 @@
-"""Tests that use the image through testcontainers; containers.py runs them, with an engine."""
+"""Tests that use the image through testcontainers. containers.py runs them with an engine."""
 
 from __future__ import annotations
 

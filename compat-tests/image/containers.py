@@ -73,9 +73,9 @@ def run_suite(path: Path, host: str) -> str:
     environ = {
         "DOCKER_HOST": host,
         "IMAGE": TIDEGATE,
-        # The image of the container that removes others is in a registry.
+        # Ryuk, the container that removes others, would be pulled from a registry.
         "TESTCONTAINERS_RYUK_DISABLED": "true",
-        # Else, where this machine is a container itself, its engine is taken to be outside.
+        # If this machine is a container itself, testcontainers would look for the engine outside.
         "TESTCONTAINERS_CONNECTION_MODE": "docker_host",
     }
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""One gateway in a container: what it may do, and what becomes of records when it is stopped."""
+"""One gateway in a container: its rights, and whether a stop loses records."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ PATIENCE_SECONDS: Final = 90.0
 LOOK_SECONDS: Final = 0.1
 LOADED_RECORDS: Final = 2000
 STOPS: Final = 2
-# podman kills after so long, with exit code 137.
+# podman sends SIGKILL after so long, which gives exit code 137.
 GRACE_SECONDS: Final = 45
-# What Kubernetes sets where a Service is called tidegate.
+# The variables that Kubernetes sets if a Service is called tidegate.
 LINKS: Final = {
     "TIDEGATE_SERVICE_HOST": "10.0.0.1",
     "TIDEGATE_SERVICE_PORT": "9092",
@@ -104,8 +104,7 @@ class Container:
 def wait_until(done: Callable[[], bool], why: Callable[[], str]) -> None:
     """Wait for something that must happen.
 
-    Raises:
-      Failed: it does not, with what why() returns.
+    Raises: Failed: it does not happen; the text has the answer of why().
     """
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not done():
@@ -125,7 +124,7 @@ def must(promise: str, is_kept: bool, seen: object = "") -> None:
 
 
 def check_gateway(machine: Machine, say: Say) -> None:
-    """Run one gateway through its life."""
+    """Start one gateway, check it, and stop it in several ways."""
     container = Container(machine)
     container.run()
     container.wait_until_ready()
@@ -143,7 +142,7 @@ def check_gateway(machine: Machine, say: Say) -> None:
 
 
 def check_rights(container: Container) -> None:
-    """No root, no writable file system but its own, no capability."""
+    """Check that it is not root, has no capability, and can write to its own folders only."""
     must("the user is not root", container.exec("id", "-u").strip() == USER)
     status = dict(
         line.split(":\t", 1) for line in container.exec("cat", "/proc/1/status").splitlines()
@@ -159,7 +158,7 @@ def check_rights(container: Container) -> None:
 
 
 def check_bill(container: Container, say: Say) -> None:
-    """The bill of materials names what is there, in the pinned versions."""
+    """Check that the bill of materials names the packages of the image, in the pinned versions."""
     bill: Any = json.loads(container.exec("cat", "/opt/tidegate/sbom.cdx.json"))
     kinds = ("pypi", "deb")
     by_kind: dict[str, dict[str, str]] = {kind: {} for kind in kinds}
@@ -175,7 +174,7 @@ def check_bill(container: Container, say: Say) -> None:
 
 
 def check_stops(container: Container, say: Say) -> None:
-    """SIGTERM under load, and a start: exit code 0, and no acknowledged record is lost."""
+    """Send SIGTERM under load, and start again: exit code 0, and no acknowledged record is lost."""
     create_topic(container.bootstrap)
     production = Production(container.bootstrap)
     with working(Worker(production)):
@@ -193,7 +192,7 @@ def check_stops(container: Container, say: Say) -> None:
 
 
 def check_early_stop(machine: Machine, container: Container, say: Say) -> None:
-    """SIGTERM to a process that still loads its modules."""
+    """Send SIGTERM to a process that still loads its modules."""
     for wait_seconds in (0.1, 0.4):
         container.run()
         time.sleep(wait_seconds)
@@ -223,7 +222,7 @@ def wait_for_records(production: Production) -> None:
 
 
 def check_records(production: Production, bootstrap: str, say: Say) -> None:
-    """Every acknowledged record is there, once and in order."""
+    """Check that the topic has every acknowledged record once, in order."""
     ledger = production.ledger
     verdict = judge(ledger, read_everything(bootstrap))
     must("no record failed", not ledger.failed, ledger.failed[:3])

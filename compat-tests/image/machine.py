@@ -1,7 +1,7 @@
 """The tools that build and run containers, with their storage in a folder of this run.
 
-The settings are those of a machine without a desktop session, without cgroups v2, and without the
-right to raise limits: what a CI job has.
+The settings suit a machine without a desktop session, without cgroups v2, and without the right to
+raise limits, such as that of a CI job.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PACKAGES: Final = (
 PROGRAMS: Final = ("mmdebstrap", "buildah", "podman", "runc", "podman-compose")
 DNS: Final = Path("/usr/lib/cni/dnsname")
 RELEASE: Final = Path("/etc/os-release")
-# The second copies a whole image for each container; the first cannot lie on itself.
+# vfs copies a whole image for each container. overlay cannot lie on another overlay.
 DRIVERS: Final = ("overlay", "vfs")
 COMMAND_SECONDS: Final = 600.0
 
@@ -136,10 +136,9 @@ class Machine:
         code: int | None = 0,
         environ: Mapping[str, str] | None = None,
     ) -> str:
-        """Run a command, return what it printed; code: the wanted exit code, None for any.
+        """Run a command, return its output.  code: the wanted exit code, None for any.
 
-        Raises:
-          Failed: it ended otherwise.
+        Raises: Failed: it ended with another exit code.
         """
         done = _run(list(words), self.environ | dict(environ or {}), cwd)
         if code is not None and done.returncode != code:
@@ -153,7 +152,7 @@ class Machine:
 
     def clear(self) -> None:
         """Remove all containers, images and networks of this run."""
-        # Without its settings podman would take the containers of the whole machine for these.
+        # Without the settings of this run podman would remove all containers of the machine.
         if self._storage.exists():
             self.podman("rm", "--all", "--force", "--time", "1", "--volumes", code=None)
             for name in self.podman("network", "ls", "--format", "{{.Name}}", code=None).split():

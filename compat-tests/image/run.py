@@ -53,7 +53,7 @@ def main(options: Options) -> Result:
     try:
         install(say)
         if folder.exists():
-            machine.clear()  # a run that was killed
+            machine.clear()  # rest of a run that was killed
         machine.prepare()
         build_base(machine, BASE, PACKAGES)
         check_python(machine)

@@ -16,7 +16,7 @@ BASE: Final = "localhost/systemd-base:check"
 NAME: Final = "systemd-check"
 PACKAGES: Final = ("systemd", "systemd-sysv", "dbus", "python3", "python3-venv")
 PORT: Final = 9092
-# WatchdogSec=, half of it between two messages, and a restart.
+# Enough for WatchdogSec=, half of it between two watchdog messages, and a restart.
 STALL_SECONDS: Final = 60.0
 INSTALL: Final = """\
 set -eu
@@ -98,7 +98,7 @@ def check_unit(machine: Machine, say: Say) -> None:
 
 
 def stall(system: System, say: Say) -> None:
-    """A process that stands still is ended and started again."""
+    """Stop the process (SIGSTOP); systemd must kill it and start it again."""
     before = time.monotonic()
     system.shell("kill -STOP $(systemctl show -P MainPID tidegate)", code=0)
     wait_until(lambda: system.fact("NRestarts") == "1", system.journal)

@@ -1,1 +1,1 @@
-"""Administrative requests that reach a gateway which stands still, and act late or not at all."""
+"""Administrative requests to a stopped gateway, which act late or not at all."""

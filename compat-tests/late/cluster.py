@@ -1,4 +1,4 @@
-"""`tidegate dev --zones 3` as a process, and what it says of its gateways."""
+"""`tidegate dev --zones 3` as a process, and the gateways that it names."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Cluster:
 def running_cluster(folder: Path, *, is_real: bool) -> Generator[Cluster]:
     """Run three gateways at free ports, on files and SQLite.
 
-    is_real: on PostgreSQL and SeaweedFS, where one that stands still holds up no other.
+    is_real: on PostgreSQL and SeaweedFS, where a stopped gateway does not block the others.
     """
     folder.chmod(0o755)  # PostgreSQL may have to run as another user
     command = [sys.executable, "-m", "tidegate_gateway", "dev", "--zones", str(ZONES), "--json"]
@@ -63,7 +63,7 @@ def running_cluster(folder: Path, *, is_real: bool) -> Generator[Cluster]:
     finally:
         for each in gateways:
             with suppress(ProcessLookupError):
-                kill(each.pid, signal.SIGCONT)  # one that stands still would not end
+                kill(each.pid, signal.SIGCONT)  # a stopped process would not end
         popen.terminate()
         try:
             popen.communicate(timeout=PATIENCE_SECONDS)

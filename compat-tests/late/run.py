@@ -1,13 +1,14 @@
-"""Three gateways, real clients: a request that its client gave up must not undo later changes.
+"""Three gateways, real clients: a request that its client abandoned must not undo later changes.
 
     compat-tests/run late --rounds 20 --real --json
 
-`tidegate dev --zones 3` is started.  In each round a client asks the gateway of one zone by name:
-to delete a topic, to delete all of its records, or to set a config.  The gateway is stopped
-(SIGSTOP) a moment before or after that, so that the request lies in its socket, in its hands, or in
-the metadata log; the client gives up.  Through another zone the topic is deleted and made again, or
-written to, or the config is set again, all acknowledged.  Then the first gateway continues
-(SIGCONT).  Exit status 1 when a second life, a record or the newer config was gone afterwards.
+The program starts `tidegate dev --zones 3`.  In each round a client asks the gateway of one zone by
+name: to delete a topic, to delete all of its records, or to set a config.  The gateway is stopped
+(SIGSTOP) a moment before or after this request.  So the request waits in the gateway's socket or in
+its process, or it is in the metadata log.  The client abandons it.  Through another zone the topic
+is deleted and made again, or written to, or the config is set again; all this is acknowledged.
+Then the first gateway continues (SIGCONT).  The exit status is 1 if the new topic, a record or the
+newer config is gone afterwards.
 """
 
 from __future__ import annotations
@@ -49,9 +50,9 @@ MOMENTS: Final = ("before", "after")
 
 
 class Hasty:
-    """A client (kafka-python) that asks one gateway, and waits for a second.
+    """A client (kafka-python) that asks one gateway, and waits a second for the answer.
 
-    It learns no other gateway: clients whose controller changed meanwhile ask one, too.
+    It asks no other gateway.  A client whose controller has changed asks such a gateway, too.
     """
 
     def __init__(self, gateway: Gateway) -> None:
@@ -83,12 +84,12 @@ class Hasty:
         self._admin.alter_configs([resource], raise_on_unknown=False, incremental=True)
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self._admin.close()
 
 
 class Clients:
-    """Clients (librdkafka) that continue through the gateways that do not stand still."""
+    """Clients (librdkafka) that continue through a gateway that is not stopped."""
 
     def __init__(self, gateway: Gateway) -> None:
         """Connect."""
@@ -133,7 +134,7 @@ class Clients:
             raise RuntimeError(f"not acknowledged: {failures}")
 
     def topic_id(self, topic: str) -> str:
-        """Return its id; "" where it is gone."""
+        """Return its id; "" if it does not exist."""
         try:
             told = self.admin.describe_topics(TopicCollection([topic]))[topic].result(30)
         except KafkaException:
@@ -156,7 +157,7 @@ class Clients:
 
 
 def patiently(ask: Callable[[], Future[Any]], seconds: float = 60.0) -> None:
-    """Ask until it is acknowledged: a gateway that just continued refuses for a moment."""
+    """Repeat a request until it is acknowledged: after SIGCONT a gateway refuses for a moment."""
     until = time.monotonic() + seconds
     while True:
         try:
@@ -169,14 +170,14 @@ def patiently(ask: Callable[[], Future[Any]], seconds: float = 60.0) -> None:
 
 
 class Round:
-    """One round; `wrong` is a sentence, or "" where nothing was lost."""
+    """One round.  outcome: how the abandoned request ended for its client."""
 
     def __init__(self, cluster: Cluster, number: int, rng: Random) -> None:
         """Choose the gateway that is stopped, and the one that serves meanwhile."""
         self.kind = ("delete", "empty", "config")[number % 3]
         self.moment = rng.choice(MOMENTS)
         self._topic = f"late-{number}"
-        # All clients see the lowest node id as the controller.
+        # Metadata names the gateway with the lowest node id as the controller.
         controller, *others = sorted(cluster.gateways, key=lambda each: each.node_id)
         self._stopped = rng.choice(others)
         self._other = Clients(controller)
@@ -195,7 +196,7 @@ class Round:
             expected = self._go_on()
             time.sleep(self._rng.uniform(0.0, 3.0))
         except TimeoutError:
-            self.outcome = "held up"  # such as by a lock that the stopped one holds
+            self.outcome = "held up"  # such as by a lock of the stopped gateway
             return ""
         finally:
             os.kill(self._stopped.pid, signal.SIGCONT)
@@ -204,8 +205,9 @@ class Round:
         return "" if self._is_kept(expected, found) else f"{self._topic}: {expected} became {found}"
 
     def _is_kept(self, expected: Any, found: Any) -> bool:
-        """Return whether all records that were acknowledged later exist; earlier ones may be
-        deleted late.
+        """Return whether all records that were acknowledged later exist.
+
+        Earlier records may be deleted late.
         """
         if self.kind != "empty" or expected[0] != found[0]:
             return bool(expected == found)

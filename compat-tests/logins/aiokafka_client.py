@@ -45,7 +45,7 @@ def settings(plan: Plan, login: Login) -> dict[str, Any]:
 
 
 async def produce(plan: Plan, login: Login, stop: asyncio.Event) -> None:
-    """Send until told to stop."""
+    """Send until `stop` is set."""
     due = Due(plan.rate)
     answers: set[asyncio.Task[None]] = set()
     async with AIOKafkaProducer(**settings(plan, login), enable_idempotence=True) as producer:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Logins:
-    """Counts by user: connections that logged in, and repeated logins of one connection.
+    """Counts of logins by user.  connections: new ones.  again: repeated logins of open ones.
 
     failed: logins that were refused, by mechanism and reason.
     """
@@ -20,7 +20,7 @@ class Logins:
     failed: Counter[str] = field(default_factory=Counter)
 
     def add(self, lines: Iterable[str]) -> None:
-        """Take the audit log of one gateway, whose connections have addresses of their own."""
+        """Add the audit log of one gateway.  A connection is recognised by its address."""
         seen: set[tuple[str, str]] = set()
         for line in lines:
             facts = json.loads(line)

@@ -30,9 +30,11 @@ _ALLOWED_URLS: Final = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
 
 @dataclass(slots=True)
 class Brokers:
-    """They run.  plain: the addresses of a listener without logins; servers: of the others.
+    """Running brokers.
 
-    reload: makes them read their certificates again; None: they cannot.
+    plain: the addresses of the listener without logins.  servers: by security protocol, the
+    addresses of the other listeners.  reload: makes the brokers read their certificates again;
+    None: they cannot.
     """
 
     plain: str
@@ -49,7 +51,7 @@ class Brokers:
         return found
 
     def reloads(self) -> int:
-        """Return how often one of them took new certificates."""
+        """Return how often the brokers, together, took new certificates."""
         return sum(each.read_text().count("new certificates are in use") for each in self.logs)
 
 
@@ -75,7 +77,7 @@ def security(files: Files, keys_url: str, plain: Iterable[str], mechanisms: str)
 
 @contextmanager
 def gateways(folder: Path, texts: Mapping[str, str]) -> Generator[Brokers]:
-    """Run three gateways over SQLite and files.  texts: of `security`."""
+    """Run three gateways over SQLite and files.  texts: from security()."""
     token = secrets.token_hex(16)
     started: list[Gateway] = []
     for number in range(1, GATEWAYS + 1):
@@ -130,7 +132,7 @@ def _addresses(gateways: Iterable[Gateway], listener: str) -> str:
 
 @contextmanager
 def kafka(texts: Mapping[str, str], keys_url: str) -> Generator[Brokers]:
-    """Run Apache Kafka, to compare with; it keeps its certificates.  texts: of `security`."""
+    """Run Apache Kafka, to compare with.  Its certificates stay.  texts: from security()."""
     sasl, ssl = free_ports(2)
     listener = "listener.name.sasl_ssl"
     more = {
@@ -155,7 +157,7 @@ def kafka(texts: Mapping[str, str], keys_url: str) -> Generator[Brokers]:
 
 @contextmanager
 def _java_options(text: str) -> Generator[None]:
-    """Start each JVM with these options meanwhile."""
+    """While the block runs, start each JVM with these options."""
     before = os.environ.get(_JAVA_OPTIONS)
     os.environ[_JAVA_OPTIONS] = text
     try:

@@ -36,7 +36,7 @@ class Changes:
     done: how often each kind was made.
 
     Args:
-      every_seconds: between two changes, of which each KINDS-th is of the same kind.
+      every_seconds: the time between two changes.
     """
 
     def __init__(

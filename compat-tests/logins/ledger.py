@@ -30,10 +30,10 @@ Topics = Mapping[str, Found]
 
 @dataclass(slots=True)
 class PairLedger:
-    """All that the clients of one mechanism printed.
+    """The lines that the clients of one mechanism printed.
 
-    errors: that an application got; warnings: that it did not.  read: records of the group, each
-    counted once; again: those that it got again.
+    errors: the ones that an application got.  warnings: errors that the library handled.  read: the
+    number of records that the group got.  again: records that it got more than once.
     """
 
     name: str
@@ -49,15 +49,15 @@ class PairLedger:
 
     @property
     def failed(self) -> int:
-        """How many requests of the application failed for good."""
+        """The number of requests of the application that failed for good."""
         return len(self.producer.failed) + len(self.errors)
 
     def behind(self, found: Found) -> int:
-        """Return how many records the group has not been given."""
+        """Return how many records the group has not got."""
         return sum(len(rows) - self._next.get(each, 0) for each, rows in found.items())
 
     def verdict(self, found: Found) -> Verdict:
-        """Compare with all records of the topic, in their order."""
+        """Compare the acknowledgements with all records of the topic, in their order."""
         for partition, rows in found.items():
             for offset, number in rows:
                 if self._seen.get((partition, offset), number) != number:

@@ -54,7 +54,7 @@ def number_of(data: bytes | None) -> int:
 
 
 class Due:
-    """Says which numbers are to be sent by now."""
+    """Computes the numbers of the records that are due at a steady rate."""
 
     def __init__(self, rate: int) -> None:
         self._rate = rate
@@ -62,7 +62,7 @@ class Due:
         self._number = 0
 
     def numbers(self) -> range:
-        """Return those that were not returned before."""
+        """Return the numbers that became due since the last call."""
         first = self._number
         self._number = int((time.monotonic() - self._began) * self._rate)
         return range(first, self._number)
@@ -102,6 +102,6 @@ class Production(threading.Thread):
 
 
 def until_told(stop_producing: Callable[[], None]) -> None:
-    """Return at the end of standard input; a line before ends the producers."""
+    """Return at the end of standard input.  A line before its end stops the producers."""
     for _ in sys.stdin:
         stop_producing()

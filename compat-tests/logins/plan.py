@@ -1,7 +1,7 @@
 """The logins of a run: a file for each client program, and the pairs of library and mechanism.
 
 A client program gets the name of a file like this (see Plan), and prints the lines of ledger.py.  A
-line on its standard input ends its producers, the end of it the rest.
+line on its standard input ends its producers.  The end of standard input ends the program.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PASSWORD: Final = "pass-word"
 
 
 class Login(msgspec.Struct, frozen=True):
-    """One pair.  certificate: a file with key and chain, of MTLS; else ""."""
+    """One pair.  certificate: for MTLS, a file with key and chain; else ""."""
 
     mechanism: str
     topic: str
@@ -41,8 +41,9 @@ class Login(msgspec.Struct, frozen=True):
 class Plan(msgspec.Struct, frozen=True):
     """The task of one client program.
 
-    servers: bootstrap addresses, by security protocol.  ca: a file, of the brokers' authority.
-    tokens: the URL where an identity provider gives tokens.  rate: records a second of each login.
+    servers: bootstrap addresses, by security protocol.  ca: a file with the certificate of the
+    brokers' authority.  tokens: the URL of an identity provider's tokens.  rate: records a second
+    of each login.
     """
 
     servers: dict[str, str]
@@ -87,5 +88,5 @@ def logins_of(
 
 
 def read(file: str) -> Plan:
-    """Read what a program is to do."""
+    """Read the file of a program."""
     return msgspec.json.decode(Path(file).read_bytes(), type=Plan)

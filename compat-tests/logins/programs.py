@@ -1,4 +1,4 @@
-"""The client programs, one of each library, and what they are given."""
+"""The client programs, one of each library, and their files."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ COMMANDS: Final[Mapping[str, Callable[[], Command]]] = {
 
 
 def start(library: str, plan: Plan, folder: Path) -> Family[LibraryLedger]:
-    """Start a program; the folder keeps its file, its lines and its complaints."""
+    """Start a program.  The folder keeps its file, its lines and its standard error."""
     file = folder / f"{library}.json"
     file.write_bytes(msgspec.json.encode(plan))
     ledger = LibraryLedger(library, [each.mechanism for each in plan.logins])

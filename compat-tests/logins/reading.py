@@ -19,7 +19,7 @@ LOOK_SECONDS: Final = 0.05
 
 
 def create_topics(bootstrap: str, topics: Sequence[str]) -> None:
-    """Create the topics of a run; each broker knows them then, and all that was set before."""
+    """Create the topics of a run; wait until each broker has them, and so all earlier changes."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     for done in admin.create_topics([NewTopic(each, PARTITIONS, 1) for each in topics]).values():
         done.result(PATIENCE_SECONDS)
@@ -29,7 +29,7 @@ def create_topics(bootstrap: str, topics: Sequence[str]) -> None:
 
 
 def _knows(address: str, topic: str) -> bool:
-    """A new client asks the broker at its bootstrap address."""
+    """Return whether this broker knows the topic.  A new client asks its bootstrap address."""
     admin = AdminClient({"bootstrap.servers": address, "log_level": 0})
     found = admin.list_topics(topic, timeout=PATIENCE_SECONDS).topics[topic]
     return found.error is None and len(found.partitions) == PARTITIONS

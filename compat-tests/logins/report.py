@@ -14,10 +14,11 @@ from logins.plan import user_of
 
 @dataclass(slots=True)
 class PairFigures:
-    """The acts of the clients of one library with one mechanism.
+    """The counts of the clients of one library with one mechanism.
 
-    failed: requests of the application, for good.  retried: errors that the library got over.
-    connections, again: logins of new connections, and on open ones; 0 if nothing tells.
+    failed: requests of the application that failed for good.  retried: errors that the library
+    handled.  connections, again: logins of new connections, and repeated logins of open ones; 0
+    without audit logs.
     """
 
     library: str
@@ -58,7 +59,7 @@ class Figures:
 
 
 def judged(ledgers: Sequence[LibraryLedger], found: Topics, logins: Logins) -> list[PairFigures]:
-    """Compare the answers that clients got with what lies in their topics."""
+    """Compare the answers that clients got with the records of their topics."""
     return [
         _pair(ledger.library, mechanism, pair, found, logins)
         for ledger in ledgers
@@ -95,7 +96,7 @@ def _keep_examples(pair: PairLedger, verdict: Verdict) -> None:
 
 
 def table(figures: Figures) -> str:
-    """A line per pair, then totals and the verdict."""
+    """Return a line per pair, then totals and the verdict."""
     heads = ("written", "read", "again", "failed", "retried", "lost", "twice", "place")
     head = f"{'library':13}{'mechanism':15}" + "".join(f"{each:>8}" for each in heads)
     lines = [f"{head}{'connections':>13}{'logins again':>14}"]

@@ -4,8 +4,8 @@
 
 Each pair of library and mechanism has a producer, a group member and a topic of its own.  Sessions
 last five seconds.  Server certificates, the identity provider's keys and the credentials of SCRAM
-are replaced meanwhile.  At the end each acknowledged record must be there once, at its place, and
-each group must have got all; otherwise the exit status is 1.
+are replaced meanwhile.  At the end each acknowledged record must be in its topic once, at its
+offset, and each group must have got all records.  Otherwise the exit status is 1.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Options(Kept):
 def login_run(options: Options, folder: Path) -> Figures:
     """Run it in an empty folder; its logs stay there."""
     files = make_files(folder / "certificates")
-    # A key stays published as long as tokens are good that it signed.
+    # A key stays published as long as the tokens that it signed are valid.
     provider = Provider(TOKEN_SECONDS, 1 + ceil(TOKEN_SECONDS / (KINDS * options.every_seconds)))
     logs = folder / "clients"
     logs.mkdir()
@@ -95,7 +95,7 @@ def _figures(
     changes: Changes,
     topics: Sequence[str],
 ) -> Figures:
-    """Let things change, then end the clients, read all records and judge."""
+    """Make the changes, then end the clients, read all records and judge."""
     problems: list[str] = []
     ledgers = [each.ledger for each in families]
     pairs = {
@@ -123,7 +123,7 @@ def _figures(
 
 
 def _hurt(options: Options, families: Sequence[Family[LibraryLedger]], changes: Changes) -> float:
-    """Return how many minutes it took."""
+    """Make the changes; return how many minutes this took."""
     began = time.monotonic()
     with changes:
         while time.monotonic() < began + options.minutes * 60:
@@ -138,7 +138,7 @@ def _wait(
     word: str,
     missing: Callable[[], list[str]],
 ) -> None:
-    """Wait until nothing is missing; what is then becomes a problem."""
+    """Wait until missing() is empty.  After PATIENCE_SECONDS the missing things become problems."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while found := missing():
         _check(families)

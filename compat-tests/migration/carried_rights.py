@@ -2,10 +2,11 @@
 
     compat-tests/run carried-rights
 
-Kafka has an authorizer and a SASL listener, and so has the gateway.  `tidegate link acls`, `quotas`
-and `users` carry over; then both must show the same, and each user may write with librdkafka, by
-its old password there and its new one here, where it may write there.  A link whose principal may
-not describe the cluster must continue.  Exit status 1 if anything differs.
+Kafka and the gateway have an authorizer and a SASL listener each.  `tidegate link acls`, `quotas`
+and `users` carry over.  Then both brokers must show the same ACLs, quotas and users.  Each user,
+with librdkafka, must have the same rights to write: at Kafka with its old password, at the gateway
+with its new one.  A link must also work if its principal may not describe the cluster.  The exit
+status is 1 if anything differs.
 """
 
 from __future__ import annotations
@@ -193,7 +194,7 @@ def may_write(servers: str, user: str, password: str) -> dict[tuple[str, str], s
 
 
 def run() -> list[str]:
-    """Carry over, and return what is wrong."""
+    """Carry over, and return the problems."""
     with ExitStack() as stack:
         theirs, ours = free_ports(2)
         sasl = "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT"

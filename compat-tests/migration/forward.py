@@ -3,8 +3,8 @@
     compat-tests/run forward --minutes 2 --seed 1
 
 Two gateways forward what librdkafka and the Java client write, both idempotent and pipelined.  At
-the end every acknowledged record is at the source exactly once, in order, at its offset, and so it
-is in the copy.  Exit status 1 if not.
+the end the source and the copy must have every acknowledged record exactly once, in order, at its
+offset.  Otherwise the exit status is 1.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _create_topics(bootstrap: str) -> None:
 
 
 def run(seconds: float, seed: int, *, every: float = 6.0) -> dict[str, Any]:
-    """Run; return the figures, with what was wrong as `problems`."""
+    """Run; return the figures, with the errors found as `problems`."""
     rng = Random(seed)
     folder = WORK / "brokers" / "forward"
     shutil.rmtree(folder, ignore_errors=True)

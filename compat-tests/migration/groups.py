@@ -24,9 +24,9 @@ def committed(bootstrap: str, group: str) -> list[str]:
 
 
 def wrong_moves(source: str, gateway: str, move: Callable[[Sequence[str]], Any]) -> Iterator[str]:
-    """Move a group that is at rest, and one that is not; yield what is wrong.
+    """Move a group without members, and a group with a member; yield the problems.
 
-    move: runs `tidegate link move-groups`, and returns what it printed.
+    move: runs `tidegate link move-groups`, and returns its output.
     """
     places = [TopicPartition(TOPIC, at, 5 + at, f"at {at}") for at in range(PARTITIONS)]
     resting = Consumer({"bootstrap.servers": source, "group.id": "resting"})

@@ -3,10 +3,10 @@
     compat-tests/run importing --mib 2000
 
 librdkafka writes to Kafka in all codecs, plain, idempotent and in transactions of which some abort;
-one topic is compacted.  The import runs on Spark.  Its driver is killed in the middle, then a
-worker of the next one, which must end.  Another cluster imports from the folders of Kafka's logs.
-`tidegate link verify` compares batch by batch and record by record.  Exit status 1 when anything
-differs.
+one topic is compacted.  The import runs on Spark.  Its driver is killed in the middle of the
+import.  A worker of the next driver is killed too, and this driver must complete.  Another cluster
+imports from the folders of Kafka's logs.  `tidegate link verify` compares batch by batch and record
+by record.  Exit status 1 when anything differs.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ BULK: Final = "bulk"
 BULK_PARTITIONS: Final = 3
 ACTS: Final = 12
 VALUE_BYTES: Final = 20_000
-# The mirrors must not copy all in the moment between the claims of two imports.
+# With these limits the mirrors cannot copy everything between the claims of two imports.
 _GATEWAY: Final = {"lease.ms": "8000", "link.held.bytes.max": str(1 << 20)}
 _KAFKA: Final = {
     "log.cleaner.backoff.ms": "100",
@@ -64,7 +64,7 @@ class Backlog(Writers):
         self.create(BULK, BULK_PARTITIONS)
 
     def fill(self, mib: int) -> None:
-        """Write all of it."""
+        """Write the whole backlog."""
         for _ in range(ACTS):
             self.act()
             self._write_to("keyed", 100)
@@ -105,7 +105,7 @@ class CpuTime:
 
     @property
     def seconds(self) -> float:
-        """Return both."""
+        """Return the sum."""
         return self.user_seconds + self.system_seconds
 
 
@@ -133,7 +133,7 @@ class Import:
 
     @contextmanager
     def measured(self) -> Generator[CpuTime]:
-        """Measure the CPU of its whole life; it must end during the block, by `result`."""
+        """Measure the CPU time of the process.  It must end in the block: call `result` there."""
         used, before = CpuTime(), resource.getrusage(resource.RUSAGE_CHILDREN)
         yield used
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -142,7 +142,7 @@ class Import:
 
     @classmethod
     def prepared(cls, mirror: Beside, bootstrap: str, *more: str) -> Import:
-        """Start an import that waits for topics; the mirrors stand aside for it."""
+        """Start an import that waits for topics.  The mirrors pause for it."""
         servers = ("--bootstrap-servers", bootstrap)
         mirror.command("link", "add", LINK, *servers, "--topics", "nothing-yet")
         one = cls(mirror.data, *more)
@@ -151,12 +151,12 @@ class Import:
 
     @staticmethod
     def begin(mirror: Beside, bootstrap: str, topics: str = ".*") -> None:
-        """Give it topics."""
+        """Give the link topics, so that the import begins."""
         servers = ("--bootstrap-servers", bootstrap)
         mirror.command("link", "add", LINK, *servers, "--topics", topics, "--replace")
 
     def wait_until_said(self, text: str) -> None:
-        """Wait until it has printed this."""
+        """Wait until the import has printed this text."""
         until = time.monotonic() + RESULT_SECONDS
         while text not in self._said.read_text():
             assert time.monotonic() < until, f"not said: {text}: {self._said.read_text()}"
@@ -168,7 +168,7 @@ class Import:
         return sum(each.stat().st_size for each in self._objects.glob("*/*/wal/import/*/*"))
 
     def wait_for(self, more: int) -> bool:
-        """Wait until it has stored so many bytes more; return False if it ended before."""
+        """Wait until the import has stored so many more bytes; return False if it ended before."""
         wanted = self.stored_bytes() + more
         while self.stored_bytes() < wanted:
             if self._process.poll() is not None:
@@ -191,7 +191,7 @@ class Import:
         return bool(workers)
 
     def result(self) -> dict[str, Any]:
-        """Wait for its end; return what it printed."""
+        """Wait for the end of the process; return its output."""
         out, _ = self._process.communicate(timeout=COMMAND_SECONDS)
         if out:
             return dict(json.loads(out))

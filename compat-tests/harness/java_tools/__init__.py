@@ -1,1 +1,1 @@
-"""Kafka's command line tools: what they print against us and against Apache Kafka."""
+"""Kafka's command line tools: their output at a gateway, compared with that at Apache Kafka."""

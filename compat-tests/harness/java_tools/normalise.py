@@ -1,4 +1,4 @@
-"""Takes out of a tool's output what differs between any two runs."""
+"""Removes the parts of a tool's output that differ between two runs."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ RULES = [
     (re.compile(r"\b1[6-9]\d{11}\b"), "<ms>"),
     (re.compile(r"[ \t]+"), " "),
 ]
-# A stack trace says how Kafka's client is made; internal topics exist only where there is a broker
-# that keeps its state in them.
+# Stack traces show the inside of Kafka's client.  Only a broker that keeps its state in internal
+# topics has them.
 NOISE = re.compile(
     r"^\s+at |^\s*\.\.\. \d+ more|(?<!,)__consumer_offsets|__transaction_state"
     r"|__share_group_state|^\s*$"
@@ -84,7 +84,7 @@ def _without_attempts(lines: list[str]) -> list[str]:
 
 
 def _table(lines: list[str]) -> list[str]:
-    """The rows sorted; of columns that differ between runs, or may, no figures."""
+    """Return the rows sorted, without the figures in columns that differ between runs."""
     if not lines:
         return []
     names = lines[0].split()

@@ -1,6 +1,6 @@
-"""Differences from Apache Kafka that are meant, each by name and with its reason.
+"""Intended differences from Apache Kafka, each by name and with its reason.
 
-A call named here may print what it likes; it still passes when it prints what Kafka prints.
+The output of a call named here may differ.  If the output is Kafka's, the call still passes.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ COLUMNS = {
     "LatestCoordinatorEpoch": "no coordinator has an epoch; 0 stands for that of any transaction",
 }
 
-# First match counts.  Only absence is permitted: an API that is offered has Kafka's versions.
+# The first match counts.  These APIs may be missing.  An API that the gateway offers must have
+# Kafka's versions.
 ABSENT_APIS = [
     (re.compile(r"Share"), "share groups (KIP-932) are not offered yet"),
     (re.compile(r"Streams"), "streams groups (KIP-1071) are not offered yet"),
@@ -54,10 +55,10 @@ ABSENT_APIS = [
 
 
 def absent_api(api: str) -> str:
-    """Why this API may be missing, or an empty string."""
+    """Why this API may be missing at the gateway, or an empty string."""
     return next((reason for pattern, reason in ABSENT_APIS if pattern.search(api)), "")
 
 
 def added_api(api: str) -> str:
-    """Why this API may be offered here only, or an empty string."""
+    """Why the gateway may offer this API although Kafka does not, or an empty string."""
     return "Kafka offers it with a plug-in (KIP-714)" if "Telemetry" in api else ""

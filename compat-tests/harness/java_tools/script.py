@@ -1,4 +1,4 @@
-"""The words of the script: calls of tools, and members that run beside them."""
+"""The kinds of steps of the script: calls of tools, and members that run beside them."""
 
 from __future__ import annotations
 
@@ -27,12 +27,13 @@ TOOLS = {
     "verifiable-producer": "org.apache.kafka.tools.VerifiableProducer",
 }
 
-# A program of ours, of which each call is one step of a transactional producer.
+# A program of ours.  Each call of it is one step of a transactional producer.
 TRANSACTOR = "transactor"
 
-# How output is looked at: in order; sorted (the order is a hash map's); the last line only, its
-# figures made <n>; every line with its figures made <n>; API by API; without the client's account
-# of its attempts; a table with rows sorted, whose figures of some columns are made <n>.
+# How output is compared.  lines: in order.  sorted: in any order, since it is that of a hash map.
+# last: only the last line, each figure replaced by <n>.  figures: all lines, each figure replaced
+# by <n>.  apis: by API.  timeouts: without the client's list of its attempts.  table: rows in any
+# order, with <n> for the figures of some columns.
 View = Literal["lines", "sorted", "last", "figures", "apis", "timeouts", "table"]
 
 
@@ -72,7 +73,7 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """All console consumers of the script leave in good order."""
+    """All console consumers of the script are stopped, and leave their groups."""
 
 
 Step = Call | Join | Leave

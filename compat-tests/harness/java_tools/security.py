@@ -1,4 +1,4 @@
-"""The part of the script about rights, users and quotas; at its end there are none."""
+"""The part of the script about rights, users and quotas.  It removes all of them at its end."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ Normal = dict[str, Any]
 
 @dataclass(slots=True)
 class Stage:
-    """The ground of a script: a JVM for the tools, producers and members beside it, a folder."""
+    """The parts that a script runs on: a JVM for tools, producers, group members, a folder."""
 
     box: Toolbox
     transactor: Transactor
@@ -60,7 +60,7 @@ class Stage:
     members: list[Process] = field(default_factory=list[Process])
 
     def call(self, call: Call) -> Normal:
-        """Run the call, again and again if it waits for something, and return what it printed."""
+        """Run the call, repeat it until its output matches `until`, and return its output."""
         deadline = time.monotonic() + UNTIL_SECONDS
         while True:
             printed = self._once(call)
@@ -78,7 +78,8 @@ class Stage:
         files["{HASTY}"].write_text(HASTY)
         words = [str(files.get(word, word)) for word in words]
         server = ["--bootstrap-server", self.bootstrap]
-        # Some tools take a verb, before or after which the server stands.
+        # Some tools take a verb.  The server's address stands before it, but after it for
+        # `cluster`.
         words = [*words, *server] if call.tool == "cluster" else [*server, *words]
         return self.box.call(TOOLS[call.tool], words, stdin=call.stdin)
 
@@ -90,13 +91,13 @@ class Stage:
         self.members.append(spawn_tool(TOOLS["console-consumer"], words, log))
 
     def leave(self) -> None:
-        """Stop the console consumers in good order."""
+        """Stop the console consumers, so that they leave their groups."""
         while self.members:
             self.members.pop().stop()
 
 
 def record(bootstrap: str) -> list[Outcome]:
-    """Write down what the broker's answers are; the broker must be Apache Kafka."""
+    """Write the broker's answers to the record; the broker must be Apache Kafka."""
     with on_stage(bootstrap) as stage:
         answers = {call.name: answer for call, answer in play(stage, SCRIPT)}
         outcomes = list(verifiable.check(stage.box, bootstrap))
@@ -121,7 +122,7 @@ def check(bootstrap: str) -> list[Outcome]:
 
 @contextmanager
 def on_stage(bootstrap: str) -> Generator[Stage]:
-    """Prepare it, and end all that was started on it."""
+    """Prepare the stage; at the end stop all that was started on it."""
     WORK.mkdir(exist_ok=True)
     with Toolbox() as box, tempfile.TemporaryDirectory(dir=WORK) as folder:
         stage = Stage(box, Transactor(bootstrap), bootstrap, Path(folder))

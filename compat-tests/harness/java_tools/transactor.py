@@ -1,4 +1,4 @@
-"""Transactional producers that stand beside the tools (java/Transactor.java)."""
+"""Transactional producers that run beside the tools (java/Transactor.java)."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ _Event = dict[str, Any]
 
 
 def check(box: Toolbox, bootstrap: str) -> Iterator[Outcome]:
-    """Create the topic, and look."""
+    """Create the topic, then look()."""
     server = ["--bootstrap-server", bootstrap, "--topic", TOPIC]
     box.call(TOOLS["topics"], [*server, "--create", "--partitions", str(PARTITIONS)])
     yield from look(bootstrap)
@@ -28,7 +28,7 @@ def look(bootstrap: str) -> Iterator[Outcome]:
     server = ["--bootstrap-server", bootstrap, "--topic", TOPIC]
     produced = _run("verifiable-producer", [*server, "--max-messages", str(RECORDS)])
     yield _outcome("verifiable-producer", produced, producer_faults(events(produced.stdout)))
-    # One after the other: the second reads with offsets committed by hand, the first by timer.
+    # The first consumer commits by timer, the second one after each batch of records.
     for group, more in (("jt-v1", ["--enable-autocommit"]), ("jt-v2", [])):
         words = [*server, "--group-id", group, "--reset-policy", "earliest", "--verbose", *more]
         consumed = _run("verifiable-consumer", [*words, "--max-messages", str(RECORDS)])
