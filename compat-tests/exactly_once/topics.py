@@ -26,7 +26,8 @@ def create_topics(bootstrap: str, partitions: Mapping[str, int], replicas: int =
 def write(bootstrap: str, topic: str, records: Iterable[tuple[int, bytes | None, bytes]]) -> None:
     """Write records (partition, key, value), and wait until all are acknowledged.
 
-    Raises: RuntimeError: a record was not acknowledged.
+    Raises:
+      RuntimeError: a record was not acknowledged.
     """
     failed: list[str] = []
     producer = Producer(

@@ -45,7 +45,8 @@ class Prometheus:
     def get(self, path: str, **query: str) -> Any:
         """Return the data of an answer of its API.
 
-        Raises: urllib.error.HTTPError: it refuses the query.
+        Raises:
+          urllib.error.HTTPError: it refuses the query.
         """
         url = f"{self.url}/api/v1/{path}?{urllib.parse.urlencode(query)}"
         with urllib.request.urlopen(url, timeout=ANSWER_SECONDS) as answer:

@@ -57,7 +57,8 @@ class Reader:
     def ends(self) -> dict[str, int]:
         """Return the end of each place at this isolation level.
 
-        Raises: KafkaException: no gateway answers it now.
+        Raises:
+          KafkaException: no gateway answers it now.
         """
         found: dict[str, int] = {}
         for name, where in places().items():

@@ -84,7 +84,8 @@ class Transactor(ABC):
     def ready(self) -> Producer:
         """Return a producer that may begin a transaction.
 
-        Raises: KafkaException: its initialisation failed.
+        Raises:
+          KafkaException: its initialisation failed.
         """
         if self._producer is None:
             made = Producer(

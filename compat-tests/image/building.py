@@ -48,7 +48,8 @@ def make_root(machine: Machine, target: Path, packages: tuple[str, ...]) -> None
 def check_python(machine: Machine) -> None:
     """Check that the base image has the version of this Python, which the wheels are for.
 
-    Raises: CannotRun: it has another version.
+    Raises:
+      CannotRun: it has another version.
     """
     check_python_is(machine.podman("run", "--rm", BASE, *SAY_VERSION).strip())
 

@@ -104,7 +104,8 @@ class Container:
 def wait_until(done: Callable[[], bool], why: Callable[[], str]) -> None:
     """Wait for something that must happen.
 
-    Raises: Failed: it does not happen; the text has the answer of why().
+    Raises:
+      Failed: it does not happen; the text has the answer of why().
     """
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not done():

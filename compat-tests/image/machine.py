@@ -138,7 +138,8 @@ class Machine:
     ) -> str:
         """Run a command, return its output.  code: the wanted exit code, None for any.
 
-        Raises: Failed: it ended with another exit code.
+        Raises:
+          Failed: it ended with another exit code.
         """
         done = _run(list(words), self.environ | dict(environ or {}), cwd)
         if code is not None and done.returncode != code:

@@ -213,7 +213,7 @@ def _parents() -> Iterator[tuple[int, int]]:
 
 
 def run(mib: int, seed: int, *, by_record: bool = True) -> dict[str, Any]:
-    """Run; return the figures, with what was wrong as `problems`."""
+    """Run; return the figures, with the errors found as `problems`."""
     with ExitStack() as stack:
         kafka = broker.start("kafka", _KAFKA)
         stack.callback(kafka.stop)
@@ -251,7 +251,7 @@ def run(mib: int, seed: int, *, by_record: bool = True) -> dict[str, Any]:
 
 
 def _from_logs(kafka: broker.LocalBroker) -> list[str]:
-    """Import from the folder of the logs into a cluster of its own; return what is wrong."""
+    """Import from the folders of Kafka's logs into another cluster; return the problems."""
     with ExitStack() as stack:
         gateway = broker.start("tidegate")
         assert isinstance(gateway, broker.LocalBroker)

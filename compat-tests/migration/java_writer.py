@@ -1,4 +1,4 @@
-"""Kafka's VerifiableProducer, idempotent: it numbers records and prints the offset of each."""
+"""Kafka's VerifiableProducer, idempotent.  It numbers records and prints the offset of each."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BEGIN_SECONDS: Final = 90.0
 _POLL_SECONDS: Final = 0.1
 _END_SECONDS: Final = 120.0
 _WRITTEN: Final = "producer_send_success"
-# The tool's own settings allow no retry.
+# By default the tool allows no retry.
 _CONFIG: Final = """\
 enable.idempotence=true
 retries=2147483647
@@ -44,7 +44,7 @@ class JavaWriter:
             self._popen = subprocess.Popen(command, stdout=out, stderr=subprocess.DEVNULL)
 
     def until_it_writes(self) -> None:
-        """Wait for its first acknowledged record; a busy machine starts Java in many seconds.
+        """Wait for its first acknowledged record; on a busy machine Java starts slowly.
 
         Raises:
           TimeoutError: it wrote none in 90 s; it is stopped.
@@ -58,7 +58,7 @@ class JavaWriter:
             time.sleep(_POLL_SECONDS)
 
     def stop(self) -> None:
-        """Let it end: it waits until each record has an answer; then read what it printed."""
+        """End it, once each record has an answer; then read its output."""
         self._popen.send_signal(signal.SIGTERM)
         try:
             self._popen.wait(_END_SECONDS)

@@ -3,10 +3,10 @@
     compat-tests/run mirror --minutes 3 --seed 1
 
 librdkafka writes to Kafka in all codecs: plain, idempotent, and in transactions of which some
-abort.  Records are deleted there, topics grow and are made meanwhile.  At the end everything must
-be here: `tidegate link verify` compares it batch by batch and record by record, once from WAL
-objects and once from the segments of `tidegate pipeline once`.  Exit status 1 when anything
-differs.
+abort.  Meanwhile records are deleted there, topics get more partitions, and topics are created.  At
+the end the gateway must have everything.  `tidegate link verify` compares batch by batch and record
+by record, once from WAL objects and once from the segments of `tidegate pipeline once`.  The exit
+status is 1 if anything differs.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Writers:
         self._partitions[name] = partitions
 
     def _producer(self, **more: Any) -> Producer:
-        # Metadata of a topic that has just been made or has grown may be a moment late.
+        # The metadata of a topic that was just created, or got partitions, may be a moment late.
         return Producer(
             {
                 "bootstrap.servers": self._bootstrap,
@@ -116,11 +116,11 @@ class Writers:
                 try:
                     self._admin.delete_records([place])[place].result(RESULT_SECONDS)
                 except (KafkaException, KeyError):
-                    return  # there are not that many records
+                    return  # the partition has fewer records
 
 
 class Mirror:
-    """`tidegate link` beside a gateway.  place: the options that say where the cluster is."""
+    """`tidegate link` beside a gateway.  place: the options that name the cluster."""
 
     def __init__(self, *place: str) -> None:
         self._place = place
@@ -134,7 +134,7 @@ class Mirror:
         return self.command("link", "move-groups", "source", *groups, "--yes", may_fail=True)
 
     def is_complete(self, link: str = "source") -> bool:
-        """Return whether nothing is missing here."""
+        """Return whether the gateway has all records of the mirrored topics."""
         status = self.command("link", "status", link, may_fail=True)
         copies = status.get("copies", ())
         return bool(copies) and all(each["behind"] == 0 for each in copies)
@@ -147,7 +147,7 @@ class Mirror:
 
 
 def run(seconds: float, seed: int, *, every: float = 10.0) -> dict[str, Any]:
-    """Run; return the figures, with what was wrong as `problems`."""
+    """Run; return the figures, with the errors found as `problems`."""
     rng = Random(seed)
     with ExitStack() as stack:
         kafka, gateway = broker.start("kafka"), broker.start("tidegate")

@@ -14,10 +14,10 @@ LINK_SECONDS: Final = 120.0
 
 
 def run_tidegate(*words: str, may_fail: bool = False, seconds: float = COMMAND_SECONDS) -> Any:
-    """Run a command; return what it prints, or {"reason": its error} if it prints nothing.
+    """Run a command; return its JSON output, or {"reason": its error} if it prints none.
 
     Raises:
-      RuntimeError: it failed, and may not.
+      RuntimeError: it failed, and may_fail is not set.
       TimeoutExpired: it has not ended in so many seconds.
     """
     done = subprocess.run(

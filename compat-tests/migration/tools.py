@@ -4,8 +4,8 @@
 
 The same calls run twice, each time on a fresh Apache Kafka with the same topics: first at Kafka,
 then at a gateway whose link mirrors the topics and forwards writes, groups and transactional ids.
-Nothing moves: all of it stays at the source.  Texts are compared as compat-tests/run java-tools
-does.  Exit status 1 if a text differs, but for the limits in tools_script.py.
+Topics, groups and ids stay at the source.  Texts are compared as compat-tests/run java-tools does.
+The exit status is 1 if a text differs, except for the limits in tools_script.py.
 """
 
 from __future__ import annotations
@@ -48,9 +48,7 @@ def _create_topics(bootstrap: str) -> None:
 
 
 def _sees_copy(step: Step) -> bool:
-    """Return whether a call is answered from the copy, which is a moment behind, and waits for
-    nothing.
-    """
+    """Return whether a gateway answers a call from its copy, which may lack the newest records."""
     if not isinstance(step, Call):
         return False
     is_of_producers = "producers" in step.words or "find-hanging" in step.words
@@ -58,10 +56,10 @@ def _sees_copy(step: Step) -> bool:
 
 
 def _each_caught_up(script: Iterable[Step], mirror: Mirror) -> Iterator[Step]:
-    """Yield each step; those that see the copy once it is complete.
+    """Yield each step.  Before a step that sees the copy, wait until the copy is complete.
 
     Raises:
-      TimeoutError: it does not become so.
+      TimeoutError: the copy does not become complete.
     """
     for step in script:
         if _sees_copy(step) and not wait_until(lambda: _is_whole(mirror), PATIENCE_SECONDS, 0.5):
@@ -115,7 +113,7 @@ def compare(script: Sequence[Step]) -> list[Outcome]:
 
 def main(options: NoOptions) -> Result:
     """Run it."""
-    install.kafka_jars()  # say at once what is missing
+    install.kafka_jars()  # fail at once if a tool is missing
     begun = time.monotonic()
     outcomes = compare(SCRIPT)
     report = Report("tools", "a gateway that forwards", outcomes, time.monotonic() - begun)

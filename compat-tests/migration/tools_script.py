@@ -1,7 +1,7 @@
 """The calls of Kafka's tools in migration/tools.py, and the differences that are limits of links.
 
-The calls are those of java-tools about records, offsets, groups and transactions.  Left out are
-calls that change topics, configs and features: topics are made at the source.
+The calls are those of java-tools about records, offsets, groups and transactions.  Calls that
+change topics, configs and features are left out, since topics are made at the source.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from tidegate_protocol.batches import HEADER_BYTES, read_header
 _KEYS: Final = ("topic", "name", "partition_index", "index", "partition", "producer_id", "node_id")
 _LEFT_OUT: Final = frozenset(
     {
-        "error_message",  # our own words
+        "error_message",  # our texts differ from Kafka's
         "batch_index_error_message",
         "throttle_time_ms",
         "host",
@@ -29,7 +29,7 @@ _LEFT_OUT: Final = frozenset(
 
 
 def seen(answer: Any) -> dict[str, Any]:
-    """Return an answer's paths and values; rows are named by their key."""
+    """Return an answer's values by their paths.  A row's path has its key instead of its index."""
     return dict(_flat("", answer))
 
 
@@ -52,11 +52,12 @@ def _key(row: Any, place: int) -> str:
 
 
 def without_times(records: bytes) -> bytes:
-    """Return batches without what depends on the broker's clock: times of LogAppendTime, CRCs.
+    """Return batches without the parts that depend on the broker's clock.
 
-    A marker carries the broker's time, too.
+    These are the times of LogAppendTime and of markers, and CRCs.
     """
-    out, position = bytearray(records + bytes(HEADER_BYTES)), 0  # the last batch may be cut
+    # The last batch may be cut off, so add room for a header.
+    out, position = bytearray(records + bytes(HEADER_BYTES)), 0
     while position < len(records):
         header = read_header(out, position)
         if header.is_log_append_time or header.is_control:

@@ -1,4 +1,4 @@
-"""Apache Kafka and the model, each as a place where the steps of a script are carried out."""
+"""Apache Kafka and the model.  Each carries out the steps of a script."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Side(Protocol):
 
 
 def _replaced(value: Any, topic: str, topic_id: bytes) -> Any:
-    """Put a side's topic into a request."""
+    """Replace the common name and id in a request by those of a side's topic."""
     if is_dataclass(value):
         for each in fields(value):
             setattr(value, each.name, _replaced(getattr(value, each.name), topic, topic_id))
@@ -109,7 +109,7 @@ class _OnWire:
         return found[0], found[1]
 
     async def fetch_in_session(self, step: InSession) -> Any:
-        """Fetch in the open session; the answer's session id is 1 for any."""
+        """Fetch in the open session.  The session id of the answer is replaced by 1."""
         session_id, epoch = self.session
         call = deepcopy(step.call)
         call.body.session_id, call.body.session_epoch = session_id, epoch
@@ -128,7 +128,7 @@ class _OnWire:
         return answer
 
     async def write_in_transaction(self, step: WriteInTransaction) -> Any:
-        """Produce in version 12, which needs no AddPartitionsToTxn."""
+        """Send a Produce of version 12, which needs no AddPartitionsToTxn."""
         raw = _transactional_batch(step, *self.producer)
         data = pr.TopicProduceData(self.topic)
         data.partition_data = [pr.PartitionProduceData(step.partition, raw)]
@@ -235,7 +235,7 @@ class KafkaSide(_OnWire):
 
 
 class ModelSide(_OnWire):
-    """The model, over the loopback.  kafka: whose producer ids it takes over."""
+    """The model, over the loopback.  kafka: the side whose producer ids it uses, too."""
 
     def __init__(self, connection: Connection, servers: ClassicServers, kafka: KafkaSide) -> None:
         super().__init__(connection)
@@ -248,7 +248,7 @@ class ModelSide(_OnWire):
         self.topic, self.producer = topic, self._kafka.producer
         self.topic_id = self._cluster.create_topic(topic, PARTITIONS).topic_id
         producer_id, epoch = self.producer
-        # Scripts write markers themselves: no time-out may write one more.
+        # Scripts write markers themselves, so no timeout of a transaction may write a marker.
         self._cluster.transactions[topic] = ModelTransaction(
             topic, producer_id, epoch=epoch, timeout_ms=_NEVER_MS
         )

@@ -50,7 +50,7 @@ _CONFIGS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A request.  It names the topic TOPIC, or by TOPIC_ID, which each side replaces."""
+    """A request.  Each side replaces TOPIC and TOPIC_ID in it by its topic's name and id."""
 
     api: str
     version: int
@@ -67,7 +67,7 @@ class Expire:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A marker of the transactional producer on a partition, from WriteTxnMarkers."""
+    """A WriteTxnMarkers that ends the producer's transaction on a partition."""
 
     partition: int
     committed: bool

@@ -1,4 +1,4 @@
-"""Clusters that are hurt until alerts fire in a real Prometheus, and healed until they clear."""
+"""Clusters with a fault until alerts fire in a real Prometheus, then healed until they clear."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ PAUSE_SECONDS: Final = 0.1
 
 
 def lost_gateway_and_lagging_group() -> None:
-    """Give a gateway kill -9; then let a group stand still."""
+    """Kill a gateway (kill -9); then let a group lag."""
     with _gateway({}) as broker, _prometheus(broker) as server:
         broker.kill()
         fires(server, "TidegateGatewayDown")
@@ -55,7 +55,7 @@ def lost_gateway_and_lagging_group() -> None:
 
 
 def cut_off() -> None:
-    """Hold all that one of two gateways sends to its log, and all that it would get."""
+    """Hold all bytes between one of two gateways and its log."""
     with ExitStack() as stack:
         postgres = stack.enter_context(running_postgres())
         [port] = free_ports(1)

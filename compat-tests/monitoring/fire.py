@@ -1,4 +1,4 @@
-"""Each case of cases.py: alerts fire and clear for real, in Prometheus over a real cluster.
+"""Runs each case of cases.py: alerts fire and clear in a real Prometheus over a real cluster.
 
 compat-tests/run alerts [--only CASE]
 """

@@ -1,4 +1,4 @@
-"""Alerts that fire for real: the rules with short times, and waits for what Prometheus says."""
+"""Alerts that fire for real: the rules with short times, and waits for their states."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def shortened(rules: str) -> str:
     """Return the rules with seconds instead of minutes, and with low bounds.
 
     Raises:
-      ValueError: a bound is not there once.
+      ValueError: the rules do not have a bound exactly once.
     """
     for bound, low in BOUNDS.items():
         if rules.count(bound) != 1:
@@ -58,7 +58,7 @@ def admin_of(broker: LocalBroker) -> str:
 
 
 def becomes(is_so: Callable[[], bool], what: str = "it did not become so") -> None:
-    """Look again and again; it is a failure if it is not so in time."""
+    """Poll until is_so() holds; fail if it does not hold in time."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not is_so():
         assert time.monotonic() < deadline, what
@@ -85,7 +85,7 @@ def small_disk(folder: Path, mebibytes: int) -> Generator[Path]:
     """Mount a small file system in memory at a folder that is made for it.
 
     Raises:
-      NoFileSystem: this process may not.
+      NoFileSystem: this process may not mount.
     """
     folder.mkdir(parents=True)
     words = ["mount", "-t", "tmpfs", "-o", f"size={mebibytes}m,mode=700", "tmpfs", str(folder)]

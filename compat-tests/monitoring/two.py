@@ -1,4 +1,4 @@
-"""Two gateways over PostgreSQL, each a process with pages of its own."""
+"""Two gateways over PostgreSQL.  Each is a process with its own admin pages."""
 
 from __future__ import annotations
 

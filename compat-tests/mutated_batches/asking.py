@@ -71,20 +71,20 @@ async def ask(case: Case, caller: Caller, now_ms: int) -> Facts:
 
 
 class Clock:
-    """Times as they are compared."""
+    """Converts times into values that can be compared."""
 
     def __init__(self, now_ms: int) -> None:
         self.now_ms = now_ms
 
     def show(self, timestamp: int) -> int | str:
-        """Return a time stamp relative to now, or, near zero or far from any clock, as it is."""
+        """Return a time stamp relative to now; unchanged if near zero or far from any clock."""
         if abs(timestamp) > _FAR or abs(timestamp) < _NEAR_ZERO:
             return timestamp
         since = timestamp - self.now_ms
         return "now" if 0 <= since <= ANSWER_MS else f"now{since:+}"
 
     def searched(self) -> Iterator[int]:
-        """Yield the times that are searched for."""
+        """Yield the times that each case searches for."""
         yield from (NEWEST, 0, 1, 1001)
         base = self.now_ms - HOUR_MS
         yield from (base, base + 1, base + 2_500, base + 60_000, self.now_ms - 1000)
@@ -123,7 +123,7 @@ def _split(data: memoryview) -> Iterator[memoryview]:
 def _batch(batch: memoryview, clock: Clock, sent: bytes) -> list[Any]:
     """Return a stored batch's header, whether its CRC is right, and its records.
 
-    Records: "same" as they were sent, or offset and time stamp of each.
+    Records: "same" if their bytes are those that were sent, else offset and time stamp of each.
     """
     header = read_header(batch)
     shown = [_field(name, getattr(header, name), clock) for name in _STORED]

@@ -1,4 +1,4 @@
-"""2,000 cases: a topic, a codec, and what is changed in a batch.  Pure; the same for a seed."""
+"""2,000 cases: a topic, a codec, and the changes of a batch.  Pure; the same for a seed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SEED: Final = 37
 CASES: Final = 2_000
 CODECS: Final = tuple(each.value for each in Codec)
 PLAIN: Final = "create"
-# Nothing may be deleted while the cases run: many records are of long ago.
+# Many records have old time stamps, so retention must not delete them while the cases run.
 _KEPT: Final = {"retention.ms": "-1"}
 TOPICS: Final[dict[str, dict[str, str]]] = {
     PLAIN: _KEPT,
@@ -49,11 +49,11 @@ class Case:
 
     @property
     def partition(self) -> int:
-        """Each case has a partition of its own."""
+        """Return the partition, which no other case uses."""
         return _partitions()[self.number]
 
     def draft(self, now_ms: int) -> Draft:
-        """Return its batch in the making."""
+        """Return the draft of its batch, with all changes."""
         rng = Random(f"{SEED} {self.number}")
         draft = Draft(rng, now_ms, self.codec)
         draft.base_timestamp = now_ms - HOUR_MS
@@ -74,7 +74,7 @@ def _record(rng: Random, number: int) -> RawRecord:
 
 @cache
 def mutations(codec: int) -> dict[str, Mutation]:
-    """Return all that can be done to a batch of a codec."""
+    """Return all changes that can be made to a batch of a codec."""
     known = {**HEADERS, **RECORDS, **RARE}
     if codec != Codec.NONE:
         known |= {**STREAMS, **OF_CODEC[codec]}
@@ -107,7 +107,7 @@ def partitions_of(topic: str) -> int:
 
 
 def _each_alone() -> Iterator[tuple[str, int, tuple[str, ...]]]:
-    """Yield each change alone, with each codec; and those of times and keys for other topics."""
+    """Yield each change alone, with each codec; for other topics, the changes of times and keys."""
     for codec in CODECS:
         for change in mutations(codec):
             if change not in RARE or codec in (Codec.NONE, Codec.ZSTD, Codec.GZIP):
@@ -131,7 +131,7 @@ _TIMED_BY_TOPIC: Final[dict[str, tuple[str, ...]]] = {
 
 
 def _drawn(rng: Random) -> tuple[str, int, tuple[str, ...]]:
-    """Draw one to three changes; a codec's stream is changed last."""
+    """Draw one to three changes.  Changes of a codec's stream come last."""
     topic = rng.choice(list(TOPICS))
     codec = rng.choice(CODECS)
     tables: list[Callable[[], str]] = [lambda: rng.choice(list(RECORDS))]

@@ -1,4 +1,4 @@
-"""How two brokers' facts of the same cases differ."""
+"""The differences between two brokers' facts of the same cases."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mutated_batches.cases import Case, cases
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A fact of a case.  None: there is none."""
+    """A fact that differs.  None: a side does not have this fact."""
 
     case: Case
     name: str
@@ -24,14 +24,14 @@ class Difference:
 
 
 def compare(kafka: Mapping[int, Facts], gateway: Mapping[int, Facts]) -> Iterator[Difference]:
-    """Yield the differences of all cases that the gateway has."""
+    """Yield the differences of all cases for which the gateway has facts."""
     for case in cases():
         if case.number in gateway:
             yield from differing(case, kafka[case.number], gateway[case.number])
 
 
 def differing(case: Case, kafka: Facts, gateway: Facts) -> Iterator[Difference]:
-    """Yield the facts of a case that differ; of codes that differ, only these."""
+    """Yield the facts of a case that differ.  If the codes differ, yield only the codes."""
     for name in dict.fromkeys([*kafka, *gateway]):
         one, other = kafka.get(name), gateway.get(name)
         if one != other:

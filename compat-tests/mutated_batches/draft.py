@@ -1,4 +1,4 @@
-"""A batch in the making: every field may be false, and every byte another one.  Pure.
+"""A batch that is not built yet: every field may be false, and every byte changed.  Pure.
 
 Times are relative to now, except those far from any clock, so that a recording can be replayed.
 """
@@ -38,7 +38,7 @@ Edit = Callable[[bytes], bytes]
 
 @dataclass(slots=True)
 class RawRecord:
-    """A record.  changed: bytes of a field instead of the right ones, such as "key_size"."""
+    """A record.  changed: by field, such as "key_size", bytes instead of the right ones."""
 
     time_delta: int
     offset_delta: int
@@ -64,8 +64,8 @@ class RawRecord:
 class Draft:
     """A batch before it is built.
 
-    header: fields that are not as the records say; "length" and "crc" count from the right ones.
-    raw, packed, whole: changes of the records, of the codec's stream, and of all.
+    header: false values of fields; "length" and "crc" are added to the right values.  raw, packed,
+    whole: edits of the records' bytes, of the codec's stream, and of the whole batch.
     """
 
     rng: Random
@@ -81,7 +81,7 @@ class Draft:
     is_null: bool = field(default=False, init=False)
 
     def payload(self) -> bytes:
-        """Return the records as they are before the codec."""
+        """Return the bytes of the records before compression."""
         return _edited(b"".join(each.encoded() for each in self.records), self.raw)
 
     def built(self) -> bytes | None:

@@ -1,4 +1,7 @@
-"""The answers of Apache Kafka: compat-tests/expected/mutated_batches.json, equal facts once."""
+"""The answers of Apache Kafka: compat-tests/expected/mutated_batches.json.
+
+Equal facts are written once, with the numbers of their cases.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ GOLDEN: Final = Path(__file__).parents[1] / "expected" / "mutated_batches.json"
 
 
 def digest() -> str:
-    """Return a digest of all cases: answers to other cases are no use."""
+    """Return a digest of all cases, which shows whether a recording is of the same cases."""
     text = "\n".join(map(str, cases()))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -37,7 +40,7 @@ def read() -> dict[int, Facts]:
     """Return Kafka's facts of each case.
 
     Raises:
-      ValueError: they were recorded of other cases.
+      ValueError: the file was recorded with other cases.
     """
     content = json.loads(GOLDEN.read_text())
     if content["cases"] != digest():

@@ -71,7 +71,7 @@ def _max_plus(more: int) -> Mutation:
 
 
 def _base_moves(base: int) -> Mutation:
-    """Give the header another base time stamp, and the records' deltas count from it."""
+    """Give the header another base time stamp, and adjust the deltas to keep the records' times."""
 
     def apply(draft: Draft) -> None:
         for each in draft.records:
@@ -82,7 +82,7 @@ def _base_moves(base: int) -> Mutation:
 
 
 def _counts(*, last: int | None = None, count: int | None = None) -> Mutation:
-    """Change last offset delta and record count by so much."""
+    """Add these numbers to last offset delta and record count."""
 
     def apply(draft: Draft) -> None:
         size = len(draft.records)

@@ -1,7 +1,8 @@
 """Answers and stored batches of a gateway that differ from Apache Kafka 4.3.1's, by name.  Pure.
 
-Kafka reads the records of a plain batch, and streams over those of a compressed one without a look
-at their lengths, so it accepts some of one kind only.  Where readers would fail, a gateway refuses.
+Kafka checks the records of a plain batch.  It streams over the records of a compressed batch
+without a check of their lengths, so it accepts some damage only there.  If readers would fail on a
+batch, a gateway refuses the batch.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _AFTER: Final = ("a byte after the batch", "12 bytes after", "batch length")
 
 @dataclass(frozen=True, slots=True)
 class Permitted:
-    """A difference that is meant."""
+    """An intended difference."""
 
     name: str
     reason: str
@@ -53,7 +54,7 @@ def _codes(difference: Difference, kafka: tuple[Any, ...], gateway: int) -> bool
 
 
 def _only(difference: Difference, field: int) -> bool:
-    """Return whether one stored batch differs in a field alone."""
+    """Return whether both have one stored batch, and differ only in this field."""
     if difference.name != "batches" or not difference.kafka or not difference.gateway:
         return False
     [one], [other] = difference.kafka, difference.gateway

@@ -1,4 +1,4 @@
-"""Records what Apache Kafka makes of every case: compat-tests/expected/mutated_batches.json.
+"""Records the facts of Apache Kafka for every case: compat-tests/expected/mutated_batches.json.
 
 compat-tests/run mutated-batches-record
 """

@@ -34,7 +34,7 @@ def _changed(name: str, data: bytes) -> Mutation:
 
 
 def _sized(name: str, more: int) -> Mutation:
-    """Give a key or value a size that is not its own, by so much."""
+    """Give a key or value a size that is wrong by so much."""
 
     def apply(draft: Draft) -> None:
         record = _with_header(draft)
@@ -50,7 +50,7 @@ def _sized(name: str, more: int) -> Mutation:
 
 
 def _padded(name: str, size: int) -> Mutation:
-    """Write a right number in more bytes than it needs."""
+    """Write a right number as a varint of more bytes than it needs."""
 
     def apply(draft: Draft) -> None:
         record = _with_header(draft)
@@ -73,7 +73,8 @@ def _length(more: int = 0, *, exact: int | None = None, size: int = 0) -> Mutati
 
     def apply(draft: Draft) -> None:
         record = _any(draft)
-        right = len(RawRecord.encoded(record)) - 1  # their lengths are of one byte
+        # Records are so short that their length takes one byte
+        right = len(RawRecord.encoded(record)) - 1
         record.changed["length"] = varint(right + more if exact is None else exact, size)
 
     return apply
@@ -99,7 +100,7 @@ def _exact_time(timestamp: int) -> Mutation:
 
 
 def _wrapped_time(draft: Draft) -> None:
-    """Let base time stamp and delta pass 64 bits."""
+    """Let the sum of base time stamp and delta exceed 64 bits."""
     _any(draft).time_delta = _MAX_64 - draft.base_timestamp + 1000
 
 
@@ -124,7 +125,7 @@ def _no_times(draft: Draft) -> None:
 
 
 def _offsets(*deltas: int) -> Mutation:
-    """Give the records these offset deltas, or the right ones where these end."""
+    """Give the first records these offset deltas, and the others the right ones."""
 
     def apply(draft: Draft) -> None:
         for record, delta in zip(draft.records, deltas, strict=False):

@@ -54,7 +54,7 @@ def _of_another(draft: Draft) -> None:
 
 
 def _in_two(draft: Draft) -> None:
-    """Write two streams that continue each other."""
+    """Write the records as two streams, one after the other."""
     codec = draft.codec
 
     def pack(raw: bytes) -> bytes:
@@ -65,7 +65,7 @@ def _in_two(draft: Draft) -> None:
 
 
 def _another_behind(text: bytes) -> Mutation:
-    """Write a whole stream behind the stream."""
+    """Append another whole stream to the stream."""
 
     def apply(draft: Draft) -> None:
         more = compress(text, draft.codec)

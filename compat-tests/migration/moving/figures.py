@@ -12,10 +12,12 @@ from faults.watch import Judged
 
 @dataclass(slots=True)
 class Figures:
-    """The measurements of a run; stalls_ms: of acknowledgements, beyond the longest gap before.
+    """The measurements of a run.
 
-    back_stalls_ms, back_commands_ms, kept: the same as stalls_ms, commands_ms and lifted, of
-    rollbacks.  newer_epochs: partitions whose batches have newer leader epochs at the source.
+    stalls_ms: for each switch, the longest gap between acknowledgements, less the longest gap
+    before the switch.  commands_ms: how long each switch took.  lifted: how many tries of a switch
+    were given up.  back_stalls_ms, back_commands_ms, kept: the same for rollbacks.  newer_epochs:
+    partitions whose batches have newer leader epochs at the source.
     """
 
     rounds: int = field(default=0, init=False)
@@ -40,7 +42,7 @@ class Figures:
         return self.verdict.is_clean and not self.problems and not self.failed
 
     def add(self, topic: str, judged: Judged) -> None:
-        """Add what was found in a round."""
+        """Add the findings of a round."""
         self.rounds += 1
         self.acknowledged += sum(judged.acknowledged.values())
         self.failed += sum(judged.failed.values())

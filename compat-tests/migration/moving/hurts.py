@@ -1,4 +1,4 @@
-"""Hurts of gateways and of the source's brokers, each a moment after it was drawn."""
+"""Faults of gateways and of the source's brokers, each a moment after it was drawn."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ AWAY_SECONDS: Final = (0.5, 8.0)
 
 
 class Hurt(threading.Thread):
-    """A fault under way; the hurt process comes back."""
+    """A fault under way.  The process that it hits comes back."""
 
     def __init__(self, what: str, after_seconds: float, act: Callable[[], None], say: Say) -> None:
         super().__init__(name=what)
@@ -39,7 +39,7 @@ class Hurt(threading.Thread):
             self._error = error
 
     def settle(self) -> None:
-        """Wait until it is over; raise what went wrong with it."""
+        """Wait for its end; raise its error, if any."""
         self.join()
         if self._error is not None:
             raise RuntimeError(self.name) from self._error

@@ -4,11 +4,11 @@
 
 All clients use the gateways, which forward groups and writes to Kafka.  A round has a topic and a
 link of its own.  Each family of clients has a group of one member, and a fourth group has members
-that join at Kafka itself first.  Then the groups move here, one after another, and the topic is
-switched.  With --hurt a gateway gets kill -9 or SIGSTOP meanwhile.
+that join at Kafka itself first.  Then the groups move to the gateways, one after another, and the
+topic is switched.  With --hurt a gateway gets kill -9 or SIGSTOP meanwhile.
 
-Exit status 1 if a group got a record twice or not at all beyond its commits, if or if a member had
-to join again although nothing was hurt.
+The exit status is 1 if a group got a record twice, other than after a refused commit, or not at
+all.  Without --hurt it is also 1 if a member had to join again.
 """
 
 from __future__ import annotations
@@ -41,7 +41,11 @@ TRIES: Final = 10
 
 @dataclass(slots=True)
 class Moves:
-    """The measurements of a run.  stalls_ms: of readers, beyond the longest gap before."""
+    """The measurements of a run.
+
+    stalls_ms: for each move, the longest gap between a reader's records, less the longest gap
+    before the move.
+    """
 
     moved: int = 0
     refused: list[str] = field(default_factory=list)
@@ -99,7 +103,7 @@ class MoveRun(SwitchRun):
         self._link("add", self.link, *servers, "--topics", topic, "--forward-writes", *words)
 
     def _move(self, group: str, watch: Watch, joins: int, reader: Any) -> None:
-        """Move a group, again if it is refused; its members continue."""
+        """Move a group, and try again if the move is refused.  Its members continue."""
         for _ in range(TRIES):
             hurts = self._hurts_soon(group)
             begun_ms = now_ms()
@@ -127,7 +131,7 @@ class MoveRun(SwitchRun):
             self.figures.problems.append(f"{group} has no offsets")
 
     def _forget_groups(self, groups: Sequence[str]) -> None:
-        """So that the next round's are the source's again."""
+        """Delete the groups here, so that the source coordinates them in the next round again."""
         admin = AdminClient({"bootstrap.servers": self._world.bootstrap, "log_level": 0})
         for done in admin.delete_consumer_groups([*groups, GROUP]).values():
             done.result(PATIENCE_SECONDS)

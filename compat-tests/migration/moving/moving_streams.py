@@ -1,16 +1,16 @@
-"""A Kafka Streams application with exactly_once_v2 continues while all of it moves from Kafka.
+"""A Kafka Streams application with exactly_once_v2 continues while it moves from Kafka.
 
     compat-tests/run moving-streams --rounds 3
 
 Three gateways on PostgreSQL and SeaweedFS, and Apache Kafka as the source.  A round has an
-application of its own.  One instance begins at Kafka, where it makes its internal topics; two more
-join at the gateways, which forward all that they send; then the first one moves there, too.  One
-`tidegate link switch` moves the input, the output, the repartition topic, the changelog, the group
-and the transactional ids, while the application counts.  At the end each key must have been counted
-1, 2, ... once, and stores must come back out of the changelog.  With --hurt gateways get kill -9.
-
-Exit status 1 if a count is wrong, if Kafka got records after the switch, if a thread of the
-application ended, or if it rebalanced in the switch although nothing was hurt.
+application of its own.  One instance begins at Kafka, where it makes its internal topics.  Two more
+join at the gateways, which forward all their requests.  Then the first instance moves to the
+gateways, too.  One `tidegate link switch` moves the input, the output, the repartition topic, the
+changelog, the group and the transactional ids, while the application counts.  At the end each key
+must have been counted 1, 2, ... once, and stores must be restored from the changelog.  With --hurt
+gateways get kill -9.  The exit status is 1 if a count is wrong, if Kafka got records after the
+switch, or if a thread of the application ended.  Without --hurt it is also 1 if the application
+rebalanced during the switch.
 """
 
 from __future__ import annotations
@@ -62,9 +62,11 @@ class Options(Seeded, Kept, FromKafka):
 
 @dataclass(slots=True)
 class Moves:
-    """The measurements of all rounds.  stalls_ms: longest times without output around each switch.
+    """The measurements of all rounds.
 
-    problems: broken promises.  rebalances: in switches.
+    stalls_ms: the longest time without output around each switch.
+
+    problems: broken promises.  rebalances: how many began during switches.
     """
 
     moved: int = 0
@@ -118,7 +120,7 @@ class StreamsRound:
         self._seed = f"{options.seed} {self._name}"
 
     def run(self, moves: Moves) -> None:
-        """Do all of it."""
+        """Run the round."""
         app = self._app
         create_topics(
             self._kafka.bootstrap,
@@ -171,13 +173,13 @@ class StreamsRound:
         instance.start()
 
     def _is_running(self) -> bool:
-        """Whether all run, and the output keeps up with the input."""
+        """Whether all instances run, and the output keeps up with the input."""
         is_running = all(each.lives[-1].state == RUNNING for each in self._instances)
         behind = self._writer.written - self._reader.total
         return is_running and behind < KEEPS_UP_SECONDS * self._options.rate
 
     def _switch(self, moves: Moves) -> None:
-        """Move all of it, again if that is refused."""
+        """Move the application, and try again if the switch is refused."""
         app = self._app
         if self._options.is_hurt:
             plan = blows(f"{self._seed} gateways", sorted(self._world.gateways), HURT_SECONDS)
@@ -251,7 +253,7 @@ class StreamsRound:
         }
 
     def _judge_source(self) -> None:
-        """Kafka must have what was counted before the switch, and nothing of after it."""
+        """Check that Kafka has the counts from before the switch, and none from after it."""
         figures = self._figures
         there = read(self._kafka.bootstrap, self._app.target, PARTITIONS, lambda *_: None)
         ends_now = self._ends_of_source()
@@ -307,7 +309,7 @@ def streams_moves(options: Options, folder: Path, say: Say) -> Moves:
 
 def main(options: Options) -> Result:
     """Run it."""
-    install.counting_app()  # say at once what is missing
+    install.counting_app()  # fail at once if a tool is missing
     with options.work_folder("moving-streams") as folder:
         moves = streams_moves(options, folder, say)
     return Result(not moves.problems, moves.text())

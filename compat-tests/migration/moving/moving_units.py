@@ -4,11 +4,12 @@
 
 Three gateways on PostgreSQL and SeaweedFS, and Apache Kafka as the source.  A round has an input
 and an output topic at Kafka.  Three copiers read, write and commit through the gateways, which
-forward all of it.  Meanwhile `tidegate link switch` moves both topics, the copiers' group and their
-transactional ids at once.  At the end the committed output must be the input, exactly once, in the
-order of each partition.  Rounds take the clients in turn.  With --hurt gateways get kill -9.
+forward all their requests.  Meanwhile `tidegate link switch` moves both topics, the copiers' group
+and their transactional ids at once.  At the end the committed output must be the input, exactly
+once, in the order of each partition.  Rounds take the clients in turn.  With --hurt gateways get
+kill -9.
 
-Exit status 1 if the output is wrong, or if a copier failed although nothing was hurt.
+The exit status is 1 if the output is wrong.  Without --hurt it is also 1 if a copier failed.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ BEGIN_SHARE: Final = 0.25
 
 
 class UnitRound(CopyRound):
-    """One round.  kafka: the source.  lifted: why tries of the switch were given up."""
+    """One round.  kafka: the source.  lifted: the reasons why tries of the switch failed."""
 
     def __init__(
         self,
@@ -73,7 +74,10 @@ class UnitRound(CopyRound):
 
     @staticmethod
     def ids_of(number: int) -> str:
-        """The prefix of the unit's ids; the ids of other rounds belong to this cluster."""
+        """Return the prefix of the unit's ids.
+
+        Each round has another one, since the ids of earlier rounds have moved to the gateways.
+        """
         return f"unit-{number}"
 
     def _link(self, *words: str) -> Any:
@@ -114,7 +118,7 @@ class UnitRound(CopyRound):
         self._moving.start()
 
     def _move(self) -> None:
-        """Move the unit, again if it is refused, once a part is copied."""
+        """Move the unit once BEGIN_SHARE is copied, and try again if the switch is refused."""
         copying = self._copying
         while self._copied() < BEGIN_SHARE * self._options.messages:
             time.sleep(0.2)
@@ -191,7 +195,7 @@ def unit_run(given: UnitOptions, folder: Path, say: Say) -> UnitMoves:
 class UnitMoves:
     """The measurements of all rounds.
 
-    moved: units.  stalls_ms: longest times between two commits around each move.
+    moved: the number of units.  stalls_ms: longest times between two commits around each move.
     """
 
     figures: Figures
@@ -223,7 +227,7 @@ class UnitMoves:
 def main(options: UnitOptions) -> Result:
     """Run it."""
     for client in options.clients:
-        COPIERS[client](WORK)  # say at once what is missing
+        COPIERS[client](WORK)  # fail at once if a tool is missing
     with options.work_folder("units") as folder:
         found = unit_run(options, folder, say)
     return Result(found.figures.is_clean, found.text(), found.figures)

@@ -29,7 +29,7 @@ Records = dict[tuple[int, int], bytes | None]
 
 
 class Source:
-    """The classic cluster as the run uses it, which may also hurt it."""
+    """The classic cluster, and the faults of a run in it."""
 
     def __init__(self, cluster: KafkaCluster) -> None:
         self.cluster = cluster
@@ -44,7 +44,7 @@ class Source:
         self._admin.create_topics([wanted])[topic].result(PATIENCE_SECONDS)
 
     def ends(self, topic: str, bootstrap: str = "") -> list[int]:
-        """Return where the partitions end, here or at another cluster."""
+        """Return the ends of a topic's partitions, at the source or at another cluster."""
         servers = bootstrap or self.bootstrap
         consumer = Consumer({"bootstrap.servers": servers, "group.id": "ends"})
         try:
@@ -56,7 +56,10 @@ class Source:
             consumer.close()
 
     def records(self, topic: str, bootstrap: str = "") -> Records:
-        """Return the records up to where the topic ends here; of here, or of another cluster."""
+        """Return a topic's records up to its present ends at the source.
+
+        bootstrap: another cluster to read them from.
+        """
         ends = dict(enumerate(self.ends(topic)))
         consumer = Consumer(
             {
@@ -79,10 +82,10 @@ class Source:
         return str(found["max.message.bytes"].value)
 
     def await_whole(self) -> None:
-        """Wait until each partition has its leader and all of its replicas in sync.
+        """Wait until each partition has a leader, and all of its replicas are in sync.
 
         Raises:
-          TimeoutError: some partition has not.
+          TimeoutError: a partition has no leader, or a replica out of sync.
         """
         time.sleep(_NEWS_SECONDS)
         deadline = time.monotonic() + PATIENCE_SECONDS
@@ -103,7 +106,7 @@ class Source:
         ]
 
     def move_leaders(self, topic: str) -> None:
-        """Give every partition the next one of its replicas as its leader."""
+        """Make the next one of its replicas the leader of each partition."""
         partitions = self._admin.list_topics(topic, timeout=PATIENCE_SECONDS)
         following = {
             index: [*each.replicas[1:], each.replicas[0]]
@@ -113,7 +116,7 @@ class Source:
 
 
 async def _lead(bootstrap: str, topic: str, replicas: dict[int, list[int]]) -> None:
-    """Reorder replicas, and elect the first ones."""
+    """Reorder the replicas of partitions, and elect the first replica of each."""
     wanted = [ar.ReassignablePartition(*each) for each in replicas.items()]
     reordered = ar.AlterPartitionReassignmentsRequest(topics=[ar.ReassignableTopic(topic, wanted)])
     elected = el.ElectLeadersRequest(_PREFERRED, [el.TopicPartitions(topic, list(replicas))])

@@ -1,4 +1,4 @@
-"""Whether an application moved whole: what it went through, and what its source has.  Pure."""
+"""Checks of an application that moved: its rebalances, its errors, and its source.  Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Ends = Mapping[str, Mapping[int, int]]
 
 
 def rebalances(lives: Iterable[AppLife], begun_ms: int, until_ms: int) -> int:
-    """Return how often instances began to rebalance in a stretch of time."""
+    """Return how often instances began to rebalance between two times."""
     return sum(begun_ms <= at <= until_ms for life in lives for at in life.rebalances)
 
 
@@ -23,8 +23,8 @@ def failures(lives: Iterable[AppLife]) -> list[str]:
 def wrong_at_source(at_switch: Ends, at_end: Ends, counted_there: int, counted: int) -> list[str]:
     """Return the problems of the topics at the source after the application moved away.
 
-    at_switch, at_end: right after the switch, and now.  counted_there, counted: committed counts at
-    the source, and in all.
+    at_switch, at_end: the ends of the source's partitions right after the switch, and now.
+    counted_there, counted: the number of committed counts at the source, and in all.
     """
     grown = [name for name in at_end if at_end[name] != at_switch.get(name)]
     problems = [f"the source got records of {name} after the switch" for name in grown]

@@ -3,17 +3,18 @@
     compat-tests/run switch --rounds 20 --seed 1
 
 All clients use the gateways, which forward writes to Kafka until the switch.  A round has a topic
-of its own: clients begin, the topic is switched, clients continue; then every record is read and
-compared with what was acknowledged.  With --back the topic then goes back to Kafka, while clients
-write, and Kafka must have every record at the same offset.  With --hurt a gateway gets kill -9 or
-SIGSTOP while the topic is switched, or goes back.  Exit status 1 when something was lost, doubled,
-misplaced, out of order or stuck, or, if nothing was hurt, when a gateway closed a connection.
+of its own.  Clients begin, the topic is switched, and clients continue.  Then every record is read
+and compared with the acknowledgements.  With --back the topic then goes back to Kafka, while
+clients write, and Kafka must have every record at the same offset.  With --hurt a gateway gets kill
+-9 or SIGSTOP while the topic is switched, or goes back.  The exit status is 1 if a record was lost,
+doubled, misplaced or out of order, or if a client was stuck.  If no process was hurt, it is also 1
+if a gateway closed a connection.
 
---times N: each topic goes to and fro N times in its round; with --back.
---brokers 3: Kafka has three brokers, and topics three replicas.  --hurt-source: of most switches
-and returns a broker gets kill -9 or SIGSTOP, or the leaders move.  --kafka 3.9.1: another release.
---plain: a producer that is not idempotent writes, too.  What it repeats or writes late counts as
-wrong only if nothing was hurt: then no connection breaks.
+--times N: each topic goes to and fro N times in its round; with --back.  --brokers 3: Kafka has
+three brokers, and topics three replicas.  --hurt-source: in most switches and rollbacks a broker
+gets kill -9 or SIGSTOP, or the leaders move.  --kafka 3.9.1: another release.  --plain: a producer
+that is not idempotent writes, too.  Its repeated and late records count as errors only if no
+process was hurt, since then no connection breaks.
 """
 
 from __future__ import annotations
@@ -129,7 +130,7 @@ class SwitchRun:
                 family.kill()
 
     def _to_and_fro(self, topic: str, watch: Watch) -> list[int]:
-        """Switch, and roll back if that is wanted; return where the source ended between."""
+        """Switch, and with --back roll back; return the ends of the source after the switch."""
         begun_ms, ended_ms = self._switched(topic, watch)
         ends = self._source.ends(topic)
         watch.wait_until_moving(ended_ms)
@@ -149,7 +150,7 @@ class SwitchRun:
         raise TimeoutError(f"{topic} is not mirrored")
 
     def _switched(self, topic: str, watch: Watch) -> tuple[int, int]:
-        """Switch, again if it is lifted; return when the last try began and ended."""
+        """Switch, and try again if it is given up; return when the last try began and ended."""
 
         def lifted() -> None:
             self.figures.lifted += 1
@@ -171,7 +172,7 @@ class SwitchRun:
     def _tried(
         self, step: str, topic: str, watch: Watch, lifted: Callable[[], None]
     ) -> tuple[dict[str, Any], int, int]:
-        """Do a step until it is not lifted; return what was printed, and when that try was."""
+        """Try a step until it is done; return the output, begin and end of the last try."""
         deadline = time.monotonic() + STEP_SECONDS
         tries = 0
         while time.monotonic() < deadline:
@@ -193,7 +194,7 @@ class SwitchRun:
         raise RuntimeError(f"{step} of {topic} was not done in {tries} tries")
 
     def _tell_links(self) -> None:
-        """Print what gateways say of their links: why a step was not done."""
+        """Print the state of the links from each gateway, which shows why a step was not done."""
         for gateway in self._world.gateways.values():
             with suppress(OSError):
                 url = f"http://127.0.0.1:{gateway.admin_port}/v1/links"
@@ -203,7 +204,7 @@ class SwitchRun:
                         self._say(f"gateway {gateway.number}: {shown}")
 
     def _hurts_soon(self, topic: str) -> list[Hurt]:
-        """Hurt a gateway and the source a moment later, if that is wanted."""
+        """Hurt a gateway and the source a moment later, as the options say."""
         hurts: list[Hurt] = []
         if self._options.is_hurt:
             hurts.append(hurt_gateway(self._world, self._random, self._say))

@@ -1,4 +1,4 @@
-"""Members of one group: one joins at Apache Kafka, the others at gateways; the first one leaves."""
+"""Members of one group: one joins at Apache Kafka, three at gateways; then the first one leaves."""
 
 from __future__ import annotations
 
@@ -52,8 +52,9 @@ class _Member:
         self._positions.clear()
 
     def _commit(self, consumer: Consumer) -> None:
-        """Commit, and repeat the commit if it fails: else records that were given already would
-        come again.
+        """Commit, and repeat the commit if it fails.
+
+        Else the member could get records again that it got before.
         """
         places = [TopicPartition(self._topic, *each) for each in self._positions.items()]
         deadline = time.monotonic() + PATIENCE_SECONDS
@@ -64,7 +65,7 @@ class _Member:
             except KafkaException as error:
                 self._owner.note_error(str(error))
                 if error.args[0].code() in _MUST_JOIN:
-                    # Only poll() joins; until then each commit is refused.
+                    # Only poll() joins the group again.  Until then each commit is refused.
                     self._owner.note_refused(self._positions)
                     return
                 time.sleep(COMMIT_SECONDS)
@@ -93,8 +94,8 @@ class _Member:
 class ThreeMembers:
     """See the module's head.
 
-    repeated: records that came twice after a refused commit.
-    joins: how often a member got partitions.  consumed_at: by partition, in ms, rising.
+    repeated: records that came twice after a refused commit.  joins: how often a member got
+    partitions.  consumed_at: by partition, the times of its records, in ms, rising.
     """
 
     def __init__(self, source: str, gateways: str, topic: str) -> None:
@@ -110,22 +111,22 @@ class ThreeMembers:
         self._others = [_Member(self, gateways, topic) for _ in range(MEMBERS)]
 
     def note_join(self) -> None:
-        """A member got partitions."""
+        """Count that a member got partitions."""
         with self._lock:
             self.joins += 1
 
     def note_error(self, text: str) -> None:
-        """A commit was refused."""
+        """Note that a commit was refused."""
         with self._lock:
             self.errors.append(text)
 
     def note_refused(self, partitions: Iterable[int]) -> None:
-        """A member has to join again before it commits: records may come twice, as with Kafka."""
+        """Note that a member must join again to commit: its records may come twice."""
         with self._lock:
             self._may_repeat.update(partitions)
 
     def note(self, partition: int, offset: int) -> None:
-        """A member got a record; each partition must come in order, without a gap or a repeat."""
+        """Note a record.  A partition must come in order, without a gap or a repeat."""
         with self._lock:
             expected = self._next.get(partition, 0)
             if offset < expected and partition in self._may_repeat:
@@ -155,7 +156,7 @@ class ThreeMembers:
         raise TimeoutError(f"the members of {GROUP} hold {[each.assigned for each in members]}")
 
     def finish(self, ends: Sequence[int]) -> list[str]:
-        """Wait until all was read; return what was wrong."""
+        """Wait until the group has read all records; return the problems."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < deadline and any(
             self._next.get(each, 0) < end for each, end in enumerate(ends)

@@ -19,9 +19,10 @@ NUMBER_BYTES: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Bulk:
-    """A topic with as much in each partition; record n of a partition bears n, and has offset n.
+    """A topic whose partitions have equally many records.
 
-    records: of a partition, from which those below `start` are deleted again.
+    Record n of a partition has offset n, and n in its value.  records: how many are written to each
+    partition.  start: the records below it are deleted again.
     """
 
     partitions: int
@@ -41,11 +42,11 @@ class Bulk:
 
     @classmethod
     def of(cls, mib: int, partitions: int, value_bytes: int) -> Bulk:
-        """Return one of so many MiB."""
+        """Return a bulk of so many MiB."""
         return cls(partitions, (mib << 20) // value_bytes // partitions, value_bytes)
 
     def write(self, bootstrap: str, batch_bytes: int) -> None:
-        """Create the topic and write all of it, in batches of that size."""
+        """Create the topic and write all records, in batches of batch_bytes."""
         admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
         wanted = NewTopic(TOPIC, self.partitions, 1)
         admin.create_topics([wanted])[TOPIC].result(RESULT_SECONDS)
@@ -59,7 +60,7 @@ class Bulk:
                 "queue.buffering.max.kbytes": 64 << 10,
             }
         )
-        # A part of a large block: no codec makes it smaller.
+        # Values are parts of a large random block, which no codec can compress.
         block = Random(1).randbytes(1 << 20)
         rest = self.value_bytes - NUMBER_BYTES
         for number in range(self.records):
@@ -86,7 +87,7 @@ def _produce(producer: Producer, value: bytes, partition: int) -> None:
 
 @dataclass(slots=True)
 class Found:
-    """The records of a bulk at a cluster.  moved: those at another offset than their number."""
+    """The records of a bulk at a cluster.  moved: those whose offset is not their number."""
 
     records: int = 0
     lost: int = 0
@@ -95,7 +96,7 @@ class Found:
 
 
 class Looker:
-    """Looks at the topic of a cluster."""
+    """Reads the topic at a cluster."""
 
     def __init__(self, bootstrap: str, bulk: Bulk) -> None:
         self._bulk = bulk
@@ -115,7 +116,7 @@ class Looker:
         self._consumer.close()
 
     def count(self) -> int:
-        """Return how many records there are, by the bounds of the partitions."""
+        """Return the number of records, by the first and last offsets of the partitions."""
         return sum(end - start for start, end in self._bounds())
 
     def _bounds(self) -> list[tuple[int, int]]:
@@ -127,11 +128,11 @@ class Looker:
         place = TopicPartition(TOPIC, partition)
         try:
             return self._consumer.get_watermark_offsets(place, timeout=30) or (0, 0)
-        except KafkaException:  # it is being made
+        except KafkaException:  # the topic is being created
             return 0, 0
 
     def found(self) -> Found:
-        """Read all of it."""
+        """Read all records, and compare their numbers with their offsets."""
         bounds, result = self._bounds(), Found()
         seen = [bytearray(self._bulk.records) for _ in bounds]
         starts = [TopicPartition(TOPIC, at, start) for at, (start, _) in enumerate(bounds)]

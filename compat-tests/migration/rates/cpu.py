@@ -1,4 +1,4 @@
-"""The CPU time of processes, out of /proc."""
+"""The CPU time of processes, from /proc."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def cpu_seconds(pid: int) -> float:
 
 
 def _used() -> dict[int, tuple[int, float]]:
-    """Return the parent and the seconds of each process, with its ended children."""
+    """Return by process its parent and its CPU seconds, with those of its ended children."""
     found: dict[int, tuple[int, float]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
@@ -36,7 +36,7 @@ def _below(pid: int, used: Mapping[int, tuple[int, float]]) -> set[int]:
 
 
 class Share:
-    """The shares of a core that processes took; set when the block of `shares` has ended."""
+    """The share of a core that each process used; set at the end of the block of shares()."""
 
     def __init__(self) -> None:
         self.seconds = 0.0

@@ -2,9 +2,9 @@
 
     compat-tests/run import-rate --mib 10240
 
-Broker, gateway and import share this machine, and its disk.  A MiB a second and core is what the
-import's processes do in a second of their own CPU time, with their start; the aim is 150.  At the
-end `tidegate link verify` compares every batch.  Exit status 1 when one differs.
+Broker, gateway and import share this machine, and its disk.  The rate for each core is MiB by CPU
+seconds of the import's processes, their start included.  The aim is 150 MiB.  At the end `tidegate
+link verify` compares every batch.  The exit status is 1 if a batch differs.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Options:
 
 
 def run(options: Options) -> dict[str, Any]:
-    """Run; return the figures, with what was wrong as `problems`."""
+    """Run; return the figures, with the errors found as `problems`."""
     with ExitStack() as stack:
         kafka, gateway = _started(stack, "kafka"), _started(stack, "tidegate")
         bulk = Bulk.of(options.mib, options.partitions, options.value_bytes)
@@ -65,7 +65,7 @@ def _imported(
     gateway: broker.LocalBroker,
     runner: Sequence[str],
 ) -> dict[str, Any]:
-    """Import while the mirrors stand aside; return the figures."""
+    """Import while the mirrors pause; return the figures."""
     one = Import.prepared(mirror, kafka.bootstrap, *runner)
     assert kafka.process is not None
     assert gateway.process is not None

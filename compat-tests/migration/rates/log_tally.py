@@ -21,8 +21,10 @@ READ_BYTES: Final = 8 << 20
 
 @dataclass(slots=True)
 class Tally:
-    """runs: of WAL objects.  run_bytes: of the entries that have some.  all_bytes: of all entries.
-    lost: entries that were trimmed before they were read.
+    """Counts of a log's entries.
+
+    runs: of WAL objects.  run_bytes: the size of the entries that have runs.  all_bytes: the size
+    of all entries.  lost: entries that were trimmed before they were read.
     """
 
     runs: int = 0
@@ -45,7 +47,7 @@ class Tally:
 
 @contextmanager
 def tallied(url: str) -> Generator[Tally]:
-    """Count what is appended to a log during the block."""
+    """Count the entries that are appended to a log during the block."""
     tally, begun, ended = Tally(), threading.Event(), threading.Event()
     thread = threading.Thread(target=trio.run, args=(_follow, url, tally, begun, ended))
     thread.start()

@@ -2,12 +2,12 @@
 
     compat-tests/run many-partitions
 
-One broker of Kafka has all partitions, one gateway on SQLite and files mirrors them.  The aims, for
-10,000 partitions on two cores: while nothing is written the gateway takes 3 % of a core at most and
-Kafka 10 % more than without the link; where every partition gets a batch each 10 s, a run takes 40
-bytes of the metadata log; a switch of 500 partitions keeps writers waiting for 5 s, and all are
-switched within 10 minutes.  Exit status 1 when a switch fails or `verify` finds a difference; a
-missed aim is only printed.
+One broker of Kafka has all partitions, and one gateway on SQLite and files mirrors them.  These are
+the aims for 10,000 partitions on two cores.  While clients write nothing, the gateway uses at most
+3 % of a core, and Kafka at most 10 % more than without the link.  If every partition gets a batch
+each 10 s, a run takes at most 40 bytes of the metadata log.  A switch of 500 partitions delays
+writers by at most 5 s, and all partitions are switched within 10 minutes.  The exit status is 1 if
+a switch fails or `verify` finds a difference.  A missed aim is only printed.
 """
 
 from __future__ import annotations
@@ -64,8 +64,9 @@ class Options:
 class Figures:
     """The measurements of a run.
 
-    without, idle, trickle, switched: percent of a core of gateway and Kafka, without a link; with
-    one, idle; with one batch each 10 s in every partition; and after all switches.
+    without, idle, trickle, switched: the CPU of gateway and Kafka, in percent of a core.  without:
+    before the link is added.  idle: with the link, while clients write nothing.  trickle: with one
+    batch each 10 s in every partition.  switched: after all switches.
     """
 
     partitions: int = 0
@@ -252,7 +253,7 @@ class Writer:
         number = 0
         while not self.ended.is_set():
             self._write(*self._places[number % len(self._places)])
-            number += 7  # so that all topics have their turn soon
+            number += 7  # so that it soon reaches all topics
             self._producer.poll(WRITE_SECONDS)
         self._producer.flush(60)
 

@@ -2,11 +2,12 @@
 
     compat-tests/run mirror-maker --mib 1024
 
-One broker of Kafka has the backlog.  A gateway mirrors it; another one's cluster gets it by
-`tidegate pipeline import --runner local`; MirrorMaker 2 copies it into a second broker, with its
-defaults but for --tasks and topics that keep their names.  Each does it once undisturbed, and once
-with kill -9 of the copier in the middle.  Then every record is read: which are lost, doubled, or at
-another offset than at the source.  Exit status 1 when a link or an import does any of that.
+One broker of Kafka has the backlog.  A gateway mirrors it.  Another gateway's cluster gets it by
+`tidegate pipeline import --runner local`.  MirrorMaker 2 copies it into a second broker, with its
+defaults but for --tasks and topics that keep their names.  Each copies once undisturbed, and once
+with kill -9 of the copier in the middle.  Then every record is read, to count the records that are
+lost, doubled, or at another offset than at the source.  The exit status is 1 if a link or an import
+has such records.
 """
 
 from __future__ import annotations
@@ -62,8 +63,9 @@ class Options:
 class Row:
     """The cost of one way of copying.
 
-    seconds: from its start to the last record; copy_seconds: from the first one on.  cpu_seconds:
-    of each process.  found: what is at the target.  after_kill: the same with a kill -9 midway.
+    seconds: from its start to the last record.  copy_seconds: from the first record to the last.
+    cpu_seconds: of each process.  found: the records at the target.  after_kill: the same for a run
+    with kill -9 in the middle.
     """
 
     name: str
@@ -83,7 +85,7 @@ class Copier(Protocol):
     bootstrap: str
 
     def pids(self) -> dict[str, int]:
-        """Return its processes by what they are; without the source."""
+        """Return its processes by name, without the source."""
         ...
 
     def begin(self) -> None:
@@ -91,7 +93,7 @@ class Copier(Protocol):
         ...
 
     def strike(self) -> None:
-        """kill -9 what copies, and start it again."""
+        """kill -9 the copying process, and start it again."""
         ...
 
 
@@ -131,7 +133,7 @@ class ByImport:
         self._gateway = _started(stack, "tidegate")
         self._mirror = Beside(self._gateway)
         self._source = source
-        # It waits for topics, so that the mirrors do nothing.
+        # A waiting import makes the mirrors pause.
         self._import = Import.prepared(self._mirror, source.bootstrap, *self._more)
         stack.callback(lambda: self._import.kill())
         self.bootstrap = self._gateway.bootstrap
@@ -169,7 +171,7 @@ class ByMirrorMaker:
         settings = self._folder / "mm2.properties"
         settings.write_text(_properties(source.bootstrap, self._target.bootstrap, tasks))
         libs = install.mirror_maker_jars()
-        java = ["java", "-Xms256m", "-Xmx2g", *COLLECTOR]  # as Kafka's start script has it
+        java = ["java", "-Xms256m", "-Xmx2g", *COLLECTOR]  # as in Kafka's start script
         java += [f"-Dlog4j2.configurationFile={log4j.as_uri()}", "-cp", f"{libs}/*"]
         return [*java, "org.apache.kafka.connect.mirror.MirrorMaker", str(settings)]
 
@@ -210,7 +212,7 @@ def _properties(source: str, target: str, tasks: int) -> str:
 
 
 def _started(stack: ExitStack, kind: str) -> broker.LocalBroker:
-    """Start a broker that ends, with its data, at the end of the stack."""
+    """Start a broker.  The end of the stack stops it, and removes its data."""
     started = broker.start(kind)
     assert isinstance(started, broker.LocalBroker)
     stack.callback(shutil.rmtree, started.folder / "data", ignore_errors=True)
@@ -285,7 +287,7 @@ class Comparison:
         )
 
     def _growth(self, looker: Looker) -> Iterator[int]:
-        """Yield how many records are there, until all are."""
+        """Yield the number of records at the target, until all have arrived."""
         wanted = self._bulk.count
         latest = time.monotonic() + COPY_SECONDS
         while True:

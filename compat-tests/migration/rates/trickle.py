@@ -1,6 +1,7 @@
 """Writes small batches to very many partitions, in a thread of its own: a few requests a second.
 
-Clients would spend more CPU on so many partitions than the brokers that are to be measured.
+It sends Produce requests by itself.  With so many partitions a client library would use more CPU
+than the brokers that are measured.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ async def _write_each(bootstrap: str, places: Sequence[Place]) -> None:
     async with opened_source(bootstrap, None) as cluster:
         await _refresh(cluster, places)
         left = list(places)
-        while left:  # the broker hears of new topics one after another
+        while left:  # the broker gets to know new topics one after another
             refused = await _write(cluster, left[:A_REQUEST])
             left = left[A_REQUEST:] + refused
             await trio.sleep(AGAIN_SECONDS if refused else 0)
@@ -86,7 +87,7 @@ async def _refresh(cluster: ClassicCluster, places: Sequence[Place]) -> None:
 
 
 async def _write(cluster: ClassicCluster, places: Sequence[Place]) -> list[Place]:
-    """Write a batch to each partition; return those that did not take it."""
+    """Write a batch to each partition; return the partitions that refused it."""
     batch = memoryview(build_batch([Record(0, time.time_ns() // 1_000_000, None, VALUE, ())]))
     by_topic: dict[str, list[PartitionProduceData]] = {}
     for topic, index in places:

@@ -2,11 +2,11 @@
 
     compat-tests/run writing-back --brokers 3
 
-One gateway mirrors a topic, which is switched.  librdkafka writes batches of one record to it
-here, and ends.  The batches go back, and the source's ends say how fast: from the first that
-arrives to the last.  `tidegate link verify` compares all.  With --beside, librdkafka then writes
-the same batches to the same brokers, to measure what the machine allows.  Exit status 1 when
-anything differs, or does not arrive.
+One gateway mirrors a topic, which is then switched. librdkafka writes batches of one record to the
+gateway, and ends.  Then the topic is rolled back, and the gateway writes the batches to Kafka.  The
+time counts from the first batch that arrives there to the last.  `tidegate link verify` compares
+all batches.  With --beside, librdkafka then writes the same batches to the same brokers, to measure
+what the machine allows.  The exit status is 1 if a batch differs, or does not arrive.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _MOST_SECONDS: Final = 600.0
 
 
 class Ends:
-    """Where the topic ends at the source."""
+    """The ends of the topic's partitions at the source."""
 
     def __init__(self, bootstrap: str, partitions: int) -> None:
         self._consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "ends"})
         self._partitions = partitions
 
     def total(self) -> int:
-        """Return the number of offsets."""
+        """Return the sum of the ends."""
         return sum(
             self._consumer.get_watermark_offsets(TopicPartition(TOPIC, each), RESULT_SECONDS)[1]
             for each in range(self._partitions)
@@ -66,7 +66,7 @@ class Options:
 
 
 def run(options: Options) -> dict[str, Any]:
-    """Run; return the figures, with what was wrong as `problems`."""
+    """Run; return the figures, with the errors found as `problems`."""
     brokers, partitions, batches = options.brokers, options.partitions, options.batches
     size_bytes = options.size_bytes
     with ExitStack() as stack:
@@ -80,7 +80,7 @@ def run(options: Options) -> dict[str, Any]:
         _write(gateway.bootstrap, TOPIC, partitions, batches, size_bytes)
         ends = Ends(kafka.bootstrap, partitions)
         stack.callback(ends.close)
-        # The command waits until almost all is there.
+        # The command returns once almost all batches are at the source.
         words = ("link", "rollback", LINK, TOPIC, "--yes")
         rollback = Thread(target=mirror.command, args=words, kwargs={"may_fail": True}, daemon=True)
         rollback.start()
@@ -105,7 +105,7 @@ def run(options: Options) -> dict[str, Any]:
 
 
 def _switch(mirror: Mirror, bootstrap: str, partitions: int, brokers: int) -> None:
-    """Have the topic mirrored and switched."""
+    """Create the topic, mirror it and switch it."""
     _create(bootstrap, TOPIC, partitions, brokers)
     servers = ("--bootstrap-servers", bootstrap)
     mirror.command("link", "add", LINK, *servers, "--topics", TOPIC, "--forward-writes")
