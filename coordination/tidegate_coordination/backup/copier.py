@@ -26,8 +26,9 @@ SNAPSHOTS_KEPT: Final = 2
 
 @dataclass(slots=True)
 class CopyReport:
-    """The result of a round.  position: all entries up to it are copied.  by_others: skipped, since
-    another gateway has copied.
+    """The result of a round. position: all entries up to it are copied.
+
+    by_others: the round was skipped, because another gateway has copied.
     """
 
     position: int = 0
@@ -42,7 +43,7 @@ class CopyReport:
 class Copier:
     """Copies one log.
 
-    snapshot_entries: a newer snapshot is looked for after so many entries.
+    snapshot_entries: look for a newer snapshot after this many copied entries.
     """
 
     def __init__(
@@ -72,7 +73,7 @@ class Copier:
         Raises:
           LogUnavailable, StoreUnavailable: try again later; the copies so far stay.
           LogCorrupt: the log is damaged.  Older copies are untouched.
-          LogMisconfigured: it is another log than the copied one.  Older copies are untouched.
+          LogMisconfigured: the log is not the one that was copied.  Older copies are untouched.
         """
         report = CopyReport()
         if self._covered < 0:
@@ -82,7 +83,8 @@ class Copier:
         if self._last is not None:
             await see_same(self._log, self._last)
         if not report.by_others:
-            # Entries first: with the older snapshot they replace a newer one that is damaged.
+            # Copy entries first. If the newer snapshot proves damaged, a restore uses the older one
+            # and these entries.
             await self._copy_entries(report, up_to)
             await self._copy_snapshot_if_due(report)
         report.position, report.snapshot_position = self._covered, self._base
@@ -116,7 +118,8 @@ class Copier:
 
     async def _copy_snapshot(self, report: CopyReport) -> None:
         """Copy the log's newest snapshot, if it is newer than the one copied last."""
-        # A snapshot that the log does not have yet is not loaded in every round: that is work.
+        # Loading a snapshot is costly. If the log has no newer one yet, look again only after more
+        # entries.
         self._snapshot_due = self._covered + max(1, self._snapshot_entries // 10)
         snapshot = await self._log.load_snapshot()
         if snapshot is None or snapshot.position <= self._base:
@@ -137,7 +140,7 @@ class Copier:
                 continue
             if not entries:
                 return
-            expect_whole(entries)  # a copy of damage would be found when it is needed
+            expect_whole(entries)  # else only a restore would find the damage
             name, size_bytes = await self._shelf.put_entries(entries)
             self._note(name)
             self._last = mark_of(entries[-1])

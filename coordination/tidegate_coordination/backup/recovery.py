@@ -136,7 +136,8 @@ async def _folded(
     try:
         await _fold_on(state, sources, complaints, say)
     except StateBroken as error:
-        # The entry may be folded in part: start again, and end before it.
+        # The failing entry may be folded in part. Start from the base again, and end before that
+        # entry.
         good = state.position
         complaints.append(f"the entry after {good} cannot be folded: {error}")
         state = begin()
@@ -228,8 +229,8 @@ async def recover_from_copies(
 ) -> Recovered:
     """Return the newest state that the copies in a store give.
 
-    An older timeline counts where the newer has no copies, or its restore was cut short: never
-    because its copies cannot be read.
+    An older timeline is used if the newer one has no copies, or if its restore was cut short. It is
+    never used because copies of the newer one cannot be read.
 
     newest: the timeline of the store that holds the records, if the copies are in another store.
 

@@ -113,9 +113,9 @@ async def readable(log: MetadataLog, damage: Damage) -> AsyncGenerator[list[LogE
 
 
 async def _read(log: MetadataLog, position: int) -> tuple[list[LogEntry] | Trimmed, str]:
-    """Read on; if an entry of the stretch is damaged, return the entries before it.
+    """Read entries from `position` on, up to the first damaged one; return them and a text.
 
-    The text says why the very entry at `position` cannot be read, if so.
+    If the entry at `position` itself cannot be read, the text says why.
     """
     try:
         found = await log.read(position, READ_BYTES)

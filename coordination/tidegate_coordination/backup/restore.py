@@ -9,9 +9,9 @@
     5  SalvageEnded: gateways may start.  The new log is backed up at once
 
 A restore that was cut short is repeated with the same log: before 3 it starts again (a timeline
-stays unused), after 3 it continues.  A gateway of the old log that was about to delete objects at 1
-deletes only objects that its own log had declared dead longer ago than the grace period: no younger
-backup needs these.
+stays unused), after 3 it continues.  At step 1 a gateway of the old log may be about to delete
+objects. It deletes only objects that have been dead in its own log for longer than the grace
+period. A backup that is younger than that does not need them.
 """
 
 from __future__ import annotations
@@ -93,8 +93,8 @@ class RestoreReport:
 class Target:
     """The log to write.
 
-    boundary: first position that it accepts; 0 if any.  state: of an earlier restore to this log,
-    cut short or complete.
+    boundary: first position that it accepts; 0 if it accepts any.  state: of an earlier restore to
+    this log, cut short or complete.
     """
 
     boundary: int = 0
@@ -107,10 +107,10 @@ class Target:
 
 
 async def look_at_target(log: MetadataLog) -> Target:
-    """See whether a log may be restored to: is it empty, or was it restored to before?
+    """Return what the target log holds: nothing, or an earlier restore.
 
     Raises:
-      LogMisconfigured: neither.  Nothing was written.
+      LogMisconfigured: it holds something else.  Nothing was written.
     """
     snapshot = await log.load_snapshot()
     if snapshot is None:
@@ -213,7 +213,7 @@ async def _begun(work: Work, state: ClusterState, target: Target) -> ClusterStat
         nonce=restore_id,
     )
     lived = max(found.highest_incarnation, state.gateways.next_incarnation)
-    # Another restore of the same backup, of which nothing is seen, may have given numbers out.
+    # An earlier restore of this backup may have given out numbers without leaving a trace.
     timelines = timeline - state.timeline
     opened = TimelineOpened(
         timeline,
@@ -240,8 +240,8 @@ async def _begun(work: Work, state: ClusterState, target: Target) -> ClusterStat
 def _raise_to_epochs(state: ClusterState) -> list[MetadataVersionSet]:
     """Raise the metadata.version to the level of leader epochs, and no further.
 
-    Only this command writes to the new log, so no gateway is asked; gateways of an older release
-    cannot start on it.
+    Only this command writes to the new log, so no gateway has to agree.  Gateways of an older
+    release cannot start on that log.
     """
     return [MetadataVersionSet(EPOCHS)] if state.metadata_version < EPOCHS else []
 
@@ -279,7 +279,7 @@ async def _complete(work: Work, coordinator: Coordinator, report: RestoreReport)
     salvage = Salvage(coordinator, work.store, lives, work.say)
     await salvage.run()
     report.salvage = salvage.report
-    # This call did not read the objects that an earlier call salvaged.
+    # An earlier call may have salvaged objects that this call did not read.
     highest = state.partitions.highest_producer_id(state.producer_ids.was_given)
     met = max(salvage.index.next_producer_id, highest + 1)
     timelines = state.timeline - state.timelines.ended

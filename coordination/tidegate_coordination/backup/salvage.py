@@ -96,7 +96,7 @@ class Salvage:
         return self._coordinator.state
 
     async def run(self) -> None:
-        """Commit all objects.  After an error, call it again: it continues where it was.
+        """Commit all objects.  After an error, call it again: it continues where it stopped.
 
         Raises:
           StoreUnavailable, CoordinatorUnavailable, ProposalFailed: call it again.
@@ -142,7 +142,7 @@ class Salvage:
 
     async def _read(self, name: WalName, info: ObjectInfo) -> _Found | None:
         complaint = ""
-        for _ in range(2):  # bytes can be damaged on their way
+        for _ in range(2):  # bytes can be damaged in transit
             try:
                 return _found(name, info, await self._store.get(info.key))
             except NoSuchObject:
@@ -156,9 +156,9 @@ class Salvage:
         """Return the oldest object that waits for no object of another incarnation.
 
         If all wait, some batch was refused at first and accepted when its producer repeated it.
-        Then the oldest object is next; of those stored in the same second, the one with the fewest
-        last copies to lose.  A gap is bridged only if no older object waits: that object, or one
-        after it, may still fill the gap.
+        Then the oldest object is next.  Among objects that the store's clock cannot tell apart, it
+        is the one that loses the fewest last copies of batches.  A gap is bridged only if no older
+        object waits, because that object, or one after it, may still fill the gap.
         """
         by_age = sorted(heads, key=lambda number: (heads[number].modified_at, heads[number].name))
         passed: list[tuple[int, Gaps]] = []
@@ -190,7 +190,7 @@ class Salvage:
         return self._cluster.of(topic).timestamp_type_is_append
 
     async def _kept(self, found: _Found, *, is_all: bool) -> str:
-        """See that records without a topic outlive the rest of their object; return where."""
+        """Keep records without a topic when the rest of their object is deleted; return the key."""
         if is_all:
             return found.key  # nothing will refer to the object, so nothing will delete it
         key = unplaced_key(self._state.cluster_id, self._state.timeline, found.key)

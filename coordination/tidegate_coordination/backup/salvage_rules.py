@@ -4,10 +4,10 @@ An object of a former incarnation is committed in place, under its own WAL id, b
 commit; so a salvaged object is known, and is not salvaged twice.
 
 Order: the objects of an incarnation are committed in the order of their counters, as they were.
-Between incarnations the store's clock decides, except where a producer's sequences say more: an
-object waits while a batch of it continues one that a later object of another incarnation still
-holds.  A gap of batches that no object holds any more (deleted by retention, or damaged) is
-bridged: the producer continues after the gap.
+Between incarnations the store's clock decides, unless a producer's sequences contradict it: an
+object waits while one of its batches continues a batch in a later object of another incarnation.  A
+gap of batches that no object holds any more (deleted by retention, or damaged) is bridged: the
+producer continues after the gap.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Link(NamedTuple):
 
 
 class SequenceIndex:
-    """The incarnations that still hold the batch which another one continues; 200 bytes a batch.
+    """Finds the incarnations that still hold the batch before a given one; takes 200 bytes a batch.
 
     was_given: returns whether a producer id can have been assigned; next_producer_id is above all
     such ids found.  Clients made up all other ids.
@@ -120,7 +120,7 @@ class SequenceIndex:
                 self._holders[link] = tuple(holders)
 
     def is_last_copy(self, batch: BatchFacts) -> bool:
-        """Return whether the batch was stored once only, or its other copies had their turn."""
+        """Return whether at most one incarnation still holds the batch."""
         return len(self._holders.get(_link(batch, batch.last_sequence), ())) < 2
 
     def holders_of_previous(self, batch: BatchFacts) -> tuple[int, ...]:
@@ -138,9 +138,10 @@ class Gaps:
     """The obstacles to committing an object as it is.
 
     waits: a batch continues one that another incarnation holds.  losses: such batches that would be
-    refused now and of which no later object holds a copy.  bridges: the states that producers must
-    have before the object: to continue after batches that no object holds any more, or to start
-    from the first sequence, if their first batch continues one that is still to come.
+    refused now and of which no later object holds a copy.  bridges: the producer states to set
+    before the object is committed.  Such a state lets a producer continue after batches that no
+    object holds any more.  If an unknown producer's first batch continues one that is still to
+    come, the state expects the first sequence, so that this batch is refused.
     """
 
     waits: bool = False
@@ -177,7 +178,8 @@ def gaps_of(
             gaps.bridges[key] = _before(batch, batch.first_sequence, state.log_time_ms)
             expected = (batch.producer_epoch, _next_sequence(batch))
         elif is_first and batch.producer_id not in partition.producers:
-            # The rules accept any first batch of an unknown producer; this one came too early.
+            # The rules accept any first batch of an unknown producer. This batch came too early:
+            # refuse it.
             gaps.bridges[key] = _before(batch, 0, state.log_time_ms)
         ahead[key] = expected
     return gaps
@@ -194,7 +196,7 @@ def _next_sequence(batch: BatchFacts) -> int:
 
 
 def _is_next(batch: BatchFacts, expected: tuple[int, int]) -> bool:
-    """Tell, of a batch without a gap, whether the rules will take it."""
+    """Return whether the rules will accept a batch that has no gap before it."""
     here = (batch.producer_epoch, batch.first_sequence)
     return batch.producer_epoch > expected[0] or here == expected
 
@@ -204,7 +206,7 @@ def _is_gap(batch: BatchFacts, expected: tuple[int, int]) -> bool:
     epoch, sequence = expected
     if batch.producer_epoch != epoch:
         return batch.producer_epoch > epoch and batch.first_sequence != 0
-    # Half of all sequences lie ahead: they wrap.
+    # Sequences wrap, so the half of them that follows `sequence` counts as ahead.
     distance = (batch.first_sequence - sequence) & MAX_SEQUENCE
     return 0 < distance < MAX_SEQUENCE // 2
 

@@ -1,9 +1,9 @@
-"""Is a log still the one that was copied?
+"""Checks whether a log is still the one that was copied.
 
-A log that lost its end, and was then written on, holds other entries where its copies hold the
-lost ones.  It has given out positions and incarnations twice, and the orphan scan takes the objects
-that the lost entries named for orphans.  So a copier compares log and copies before it copies, and
-a gateway does so before it starts.
+If a log loses its end, and gateways then append to it, it holds other entries than its copies at
+the same positions.  Positions and incarnations were then given out twice, and the orphan scan would
+take objects that the lost entries named for orphans.  So a copier compares log and copies before it
+copies, and a gateway does so before it starts.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ class Copies:
 
     @property
     def last(self) -> int:
-        """Return the last position of which anything is here, gaps or not; 0 for none."""
+        """Return the last position in any copy, even after a gap; 0 without copies."""
         ends = [each.position for each in self.snapshots]
         return max([*ends, *(each.last for each in self.entries)], default=0)
 
@@ -117,7 +117,8 @@ class Shelf:
             await trio.lowlevel.checkpoint()
         name = SnapshotName(snapshot.position, snapshot_digest(parts))
         folder = snapshot_folder(self._prefix, name)
-        # Joined a second time: so no more than one part is held beside the snapshot itself.
+        # The parts are joined a second time, so that memory holds one part beside the snapshot
+        # itself.
         for number, part in enumerate(join_chunks(snapshot.chunks, PART_BYTES)):
             await put_idempotent(self._store, part_key(folder, number), part)
         whole = WholeSnapshot(VERSION, snapshot.position, tuple(parts))
@@ -169,7 +170,7 @@ class Shelf:
         return list(split_chunks(part))
 
     async def _get(self, key: str, digest: str) -> bytes:
-        """Get an object; a second time if it is not as it should be: that may be on its way."""
+        """Get an object; if it is damaged, get it again, as damage can happen in transit."""
         body = await self._store.get(key)
         return body if digest_of(body) == digest else await self._store.get(key)
 

@@ -88,9 +88,9 @@ async def survey(store: ObjectStore, state: ClusterState, timelines: range) -> S
 
 
 async def is_in_use(store: ObjectStore, cluster_id: str, timelines: range) -> bool:
-    """Return whether a restore that opened one of the timelines came to its end.
+    """Return whether a restore that opened one of the timelines has completed.
 
-    The first thing it has is a copy of its log.
+    The first object of the new log in the store is a copy of the log.
     """
     for timeline in timelines:
         for prefix in (backup_prefix(cluster_id, timeline), wal_prefix(cluster_id, timeline)):
@@ -141,14 +141,15 @@ class ObjectsOfLife:
 def cuts(state: ClusterState, missing: set[int]) -> tuple[list[tuple[int, int]], int]:
     """Return (partition number, new log start) past leading runs whose objects are missing.
 
-    Those were deleted after the backup: by retention, or with their topic.  Also returns how many
-    later runs are missing: their records are lost, and the operator must know.
+    These objects were deleted after the backup, by retention or with their topic.  Also return the
+    number of later runs whose objects are missing: their records are lost, and the operator must
+    know.
     """
     moves: list[tuple[int, int]] = []
     lost = 0
     for partition in state.partitions.values():
         rows = [partition.runs[index] for index in range(len(partition.runs))]
-        # A marker stays only behind records that are there.
+        # At the front of a partition, markers are cut with the runs before them.
         gone = [row.is_marker or row.object_number in missing for row in rows]
         leading = gone.index(False) if False in gone else len(gone)
         gone = [not row.is_marker and row.object_number in missing for row in rows]

@@ -1,11 +1,12 @@
-"""A classic Kafka cluster: whom to ask, on which connection, and how often.
+"""A classic Kafka cluster: which broker to ask, on which connection, and how often.
 
 The cluster is found through bootstrap.servers, and again through them if no known broker can be
-reached.  A broker gets one connection, and one more for each name that a caller chooses: requests
-that wait long, such as the fetches of idle partitions, would hold up those behind them.
+reached.  A broker gets one connection, and one more for each name that a caller chooses: a request
+that waits long, such as a fetch of idle partitions, delays later requests on its connection.
 
-A call is repeated within `Backoff.total_seconds` if the error is retriable and the broker certainly
-did not act on it, or the request only reads.  A Produce of unknown outcome is never repeated.
+If an error is retriable, a call is repeated within `Backoff.total_seconds`, provided that the
+broker certainly did not act on the request, or that the request only reads.  A Produce of unknown
+outcome is never repeated.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class ClassicCluster:
         Args:
           nursery: owns the tasks of all connections.
           rng: for the order of brokers and the jitter of pauses.
-          tokens: those of the link, if it has more than one such cluster.
+          tokens: the token sources of the link, if it has several such clusters.
           max_answer_bytes: see open_connection.
         """
         self.metadata = ClusterMetadata()
@@ -96,7 +97,7 @@ class ClassicCluster:
             )
             if answer.error_code:
                 raise Refused(f"{connection.broker} refused Metadata", answer.error_code)
-            if not answer.brokers:  # it has just started
+            if not answer.brokers:  # the broker has just started
                 raise BrokerUnreachable(f"{connection.broker} knows no broker yet.")
             return answer
 
@@ -127,7 +128,7 @@ class ClassicCluster:
         self._rng.shuffle(known)
         self._rng.shuffle(bootstrap)
         known.sort(key=lambda each: not self._pool.is_connected(each))
-        # Old addresses may all be dead, so that the bootstrap must have its turn (KIP-899).
+        # All known addresses may be dead, so the bootstrap servers must have their turn (KIP-899).
         return list(dict.fromkeys([*known[:MAX_ASKED], *bootstrap]))
 
     # -- connections ------------------------------------------------------------------------------
@@ -224,7 +225,7 @@ class ClassicCluster:
         options: dict[str, Any],
         topics: Sequence[str] = (),
     ) -> Any:
-        last: list[Any] = []  # the response of the last try: it says more than an error
+        last: list[Any] = []  # of the last try; more precise than an error
 
         async def once() -> Any:
             last.clear()
@@ -266,7 +267,7 @@ class ClassicCluster:
         raise AssertionError("pauses have no end")
 
     async def _refresh_quietly(self, topics: Sequence[str]) -> None:
-        """Refresh once; after a retriable failure the next try finds out by itself."""
+        """Refresh once; ignore a retriable failure, because the next try will then fail, too."""
         try:
             await self._refresh_once(topics)
         except ClassicError as error:

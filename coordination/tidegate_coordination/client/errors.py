@@ -52,7 +52,7 @@ _KINDS: Final = {
 
 
 def kind_of_code(code: int) -> Kind:
-    """Return the action that an error code asks for; retriable as the Java client has it."""
+    """Return the action that an error code asks for; retriable means as in the Java client."""
     if is_retriable(code):
         return Kind.RETRIABLE
     return next((kind for known, kind in _KINDS.items() if known == code), Kind.OTHER)
@@ -91,7 +91,7 @@ class Disconnected(ClassicError):
 
 
 class AuthenticationFailed(ClassicError):
-    """The broker refuses the credentials, or proves none of its own.
+    """The broker refuses the credentials, or cannot prove that it knows them.
 
     Do not repeat before an operator changed them: brokers may lock accounts.
     """
@@ -100,7 +100,7 @@ class AuthenticationFailed(ClassicError):
 
 
 class TokenRefused(AuthenticationFailed):
-    """The broker refuses the token that it was sent, or does not speak of tokens as it should."""
+    """The broker refuses the token that it was sent, or breaks the token protocol."""
 
 
 class Unsupported(ClassicError):

@@ -56,8 +56,8 @@ def fetched_batches(
 ) -> list[FetchedBatch]:
     """Return the whole batches of a partition's fetch from `position` on.
 
-    The last batch of a fetch may be cut short; it comes again with the next one.  Batches before a
-    bad one are returned; it is the first of the next fetch then.
+    The last batch of a fetch may be cut short; the next fetch then returns it again.  The batches
+    before a bad one are returned; the next fetch then begins with the bad one.
 
     Args:
       after: the end of the partition, which the first batch follows; None: position.
@@ -135,8 +135,8 @@ def _facts(header: BatchHeader) -> tuple[int, ...]:
 
 
 def _kind(data: memoryview, header: BatchHeader) -> int:
-    # Compaction leaves empty batches for the sequences of their producers.  It does not reach into
-    # open transactions, and may have removed the marker of this one.
+    # Compaction leaves empty batches for the sequences of their producers. It skips open
+    # transactions, so the transaction of an empty batch has ended, and its marker may be gone.
     if not header.is_transactional or header.record_count == 0:
         return PLAIN
     if not header.is_control:

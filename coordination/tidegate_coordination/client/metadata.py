@@ -70,7 +70,7 @@ class Topic:
 
 
 def topic_id_of(topic: Topic, cluster_id: str) -> bytes:
-    """Return a topic's id; of a source before Kafka 2.8, which has none, one of its name."""
+    """Return a topic's id; before Kafka 2.8 topics have none, so make one of the name."""
     if topic.topic_id is not None:
         return topic.topic_id
     return sha256(f"{cluster_id}/{topic.name}".encode()).digest()[:_UUID_BYTES]
@@ -82,7 +82,7 @@ class ClusterMetadata:
 
     Attributes:
       cluster_id: None before the first answer, and if the brokers do not say.
-      controller_id: NO_NODE for none.  With KRaft any broker, which forwards.
+      controller_id: NO_NODE for none.  With KRaft it is any broker, which forwards requests.
       fetched_at: time of the last answer, in seconds of the clock of the caller.
       whole_at: of the last answer about all topics.
     """
@@ -158,10 +158,10 @@ def _partition(told: MetadataResponsePartition) -> Partition:
 
 
 def _newest(known: Topic | None, told: Topic) -> Topic:
-    """Return the told topic, but with the partitions whose known leader epoch is higher.
+    """Return the topic of an answer, but keep known partitions with a higher leader epoch.
 
-    Brokers hear from a new leader one after another, so an answer may be older than one before.
-    A topic that was made again has another id, and starts with low epochs.
+    Brokers get the news of a leader change at different times, so an answer may be older than an
+    earlier one. A topic that was made again has another id, and starts with low epochs.
     """
     if known is None or told.error_code or known.topic_id != told.topic_id:
         return told

@@ -66,9 +66,9 @@ async def opened_source(
 
 
 def with_advice(problem: str, advice: str) -> str:
-    """Return a problem of a connection with what to do if its properties may be the reason.
+    """Return the text of a connection problem, with advice if its properties may be the reason.
 
-    advice: "" where there is a file of client properties.
+    advice: "" if there is a file of client properties.
     """
     if not advice or "security.protocol" not in problem:
         return problem
@@ -90,7 +90,7 @@ async def connected(
     Raises:
       BadSource: the properties are wrong, no broker answers, or the block met a ClassicError.
     """
-    # Errors are raised outside of the nursery, which would make groups of them.
+    # Errors are raised outside of the nursery, which would wrap them in exception groups.
     failure: Exception | None = None
     async with trio.open_nursery() as nursery:
         try:

@@ -42,7 +42,7 @@ ITEMS: Final = {
     "Produce": "responses.partition_responses",
     "TxnOffsetCommit": "topics.partitions",
 }
-# Answers that say that the metadata which led to the broker is old.
+# Error codes which say that the broker was chosen by outdated metadata.
 _OLD_METADATA: Final = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -106,8 +106,8 @@ def code_to_repeat(name: str, codes: Iterable[int]) -> int:
     """Return the code for which to repeat a request that was answered with codes; 0 for none.
 
     A read is repeated for any retriable code.  Any other request is repeated only if the broker did
-    nothing at all: it may have done one part of it, and after NOT_LEADER_OR_FOLLOWER even have
-    written the batch.
+    nothing at all.  With other codes the broker may have done a part of the request.  After
+    NOT_LEADER_OR_FOLLOWER it may even have written the batch.
     """
     found = sorted(codes)
     if name in READS:

@@ -144,9 +144,9 @@ async def _asked(
     *,
     isolation: int = _UNCOMMITTED,
 ) -> Mapping[Place, SourceEnd | str]:
-    """Ask the leaders; where one does not lead any more, look who leads, and ask that one.
+    """Ask the leaders; if one no longer leads a partition, ask its new leader.
 
-    It looks up to TRIES times, and not after AGAIN_SECONDS: a broker may be silent.
+    There are up to TRIES tries, but none after AGAIN_SECONDS, because a broker may be silent.
     """
     found: dict[Place, SourceEnd | str] = {}
     left = list(places)

@@ -31,7 +31,7 @@ def make_tls_context(properties: TlsProperties) -> ssl.SSLContext:
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = properties.is_host_checked
-    # As Java has it: each certificate of the truststore is an anchor, also a broker's own.
+    # As in Java, each certificate of the truststore is a trust anchor, even a broker's own.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     if properties.truststore is None:
         context.load_default_certs()

@@ -1,9 +1,9 @@
 """Walks over the records of a source's batches, as produce does with those of clients.  Pure.
 
-What Kafka may have on its disks passes: offsets without records, which compaction left; batches
-without records; control batches; LogAppendTime; a delete horizon, from which the records' deltas
-count (KIP-534).  A record that its own length does not fit, or that lies beyond the batch's last
-offset, ends consumers of the source as well.
+Everything that Kafka may have on its disks passes: gaps that compaction left in the offsets;
+batches without records; control batches; LogAppendTime; a delete horizon, from which the records'
+deltas count (KIP-534).  A record with a wrong length, or beyond the batch's last offset, also makes
+consumers of the source fail.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ def walked_batches(
 ) -> list[FetchedBatch]:
     """Return the batches before the first malformed one, with the times of their records.
 
-    The malformed batch is the first of the next fetch then.  After DECOMPRESSED_BYTES of records
-    the next batch is, too: a walk that takes too long would be repeated for ever.
+    The next fetch then begins with the malformed batch.  After DECOMPRESSED_BYTES of records the
+    walk ends as well, since a walk that takes too long would be repeated for ever.
 
     Args:
       max_bytes: of the records of a compressed batch.

@@ -1,6 +1,6 @@
 """Which clients a client metrics subscription is for: its config `match` (KIP-714).  Pure.
 
-The config is a list of NAME=PATTERN; a client must match all of them, and an empty list is for all
+The config is a list of NAME=PATTERN; a client must match all of them, and an empty list matches all
 clients.  Differs from Kafka: patterns are those of RE2, which has neither back references nor
 lookarounds, so that no pattern and no client takes exponential time; too large ones are refused.
 """
@@ -37,7 +37,7 @@ class ClientMatch:
         self._patterns = dict(map(_parsed, split_list(text)))
 
     def matches(self, attributes: Mapping[str, str]) -> bool:
-        """Return whether a client with all ATTRIBUTES is meant."""
+        """Return whether a client with all ATTRIBUTES matches."""
         return all(each.matches(attributes[name]) for name, each in self._patterns.items())
 
 

@@ -120,8 +120,8 @@ class BrokerLayers:
     def default_of(self, definition: Definition, on_wrong: OnWrong = ignore) -> str | None:
         """Return the value of a topic or group config that the resource does not set.
 
-        on_wrong: called for each value that does not pass the checks.  It is passed over, or gives
-        way to the careful value of the config.
+        on_wrong: called for each value that does not pass the checks.  Such a value is skipped, or
+        replaced by the careful value of the config.
         """
         for name, text, unit_ms in self._candidates(definition):
             usable = _usable(definition, name, text, unit_ms)
@@ -136,7 +136,7 @@ class BrokerLayers:
         return definition.default
 
     def _candidates(self, definition: Definition) -> Iterator[tuple[str, str, int]]:
-        """Yield broker configs that give a default, their values and units, first things first."""
+        """Yield broker configs that give a default, with value and unit, in order of precedence."""
         name = definition.synonym
         if name is None:
             return
@@ -219,8 +219,7 @@ def effective_broker_config(layers: BrokerLayers, name: str) -> Effective:
 
 
 def _usable(definition: Definition, name: str, text: str, unit_ms: int) -> str | None:
-    """Return a broker config's value as a topic or group config; None if that cannot take the
-    value.
+    """Return a broker config's value as a topic or group config; None if it is invalid there.
 
     Kafka reads every negative retention of a broker as -1 (KafkaConfig).
     """
@@ -235,7 +234,7 @@ def _usable(definition: Definition, name: str, text: str, unit_ms: int) -> str |
 
 
 def _shown(definition: Definition, text: str) -> str | None:
-    """Return a value as Kafka shows it; one that is stored and wrong as it is."""
+    """Return a value as Kafka shows it; return a stored invalid value unchanged."""
     if definition.is_sensitive:
         return None
     try:

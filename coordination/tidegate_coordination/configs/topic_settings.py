@@ -44,8 +44,8 @@ def compile_topic_settings(
 ) -> TopicSettings:
     """Return a topic's settings, given what is set on the topic and on one gateway.
 
-    Never fails, for everybody asks for them all the time.  on_wrong: called for each value that
-    passed the rules of an earlier release, but does not pass these.
+    Never fails, because produce requests and the housekeeper ask all the time.  on_wrong: called
+    for each value that passed the rules of an earlier release, but does not pass these.
     """
     return compile_with(configs, partial(layers.default_of, on_wrong=on_wrong), on_wrong)
 
@@ -53,7 +53,7 @@ def compile_topic_settings(
 def compile_with(
     configs: Mapping[str, str], default_of: Callable[[Definition], str | None], on_wrong: OnWrong
 ) -> TopicSettings:
-    """Do the same, given what a config is where the topic does not set it."""
+    """Do the same with a function for the values that the topic does not set."""
 
     def value(name: str) -> Value:
         text = own_config_text(configs, name, on_wrong)

@@ -14,7 +14,7 @@ from .waiting import CoordinatorUnavailable, Waiting
 
 
 class Barriers:
-    """Callers that wait for a read of the log's end, and that no round has taken up yet."""
+    """Callers that wait for a read of the log's end, and are not yet part of a round."""
 
     def __init__(self, decider: Decider, route: Route, patience: Patience) -> None:
         self._work = decider.work
@@ -48,8 +48,8 @@ class Barriers:
     def settle(self, taken: list[trio.Event], *, is_proven: bool) -> None:
         """Release barriers if the replica was at the log's end since take(); else prove that later.
 
-        Where the log grows faster than it can be read, an entry of this gateway is the proof: once
-        the replica has folded it, it has folded all entries before it.
+        If the log grows faster than it can be read, an entry of this gateway is the proof: a
+        replica that has folded this entry has folded all entries before it.
         """
         if is_proven:
             _release(taken)

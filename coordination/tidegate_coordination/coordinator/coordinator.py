@@ -187,12 +187,12 @@ class Coordinator:
         """Have a proposal decided and appended; return its answer.
 
         expires: it has a deadline in log time, see _deadline_ms(), after which it fails with
-        TOO_LATE.  Log time jumps where clocks are wrong, so the caller must bear that.
+        TOO_LATE.  Log time jumps if clocks are wrong, so the caller must handle that failure at any
+        time.
 
         Raises:
-          CoordinatorUnavailable: no answer in time, or none that can be read; the outcome is
-            unknown.  Or this gateway has left the cluster, or the client has lost its right
-            (permits.py).
+          CoordinatorUnavailable: no answer in time, or an unreadable one; the outcome is unknown.
+          Also if this gateway has left the cluster, or the client has lost its right (permits.py).
           ProposalFailed: the proposal changed nothing.
         """
         before_ms = self._deadline_ms() if expires else 0
@@ -231,7 +231,7 @@ class Coordinator:
         self.route.take(waiting)
         await self._patience.wait(done, lambda: self.route.withdraw(waiting))
         if failures and self.has_left:
-            # The proposal changed nothing, but another gateway can still take it.
+            # Another gateway can still accept the proposal, which has changed nothing.
             raise CoordinatorUnavailable(str(failures[0])) from failures[0]
         if failures:
             raise failures[0]
@@ -242,8 +242,8 @@ class Coordinator:
     def _deadline_ms(self) -> int:
         """Return a log time after which no caller waits for a proposal that is made now.
 
-        It is later than the caller's deadline by one lease: log time may rise by as much at once,
-        when the clocks of gateways that were quiet for a while reach the log.
+        It is one lease later than the caller's deadline.  If the clocks of gateways that were quiet
+        for a while reach the log, log time may rise by a lease at once.
         """
         if not self.incarnation:
             return 0

@@ -19,7 +19,7 @@ from ..state.entry_trial import Trial
 
 Whose = TypeVar("Whose")
 
-HEAD_BYTES: Final = 100  # of an entry, around its events
+HEAD_BYTES: Final = 100  # the size of an entry without its events
 
 _log = structlog.get_logger("tidegate.coordinator")
 
@@ -54,8 +54,8 @@ class Draft(Generic[Whose]):
     def may_hold(self, proposal: Proposal[Any]) -> bool:
         """Return whether one more proposal may share the entry.
 
-        After a numbered proposal, one without a number would count as the same author's: see
-        events.Proposed.
+        After a numbered proposal, a proposal without a number would count as one of the same
+        author: see events.Proposed.
         """
         if self._is_numbered and not isinstance(proposal, Numbered):
             return False
@@ -64,8 +64,9 @@ class Draft(Generic[Whose]):
     def add(self, proposal: Proposal[Any], whose: Whose) -> bool:
         """Decide a proposal; False if it has to begin an entry of its own.
 
-        The entry has no room for it, or it fails after the others of this draft, whose events may
-        be the cause.  Then add no more: the draft's overlay may hold parts of the proposal.
+        Then the entry has no room for the proposal, or the proposal fails, perhaps because of the
+        events that the draft already has.  Add no more to the draft, since its overlay may hold
+        parts of the proposal.
 
         Raises:
           CannotCommit: see there; add no more, as above.

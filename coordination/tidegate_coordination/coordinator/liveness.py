@@ -16,9 +16,9 @@ CUT_OFF_SHARE: Final = 2 / 3
 
 
 class Liveness:
-    """Since when the log owes an answer; see LogAccess.
+    """Knows since when the log owes an answer; see LogAccess.
 
-    A question to another gateway counts as one to the log until it is answered.
+    Until it is answered, a question to another gateway counts as a call of the log.
 
     most_stale_seconds: see stale_seconds.
     """
@@ -40,9 +40,9 @@ class Liveness:
     def is_cut_off(self) -> bool:
         """Whether other gateways may have ended this gateway's lease without its knowledge.
 
-        True if the log has not answered for a lease and other gateways can serve, until this
-        replica has read to the log's end again.  A slow log that answers is no reason: a gateway
-        that counted it as silent would disconnect its clients again and again.
+        It becomes true if the log has not answered for a lease and other gateways can serve.  It
+        stays true until this replica has read to the log's end again.  A slow log that answers does
+        not count as silent, or the gateway would disconnect its clients again and again.
         """
         return self._is_unsure_for(self._lease_seconds) and self._has_others
 
@@ -50,10 +50,10 @@ class Liveness:
     def is_stale(self) -> bool:
         """Whether this replica may lack changes that are older than stale_seconds.
 
-        It is stale at the latest when it is cut off.  After most_stale_seconds it is stale also if
-        it knows no other gateway, since one may have started meanwhile.
+        A replica that is cut off is stale, too.  After most_stale_seconds it is stale even if it
+        knows no other gateway, since one may have started meanwhile.
         """
-        # Asked once a request, and nearly always so.
+        # This is asked for each request, and nearly always returns here.
         if self._access.unsure_since is None and self._route.unheard_since is None:
             return False
         if self._is_unsure_for(self.stale_seconds) and self._has_others:
@@ -62,7 +62,7 @@ class Liveness:
 
     @property
     def stale_seconds(self) -> float:
-        """How long clients of records are served by a state that may be old."""
+        """How long clients of records are served from a state that may be outdated."""
         return min(self._lease_seconds, self.most_stale_seconds)
 
     @property

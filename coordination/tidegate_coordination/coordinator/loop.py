@@ -48,16 +48,16 @@ class Loop:
                 round_done.set()
 
     async def _serve_once(self) -> None:
-        """Commit what is queued, or read the tail: either proves to be at the log's end.
+        """Commit the queue, or read the tail: either proves that the replica is at the log's end.
 
-        If no caller needs that proof, one read is enough to follow the log: the next wait on the
-        log reports more entries.
+        If no caller needs that proof, one read is enough to follow the log, because the next wait()
+        reports further entries.
         """
         barriers = self._barriers.take()
         grew, self._work.log_grew = self._work.log_grew, False
         is_proven = True
         if self._queue:
-            if grew:  # an append would only lose
+            if grew:  # an append now would get CONFLICT
                 await self._replica.read_on()
             is_proven = await self._committer.commit()
         elif barriers:

@@ -1,7 +1,7 @@
 """The rights for which a gateway lets a request propose.
 
-A request's rights are looked up when it arrives, and its proposals are decided later: if the log
-hangs, seconds later.  So each carries the position of the log at which its rights held, and fails
+A request's rights are looked up when it arrives.  Its proposals are decided later: if the log
+hangs, seconds later.  So each proposal carries the log position at which its rights held, and fails
 if ACLs changed after that (rules/security/permitted.py).  The gateway then looks the rights up
 again.
 

@@ -30,7 +30,8 @@ class ProposalQueue:
     def withdraw(self, waiting: Waiting[Any]) -> bool:
         """Mark a proposal as withdrawn and remove it; False if it is not in the queue.
 
-        It is then in the entry under way.  If that entry is not appended, the proposal fails.
+        A proposal that is not in the queue is in the entry under way.  If that entry is not
+        appended, the proposal fails.
         """
         waiting.is_withdrawn = True
         try:
@@ -66,7 +67,7 @@ class ProposalQueue:
     def _fail(self, waiting: Waiting[Any], text: str, draft: Draft[Waiting[Any]]) -> None:
         """Let a proposal fail.  If other gateways may hold copies of it, the log keeps the failure.
 
-        Else a copy could be committed after its author learned that the proposal failed.
+        Otherwise a copy could be committed after the author got the failure.
         """
         proposal = waiting.proposal
         if isinstance(proposal, Numbered) and proposal.keeps_failures and draft.may_write:

@@ -13,7 +13,7 @@ from ..logs.movable import MovableLog
 from ..state.changes import Tables
 from ..state.cluster import ClusterState
 
-# After so many reads the loop turns to its other work.
+# After this many reads the loop does its other work.
 TAIL_READS: Final = 8
 
 OnChange: TypeAlias = Callable[[set[int]], None]
@@ -36,8 +36,8 @@ class Replica:
     def listen(self, on_change: OnChange, tables: Tables) -> None:
         """Call on_change with the touched partition numbers after folds that change a table.
 
-        tables: those that count; see state/changes.py.  Listeners are called in the order in which
-        they came.  A listener for EVERY_ENTRY costs each record a call.
+        tables: see state/changes.py.  Listeners are called in the order of registration.  A
+        listener for EVERY_ENTRY adds a call to the cost of each record.
         """
         self._listeners.append((tables, on_change))
 
@@ -53,9 +53,9 @@ class Replica:
 
     @property
     def has_left(self) -> bool:
-        """Whether this incarnation has ended: gateways could not fold an entry of it.
+        """Whether this incarnation has ended, so that gateways could not fold its entries.
 
-        After leave() it is true, too, until the process ends.
+        It is also true from leave() until the process ends.
         """
         return bool(self.incarnation) and self.incarnation not in self.state.gateways.live
 
@@ -90,7 +90,7 @@ class Replica:
         self._tell()
 
     def _tell(self) -> None:
-        """Call the listeners of what changed."""
+        """Call the listeners of the changed tables."""
         state = self.state
         touched, changed = set(state.touched), state.changed
         state.touched.clear()
@@ -100,6 +100,6 @@ class Replica:
                 on_change(touched)
 
     def _check_not_moved(self) -> None:
-        """Append nothing to a log that was moved away."""
+        """Raise GatewayFenced if the log was moved, since nothing may be appended to it then."""
         if self.state.position == self.state.log_moves.sealed_at:
             raise GatewayFenced("its metadata log was moved to another one")

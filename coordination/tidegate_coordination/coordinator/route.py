@@ -14,7 +14,7 @@ class Route(Protocol):
 
     @property
     def unheard_since(self) -> float | None:
-        """Since when another gateway owes an answer, on Trio's clock; None while none does."""
+        """Since when another gateway owes an answer, on Trio's clock; None if no gateway does."""
         ...
 
     def take(self, waiting: Waiting[Any]) -> None:
@@ -26,7 +26,7 @@ class Route(Protocol):
         ...
 
     def withdraw(self, waiting: Waiting[Any]) -> None:
-        """Have a proposal fail for which its caller no longer waits, unless it is decided already.
+        """Let a proposal fail if its caller no longer waits, unless it is decided already.
 
         The caller may never learn the outcome, so no answer is owed.
         """

@@ -1,7 +1,7 @@
 """Notices that this process was stopped (SIGSTOP, a paused container) and continues now.
 
-Requests that it then reads may be as old as the stop, and their clients may have continued through
-other gateways (decision 22).  It does not notice that the machine was suspended: on Linux, Trio's
+Requests that the process then reads may be as old as the stop, and their clients may have continued
+through other gateways (decision 22).  A suspended machine is not noticed, because on Linux Trio's
 clock stops meanwhile.
 """
 
@@ -35,7 +35,7 @@ class Standstill:
     def is_recent(self) -> bool:
         """Whether bytes that were read just now may be from before a standstill."""
         if self._looked_at is not None:
-            self._look()  # the watch may run only later
+            self._look()  # watch() may not have run since
         return trio.current_time() < self._recent_until
 
     def _look(self) -> None:

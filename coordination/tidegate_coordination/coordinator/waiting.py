@@ -1,4 +1,4 @@
-"""A proposal that waits for its answer, and why it may get none."""
+"""A proposal that waits for its answer, and the reasons for which it may get none."""
 
 from __future__ import annotations
 

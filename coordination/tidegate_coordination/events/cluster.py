@@ -1,14 +1,14 @@
 """Every event that can stand in the metadata log: outcomes, not intents.
 
-An event says what was decided (offsets are already assigned), so that folding it decides nothing
-and every version of the code agrees on what it means.  Tags are for ever: a tag is never used again
-for another meaning, and fields are only added at the end, with a default.
+An event holds the outcome of a decision, such as assigned offsets.  So the fold decides nothing,
+and every version of the code agrees on an event's meaning.  Tags are for ever: a tag is never used
+again for another meaning, and fields are only added at the end, with a default.
 
-Every event with a name that people choose has a `tenant`, the owner of the name.  It is always 0:
-no other tenant exists yet (state/trial/ refuses them), and the format need not change when one
-does.  Another tenant needs a level above all that this release reads (metadata_versions.py).
-TransactionGrew and GroupFenceReached have none: their groups are of the same tenant as the
-transactional id, or the fence.
+Every event with a name that people choose has a `tenant`, the owner of the name.  It is always 0,
+since no other tenant exists yet (state/trial/ refuses them).  The format need not change for other
+tenants, but they need a higher level than this release reads (metadata_versions.py).
+TransactionGrew and GroupFenceReached have no `tenant`: their groups are of the tenant of the
+transactional id, or of the fence.
 
 Numbers of topics, partitions and objects are dense integers that the fold assigns in log order, so
 all replicas agree on them although no event holds them.
@@ -37,8 +37,8 @@ class ClusterCreated(Event, frozen=True, tag=1):
     """The first event of a log.
 
     cluster_id: 22 characters as Kafka prints UUIDs; timeline: 1, raised by each restore of the log.
-    lease_ms: see state/writers/gateways.py; it takes part in the fold, so it is the same for all
-    gateways.  first_producer_id: the first of its producer ids; see state/records/producer_ids.py.
+    lease_ms: see state/writers/gateways.py; the fold uses it, so it is the same for all gateways.
+    first_producer_id: the first of its producer ids; see state/records/producer_ids.py.
     """
 
     cluster_id: str
@@ -76,8 +76,8 @@ class GatewayRegistered(Event, frozen=True, tag=2):
 class GatewayRenewed(Event, frozen=True, tag=3):
     """Renews its author's lease; written if the author has no other entry to write.
 
-    highest_version: as in GatewayRegistered, repeated because a snapshot of an older release drops
-      it; 0: not given.
+    highest_version: as in GatewayRegistered, repeated because a snapshot of an older release does
+    not hold it; 0: not given.
     """
 
     highest_version: int = 0
@@ -100,9 +100,9 @@ class GatewayExpired(Event, frozen=True, tag=5):
 
 
 class ClaimTaken(Event, frozen=True, tag=6):
-    """From here on only this incarnation may write what the claim guards.
+    """From here on, only this incarnation may make the changes that the claim guards.
 
-    tenant: the owner of the group or the link whose claim it is; other claims are the cluster's.
+    tenant: the owner of the group or link that the claim is for; other claims are the cluster's.
     """
 
     name: str
@@ -285,8 +285,8 @@ class SegmentsOfPartition(msgspec.Struct, array_like=True, frozen=True, gc=False
     """The runs of a partition in [base_offset, next_offset) give way to segments.
 
     records, digest: of the written records, by count and by content
-      (tidegate_pipeline.tasks.digests): the same as of the read ones, except the records that
-      compaction removed by its rules.
+      (tidegate_pipeline.tasks.digests): equal to those of the records read, except for records that
+      compaction removed.
     """
 
     partition: int
@@ -306,9 +306,9 @@ class SegmentsPublished(Event, frozen=True, tag=26):
 
 
 class CleanedPartition(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """Below end_offset, no record has a newer one of its key below end_offset.
+    """Below end_offset, each key has only its newest record.
 
-    retention_ms: delete.retention.ms of the topic, as the round found it.
+    retention_ms: the topic's delete.retention.ms during the round.
     """
 
     partition: int
@@ -333,8 +333,8 @@ class SkippedStretch(msgspec.Struct, array_like=True, frozen=True, gc=False):
 class RunsSkipped(Event, frozen=True, tag=27):
     """An operator skipped runs that cannot be read; readers continue after them.
 
-    incarnation: of the command.  Offsets of all other records stay, and so do producer states.
-    From KEPT_SKIPS on, the runs are kept until their SkipsEnded; see state/records/kept.py.
+    incarnation: of the command.  Offsets of all other records stay, and so do producer states. From
+    level KEPT_SKIPS on, the runs are kept until a SkipsEnded names them; see state/records/kept.py.
     """
 
     incarnation: int
@@ -368,10 +368,12 @@ class ProducersExpired(Event, frozen=True, tag=25):
 
 
 class Proposed(Event, frozen=True, tag=30):
-    """The events after it, up to the next of its kind, belong to a numbered proposal. incarnation,
-    number: the author, and the number of its proposal.  acknowledged: its author never asks again
-    for this number or a lower one. clock_ms, uptime_ms: the author's at its request, as in the head
-    of an entry.  answer: see forwarding/codec.py; repeated if the author asks again.
+    """The following events, up to the next Proposed, belong to a numbered proposal.
+
+    incarnation, number: the author, and the number of its proposal. acknowledged: its author never
+    asks again for this number or a lower one. clock_ms, uptime_ms: the author's clocks when it
+    asked, as in the head of an entry. answer: see forwarding/codec.py; repeated if the author asks
+    again.
     """
 
     incarnation: int

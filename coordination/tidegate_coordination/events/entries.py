@@ -74,10 +74,13 @@ class _Head(msgspec.Struct, array_like=True, frozen=True):
 
 
 class UnreadableEntry(Exception):
-    """The entry is damaged or was written by a newer release.  Stop: skipping it would fork."""
+    """The entry is damaged or was written by a newer release.
+
+    Stop: a replica that skips it would fork.
+    """
 
 
-# The last one stands for deeply nested arrays, in which fields are not checked.
+# RecursionError stands for deeply nested arrays, in fields that are not checked.
 _DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _encoder = msgspec.msgpack.Encoder()
 _room_for_check = msgspec.Raw(_UINT32 + bytes(4))

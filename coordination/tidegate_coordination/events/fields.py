@@ -1,4 +1,4 @@
-"""Facts about the fields of events, which stand beside them: `count: Annotated[int, Since(5)]`.
+"""Facts about the fields of events, in their annotations: `count: Annotated[int, Since(5)]`.
 
 gates.py reads from them which level a value needs, state/columns.py which numbers may be
 written.
@@ -22,8 +22,8 @@ LAST_EPOCH: Final = 32_766
 class Since:
     """A value other than the field's default needs this metadata.version.
 
-    An older release would fold the event without it, and so get another state: a rule checks the
-    level before it proposes the value.
+    An older release would fold the event without the value, and so get another state.  So a rule
+    checks the level before it proposes the value.
     """
 
     level: int
@@ -48,7 +48,7 @@ ClientEpoch: TypeAlias = Annotated[int, Within(range(LAST_EPOCH + 1))]
 
 
 def facts_of(kind: type[msgspec.Struct], fact: type[_Fact]) -> Iterator[tuple[str, _Fact]]:
-    """Yield the names of the fields that have a fact of that class, each with it."""
+    """Yield the fields that have a fact of that class: each name, with the fact."""
     hints: dict[str, Any] = get_type_hints(kind, include_extras=True)
     for name, hint in hints.items():
         if get_origin(hint) is Annotated:

@@ -40,7 +40,7 @@ def needed_for(events: Iterable[Event]) -> int:
 def allowed_to(events: Iterable[Event], present: int) -> int:
     """Return the level up to which events may go in a cluster that is at `present`.
 
-    Where they raise it, it is that one: no older release folds the entry that raises the level.
+    If the events raise the level, return the new level, as no older release folds their entry.
     """
     raised = (each.version for each in events if isinstance(each, MetadataVersionSet))
     return max(raised, default=present)

@@ -1,8 +1,8 @@
 """Which metadata.version the events of a proposal need, by their types and by their fields.
 
-A later field of an event counts only with another value than its default: with the default the
-event has the meaning that older releases read.  Fields of structs inside an event (a run, a
-segment) are found by their class.  An event without gates costs one look-up in a table.
+A field that was added later counts only if its value is not the default: with the default, the
+event means the same to older releases.  Fields of structs inside an event (a run, a segment) are
+found by their class.  An event without gates costs one look-up in a table.
 """
 
 from __future__ import annotations

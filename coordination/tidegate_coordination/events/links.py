@@ -22,7 +22,7 @@ class LinkSet(Event, frozen=True, tag=70):
     cluster_id: the source's.  bootstrap_servers: host:port, with commas between.  topics: patterns
       of the topics to mirror; see rules/migration/mirrors.py.  Secrets stay in the gateways'
       settings.  forwards: whether gateways forward what clients write to its topics to the source.
-      groups, transactional_ids: those that gateways forward until they are moved; see
+      groups, transactional_ids: which of them gateways forward until these are moved; see
       state/migration/source_groups.py.  transaction_version: the source's; counts only with
       transactional ids.
     """
@@ -81,7 +81,8 @@ class TopicsLinked(Event, frozen=True, tag=72):
 class MirrorPlace(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """The bounds of a mirrored partition.
 
-    There is no batch from its end so far up to next_offset, and none below log_start any more.
+    There is no batch between the partition's present end and next_offset, and no batch below
+    log_start any more.
     """
 
     partition: int
@@ -90,7 +91,7 @@ class MirrorPlace(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class MirrorsPlaced(Event, frozen=True, tag=73):
-    """The source's log begins later, or its end is above the last batch."""
+    """The source's log start has moved, or its log end is above the last batch."""
 
     level: ClassVar[int] = LINKS
 
@@ -163,7 +164,7 @@ class TopicsFenced(Event, frozen=True, tag=75):
 
 
 class FenceReached(Event, frozen=True, tag=76):
-    """No write of a gateway's clients to the fenced topics is without an answer."""
+    """A gateway has answered all writes of its clients to the fenced topics."""
 
     level: ClassVar[int] = SWITCHES
 
@@ -172,8 +173,9 @@ class FenceReached(Event, frozen=True, tag=76):
 
 
 class FenceLifted(Event, frozen=True, tag=77):
-    """The topics stay their source's, which must take writes again; those that were to return stay
-    this cluster's.
+    """The fenced topics remain with their source, which must accept writes again.
+
+    Topics that were about to return remain with this cluster.
 
     reason: for people.  lifter: the gateway that has the source take writes again.
     """
@@ -188,7 +190,7 @@ class FenceLifted(Event, frozen=True, tag=77):
 class SourceReopened(Event, frozen=True, tag=78):
     """The source takes writes to the topics of a lifted fence again, and gateways forward them.
 
-    is_sure: no other gateway may still be about to do the same.
+    is_sure: no other gateway can still be about to reopen the source.
     """
 
     level: ClassVar[int] = SWITCHES
@@ -210,7 +212,7 @@ class TopicsSwitched(Event, frozen=True, tag=79):
 
 
 class SwitchesFinished(Event, frozen=True, tag=80):
-    """The source of switched topics is of no more interest."""
+    """The cluster forgets the source of switched topics."""
 
     level: ClassVar[int] = SWITCHES
 
@@ -220,7 +222,10 @@ class SwitchesFinished(Event, frozen=True, tag=80):
 
 
 class TopicsReversing(Event, frozen=True, tag=81):
-    """Records of switched topics go back to their source from here on, those of before first."""
+    """From here on, gateways write records of switched topics back to their source.
+
+    Older records are written back first.
+    """
 
     level: ClassVar[int] = SWITCHES
 
@@ -245,7 +250,7 @@ class ReverseReached(Event, frozen=True, tag=82):
 
 
 class ReverseEnded(Event, frozen=True, tag=83):
-    """Nothing goes back to the source of these topics any more; it shall take no writes again.
+    """No record of these topics is written back any more; their source must refuse writes again.
 
     reason: why it cannot continue, for people; "" if an operator ended it.
     """
@@ -314,7 +319,7 @@ class ForwardedMember(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class GroupFenceReached(Event, frozen=True, tag=87):
-    """No commit of a gateway's clients for the fenced groups is without an answer.
+    """A gateway has answered all commits of its clients for the fenced groups.
 
     members: those that this gateway has forwarded lately.
     """

@@ -1,9 +1,9 @@
 """The formats that gateways may write, by the cluster's metadata.version, which only rises.
 
-A release can read a new format before any release writes it: while gateways are replaced one by
-one, all write formats that the oldest of them reads.  Once all gateways read the next version, an
-operator raises the cluster to it; the entry that raises it is the last one of the former version.
-See decision 18.
+A release can read a new format before any release writes it.  While gateways are replaced one by
+one, all of them write the formats that the oldest one reads.  Once all gateways read the next
+version, an operator raises the cluster to it; the entry that raises it is the last one of the
+former version. See decision 18.
 
 A release that adds a format adds a row here.  Each event names the level that it needs (`level`),
 and so does a field that was added later (`Since`, fields.py).  New values in the answers of rules
@@ -99,7 +99,7 @@ SETTINGS_TOLD: Final = 3
 class ReleaseTooOld(Exception):
     """The cluster uses a metadata.version that this release cannot read.
 
-    Stop, and run a newer release; the other gateways could not use this one's entries.
+    Stop, and run a newer release.  The other gateways could not use entries of this release.
     """
 
 
@@ -113,7 +113,7 @@ def too_old(version: int, highest: int) -> ReleaseTooOld:
 
 
 def too_new(found: int, newest: int) -> ReleaseTooOld:
-    """Return the error of a release that meets a snapshot of a format it does not know."""
+    """Return the error of a release that meets a snapshot of an unknown format."""
     return ReleaseTooOld(
         f"the snapshot of the cluster's state has format {found}, and this release of Tidegate"
         f" reads up to {newest}. Run the release that wrote it, or a newer one"
@@ -121,8 +121,8 @@ def too_new(found: int, newest: int) -> ReleaseTooOld:
 
 
 def entry_formats(version: int, highest: int = NEWEST) -> range:
-    """Return the formats that an entry may have after which the cluster has `version`.
+    """Return the formats of an entry after which the cluster has `version`.
 
-    These are fewer than this release knows: an entry with an older format is damaged.
+    These may be fewer than this release knows: an entry with an older format is damaged.
     """
     return range(LEVELS[version].entry_format, LEVELS[highest].entry_format + 1)

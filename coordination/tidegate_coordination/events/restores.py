@@ -14,7 +14,7 @@ class TimelineOpened(Event, frozen=True, tag=8):
     """The log was restored or repaired: every incarnation so far ended, and salvage begins.
 
     first_incarnation, first_producer_id: above all that the lost end of the log can have given out.
-    restore_id: tells one restore from another.
+    restore_id: distinguishes restores.
     """
 
     timeline: Annotated[int, Within(range(1, 1 << 31))]  # because leader epochs rise with it

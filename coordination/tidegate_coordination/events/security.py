@@ -80,7 +80,7 @@ class ScramCredentialSealed(Event, frozen=True, tag=96):
 class ClientQuotasSet(Event, frozen=True, tag=93):
     """Client quotas are set, or removed; KIP-546.
 
-    changes: each quota of an entity at most once.  A removed one is there.
+    changes: each quota of an entity at most once.  A removed quota must exist.
     """
 
     level: ClassVar[int] = SECURITY
@@ -99,7 +99,10 @@ class DelegationTokenSet(Event, frozen=True, tag=94):
 
 
 class DelegationTokensRemoved(Event, frozen=True, tag=95):
-    """Delegation tokens are not known any more.  token_ids: each is there, and only once."""
+    """Delegation tokens are not known any more.
+
+    token_ids: each token exists, and is named once.
+    """
 
     level: ClassVar[int] = DELEGATION_TOKENS
 

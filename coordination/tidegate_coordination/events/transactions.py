@@ -18,9 +18,9 @@ from .metadata_versions import SWITCHES, TRANSACTIONS
 class TransactionalIdInitialised(Event, frozen=True, tag=50):
     """A transactional id has this producer id and epoch from now on; older ones are fenced.
 
-    last_epoch: that a repeated request may still name (KIP-360); -1: none.
-    previous_producer_id: of the id, if its epochs ran out; -1: none.  state: see TransactionState;
-    that of an id which moved here from the source of a link.
+    last_epoch: the epoch that a repeated request may still name (KIP-360); -1: none.
+    previous_producer_id: if the epochs of the former one ran out; -1: none.  state: see
+    TransactionState; that of an id which moved here from the source of a link.
     """
 
     level: ClassVar[int] = TRANSACTIONS

@@ -16,8 +16,8 @@ _log = structlog.get_logger("tidegate.forwarding")
 def deliver(outgoing: Outgoing, body: bytes) -> None:
     """Deliver an answer, or the failure that the log keeps in its place.
 
-    An answer that cannot be read is a newer release's.  No other gateway would answer otherwise, so
-    the proposal ends with an unknown outcome, and delays no proposal after it.
+    An unreadable answer is that of a newer release.  No other gateway would answer differently, so
+    the proposal ends with an unknown outcome and does not delay later proposals.
     """
     failure = failure_text(body)
     if failure is not None:

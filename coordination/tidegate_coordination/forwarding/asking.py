@@ -1,7 +1,7 @@
 """Asks a leader to decide the proposals of the outbox, and settles its answers.
 
-One question is under way at a time.  If no answer comes in time, the next question asks for half as
-much, so a slow line does not end the gateway.
+One question is under way at a time.  If no answer comes in time, the next question holds half as
+many proposals, so that a slow link can carry it.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class Asker:
         )
 
     async def _suspect(self, leader: Gateway) -> None:
-        """Ask another gateway for a while, after a look at which gateways live."""
+        """Ask other gateways for a while; read the log first, to see which gateways live."""
         self._leadership.suspects.suspect(leader.incarnation)
         if self._reaches_log:
             self.unheard_since = None  # this gateway can decide by itself
@@ -132,7 +132,7 @@ class Asker:
         await trio.sleep(PAUSE_SECONDS)
 
     async def _reach(self, position: int) -> bool:
-        """Wait until the replica holds what was answered; False after REACH_SECONDS."""
+        """Wait until the replica has reached a position; False after REACH_SECONDS."""
         until = trio.current_time() + REACH_SECONDS
         with self._replica.listening(self._on_change, EVERY_ENTRY):
             while self._replica.state.position < position and trio.current_time() < until:

@@ -1,9 +1,10 @@
 """Proposals and their answers <-> bytes (msgpack), for the network and for the log.
 
 A proposal is a map of its fields by name, so that a newer release may add fields with defaults; its
-kind is the name of its class.  A row inside it is an array: a field that was added to one is left
-out where it has its default.  An answer has the type that `decide` is declared to return.  The
-fields that a class declares are its wire format, and test_forwarding_codec.py pins them.
+kind is the name of its class.  A row inside a proposal is an array.  If a field that was added to a
+row has its default, the array ends before it.  An answer has the type that `decide` is declared to
+return.  The fields that a class declares are its wire format, and test_forwarding_codec.py pins
+them.
 """
 
 from __future__ import annotations
@@ -166,8 +167,8 @@ def encode_proposal(proposal: Proposal[Any]) -> bytes:
 def _batch(batch: BatchFacts) -> tuple[object, ...]:
     """Return the fields of a batch; without flags, if it has none.
 
-    An older release, which may lead, reads no longer array.  Below the level of transactions no
-    batch has flags.
+    An older release, which may lead, cannot read a longer array.  Below the level of transactions
+    no batch has flags.
     """
     return batch if batch.flags else batch[:-1]
 

@@ -1,10 +1,10 @@
 """When a gateway that can append hands its proposals over to another gateway.
 
 With many writers, a log is fastest if each gateway appends for itself, as long as they seldom race.
-A gateway that loses several races in a row is too slow among too many.  It hands its proposals
-over, and all such gateways choose the same leader, so fewer race (docs/architecture.md,
-"Forwarding").  After a while it appends by itself again; each time that it soon loses again, the
-while doubles.
+A gateway with several lost appends in a row is too slow for the number of writers.  It hands its
+proposals over.  All such gateways choose the same leader, so fewer gateways race
+(docs/architecture.md, "Forwarding").  After a pause the gateway appends by itself again.  If it
+soon hands over again, the next pause is twice as long.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MOST_DOUBLINGS: Final = 5
 class Contention:
     """The races of one gateway.
 
-    enough: so many lost in a row make it hand over.  handovers: how often it did, for metrics.
+    enough: hand over after this many lost appends in a row.  handovers: their count, for metrics.
     """
 
     def __init__(self, enough: int = ENOUGH) -> None:
@@ -49,7 +49,7 @@ class Contention:
         return True
 
     def leave_it(self) -> None:
-        """Hand over: begin the while in which another gateway appends."""
+        """Hand over: begin the pause in which another gateway appends."""
         self.handovers += 1
         now = trio.current_time()
         was_too_early = now < self._until + self._seconds

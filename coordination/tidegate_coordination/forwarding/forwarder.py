@@ -5,8 +5,9 @@
                              +-- this gateway leads: decide and append   read the log up to there,
                                  here, without a question                then answer
 
-For logs that bear few writers (docs/architecture.md, "Forwarding"), and for a while where a gateway
-loses too many races (contention.py): until then it decides and appends by itself, without numbers.
+It is for logs that support few writers (docs/architecture.md, "Forwarding").  With other logs, a
+gateway forwards only for a while after too many lost appends (contention.py).  Otherwise it decides
+and appends by itself, without numbers.
 
 A proposal has a number, and is sent under it again until its outcome is known: to the next gateway
 by rendezvous if the first does not answer (asking.py), or through this gateway's own queue to the
@@ -58,7 +59,7 @@ class Forwarder:
         self._own = OwnProposals(decider, self._outbox)
         self._asker = Asker(decider, self._outbox, peers, self.leadership)
         self._serves_until = float("-inf")
-        # Another one may lead as time passes, and once this gateway knows its own incarnation.
+        # Another gateway may lead as time passes, and once this gateway knows its own incarnation.
         decider.replica.listen(self._on_change, EVERY_ENTRY)
         if contention is not None:
             decider.committer.watch_races(self._on_race)

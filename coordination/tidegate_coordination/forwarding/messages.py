@@ -16,7 +16,7 @@ import msgspec
 VERSION: Final = 1
 PROPOSALS_PATH: Final = "/v1/proposals"
 MAX_ASK_BYTES: Final = 8 << 20
-# A larger question is refused.  A proposal over MAX_ASK_BYTES travels alone.
+# A larger question is refused. A proposal larger than MAX_ASK_BYTES travels alone in its question.
 MAX_QUESTION_BYTES: Final = 2 * MAX_ASK_BYTES
 # A larger proposal is never sent: it would leave no room for the question around it.
 MAX_PROPOSAL_BYTES: Final = MAX_QUESTION_BYTES - 4096
@@ -64,7 +64,7 @@ class Outcome(IntEnum):
     ANSWERED = 0  # body: see codec.decode_answer
     FAILED = 1  # it changed nothing and never will; body: why, UTF-8
     ENDED = 2  # its author's incarnation has ended
-    ACKNOWLEDGED = 3  # its author said that it asks no more for this number
+    ACKNOWLEDGED = 3  # its author has acknowledged this number
     UNKNOWN = 4  # it may have been committed: ask again, here or elsewhere
     LEFT = 5  # this gateway has left the cluster: ask elsewhere
     NEWER = 6  # this gateway's release does not know its kind or tenants: it changed nothing

@@ -5,7 +5,8 @@
                  +--ask_for_less()--+
 
 A proposal that was sent may have been committed, so it keeps its number until its outcome is known.
-Once its caller has withdrawn it, the question asks that it fails unless it was decided before.
+If its caller has withdrawn it, the question says so, and the proposal fails unless it is decided
+already.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class Outbox:
 
     @property
     def acknowledged(self) -> int:
-        """The number up to which this gateway asks no more."""
+        """The number up to which this gateway wants no more answers."""
         return next(iter(self._unanswered), self._next_number) - 1
 
     def take_number(self) -> int:
@@ -78,7 +79,7 @@ class Outbox:
         self._waiting.extendleft(reversed(list(several)))
 
     def withdraw(self, waiting: Waiting[Any]) -> None:
-        """Drop a proposal if no other gateway can have got it; else ask that it fails."""
+        """Drop a proposal if no other gateway can have got it; else ask for its failure."""
         for among in (self.asking, self._waiting):
             for outgoing in among:
                 if outgoing.waiting is waiting:
@@ -89,9 +90,9 @@ class Outbox:
                     return
 
     def take(self, encode: Callable[[Proposal[Any]], bytes]) -> list[Outgoing]:
-        """Fill a question with waiting proposals; return those too large for any, which ended.
+        """Fill a question with waiting proposals; return and forget the too large ones.
 
-        They would be asked for again and again, and delay all after them.
+        These would be asked for again and again, and delay all later proposals.
         """
         too_large: list[Outgoing] = []
         size_bytes = 0

@@ -1,4 +1,4 @@
-"""This gateway's own proposals while they stand in its own queue, and not in its outbox."""
+"""This gateway's own proposals while they are in its own queue instead of its outbox."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .outbox import UNNUMBERED, Outbox, Outgoing
 
 
 class OwnProposals:
-    """By the proposal as its caller made it: what the outbox knows of it, and what is queued."""
+    """For each caller's proposal: its form in the outbox, and its form in the queue."""
 
     def __init__(self, decider: Decider, outbox: Outbox) -> None:
         self._decider = decider
@@ -91,7 +91,8 @@ class OwnProposals:
     def withdraw(self, waiting: Waiting[Any]) -> bool:
         """Withdraw a proposal; return False if it is not among these.
 
-        One that was sent before may be decided elsewhere, so this gateway still has to decide it.
+        If it was sent before, another gateway may decide it, so this gateway still has to decide
+        it.
         """
         if waiting not in self._queued:
             return False

@@ -1,6 +1,6 @@
 """Decides proposals of other gateways, in the queue of this gateway's own.
 
-It never sends them on, so gateways cannot forward in a circle.  Any gateway that reaches the log
+It never forwards them, so gateways cannot forward in a circle.  Any gateway that reaches the log
 may be asked; it need not be the leader.
 """
 
@@ -21,7 +21,7 @@ from ..rules.security.permitted import permitted
 from . import codec
 from .messages import VERSION, Answered, Ask, Outcome, Sent, Told
 
-ANSWER_SECONDS: Final = 1.8  # less than askers wait
+ANSWER_SECONDS: Final = 1.8  # less than the timeout of the asking gateway
 MAX_WAITING_BYTES: Final = 64 << 20
 
 _NOT_DECIDED: Final = {
@@ -64,7 +64,7 @@ class ProposalService:
         for sent in proposals:
             if not self._submit(ask, sent, round_):
                 break
-        for sent in proposals:  # they must not overtake the one that was not taken
+        for sent in proposals:  # they must not overtake the refused one
             round_.note(sent.number, Outcome.UNKNOWN, b"")
         try:
             with trio.move_on_after(ANSWER_SECONDS):
@@ -78,7 +78,7 @@ class ProposalService:
         return Told(VERSION, state.position, answers)
 
     def _let_go(self, ask: Ask, round_: _Round) -> None:
-        """Withdraw the undecided proposals, except those that a later question asks for."""
+        """Withdraw undecided proposals, except those that a later question asks for, too."""
         for sent in ask.proposals:
             held = self._waiting.get((ask.incarnation, sent.number))
             if held is None or held.round_ is not round_:
@@ -149,8 +149,8 @@ class ProposalService:
             elif held.is_let_go:
                 settle(Outcome.UNKNOWN, b"")
             else:
-                # The author asked others while this refusal was decided, and they could decide
-                # otherwise: decide again, and keep the answer in the log.
+                # The author asked other gateways while this refusal was decided, and they could
+                # decide otherwise. Decide again, and keep the answer in the log.
                 held.waiting = self._coordinator.submit_here(numbered, deliver, fail)
 
         def fail(failure: Failure) -> None:
@@ -210,7 +210,10 @@ class _Held:
         return self.waiting is not None and self.waiting.is_withdrawn
 
     def ask_again(self, sent: Sent, round_: _Round) -> None:
-        """Ask again.  Other gateways may hold it now, so the log keeps a refusal or a failure."""
+        """Note another question for the proposal.
+
+        Other gateways may hold a copy now, so the log keeps a refusal or a failure.
+        """
         self.round_ = round_
         self.asked.again = True
         self.asked.is_withdrawn |= sent.is_withdrawn

@@ -1,8 +1,8 @@
 """The log as a gateway shows it to others that read through it.
 
-A reader may have read further than this gateway, through another one.  The log may have been moved
-at a position that this gateway has not read, so it catches up first: then it knows which log to
-read.
+A reader may have read further than this gateway, through another gateway.  The log may have been
+moved at a position that this gateway has not read yet.  So this gateway catches up first, and then
+knows which log to read.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ..log.metadata_log import (
 
 
 class ShownLog:
-    """log: the coordinator's.  It is read only."""
+    """A read-only view of the coordinator's log."""
 
     def __init__(self, log: MetadataLog, coordinator: Coordinator) -> None:
         self._log = log

@@ -1,4 +1,4 @@
-"""Gateways that gave no answer, and are not asked for a while that grows."""
+"""Gateways that gave no answer, and are not asked for a growing time."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ MOST_DOUBLINGS: Final = 4
 
 
 class Suspects:
-    """By incarnation, so a gateway that registers again is no suspect.
+    """The suspects by incarnation, so a gateway that registers again is no suspect.
 
-    The while doubles with each failure, up to 2 ** MOST_DOUBLINGS times first_seconds.  Else, with
-    many silent gateways, the first would be asked again before the last.
+    The time doubles with each failure, up to 2 ** MOST_DOUBLINGS times first_seconds.  Otherwise,
+    with many silent gateways, the first one would be asked again before the last one.
     """
 
     def __init__(self, first_seconds: float) -> None:
@@ -47,5 +47,5 @@ class Suspects:
         return self._until[incarnation] - trio.current_time()
 
     def trust(self, incarnation: int) -> None:
-        """Note a good answer."""
+        """Note that a gateway gave a usable answer."""
         self._failures.pop(incarnation, None)

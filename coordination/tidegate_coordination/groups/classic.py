@@ -86,7 +86,7 @@ class ClassicGroup:
 
     @property
     def is_idle(self) -> bool:
-        """Return whether the machine can be dropped and restored later without a loss."""
+        """Return whether the machine can be dropped, and later restored without loss."""
         return self.state is State.EMPTY and not self.roster.pending and not self.storing
 
     def next_deadline(self) -> float:
@@ -156,10 +156,10 @@ class ClassicGroup:
         return None
 
     def check_staging(self, member: MemberIdentity, generation: int) -> Refusal | None:
-        """Return whether offsets may be committed in a transaction, for a member or for none.
+        """Return whether offsets may be committed in a transaction, with or without a member.
 
-        As in Kafka, a producer that names no member may do so although others are in the group, and
-        also while a rebalance completes.
+        As in Kafka, a producer that names no member may commit although the group has members, and
+        even while a rebalance completes.
         """
         if self.state is State.DEAD:
             return Refusal.UNAVAILABLE
@@ -257,8 +257,8 @@ class ClassicGroup:
         """Answer the parked joins: a new generation begins, without the members that did not join
         again.
 
-        Static members stay although they did not come; when only such are left, their session
-        timeouts decide.
+        Static members stay even if they did not join again.  If only such members are left, they
+        stay until their session timeouts.
         """
         self.join_deadline, self.initial_until = inf, None
         absent = [each for each in self.roster.members.values() if each.join_ticket is None]

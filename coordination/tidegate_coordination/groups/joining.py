@@ -43,7 +43,7 @@ def _refusal(group: ClassicGroup, request: JoinRequest) -> Refusal | None:
 
 
 def _has_room(group: ClassicGroup, member_id: str) -> bool:
-    """While members join again, the first to come keep their places (KIP-389)."""
+    """Return whether a member has a place; in a rebalance, first come, first served (KIP-389)."""
     roster, limit = group.roster, group.settings.max_size
     member = roster.members.get(member_id)
     if group.state is State.EMPTY:
@@ -65,7 +65,8 @@ def _has_bytes(group: ClassicGroup, request: JoinRequest) -> bool:
 def _suits(group: ClassicGroup, request: JoinRequest) -> bool:
     """Return whether the request fits the group.
 
-    An empty group takes any type; others their own, if all members support one of the protocols.
+    An empty group accepts any type.  Other groups accept their own type, if all members then
+    support a common protocol.
     """
     if not group.roster.members:
         return bool(request.protocol_type and request.protocols)
@@ -73,7 +74,10 @@ def _suits(group: ClassicGroup, request: JoinRequest) -> bool:
 
 
 def _give_id(group: ClassicGroup, request: JoinRequest, ticket: int, now: float) -> None:
-    """KIP-394: a client that is lost after its first join must not hold up a rebalance twice."""
+    """Answer a first join with a member id (KIP-394).
+
+    A client that is lost after its first join then does not hold up a rebalance.
+    """
     if len(group.roster.pending) >= group.settings.max_pending_members:
         _answer(group, ticket, JoinAnswer(Refusal.UNAVAILABLE, ""))
         return
@@ -101,8 +105,8 @@ def _join_known(group: ClassicGroup, request: JoinRequest, ticket: int, now: flo
 def _changes_nothing(group: ClassicGroup, member: Member, request: JoinRequest) -> bool:
     """Return whether a join can be answered with the current generation.
 
-    The member may have missed its first answer.  The leader joins again when it wants a rebalance,
-    for instance after partitions were added to a topic.
+    The member may have missed its first answer.  In a stable group the leader joins again to get a
+    rebalance, for instance after partitions were added to a topic.
     """
     if member.protocols != request.protocols or member.join_ticket is not None:
         return False
@@ -163,7 +167,7 @@ def _replace(
     ticket: int,
     now: float,
 ) -> None:
-    """KIP-345: an instance came back; the member with its old id is fenced."""
+    """Replace the member of a returning instance; its old member id is fenced (KIP-345)."""
     old_leader = group.roster.leader or ""
     _fence(group, member)
     group.to_sync.discard(member.member_id)
@@ -193,8 +197,10 @@ def _welcome_back(
 
     shown_leader: before KIP-814 (v9) an answer cannot ask a returning leader to skip the
     assignment, so it names the old id as the leader's and the member acts as a follower.  None: v9
-    and later.  When a rebalance began meanwhile, the join waits for it.  When the instance came
-    back once more, its later join waits for its own record.
+    and later.
+
+    If a rebalance has begun meanwhile, the join waits for it.  If the instance has returned once
+    more, its later join waits for the later record.
     """
     if group.state is not State.STABLE or member.join_ticket != ticket:
         return
@@ -216,7 +222,10 @@ def _welcome_back(
 
 
 def _park(group: ClassicGroup, member: Member, ticket: int) -> None:
-    """Let the join wait.  An earlier one of the member, on a lost connection say, ends here."""
+    """Let the join wait.
+
+    An earlier join of the member, perhaps on a lost connection, ends here.
+    """
     group.answer_join(member, JoinAnswer(Refusal.REBALANCE_IN_PROGRESS, member.member_id))
     group.roster.park_join(member, ticket)
 

@@ -131,7 +131,7 @@ class Roster:
         member.join_ticket = ticket
 
     def take_join(self, member: Member) -> int | None:
-        """Return the ticket of the member's parked join, which is to be answered now."""
+        """Return the ticket of the member's parked join, which the caller answers now."""
         ticket, member.join_ticket = member.join_ticket, None
         self.joining -= ticket is not None
         return ticket
@@ -162,7 +162,7 @@ class Roster:
         """Return the protocol with most votes; each member votes for its first one that all members
         support.
 
-        At a tie the one that was voted for first wins, in the order of the members.
+        At a tie, the protocol that was voted for first wins, in the order of the members.
         """
         count = len(self.members)
         votes: Counter[str] = Counter()

@@ -41,9 +41,10 @@ class LogAccess:
     asked_at: when the unanswered call began; None if there is none.
     answered_at: when the log last gave an answer that proves that it is reachable.  unsure_since:
     since when it is called without such an answer; None while it is not called.  CONFLICT does not
-    prove that this replica has read to the log's end, and a gateway that was cut off must read to
-    the end.  Reports of other gateways about the log do not count: it may not answer them, either.
-    append_times: of appends with their repeats, also of those that lost.
+    count, because it does not prove that this replica has read to the log's end, which a gateway
+    that was cut off must do.  Reports of other gateways about the log do not count either, because
+    the log may not answer those gateways.
+    append_times: of appends with their repeats, including lost appends.
     """
 
     def __init__(self, log: MetadataLog, is_cut_off: Callable[[], bool] = lambda: False) -> None:
@@ -95,7 +96,7 @@ class LogAccess:
         return entries
 
     def _note_end(self) -> None:
-        """Note that the replica has all entries that the log held at the call."""
+        """Note an answer that proves that the log is reachable."""
         self.answered_at = trio.current_time()
         self.unsure_since = self.asked_at  # the call under way may never be answered
 

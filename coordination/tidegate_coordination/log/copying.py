@@ -41,7 +41,7 @@ Result = TypeVar("Result")
 COPY_BYTES: Final = 4 << 20
 RETRY_SECONDS: Final = 0.1
 
-# A log that was verified, or that another program uses, may hold any entries.
+# A log that was verified, or that another program uses, may hold any bytes.
 _FOREIGN: Final = (
     *(StateBroken, UnreadableEntry, ReleaseTooOld, msgspec.MsgspecError),
     *(AttributeError, LookupError, TypeError, ValueError),
@@ -49,7 +49,7 @@ _FOREIGN: Final = (
 
 
 async def patiently(attempt: Callable[[], Awaitable[Result]]) -> Result:
-    """Repeat what a log did not answer; the caller has a deadline."""
+    """Repeat a call until the log answers; the caller has a deadline."""
     while True:
         try:
             return await attempt()
@@ -103,8 +103,10 @@ def _state_of(snapshot: Snapshot) -> ClusterState:
 
 
 async def _trim(target: MetadataLog, before_position: int) -> None:
-    """Begin the copy there.  Raises: LogMisconfigured: another copy begins before, and has not got
-    there.
+    """Begin the copy at a position.
+
+    Raises:
+      LogMisconfigured: another copy begins below, and does not reach the position.
     """
     try:
         await target.trim(before_position)
@@ -129,7 +131,7 @@ def _apply(state: ClusterState, entry: LogEntry) -> None:
 
 
 def in_use(why: str) -> LogMisconfigured:
-    """Return the refusal of a target: only another log, an empty one, will do."""
+    """Return the refusal of a target: another log is needed, and an empty one."""
     return LogMisconfigured(f"a new, empty log is needed to move to, and this one is none: {why}")
 
 
@@ -175,7 +177,8 @@ def _foreign(position: int) -> LogMisconfigured:
 async def prove_target(target: MetadataLog, move: LogMove, sealed_at: int = 0) -> None:
     """Check that a log is the target of a move, and not the old log, or one before that.
 
-    Those hold the same entries at the same positions, so only the snapshot distinguishes them.
+    The earlier logs hold the same entries at the same positions, so only the snapshot identifies
+    the target.
 
     Raises:
       LogMisconfigured: it is another log.
@@ -204,8 +207,8 @@ def _moves_of(snapshot: Snapshot) -> LogMoveTable:
 async def holds_copy(source: MetadataLog, target: MetadataLog, position: int) -> bool:
     """Return whether the copy holds an entry of the source, which must have it.
 
-    Also true if other gateways have trimmed the entry from the copy: its snapshot proves which log
-    it is (prove_target).
+    Also return true if other gateways have trimmed the entry from the copy, since the copy's
+    snapshot proves which log it is (prove_target).
 
     Raises:
       LogMisconfigured: the target is no copy of the source.
@@ -215,7 +218,7 @@ async def holds_copy(source: MetadataLog, target: MetadataLog, position: int) ->
     try:
         theirs = await target.read(position, 1)
     except LogCorrupt:
-        return False  # it ends before, or is another log: a later call finds out
+        return False  # the target ends before, or is another log: a later call shows which
     if isinstance(theirs, Trimmed):
         return True
     ours = await source.read(position, 1)
@@ -246,7 +249,7 @@ async def complete_copy(source: MetadataLog, target: MetadataLog, offered: int, 
 
 
 async def _where_to_go_on(source: MetadataLog, target: MetadataLog, offered: int, last: int) -> int:
-    """Find an entry near the end that the copy has; all before it were copied before it."""
+    """Return the position after a late entry that the copy has; it has all earlier ones, too."""
     position, step = last, 1
     while True:
         if await patiently(partial(holds_copy, source, target, position)):

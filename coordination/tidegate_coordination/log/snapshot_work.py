@@ -1,4 +1,4 @@
-"""Work on a whole snapshot: in a thread, since it takes so long that requests would wait."""
+"""Work on a whole snapshot. It runs in a thread, because requests would wait for it too long."""
 
 from collections.abc import Callable
 from typing import TypeVar

@@ -92,7 +92,7 @@ async def load_newest(
 
     Args:
         list_complete: (id, position) of all completed snapshots, the newest first.
-        load: reads one of them; raises LogCorrupt if it is damaged.
+        load: reads a snapshot; raises LogCorrupt if it is damaged.
 
     Raises:
         LogCorrupt: all snapshots are damaged.
@@ -116,7 +116,7 @@ def unframe_at(position: int, framed: Sequence[bytes]) -> Snapshot:
     """Unframe the stored snapshot of a position.
 
     Raises:
-        LogCorrupt: as `unframe_chunks`, or it is that of another position.
+        LogCorrupt: as `unframe_chunks`, or the snapshot is of another position.
     """
     snapshot = unframe_chunks(framed)
     if snapshot.position != position:
@@ -234,7 +234,7 @@ async def save_verified(
     _expect_not_moved(may_go_on)
     await log.save_snapshot(position, chunks)
     found = await log.load_snapshot()
-    _expect_not_moved(may_go_on)  # else it may be the snapshot of another log
+    _expect_not_moved(may_go_on)  # after a move it may be a snapshot of another log
     if found is None or found.position < position:
         raise LogCorrupt(f"the snapshot saved at {position} cannot be read back")
     if found.position == position and found.chunks != list(chunks):

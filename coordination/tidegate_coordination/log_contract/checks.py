@@ -1,4 +1,4 @@
-"""The checks of `log_contract`, each a promise of `metadata_log.MetadataLog` put to the proof."""
+"""The checks of `log_contract`, each of which tests a promise of `metadata_log.MetadataLog`."""
 
 import random
 from collections import Counter
@@ -121,7 +121,7 @@ async def _order_and_no_gaps(bench: Bench) -> str:
     for payload in (b"", b"\0", bytes(range(256)), b"x" * 10_000, b"y" * 10_000):
         await bench.append(payload)
     await check_content(bench, bench.one, first)
-    # The second has been at the end of the log, and may think that it still ends there.
+    # The second handle has been at the log's end, and may assume that the log still ends there.
     for reader, position, max_bytes in (
         (bench.two, first, 0),
         (bench.one, first + 3, 0),
@@ -298,7 +298,7 @@ async def _snapshot_whole(bench: Bench) -> str:
     rng = random.Random(2)
     chunks = [rng.randbytes(size) for size in (0, 1, 70_000, 300_000)]
     await save_verified(bench.one, position, chunks)
-    for saved in ([], [b"again"], chunks):  # a later one of the same position takes its place
+    for saved in ([], [b"again"], chunks):  # a later snapshot of the same position replaces it
         await save_verified(bench.two, position, saved)
     await bench.one.save_snapshot(position - 1, [b"older"])
     await bench.reopen()
@@ -309,8 +309,9 @@ async def _snapshot_whole(bench: Bench) -> str:
 
 
 async def _trim_holds(bench: Bench) -> str:
-    """This includes the trap of create-if-absent: a stalled writer, and a name that was deleted
-    meanwhile.
+    """This includes the trap of create-if-absent.
+
+    While a writer stalls, the name that it creates is deleted.
     """
     stalled_at = bench.next_position
     for number in range(5):

@@ -1,7 +1,7 @@
 """More checks of `log_contract`: calls that are cancelled, or that meet unfinished ones.
 
-A call is cancelled at several moments; if a log takes longer or shorter, the check sees the call
-complete or not begun, which proves less but is still true.
+A call is cancelled at several moments.  With a very fast or slow log, the call may be complete or
+not begun by then; the check then proves less, but its result is still valid.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -29,13 +29,13 @@ _REFUSED: Final = (AppendResult.CONFLICT, AppendResult.TRIMMED)
 
 
 async def _append_cut_short(bench: Bench) -> str:
-    """A cancelled append is there as a whole or not at all, and blocks no other call."""
+    """A cancelled append takes effect as a whole or not at all, and blocks no other call."""
     for number, seconds in enumerate(_MOMENTS_SECONDS):
         position, payload = bench.next_position, b"cut short %d " % number * 5000
         with trio.move_on_after(seconds):
             await bench.one.append(position, payload)
         with trio.move_on_after(_GIVE_UP_SECONDS) as patience:
-            # It may still be under way, so either payload may win.
+            # The cancelled append may still be under way, so either payload may win.
             await bench.two.append(position, payload)
         require(
             not patience.cancelled_caught,
@@ -59,13 +59,13 @@ async def _wait_cut_short(bench: Bench) -> str:
 
 
 async def _snapshot_cut_short(bench: Bench) -> str:
-    """A save that is cancelled, sooner or later, leaves the old snapshot or the whole new one."""
+    """A save that is cancelled at any moment leaves the old snapshot or the whole new one."""
     await save_verified(bench.one, bench.next_position - 1, [b"old"])
     whole = await bench.one.load_snapshot()
     position = await bench.append(b"one more")
     newer = [bytes([number]) * 50_000 for number in range(8)]
     for seconds in _MOMENTS_SECONDS:
-        # An attempt that was cancelled may be under way yet, and in the way of this one.
+        # A cancelled attempt may still be under way, and block this one.
         with trio.move_on_after(seconds), suppress(LogUnavailable):
             await bench.one.save_snapshot(position, newer)
         found = await bench.two.load_snapshot()
@@ -108,7 +108,7 @@ async def _trim_under_way(bench: Bench) -> str:
 
 
 async def _stalled(log: MetadataLog, position: int, done: trio.Event) -> None:
-    """Append at a position that was held long ago, again and again."""
+    """Append repeatedly at a position that was held long ago."""
     is_last = False
     while not is_last:
         is_last = done.is_set()

@@ -2,7 +2,7 @@
 
 One `FaultyLog` wraps the log for one gateway; several may wrap the same log.  It keeps the
 contract: it only does what the contract allows for `LogUnavailable`, a slow answer or a late hint.
-A fault is counted when it has had its effect, so a test can demand that it landed.
+A fault is counted once it has had its effect, so that a test can require the fault.
 """
 
 import random
@@ -168,7 +168,7 @@ class FaultyLog:
             raise self._fault("snapshot_error")
 
     async def aclose(self) -> None:
-        """Close the log; appends still under way land first, as those of a dead gateway would."""
+        """Close the log; late appends land first, as those of a dead gateway would."""
         await self.land_late()
         await self._log.aclose()
 

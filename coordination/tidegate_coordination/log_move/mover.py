@@ -8,8 +8,8 @@
     6  a gateway that reads LogMoved copies the last entries, if they are missing, and continues
     there
 
-Before 5 the move has only copied: it ends with its mover's incarnation, or by LogMoveCancelled.
-From 5 on the gateways do the rest themselves.
+Before 5 the move has only copied, so it ends with the incarnation of its mover, or by
+LogMoveCancelled.  After 5 the gateways complete the move themselves.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from ..state.changes import EVERY_ENTRY
 from ..state.writers.gateways import Gateway
 
 LEVEL_ENTRIES: Final = 2
-# The time for a fast enough copy to reach the end of the source.
+# How long copying must have been fast enough before the seal.
 LEVEL_SECONDS: Final = 2.0
 WAIT_SECONDS: Final = 1.0
-# Gateways look for the offer in the copy only for so long (watch.LOOK_SECONDS, 15).
+# Gateways look for the offer in the copy only for a limited time (watch.LOOK_SECONDS, 15).
 NEAR_SECONDS: Final = 5.0
 
 Say = Callable[[str], None]
@@ -64,7 +64,10 @@ class MovePlan:
 
 @dataclass(slots=True)
 class MoveReport:
-    """positions: first_copied, sealed_at.  stall_entries: copied after the old log was sealed."""
+    """first_copied, sealed_at: positions.
+
+    stall_entries: entries copied after the old log was sealed.
+    """
 
     first_copied: int = 0
     copied: int = 0
@@ -76,8 +79,8 @@ class MoveReport:
 class LogMover:
     """See the module's head.
 
-    coordinator: of a registered incarnation, which runs, and renews.  log: its own, which began at
-    the source.  source, target: the logs themselves.
+    coordinator: runs, with a registered incarnation that renews its lease.  log: the coordinator's
+    log, which began at the source.  source, target: the two logs.
     """
 
     def __init__(
@@ -119,7 +122,8 @@ class LogMover:
             await self._move()
         except* (MoveRefused, LogMisconfigured, LogCorrupt, LogMisuse) as refusals:
             await self._coordinator.propose(CancelLogMove(self._plan.move_id))
-            # A seal that was under way may have been committed; that answer proves the log's end.
+            # An append of LogMoved that was under way may have been committed. That answer proves
+            # the log's end.
             if not self._has_moved:
                 self._check_not_moved_by_another()
                 raise _first(refusals) from None
@@ -203,13 +207,13 @@ class LogMover:
         return self._lag * (trio.current_time() - since) / copied if copied else inf
 
     def _is_near(self) -> bool:
-        """Return whether the copy is so near that gateways asked now find the offer in it soon."""
+        """Return whether the copy is so near the end that gateways soon find the offer in it."""
         return self._lag <= LEVEL_ENTRIES or self._left_seconds <= NEAR_SECONDS
 
     def _is_level(self) -> bool:
         """Return whether copying the remaining entries takes no longer than writers may wait.
 
-        The copy has to hold the offer: gateways that complete the copy recognise it by that.
+        The copy must hold the offer, by which gateways that complete the copy recognise it.
         """
         move = self._state.log_moves.present
         if move is None or self._next <= move.offered_at:
@@ -237,7 +241,7 @@ class LogMover:
 
     async def _offer(self) -> None:
         self._say("asking the gateways whether they can use the new log")
-        # Every reader of the log, or of a copy of it, sees this URL, and it may be forwarded.
+        # The URL is in the log, so every reader of the log or of a copy sees it, perhaps elsewhere.
         offer = OfferLog(self._plan.move_id, without_secrets(self._plan.url), self._copy)
         _check_step(await self._coordinator.propose(offer))
 

@@ -1,7 +1,7 @@
 """A gateway's part in a move of the log: it checks the offered copy, and answers.
 
-It opens the new log for that and keeps it open, so that no log has to be opened when the old one
-ends.
+For the check it opens the new log and keeps it open, so that no log has to be opened when the old
+one ends.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ class LogMoveWatch:
             await self._wait()
 
     async def _wait(self) -> None:
-        """Wait for a change, or a while.
+        """Wait for a change, or for IDLE_SECONDS.
 
-        After any entry an offer may wait for an answer: the log answers again, or this gateway is
-        registered now.
+        While a move is under way, any entry may be a reason to answer: the log answers again, or
+        this gateway is registered now.
         """
         tables = EVERY_ENTRY if self._is_offered() else LOG_MOVES
         with (

@@ -1,7 +1,8 @@
 """Which batches of an answer to Fetch belong to aborted transactions.  Pure.
 
 The broker names, for the part of a partition that it returns, each aborted transaction by its
-producer and first offset (KIP-98).  It lasts until the producer's next ABORT marker.
+producer and first offset (KIP-98).  The aborted transaction lasts until the producer's next ABORT
+marker.
 """
 
 from __future__ import annotations

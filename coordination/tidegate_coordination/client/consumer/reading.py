@@ -1,7 +1,7 @@
 """Reads the records of a topic's partitions, in order within each partition.
 
 It reads in rounds: it asks each leader for the next records of its partitions, and yields them.  So
-what is held is bounded by FETCH_BYTES for each leader, but for one batch that is larger.
+memory is bounded by FETCH_BYTES for each leader, or by one larger batch.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ class ReadOptions:
 
     partitions: all of them if empty.  follows: continues at the end.  is_committed: without records
     of transactions that were aborted or are open.  starts: the offsets that a group has committed;
-    these partitions do not begin at `start`.  has_turns: yields none at the end of each round, so
-    that the caller has its turn.
+    these partitions do not begin at `start`.  has_turns: yields an empty list after each round, so
+    that the caller can act.
     """
 
     start: Position
@@ -107,7 +107,7 @@ class _Cursor:
 class TopicReader:
     """See the module's head.  note: gets sentences for a person, such as about a gap.
 
-    positions: the next offset of each partition, behind all records that were yielded.
+    positions: the next offset of each partition, after all records that were yielded.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class TopicReader:
           ClassicError: the cluster does not say where they are.
         """
         cursors = self._all = await self._cursors()
-        waited = 0.0  # in rounds that brought nothing, since the last that did
+        waited = 0.0  # in rounds without records, since the last one with records
         while cursors := [each for each in cursors if not each.is_over]:
             began = trio.current_time()
             before = [each.position for each in cursors]
@@ -174,7 +174,7 @@ class TopicReader:
         starts = {**found, **known}
         if self._options.follows:
             return [_Cursor(place[1], starts[place], None) for place in places]
-        if not self._options.is_committed:  # an open transaction may begin before a group's offset
+        if not self._options.is_committed:  # committed offsets may be above the last stable offset
             for place in known:
                 if starts[place] > ends[place]:
                     self._note(self._beyond_the_end(place[1], starts[place]))
@@ -287,7 +287,7 @@ class TopicReader:
 
     async def _go_to_start(self, cursor: _Cursor) -> None:
         place = (self._topic, cursor.partition)
-        # Kafka's answer with this error does not name it.
+        # Kafka's OFFSET_OUT_OF_RANGE answer does not name the start.
         start = known_offsets(await source_offsets(self._cluster, [place], EARLIEST))[place]
         if start <= cursor.position:
             raise Failed(self._beyond_the_end(cursor.partition, cursor.position))

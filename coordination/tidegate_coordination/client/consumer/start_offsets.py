@@ -34,7 +34,7 @@ def known_offsets(found: Mapping[Place, int | str]) -> dict[Place, int]:
     """Return offsets that were asked for.
 
     Raises:
-      Failed: one is the reason why it is not known.
+      Failed: a leader answered with an error in place of an offset.
     """
     known: dict[Place, int] = {}
     for (topic, index), offset in found.items():

@@ -36,7 +36,8 @@ class Member(NamedTuple):
 class Group(NamedTuple):
     """A group.  state: Dead for one that does not exist.  coordinator: a node id.
 
-    protocol: of the assignment.  is_told: False: the members of a group of KIP-848 are not known.
+    protocol: of the assignment.  is_told: False if the members are not known, as for a group of
+    KIP-848.
     """
 
     name: str
@@ -118,7 +119,7 @@ def _assigned(data: bytes) -> Sequence[Place]:
     try:
         topics = decode_assignment(data).assigned_partitions
     except RemoteProtocolError:
-        return ()  # the members' own business
+        return ()  # only the members know the format
     return [(topic.topic, index) for topic in topics for index in topic.partitions]
 
 

@@ -78,7 +78,8 @@ class GroupMember:
         self._member_id: str = ""
         self._generation = -1
         self._coordinator: int | None = None
-        # Those that it shared out, by topic; empty while another member is the leader.
+        # The partition counts by which this leader assigned, by topic; empty if another member
+        # leads.
         self._counts: dict[str, int] = {}
 
     async def join(self) -> list[int]:
@@ -88,7 +89,7 @@ class GroupMember:
           Failed: the group has members of another kind.
           ClassicError: the cluster refuses, or no broker has answered for PATIENCE_SECONDS.
         """
-        self.changed.set()  # no heartbeat shall wait behind the join
+        self.changed.set()  # heartbeats must not wait for the join
         until: float | None = None
         while True:
             try:
@@ -98,7 +99,7 @@ class GroupMember:
                     return found
                 until = None
             except ClassicError as error:
-                # The wait for other members is none for the coordinator.
+                # Waiting for other members does not count as waiting for the coordinator.
                 if until is None:
                     until = trio.current_time() + PATIENCE_SECONDS
                 await self._pause_after(error, until)
@@ -280,7 +281,7 @@ class GroupMember:
                 self._member_id = ""
             self.changed.set()
             return True
-        self._coordinator = None  # it may be another one now
+        self._coordinator = None  # the coordinator may be another broker now
         raise Refused(f"group {self._group}", code)
 
     async def _pause_after(self, error: ClassicError, until: float) -> None:

@@ -1,8 +1,8 @@
 """Reads a topic as a member of a consumer group, at least once.
 
 The reader commits the records that it has written out: every COMMIT_SECONDS, before it gives
-partitions up, and at the end.  If a member ends without that, the records of its last second are
-read again.
+partitions up, and at the end.  If a member dies without a commit, the records of its last second
+are read again.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class GroupReader:
             try:
                 while await self._generation():
                     pass
-            except Exception as error:  # alone, and not in the nursery's group
+            except Exception as error:  # raised alone, without the nursery's exception group
                 problems.append(error)
             finally:
                 with trio.move_on_after(LEAVE_SECONDS, shield=True) as leaving:
@@ -114,7 +114,7 @@ class GroupReader:
                 if member.changed.is_set():
                     break
             else:
-                self._read |= reader.positions  # also those of which no record came
+                self._read |= reader.positions  # also of partitions without a record
         await self._commit()
         return member.changed.is_set()
 
@@ -149,7 +149,7 @@ class GroupReader:
             self._note("the group changed before a commit: some records may be read twice")
 
     async def _leave(self) -> None:
-        """Commit what was written, and leave; a failure costs others time, or a second reading."""
+        """Commit what was written, and leave; if that fails, others wait, or read records again."""
         try:
             await self._commit()
         except ClassicError as error:

@@ -21,7 +21,10 @@ _NO_EPOCH: Final = -1
 
 
 class Move(NamedTuple):
-    """A committed offset that changes.  before: None for none.  note: why not as asked; or "" """
+    """A committed offset that changes. before: None for none.
+
+    note: why the offset is not the requested one, or ""
+    """
 
     topic: str
     partition: int
@@ -50,10 +53,10 @@ def read_target(text: str) -> Target:
 
 
 async def check_idle(cluster: ClassicCluster, group: str) -> None:
-    """Check that a group has no members: they would continue where they are.
+    """Check that a group has no members, since members would continue at their own positions.
 
     Raises:
-      Failed: it has.
+      Failed: it has members.
       ClassicError: the cluster does not say.
     """
     found = await group_of(cluster, group)

@@ -43,7 +43,7 @@ def conversation(login: Login) -> Conversation:
 def _bearer(token: BearerToken) -> Conversation:
     challenge = yield token.first_message()
     if challenge:
-        yield AGREED  # the broker says no once more, with its error
+        yield AGREED  # the broker then refuses again, with an error code
         raise TokenRefused(refusal(challenge.decode(errors="replace"), token.text))
 
 
@@ -55,7 +55,7 @@ def _scram(credentials: SaslCredentials) -> Conversation:
     client = _scram_client(credentials)
     first: str = client.get_client_first()
     if credentials.is_token:
-        client.client_first_bare += _TOKEN_LOGIN  # the proof is of it, too
+        client.client_first_bare += _TOKEN_LOGIN  # the proof covers this, too
         first += _TOKEN_LOGIN
     challenge = yield first.encode()
     _take(client.set_server_first, challenge)
@@ -74,7 +74,7 @@ def _scram_client(credentials: SaslCredentials) -> Any:
         client: Any = ScramClient([credentials.mechanism], name, password)
     except ScramException:
         client = None
-    # Kafka hashes the bytes as they are, against RFC 5802; scramp prepares them first.
+    # Against RFC 5802, Kafka hashes the bytes without SASLprep; scramp applies SASLprep first.
     if client is None or (client.username.username, client.password.password) != (name, password):
         raise AuthenticationFailed(
             "user name or password has characters that SCRAM clients write differently: choose"

@@ -68,7 +68,7 @@ class LineSplitter:
         self.lines = 0  # so many were returned
 
     def receive(self, piece: bytes) -> Iterator[InputRecord]:
-        """Yield the records that a piece ends.
+        """Yield the records that a piece completes.
 
         Raises:
           BadLine: while iterating.

@@ -15,7 +15,7 @@ _WORD: Final = 4
 
 
 def partition_of(key: bytes, partitions: int) -> int:
-    """Return the partition of a key in a topic of so many."""
+    """Return the partition of a key in a topic with this many partitions."""
     return (murmur2(key) & _POSITIVE) % partitions
 
 

@@ -2,9 +2,8 @@
 
 One task takes records in, until the waiting records take BUFFER_BYTES.  Another one writes in
 rounds: it sends each leader the next batch of each of its partitions, waits for all answers, and
-begins the next round.  A batch that was not acknowledged for a reason that passes is sent again, as
-it is; the producer id keeps it from being written twice (KIP-98).  The first failure that does not
-pass ends the work.
+begins the next round.  If a batch fails with a retriable error, it is sent again unchanged; the
+producer id prevents a second write (KIP-98).  The first other error ends the work.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ Pieces: TypeAlias = AsyncGenerator[Iterable[InputRecord], None]
 _MIN_VERSION: Final = 3
 _NAMES: Final = 12
 _ALL_REPLICAS: Final = -1
-# After these the leader may have written the batch, and it may stay.
+# After these errors the leader may have written the batch.
 _UNKNOWN: Final = frozenset(
     {
         ErrorCode.REQUEST_TIMED_OUT,
@@ -113,7 +112,10 @@ class Written:
 
 
 class TopicWriter:
-    """See the module's head.  now_ms: milliseconds since 1970.  held_bytes: of what waits."""
+    """See the module's head. now_ms: milliseconds since 1970.
+
+    held_bytes: memory of the waiting records.
+    """
 
     def __init__(
         self,
@@ -256,7 +258,7 @@ class TopicWriter:
         try:
             await self._cluster.refresh([self._topic])
         except ClassicError:
-            return  # the next round finds out by itself
+            return  # the next round fails with the same problem, if it lasts
 
     async def _send(
         self, leader: int, queues: Sequence[SendQueue], outcomes: list[_Outcome]
@@ -304,7 +306,7 @@ class TopicWriter:
         if error.kind is Kind.RETRIABLE and self._producer is not None:
             return self._again(queue, str(error))
         message, index = answer.error_message, 0
-        if answer.record_errors:  # they say it of one record
+        if answer.record_errors:  # they name the bad record
             index, own = answer.record_errors[0].batch_index, answer.record_errors[0]
             message = own.batch_index_error_message or message
         return self._give_up(queue, refusal(f"partition {queue.partition}", code, message), index)
@@ -324,7 +326,7 @@ class TopicWriter:
 
 
 def _fitting(queues: Iterable[SendQueue]) -> list[SendQueue]:
-    """Return the first ones whose batches fit one request; the others have their turn later."""
+    """Return the longest waiting queues whose batches fit one request; the others follow later."""
     found: list[SendQueue] = []
     size = 0
     for each in sorted(queues, key=lambda queue: queue.first_sent):

@@ -22,15 +22,15 @@ WAIT_SECONDS: Final = 5.0
 """A topic that the cluster makes for a producer is there within this time."""
 PAUSE_SECONDS: Final = 0.1
 _MIN_METADATA_VERSION: Final = 4
-# What brokers before 3.0 answer a client that may write, and not idempotently.
+# The answer of brokers before 3.0 to a client that may write, but not idempotently.
 _NO_IDS: Final = (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.UNSUPPORTED_VERSION)
 
 
 async def writable_partitions(cluster: ClassicCluster, name: str) -> int:
     """Return how many partitions a topic has, once it is there.
 
-    It asks as every producer does, so that auto.create.topics.enable holds.  A broker makes the
-    topic behind its answer.
+    The request is that of every producer, so that auto.create.topics.enable applies.  A broker
+    creates the topic after its answer.
 
     Raises:
       Failed: there is none, and the cluster makes none.

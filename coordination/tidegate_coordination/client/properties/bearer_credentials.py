@@ -1,9 +1,9 @@
 """How a link gets its tokens for OAUTHBEARER (KIP-255, KIP-768).  Pure.
 
 The names are those of Kafka 4.3.1: a token endpoint is asked with the grant client_credentials, or
-a file holds the token.  As in Kafka, a property stands above the option of sasl.jaas.config with
-the same meaning, and the TLS of the endpoint is in options of sasl.jaas.config alone, since it is
-another server than the brokers.
+a file holds the token.  As in Kafka, a property takes precedence over the option of
+sasl.jaas.config with the same meaning.  The endpoint is another server than the brokers, so only
+options of sasl.jaas.config set its TLS.
 
 Differs from Kafka: an endpoint on another machine must be https, since it gets the secret; there
 are no unsigned tokens, which Kafka makes up where no handler class is named; and there are no
@@ -137,7 +137,8 @@ def _check_classes(texts: dict[str, str]) -> None:
 
 
 def _options(jaas: str) -> Mapping[str, str]:
-    # KIP-768 has id and secret in sasl.jaas.config; with the properties it may be left out here.
+    # In KIP-768 sasl.jaas.config holds id and secret. Here it may be missing if properties hold
+    # them.
     if not jaas:
         return {}
     example = f"{login_module(OAUTHBEARER)} required;"

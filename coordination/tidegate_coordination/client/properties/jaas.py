@@ -120,7 +120,7 @@ class _NoEntry(Exception):
     """The text says what is wrong, and quotes no part of the value."""
 
 
-# (Whether it is a sign, the text.)
+# (Whether the token is a sign, its text.)
 _Token = tuple[bool, str]
 
 

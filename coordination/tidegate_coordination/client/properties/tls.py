@@ -114,6 +114,6 @@ class _Reading:
 
 
 def one_of(names: tuple[str, ...]) -> str:
-    """Return names as a sentence lists what may be chosen."""
+    """Return names as alternatives in a sentence."""
     *others, last = names
     return f"{', '.join(others)} or {last}"

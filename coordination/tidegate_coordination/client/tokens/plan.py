@@ -1,8 +1,8 @@
 """When a link gets its next token, and what it does until then.  Pure.
 
-A token is renewed before it expires.  If that fails, the one that is there serves to its end.
-After a failure, or a broker's refusal, the provider is not asked for a pause; pauses double until a
-broker takes a token.
+A token is renewed before it expires.  If that fails, the present token is used until it expires.
+After a failure or a broker's refusal, the provider is asked again only after a pause.  Each pause
+is twice the last one, until a broker accepts a token.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class TokenPlan:
         return now >= self._due_at
 
     def failure(self) -> ClassicError:
-        """Return why there is no token, while there is none and none is due."""
+        """Return why there is no token, if there is none and no request is due."""
         if isinstance(self._failure, AuthenticationFailed):
             return AuthenticationFailed(str(self._failure))
         return TokenUnavailable(str(self._failure))
@@ -47,21 +47,21 @@ class TokenPlan:
         """
         self._token, self._failure = token, None
         self._expires_at = now + life_seconds
-        # Kafka's formula may lie beyond the end of a short life.
+        # With a short lifetime Kafka's formula may give a time after the expiry.
         self._due_at = now + min(life_seconds, renew_after(life_seconds, self._times, share))
 
     def failed(self, error: ClassicError, now: float) -> None:
-        """There is no new token: try again after a pause."""
+        """Note that the provider gave no new token; the next try follows after a pause."""
         self._failure = error
         self._due_at = now + self._pause
         self._pause = min(self._pause * 2, self._times.most_pause_seconds)
 
     def refused(self, token: BearerToken, error: TokenRefused, now: float) -> None:
-        """A broker refused a token: if it is the one that is there, forget it."""
+        """Note that a broker refused a token; drop it if it is the present one."""
         if token is self._token:
             self._token = None
             self.failed(error, now)
 
     def accepted(self) -> None:
-        """A broker took a token: the next pause is short again."""
+        """Note that a broker accepted a token: the next pause is the shortest one again."""
         self._pause = self._times.first_pause_seconds

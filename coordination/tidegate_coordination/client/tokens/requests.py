@@ -47,7 +47,7 @@ def token_request(credentials: BearerCredentials) -> tuple[Headers, bytes]:
         ("cache-control", "no-cache"),
         ("content-type", "application/x-www-form-urlencoded"),
     )
-    # A scope that is not to be encoded may be so already.
+    # If is_urlencoded is off, the scope may be encoded already.
     scope = credentials.scope.replace(" ", "+")
     if credentials.is_urlencoded:
         scope = quote_plus(credentials.scope)
@@ -87,7 +87,7 @@ def token_in(answer: HttpAnswer, credentials: BearerCredentials) -> str:
 
 
 def _has_secret(credentials: BearerCredentials, said: dict[str, Any]) -> bool:
-    """Return whether the provider repeats what it was sent; shown() could leave a part of it."""
+    """Return whether the answer repeats the secret; shown() could print a part of that."""
     secret = credentials.client_secret.reveal()
     forms = (secret, quote_plus(secret), _login(credentials))
     texts = [each for each in said.values() if isinstance(each, str)]
@@ -102,7 +102,7 @@ def _object(body: bytes) -> dict[str, Any]:
 
 
 def _why(answer: HttpAnswer, said: dict[str, Any]) -> str:
-    """Return the error as RFC 6749 (5.2) has it, or as some providers do."""
+    """Return the error in the form of RFC 6749 (5.2), or of some providers."""
     for name, about in (("error", "error_description"), ("errorCode", "errorSummary")):
         found = [said.get(name), said.get(about)]
         words = [shown(each) for each in found if isinstance(each, str) and each.strip()]

@@ -1,7 +1,7 @@
 """The tokens that connections log in with: one for all connections with the same credentials.
 
-There is no task that renews them.  A caller that finds the token due asks for the next one, within
-a deadline; others continue with the one that is there, or wait if there is none.
+No task renews tokens. A caller that finds the token due for renewal gets the next one, within a
+deadline.  Other callers use the present token meanwhile, or wait if there is none.
 """
 
 from __future__ import annotations
@@ -73,11 +73,11 @@ class TokenSource:
                 await self._fetched.wait()
 
     def refused(self, token: BearerToken, error: TokenRefused) -> None:
-        """A broker refused a token: get another one."""
+        """Note that a broker refused a token; get another one."""
         self._plan.refused(token, error, trio.current_time())
 
     def accepted(self) -> None:
-        """A broker took a token."""
+        """Note that a broker accepted a token."""
         self._plan.accepted()
 
     async def _renew(self) -> None:
@@ -121,7 +121,7 @@ class TokenSource:
 
 
 class TokenSources:
-    """The sources of one link, or of one command; each is kept while it is among those used last.
+    """The sources of one link, or of one command; the most recently used ones are kept.
 
     Args:
       wall_clock: seconds since 1970.

@@ -3,8 +3,8 @@
 `open_connection` dials, asks for the broker's versions and authenticates, all within
 socket.connection.setup.timeout.ms.  Then a task of the owner's nursery receives answers, and calls
 send their requests themselves, one after another.  A call that gets no answer in time closes the
-connection, since each later answer would be as late; so does anything that breaks the protocol.
-All waiting calls then fail at once.
+connection, since each later answer would be as late.  A breach of the protocol closes it, too. All
+waiting calls then fail at once.
 
 If a call is cancelled after it sent its request, the connection stays open, and the answer is
 dropped when it arrives.
@@ -357,7 +357,7 @@ class BrokerConnection:
         self._close(f"the connection to {self.broker} was closed here")
 
     def retire(self) -> None:
-        """Close after the answers to all requests that were sent; take no call that is new."""
+        """Accept no new calls, and close once all sent requests are answered."""
         self._is_retired = True
         self._has_room.set()
         if not self._slots:

@@ -68,7 +68,7 @@ def tls_dial(plain: Dial, context: ssl.SSLContext) -> Dial:
 
     async def dial(host: str, port: int) -> trio.abc.Stream:
         stream = await plain(host, port)
-        # Brokers close without a goodbye of TLS, and frames say themselves where they end.
+        # Brokers close without TLS close_notify. That is safe, because frames carry their length.
         secured = trio.SSLStream(stream, context, server_hostname=host, https_compatible=True)
         try:
             await secured.do_handshake()

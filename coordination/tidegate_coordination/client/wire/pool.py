@@ -13,7 +13,7 @@ from ..properties.client import Address, ClientProperties
 from .connection import DEFAULT_MAX_ANSWER_BYTES, BrokerConnection, open_connection
 from .dialling import Dial
 
-# All names together; a link needs a few for each broker.
+# The bound for all connections of a cluster together; a link needs a few for each broker.
 MAX_CONNECTIONS: Final = 1000
 
 _Key = tuple[Address, str]
@@ -71,7 +71,7 @@ class ConnectionPool:
             if opening is None:
                 return await self._open(key)
             await opening.is_over.wait()
-            # Else each waiting caller would wait for a set-up timeout of its own, in turn.
+            # Otherwise the waiting callers would each wait for a set-up timeout, one after another.
             if opening.failure is not None:
                 raise opening.failure
 

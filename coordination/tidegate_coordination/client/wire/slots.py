@@ -1,7 +1,7 @@
 """The places of requests whose answers have not arrived.  Pure but for the event that wakes a call.
 
-A broker answers a connection's requests in their order, so the place is all that an answer needs;
-the correlation id only proves it.
+A broker answers a connection's requests in their order, so an answer's place tells its request; the
+correlation id only confirms that.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from .versions import key_of, messages_of, read_api_versions
 
 
 class Slot:
-    """One request, and its answer once it arrived, which is waited for until trio's time `latest`.
+    """One request, and its answer once that has arrived.
 
-    seconds: from the beginning to `latest`.
+    latest: when the call times out, by trio's clock.  seconds: from the beginning to `latest`.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Bodies of any size in items: pieces first, then the head that makes them count."""
+"""Bodies of any size in items: the pieces first, then the head, which makes the body visible."""
 
 from collections.abc import Callable
 from functools import partial
@@ -29,8 +29,8 @@ _T = TypeVar("_T")
 class Bodies:
     """Named bodies; all calls raise what `Items` does.
 
-    A body is written under a nonce that no other attempt was given. Pieces whose head was never
-    written stay until their folder is cleared up to their name.
+    Each attempt to write a body has its own nonce. Pieces whose head was never written stay until
+    their folder is cleared up to their name.
     """
 
     def __init__(self, items: Items, new_nonce: Callable[[], str]) -> None:

@@ -1,7 +1,8 @@
 """Calls to DynamoDB from Trio: boto3 in threads, each call with its deadline.
 
-boto3 repeats nothing by itself, and a token that it makes is for one attempt: not every server
-knows a token again. Here only what was throttled is repeated, since it was certainly not done.
+boto3 itself repeats no call here.  An idempotency token would be for one attempt only, since not
+every server recognises a repeated token.  This client repeats only throttled calls, which certainly
+had no effect.
 """
 
 import os
@@ -43,8 +44,9 @@ class NoTable(Exception):
 class Client:
     """One client of boto3, which may be called by several threads.
 
-    `is_patient`: the log was opened once, so what looks like a refusal is an outage. `make`: makes
-    boto3's client; it may block. `in_loop`: without threads, for one that does not block.
+    `is_patient`: the log has been opened, so an error that looks like a refusal counts as an
+    outage. `make`: makes boto3's client; it may block. `in_loop`: without threads, for a client
+    that does not block.
     """
 
     def __init__(
@@ -131,8 +133,8 @@ class Client:
 def boto3_client(address: Address) -> Any:
     """Return boto3's client for an address.
 
-    Without machine_role=true boto3 does not ask the address for machines of a cloud, which
-    elsewhere is a stranger's.
+    Without machine_role=true, boto3 does not ask the instance metadata address, which outside of a
+    cloud may belong to any host.
     """
     import boto3
     from botocore.config import Config

@@ -1,7 +1,7 @@
 """Decisions that follow from answers of DynamoDB; pure.
 
-`end` moves by one in the same transaction that creates an entry. So its `next` alone says whether
-a position is free, held, or beyond the end, and a writer that slept across a trim meets a `next`
+The transaction that creates an entry also moves `end` by one. So its `next` alone says whether a
+position is free, held, or beyond the end. A writer that was paused during a trim finds a `next`
 above its position.
 """
 
@@ -15,7 +15,7 @@ from tidegate_coordination.logs.dynamodb.layout import End, Head, Item, entry_po
 class Trim(Enum):
     """How the boundary may rise to a position."""
 
-    HOLDS = auto()  # it is there, or beyond
+    HOLDS = auto()  # the boundary is at the position, or beyond
     RAISE = auto()
     BEGIN = auto()  # the log never held an entry: it may begin anywhere
     REFUSE = auto()
