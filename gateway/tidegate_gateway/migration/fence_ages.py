@@ -1,7 +1,7 @@
-"""How long fences may stand, and which gateway acts on them when.
+"""The time limits of fences, and the order in which gateways act on them.
 
-The gateway that looks after the link acts first.  The others act later, so that they act only if it
-does not get on.
+The gateway that looks after the link acts first.  The others act later, in case this gateway makes
+no progress.
 """
 
 from __future__ import annotations
@@ -21,9 +21,7 @@ AnyFence: TypeAlias = Fence | GroupFence
 
 
 class Patience(NamedTuple):
-    """For how many seconds a fence may stand: until the gateway that goes first gives it up, and
-    until any other does.
-    """
+    """Time limits of a fence, in seconds: for the gateway that acts first, and for the others."""
 
     own: float
     others: float
@@ -39,37 +37,37 @@ COMMAND_SECONDS: Final = 4.0
 
 
 class FenceAges:
-    """Since when this gateway has seen each fence.  A fence that is lifted starts again."""
+    """The times since which this gateway has seen each fence.  A lifted fence starts again."""
 
     def __init__(self, coordinator: Coordinator) -> None:
         self._coordinator = coordinator
         self._since: dict[tuple[type[AnyFence], int, bool], float] = {}
 
     def look(self, fences: Iterable[AnyFence]) -> None:
-        """Take the present fences; forget the others."""
+        """Note the present fences, and forget the others."""
         now = trio.current_time()
         self._since = {each: self._since.get(each, now) for each in map(_stage, fences)}
 
     def age(self, fence: AnyFence) -> float:
-        """Return for how many seconds a fence is open, or lifted."""
+        """Return how many seconds ago this gateway saw a fence begin, or saw it lifted."""
         return trio.current_time() - self._seen_at(fence)
 
     def _seen_at(self, fence: AnyFence) -> float:
         return self._since.setdefault(_stage(fence), trio.current_time())
 
     def is_mine(self, fence: AnyFence) -> bool:
-        """Return whether this gateway goes first.  If the fence is lifted, its lifter does."""
+        """Return whether this gateway acts first; on a lifted fence, its lifter does."""
         me, state = self._coordinator.incarnation, self._coordinator.state
         if isinstance(fence, Fence) and fence.lifted:
             return fence.lifter == me
         return looks_after(fence.link, me, candidates(state))
 
     def is_my_turn(self, fence: AnyFence) -> bool:
-        """Return whether this gateway may continue with a fence: half of the time is for others."""
+        """Return whether this gateway may act; for half of the time only the first one may."""
         return self.is_mine(fence) or self.age(fence) > patience_with(fence).own / 2
 
     def deadline(self, fence: AnyFence) -> float:
-        """Return when this gateway gives a fence up, on Trio's clock."""
+        """Return when this gateway must give up a fence, on Trio's clock."""
         own, others = patience_with(fence)
         return self._seen_at(fence) + (own if self.is_mine(fence) else others)
 
@@ -79,5 +77,5 @@ def _stage(fence: AnyFence) -> tuple[type[AnyFence], int, bool]:
 
 
 def patience_with(fence: AnyFence) -> Patience:
-    """Return how long a fence may stand."""
+    """Return the time limits of a fence."""
     return TOPICS if isinstance(fence, Fence) else GROUPS

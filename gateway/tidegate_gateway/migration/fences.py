@@ -1,8 +1,8 @@
-"""Makes this gateway reach the fences of all links, and gives up fences that do not end.
+"""Reports when this gateway has reached the fences of all links, and gives up late fences.
 
-A gateway that has reached a fence sends no more of the writes or requests that it holds.  It
-reaches a fence even if it does not reach the source: then it forwards nothing anyway.  One task
-looks after all fences, of topics and of groups; fence_ages.py says when each is late.
+A gateway has reached a fence when it has no open request that the fence holds, and sends no further
+ones.  It can reach a fence without a connection to the source, since then it forwards nothing.  One
+task looks after all fences, of topics and of groups.  fence_ages.py says when a fence is late.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ F_co = TypeVar("F_co", bound=AnyFence, covariant=True)
 
 
 class FenceTable(Protocol[F_co]):
-    """A table of the state.  fences: by number.  version: rises with every change."""
+    """A table of the state with fences.  fences: by number.  version: rises with every change."""
 
     @property
     def fences(self) -> Mapping[int, F_co]: ...
@@ -43,20 +43,20 @@ class FenceKind(Protocol[F]):
     async def reached(self, fence: F) -> Proposal[None]:
         """Wait until every request that a fence holds has an answer.
 
-        Returns the proposal that says so.  The state has the fence already, so no request that it
-        holds begins any more.
+        Return the proposal that reports this.  The state has the fence already, so no such request
+        begins any more.
         """
         ...
 
     def gives_up(self, fence: F) -> bool:
-        """Return whether the watch gives up such a fence once it is late."""
+        """Return whether the watch gives up a fence when it is late."""
         ...
 
     async def give_up(self, fence: F) -> None:
         """Propose that the topics or groups of the fence stay where they are.
 
         Raises:
-          CoordinatorUnavailable, ProposalFailed: it may be done again.
+          CoordinatorUnavailable, ProposalFailed: call this again later.
         """
         ...
 
@@ -99,9 +99,10 @@ class FenceWatch:
                     await self._changed.wait()
 
     def _look(self, nursery: trio.Nursery) -> float:
-        """Begin what is due; return when to look again, on Trio's clock.
+        """Start the due work; return when to look again, on Trio's clock.
 
-        Times are compared as they are: what is left of a patience may round to nothing above now.
+        Deadlines are compared with the present time: a tiny remaining time could be lost in
+        rounding.
         """
         found = {
             (kind, number): fence
@@ -137,7 +138,7 @@ class FenceWatch:
                 await trio.sleep(AGAIN_SECONDS)
 
     async def _give_up(self, kind: FenceKind[Any], number: int) -> None:
-        """Give a fence up, whether or not its source is there."""
+        """Give up a fence, even if its source does not answer."""
         while (fence := kind.table.fences.get(number)) is not None and kind.gives_up(fence):
             try:
                 await kind.give_up(fence)

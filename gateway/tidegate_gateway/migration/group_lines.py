@@ -1,7 +1,8 @@
-"""Connections to the brokers of a source, each of them taken by one request at a time.
+"""Connections to the brokers of a source; each serves one request at a time.
 
 A broker answers a connection's requests one after another, and may let a JoinGroup wait for
-minutes.  Such requests may not take all connections, or the heartbeats of other members would fail.
+minutes.  Such requests must not take all connections: otherwise the heartbeats of other members
+would fail.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ _NAME: Final = "group-{}"
 class GroupLines:
     """See the module's head.
 
-    cluster: the source; nothing else uses this client of it.  max_lines: that are taken at once.
+    cluster: a client of the source that only this class uses.  max_lines: the most connections that
+    are taken at once.
     """
 
     def __init__(self, cluster: ClassicCluster, max_lines: int) -> None:
@@ -38,9 +40,9 @@ class GroupLines:
 
     @asynccontextmanager
     async def taken(self, node_id: int, *, waits: bool) -> AsyncGenerator[BrokerConnection, None]:
-        """Lend a connection to a broker; it is closed if the request does not end.
+        """Lend a connection to a broker; if the request fails or is cancelled, close it.
 
-        waits: whether the broker may let the request wait for other members.
+        waits: whether the broker may delay the answer until other members have joined.
 
         Raises:
           ClassicError: too many requests wait, or no connection could be opened.
@@ -70,7 +72,7 @@ class GroupLines:
         return next(self._numbers)
 
     def _give(self, node_id: int, number: int, connection: BrokerConnection | None) -> None:
-        """Keep a connection for the next request, unless other brokers have enough of them."""
+        """Keep a connection for the next request, unless too many are open."""
         self._taken -= 1
         if self._open <= self.max_lines:
             heappush(self._free[node_id], number)

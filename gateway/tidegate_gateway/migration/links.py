@@ -1,4 +1,4 @@
-"""All links of a gateway: one task for each, begun and ended as the cluster state has them."""
+"""Runs all links of the cluster state at this gateway, one task for each link."""
 
 from __future__ import annotations
 
@@ -49,8 +49,10 @@ NO_FILE: Final = "the link has no file in link.client.properties here"
 
 @dataclass(frozen=True, slots=True)
 class LinkSettings:
-    """files: of client properties, by link.  forward_files: of those to forward writes with, where
-    they are others.  sync_seconds: between two looks at the source's topics.  group_lines: see
+    """Settings of links.
+
+    files: client properties, by link.  forward_files: client properties for forwarding writes, if
+    they differ.  sync_seconds: the time between two looks at the source's topics.  group_lines: see
     GroupLines.  decompressed_bytes: see MirrorWalks.
     """
 
@@ -64,11 +66,11 @@ class LinkSettings:
 
 
 class RunningLink:
-    """A link as this gateway has it.
+    """The state of a link at this gateway.
 
-    forwards_to: the source, for what clients write; None if nothing is forwarded now.  group_lines:
-    the connections to it for groups; None likewise.  problem: why it does not run; "" if it does.
-    tokens: of OAUTHBEARER, for all its connections.
+    forwards_to: the source, for forwarded writes; None if nothing is forwarded now.  group_lines:
+    the connections to the source for groups; None if nothing is forwarded now.  problem: why the
+    link does not run; "" if it does.  tokens: of OAUTHBEARER, for all connections of the link.
     """
 
     def __init__(self, link: Link, tokens: TokenSources) -> None:
@@ -88,7 +90,7 @@ class Links:
     """See the module's head.
 
     Args:
-      dial: returns how to connect with the given properties.  It reads files.
+      dial: returns a way to connect, from client properties.  It reads files.
       without_store: see LinkMirror.
       pool: walks over records.
     """
@@ -125,7 +127,7 @@ class Links:
         coordinator.listen(self._on_change, LINKS)
 
     def on_fence(self, fence: AnyFence) -> None:
-        """A switch has begun, or a move: let the copies reach the ends of the source soon."""
+        """Hurry the mirror to the source's ends, since a switch or a move has begun."""
         running = self.running.get(fence.link)
         if running is not None and running.mirror is not None:
             running.mirror.hurry()
@@ -153,7 +155,7 @@ class Links:
                 await self._changed.wait()
 
     async def _keep(self, running: RunningLink) -> None:
-        """Run a link, again each time it fails."""
+        """Run a link, and restart it after each failure."""
         with running.scope:
             while True:
                 try:
@@ -168,7 +170,7 @@ class Links:
         """Log and show why a link does not run.
 
         Raises:
-          Exception: the gateway must stop; see Upkeep.
+          Exception: an error that must stop the gateway; see Upkeep.
         """
         first = _first(error)
         has_file = running.link.name in self._settings.files

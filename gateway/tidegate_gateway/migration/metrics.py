@@ -50,7 +50,7 @@ def link_metrics(
     groups: GroupForwards,
     ids: TransactionForwards,
 ) -> Iterator[Metric]:
-    """Yield the metrics of links.  forwards: of writes.  groups, ids: of other requests."""
+    """Yield the metrics of links.  forwards: writes.  groups, ids: other requests."""
     found = list(figures(links, state))
     for name, help_text, attribute in _BY_LINK:
         yield _of_links(name, help_text, attribute, found)

@@ -1,7 +1,8 @@
 """The client properties of a link, in a file that an operator may change.
 
-A changed file counts from the link's next start on.  If the source refuses the login meanwhile, as
-it does once a password is changed there or a delegation token has ended, the link starts again.
+A changed file takes effect at the link's next start.  The link restarts by itself if the file has
+changed and the source refuses the login, for example after a change of the password or the end of a
+delegation token.
 """
 
 from __future__ import annotations
@@ -46,13 +47,13 @@ class PropertiesFile:
         return replace(found, bootstrap_servers=plain.bootstrap_servers)
 
     async def watch(self, used: ClientProperties, is_refused: Callable[[], bool]) -> None:
-        """Wait until the login is refused, and the file has something else than what is used.
+        """Wait until the login is refused, and the file's properties differ from those in use.
 
         Args:
           is_refused: returns whether the last login was refused.
 
         Raises:
-          BrokerUnreachable: so it is.
+          BrokerUnreachable: this is now the case.
         """
         while self._path is not None:
             await trio.sleep(LOOK_SECONDS)
@@ -60,7 +61,7 @@ class PropertiesFile:
                 raise BrokerUnreachable(f"{self._path} has changed: the link starts anew.")
 
     async def _differs(self, used: ClientProperties) -> bool:
-        """Return whether the file is good, and differs; it may be half written now."""
+        """Return whether the file is valid and differs; an invalid file may be half written."""
         try:
             return await self.read() != used
         except (ClassicError, OSError, UnicodeError):

@@ -18,11 +18,11 @@ MAX_PROBLEMS: Final = 100
 class LinkFigures(NamedTuple):
     """A link's figures at this gateway.
 
-    partitions: that it mirrors.  stuck: partitions that do not continue, either way.  lag_records:
-    offsets of the source that are missing here, as of its last answers.  reverse_lag_records:
-    offsets that this gateway still has to write back.  refused: topics of the source that cannot be
-    mirrored; known to one gateway only.  strays: records that the source has beyond the switch of
-    their topics; known to one gateway only.
+    partitions: that the gateway mirrors.  stuck: partitions with a problem, mirrored or written
+    back.  lag_records: offsets of the source that are missing here, as of its last answers.
+    reverse_lag_records: offsets that this gateway still has to write back.  refused: topics of the
+    source that cannot be mirrored.  strays: records of the source from after the switch of their
+    topics.  Only one gateway knows refused and strays.
     """
 
     name: str
@@ -97,7 +97,7 @@ def _reversing(state: ClusterState, link: str) -> list[str]:
 
 
 def _reverses(running: RunningLink) -> list[PartitionReverse]:
-    """Return the partitions that this gateway writes back, of topics that there still are."""
+    """Return the partitions that this gateway writes back, without those of deleted topics."""
     if running.reversing is None:
         return []
     return [each for each in running.reversing.partitions.values() if each.is_there]

@@ -1,8 +1,8 @@
 """Batches as gateways write them back to a source, and as the source stores them.  Pure.
 
 The base offset and the leader epoch lie outside of a batch's CRC, so a batch goes back with the
-bytes of its producer.  Only a batch that got its time stamps here loses the mark for that: brokers
-refuse a batch with the mark, and the source stamps the batch again.
+bytes of its producer.  One exception: if a batch got its time stamps here, its LogAppendTime
+attribute is cleared, since brokers refuse such a batch.  The source stamps the batch again.
 """
 
 from __future__ import annotations
@@ -30,14 +30,15 @@ _MAX_DECOMPRESSED_BYTES = 32 << 20
 
 
 class Diverged(Exception):
-    """A partition cannot be at the source as it is here; the text says why, for a person."""
+    """A partition cannot be the same at the source as here.  The text says why, for a person."""
 
 
 def sendable(raw: memoryview, header: BatchHeader, offset: int) -> memoryview:
     """Return the batch of an offset as a producer sends it.
 
     Raises:
-      Diverged: the source could not give it this offset, or does not take it from a producer.
+      Diverged: the source could not give the batch this offset, or would not take it from a
+        producer.
     """
     if header.base_offset != offset:
         raise Diverged(f"offset {offset} is not here any more")
@@ -52,7 +53,7 @@ def sendable(raw: memoryview, header: BatchHeader, offset: int) -> memoryview:
 
 
 def fitting(records: memoryview, start: int) -> Iterator[tuple[memoryview, BatchHeader]]:
-    """Yield the whole batches of a fetched piece from that of an offset on."""
+    """Yield the whole batches of fetched records, from the batch of an offset on."""
     at = 0
     while len(records) - at >= HEADER_BYTES:
         header = read_header(records, at)
@@ -66,8 +67,8 @@ def fitting(records: memoryview, start: int) -> Iterator[tuple[memoryview, Batch
 def differs(own: memoryview | None, theirs: memoryview, header: BatchHeader) -> str:
     """Return how a batch of the source differs from that of the same offset here; "" if not at all.
 
-    header: of theirs.  The source may have stamped the records, compressed them again, or compacted
-    the batch already.
+    header: of the source's batch.  These differences are allowed: the source may have stamped the
+    records, compressed them again, or compacted the batch.
     """
     offset = header.base_offset
     if own is None:

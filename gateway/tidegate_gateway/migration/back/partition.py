@@ -1,9 +1,9 @@
 """Writes one partition of a switched topic back to its source, batch by batch.
 
-The source gives each batch its next offset, which must be the batch's own here.  So nothing but
-this may write to the partition there, and a batch is sent only once the one before it has its
-answer.  If an answer is lost, the end of the source's log says whether it has the batch:
-whatever the source has beyond what is known is compared with the batches here.
+The source gives each batch its next offset, which must equal the batch's offset here.  So no other
+client may write to the partition at the source, and a batch is sent only after the answer to the
+batch before.  If an answer is lost, the end of the source's log shows whether the source has the
+batch.  All batches of the source beyond the known position are compared with the batches here.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ _UNKNOWN: Final = frozenset(
 class ReverseParts:
     """The parts that all partitions of a link share.
 
-    sender: sends batches.  limiter: bounds the fetches of batches to compare that are held at once.
-    catch_up: reads the log to its end.  on_progress: called after each batch.
+    sender: sends batches.  limiter: bounds how many fetches of batches to compare are in memory at
+    once.  catch_up: reads the log to its end.  on_progress: called after each batch.
     """
 
     state: ClusterState
@@ -75,8 +75,8 @@ class ReverseParts:
 class PartitionReverse:
     """See the module's head.
 
-    position: up to where the source is known to have the partition's batches; -1: not known.
-    problem: why it does not continue, for people; "" if it does.
+    position: the offset up to which the source is known to have the partition's batches; -1 if
+    unknown.  problem: why the partition is not written back now, for people; "" if it is.
     """
 
     def __init__(self, parts: ReverseParts, topic: Topic, index: int) -> None:
@@ -93,7 +93,7 @@ class PartitionReverse:
 
     @property
     def is_there(self) -> bool:
-        """Whether the partition still is here."""
+        """Whether this cluster still has the partition."""
         return self._state.partitions.get(self.number) is not None
 
     @property
@@ -101,7 +101,7 @@ class PartitionReverse:
         """The partition here.
 
         Raises:
-          BrokerUnreachable: it is gone; its task ends soon.
+          BrokerUnreachable: the partition is deleted; this task ends soon.
         """
         found = self._state.partitions.get(self.number)
         if found is None:
@@ -110,7 +110,7 @@ class PartitionReverse:
 
     @property
     def lag_records(self) -> int:
-        """Return how many offsets the source lacks, as far as is known here."""
+        """Return how many offsets the source lacks, as far as this gateway knows."""
         known = max(self.position, reached_of(self._state, self.partition) or 0)
         return self.partition.next_offset - known
 
@@ -119,7 +119,7 @@ class PartitionReverse:
         self._grown.set()
 
     async def wait_for_more(self) -> None:
-        """Wait until the partition has more than the source."""
+        """Wait until the partition has records that the source lacks."""
         while self.position >= self.partition.next_offset:
             self._grown = trio.Event()
             await self._grown.wait()
@@ -127,18 +127,19 @@ class PartitionReverse:
     # -- what the source has -----------------------------------------------------------------------
 
     async def find_position(self) -> None:
-        """Find out what the source has, after waiting for batches that may be on their way.
+        """Find out what the source has, after a wait for batches that may still be under way.
 
         Raises:
-          Diverged: it has something else.
-          ClassicError: it does not say.
+          Diverged: the source has other batches.
+          ClassicError: the source does not answer.
           CoordinatorUnavailable: the log was not read to its end.
           CorruptRun, NoSuchObject, StoreUnavailable: a batch could not be read.
         """
         self.position = -1
         before, end = -1, await self._end()
         while True:
-            # Another gateway may have written what this one has not read yet.
+            # Another gateway may have written batches whose log entries this replica has not read
+            # yet.
             await self._parts.catch_up()
             is_foreign = end > self.partition.next_offset
             if end == before or is_foreign:
@@ -156,7 +157,7 @@ class PartitionReverse:
         self._parts.on_progress()
 
     async def _end(self) -> int:
-        """Return where the leader's log ends; a former leader would give its own end."""
+        """Return the leader's log end offset; a former leader could return another one."""
         await self._cluster.refresh([self.topic.name])
         self._there()
         place = (self.topic.name, self.index)
@@ -166,11 +167,11 @@ class PartitionReverse:
         return end.offset
 
     def _there(self) -> SourceTopic:
-        """Return the topic at the source.
+        """Return the topic's metadata at the source.
 
         Raises:
-          BrokerUnreachable: the source does not name it now.
-          Diverged: it is another topic now.
+          BrokerUnreachable: the source's metadata does not have the topic now.
+          Diverged: the source has another topic of this name now.
         """
         name = self.topic.name
         known = self._cluster.metadata.topics.get(name)
@@ -181,7 +182,7 @@ class PartitionReverse:
         return known
 
     async def _compared(self, start: int, end: int) -> int:
-        """Compare what the source has there with the batches here; return the end."""
+        """Compare the source's batches in this range with the batches here; return the end."""
         while start < end:
             async with self._parts.limiter:
                 start = await self._compared_once(start, end)
@@ -200,7 +201,7 @@ class PartitionReverse:
         """Send the records that the source lacks, up to the partition's present end.
 
         Raises:
-          Diverged: the source has something else, or will never take a batch.
+          Diverged: the source has other batches, or will never take a batch.
           ClassicError: the source did not take a batch, or the outcome is unknown.
           CorruptRun, NoSuchObject, StoreUnavailable: a batch could not be read.
         """
@@ -212,18 +213,18 @@ class PartitionReverse:
             sender.close(line)
 
     async def _read_all(self, line: Line) -> None:
-        """Read what is to be sent, a little ahead of what is."""
+        """Read the batches to send, a little ahead of the sender."""
         offset = self.position
         while offset < self.partition.next_offset:
             try:
                 offset = await self._read_one(line, offset)
             except Exception:
-                await line.until(0)  # those before it may arrive
+                await line.until(0)  # the batches before this one may still be sent
                 raise
             await line.until(AHEAD)
 
     async def _read_one(self, line: Line, offset: int) -> int:
-        """Read the batch of an offset and have it sent; return the offset after it."""
+        """Read the batch of an offset and queue it for the sender; return the offset after it."""
         known, name = self._there(), self.topic.name
         leader = self._parts.sender.leader(known.partitions[self.index].leader_id)
         async with leader.reads:
@@ -240,7 +241,7 @@ class PartitionReverse:
         return await batch_here(self._parts.reader, self.partition, offset)
 
     def _take(self, batch: Outgoing, answer: PartitionProduceResponse | None) -> None:
-        """Take the source's answer to a batch; raises as send_all()."""
+        """Handle the source's answer to a batch; raises as send_all()."""
         if answer is None:
             raise Disconnected(f"the source does not name {self.topic.name}-{self.index}")
         base_offset = batch.header.base_offset
@@ -264,7 +265,7 @@ class PartitionReverse:
         self._fenced_since = self._fenced_since or now
         is_fenced = code == ErrorCode.MESSAGE_TOO_LARGE
         may_pass = is_fenced and now - self._fenced_since < FENCED_SECONDS
-        # An operator can give the missing right.
+        # A missing right is no divergence, since an operator can grant it.
         if may_pass or refused.kind in (Kind.RETRIABLE, Kind.NOT_ALLOWED):
             raise refused
         raise Diverged(f"the source refuses a batch: {refused}")

@@ -22,7 +22,7 @@ _ALL_REPLICAS: Final = -1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outgoing:
-    """A batch on its way.  leader: the broker that takes it.  header: as it is here."""
+    """A batch to send.  leader: the broker to send it to.  header: the batch's header here."""
 
     leader: int
     topic: str
@@ -33,9 +33,9 @@ class Outgoing:
 
 
 def produce_request(batches: Sequence[Outgoing]) -> ProduceRequest:
-    """Return the request for these batches, each of another partition.
+    """Return the request for these batches, at most one of each partition.
 
-    A topic is named once: brokers drop the second of two parts for a topic.
+    The request names each topic once: brokers drop the second entry of a topic.
     """
     by_topic: dict[str, TopicProduceData] = {}
     for each in batches:
@@ -49,7 +49,7 @@ def produce_request(batches: Sequence[Outgoing]) -> ProduceRequest:
 def answers(
     batches: Sequence[Outgoing], response: ProduceResponse
 ) -> Iterator[PartitionProduceResponse | None]:
-    """Yield the answer to each batch, in their order; None: the broker gave none."""
+    """Yield the answer to each batch, in the order of the batches; None if the broker gave none."""
     by_name: dict[tuple[str, int], PartitionProduceResponse] = {}
     by_id: dict[tuple[bytes, int], PartitionProduceResponse] = {}
     for topic in response.responses:

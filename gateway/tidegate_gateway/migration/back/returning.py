@@ -1,8 +1,9 @@
-"""Returns the topics of a link's fences to their source at this gateway.
+"""This gateway's part in returning the topics of a link's fences to their source.
 
-Such a fence makes its topics mirrored at once, so they take no more records here.  Once all their
-records are at the source (writing.py) and no gateway has a batch without an answer, they are the
-source's again.  Any gateway can do that; fences.py lifts a fence that does not get on.
+Such a fence makes its topics mirrored at once, so they take no more records here.  The topics
+return once all their records are at the source (writing.py) and no gateway has a batch without an
+answer.  Any gateway can complete the return.  If a return makes no progress, fences.py lifts its
+fence.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _log = structlog.get_logger("tidegate.links")
 
 
 class Returning:
-    """The returns of one gateway: each round reads the fences, and does this gateway's part."""
+    """Works on returns: each round reads the fences, and does this gateway's part."""
 
     def __init__(
         self, coordinator: Coordinator, link: Link, cluster: ClassicCluster, ages: FenceAges
@@ -66,10 +67,10 @@ class Returning:
             await trio.sleep(IDLE_SECONDS)
 
     async def _return(self, fence: Fence) -> None:
-        """Return the topics, with the leader epochs that the source's leaders have.
+        """Return the topics to the source, with the leader epochs of the source's leaders.
 
         Raises:
-          ClassicError: the source does not say all of them.
+          ClassicError: the source does not tell all leader epochs, or does not take writes yet.
         """
         topics = topics_of(self._state, fence)
         metadata = await self._cluster.refresh([each.name for each in topics])
@@ -93,11 +94,10 @@ class Returning:
     def _compared(
         self, topics: list[Topic], ends: Mapping[Place, SourceEnd | str]
     ) -> tuple[str, tuple[tuple[int, int], ...]]:
-        """Return what the source has lost since it was written back, "" for nothing, and its leader
-        epochs.
+        """Return which records the source has lost, or "", and the source's leader epochs.
 
         Raises:
-          BrokerUnreachable: the source does not say all of them.
+          BrokerUnreachable: the source does not tell all ends.
         """
         epochs: list[tuple[int, int]] = []
         for topic in topics:

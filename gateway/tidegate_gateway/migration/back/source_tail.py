@@ -1,7 +1,8 @@
-"""Compares what a source has beyond an offset with the batches here.
+"""Compares the batches that a source has after an offset with the batches here.
 
-The source of a topic that was written back to may have batches from beyond the switch that are
-here, too: how far gateways got is not known to the last batch.  Any other batch there is a stray.
+If gateways wrote a topic back to its source, the source may have batches from after the switch that
+this cluster has, too.  The log does not know exactly how many.  All other batches of the source
+from after the switch are strays.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ FETCHES_A_LOOK: Final = 8
 
 
 class Compared(NamedTuple):
-    """Up to where the source has what is here, and how it differs there; "" if it does not."""
+    """The offset up to which both sides are equal.  difference: the difference there, or ""."""
 
     until: int
     difference: str
@@ -56,7 +57,7 @@ async def batch_here(reader: LogReader, partition: Partition, offset: int) -> me
 
     Raises:
       Diverged: there is no batch at this offset.
-      CorruptRun, NoSuchObject, StoreUnavailable: it could not be read.
+      CorruptRun, NoSuchObject, StoreUnavailable: the batch could not be read.
     """
     at = partition.runs.find(offset)
     row = partition.runs[at] if at < len(partition.runs) else None
@@ -77,10 +78,10 @@ async def compared_once(
     start: int,
     end: int,
 ) -> Compared:
-    """Compare one fetch of the source from an offset on.  end: of the source's log.
+    """Compare the batches of one fetch of the source, from an offset on.  end: of the source's log.
 
     Raises:
-      ClassicError: the source does not give it.
+      ClassicError: the source does not return these batches.
       CorruptRun, NoSuchObject, StoreUnavailable: a batch here could not be read.
     """
     data = await fetched(cluster, *place, start)
@@ -88,7 +89,8 @@ async def compared_once(
         raise BrokerUnreachable("the source's replicas have not got all yet")
     following = start
     for raw, header in fitting(memoryview(cast("memoryview | None", data.records) or b""), start):
-        at = max(following, header.base_offset)  # the source may have compacted what was before
+        # the source may have removed the batches before by compaction
+        at = max(following, header.base_offset)
         try:
             is_here = at < partition.next_offset
             own = await batch_here(reader, partition, at) if is_here else None
@@ -104,16 +106,16 @@ async def compared_once(
 
 
 class _Tail(NamedTuple):
-    """The comparison of a partition's tail at the source so far.  base: where it began."""
+    """The comparison of a partition's tail at the source so far.  base: its first offset."""
 
     base: int
     found: Compared
 
 
 class SourceTails:
-    """Says below which offset the sources of topics have nothing that is not here.
+    """Finds the offsets from which on the sources of topics have strays.
 
-    Offsets that were compared once are not compared again: logs only grow.
+    An offset is compared only once, since logs only grow.
     """
 
     def __init__(self, state: ClusterState, reader: LogReader, cluster: ClassicCluster) -> None:
@@ -125,15 +127,15 @@ class SourceTails:
         self._fetches = 0
 
     def begin_look(self, topic_ids: Collection[bytes]) -> None:
-        """Allow some fetches more.  topic_ids: of all topics that are watched."""
+        """Allow further fetches.  topic_ids: of all watched topics."""
         self._fetches = FETCHES_A_LOOK
         for key in [each for each in self._known if each[0] not in topic_ids]:
             del self._known[key]
 
     async def limit(self, topic: Topic, index: int, base: int, end: int) -> int | None:
-        """Return that offset of a partition; None if it is not known yet.
+        """Return the first stray offset of a partition; `end` or more if none; None if unknown.
 
-        base: below it both sides are known to be the same.  end: of the source's log.
+        base: both sides are known to be equal below this offset.  end: of the source's log.
         """
         key = (topic.topic_id, index)
         tail = self._known.get(key)

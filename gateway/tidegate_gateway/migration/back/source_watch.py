@@ -1,10 +1,10 @@
 """Watches the source of a link for stray records after a switch.
 
-Records that a client wrote to the source of a switched topic are strays: this cluster does not have
-them.  The gateway logs them as an error, and changes nothing for them.  It keeps the fence of the
-source as the log has it: a gateway that was late may have fenced a topic whose fence was lifted,
-and an operator may have removed the fence of one that was switched.  It opens the source of a
-topic to which gateways write back, unless that has strays: then nothing can go back.
+If a client writes records to the source of a switched topic, these are strays: this cluster does
+not have them.  The gateway only logs them as an error.  The gateway also makes max.message.bytes at
+the source agree with the log.  A late gateway may have fenced a topic whose fence was lifted, and
+an operator may have removed the fence of a switched topic.  If gateways write a topic back, the
+gateway opens the source for it, unless the source has strays: then nothing can be written back.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class SourceWatch:
         self._link = link
         self._cluster = cluster
         self._tails = SourceTails(coordinator.state, reader, cluster)
-        self._looked_at = ""  # the last topic of the last portion
+        self._looked_at = ""  # the last topic of the last look
 
     async def run(self) -> None:
         """Look again and again, until cancelled."""
@@ -104,7 +104,7 @@ class SourceWatch:
     async def _look_for_strays(
         self, switched: list[tuple[Topic, Switched]], names: Sequence[str]
     ) -> set[str]:
-        """Count the strays of topics; return the topics of which it is not known.
+        """Count the strays of topics; return the topics whose number of strays is unknown.
 
         names: of all topics of this look.
         """
@@ -115,7 +115,7 @@ class SourceWatch:
         }
         ends = await source_ends(self._cluster, places)
         if any(each.has_reversed for _, each in switched):
-            # Another gateway may have written back what this one has not read yet.
+            # Another gateway may have written back batches that this replica has not read yet.
             await self._coordinator.catch_up()
         found: dict[Place, int] = {}
         unknown: set[str] = set()
@@ -136,13 +136,13 @@ class SourceWatch:
     async def _first_stray(
         self, topic: Topic, switched: Switched, index: int, end: int
     ) -> int | None:
-        """Return below which offset the source has nothing that is not here; None: unknown.
+        """Return the first stray offset of the source; its end or more if none; None if unknown.
 
         end: of the source's log.
         """
         if not switched.has_reversed:
             return switched.ends[index]
-        # How far gateways wrote back is not known to the last batch.
+        # The log does not know exactly how far gateways wrote back.
         base = (switched.reached or switched.ends)[index]
         return await self._tails.limit(topic, index, base, end)
 
@@ -157,9 +157,9 @@ class SourceWatch:
             )
 
     async def _keep_fences(self, limits: dict[str, str], closed: Collection[str]) -> None:
-        """Have the source take writes, or none, as the log has it.
+        """Set max.message.bytes at the source so that topics take writes, or none, as the log says.
 
-        limits: those that are set there.  closed: topics that are not opened for what goes back.
+        limits: the present ones at the source.  closed: topics not to open for writing back.
         """
         await self._coordinator.catch_up()
         wrong = wrong_limits(self._state, self._link.name, limits, closed)
@@ -177,7 +177,7 @@ class SourceWatch:
 
 
 def _is_closed(switched: tuple[Topic, Switched], limits: Mapping[str, str]) -> bool:
-    """Return whether no gateway writes to a topic of the source.  limits: the ones set there."""
+    """Return whether no gateway writes to a topic of the source.  limits: those at the source."""
     topic, each = switched
     return not each.reached or limits.get(topic.name) == FENCED_LIMIT
 
@@ -188,7 +188,7 @@ def _reversing(state: ClusterState, link: str) -> list[Topic]:
 
 
 def portion(names: Sequence[str], after: str) -> Sequence[str]:
-    """Return the topics of a look.  names: of all, in order; after: the last of the look before."""
+    """Return the topics of a look.  names: of all, in order.  after: the last one before."""
     size = max(MIN_PORTION, ceil(len(names) / LOOKS_A_ROUND))
     start = bisect_right(names, after)
     if len(names) <= size or start == len(names):
@@ -209,7 +209,7 @@ def wrong_limits(
 ) -> dict[str, str]:
     """Return the max.message.bytes to set at the source, by topic.
 
-    limits: those set there.  closed: topics that are not opened for what goes back.
+    limits: the present ones at the source.  closed: topics not to open for writing back.
     """
     wrong: dict[str, str] = {}
     for name, (_, switched) in unfinished_switches(state, link).items():

@@ -1,8 +1,8 @@
-"""How long a gateway waits before it writes partitions of a topic back to the source.  Pure.
+"""Computes how long a gateway waits before it writes a topic's partitions back.  Pure.
 
-While the same gateways live, a partition has the same owner, also if its topic stops going back and
-begins again.  Only when they change can another gateway have been the owner.  A lease after that it
-has read of the change, or has stopped.
+While the set of live gateways does not change, a partition has the same owner, even if writing back
+is stopped and started again.  Only before a change can another gateway have been the owner.  After
+the time of a lease, that gateway has read of the change, or has stopped.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 
 class Takeovers:
-    """See the module's head.  Times are seconds on one clock that only rises."""
+    """See the module's head.  Times are seconds on one monotonic clock."""
 
     def __init__(self) -> None:
         self._gateways: tuple[int, ...] = ()
@@ -21,10 +21,10 @@ class Takeovers:
     def look(
         self, gateways: tuple[int, ...], reversed_ids: Iterable[bytes], now: float, *, is_live: bool
     ) -> None:
-        """Take in the present gateways and topics of the state.
+        """Note the present gateways and topics of the state.
 
-        gateways: those that may own partitions.  reversed_ids: of the topics that go back to their
-        source, or have.  is_live: whether this gateway may write now.
+        gateways: those that may own partitions.  reversed_ids: of the topics that are written back,
+        or were.  is_live: whether this gateway may write now.
         """
         if gateways != self._gateways or not is_live:
             self._gateways, self._since = gateways, now

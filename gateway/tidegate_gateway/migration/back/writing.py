@@ -1,8 +1,9 @@
-"""Writes what came to switched topics since the switch back to their source, at this gateway.
+"""Writes the records that switched topics got since the switch back to their source.
 
-Gateways share the partitions as they share mirrors.  The source gives offsets, so two of them must
-not write to a partition at once: one that takes it over waits for a lease (takeovers.py).  How far
-each is goes to the log now and then; the next gateway compares the rest.
+Gateways divide the partitions in the same way as those to mirror.  The source assigns offsets, so
+two gateways must not write to a partition at once: a gateway that takes a partition over first
+waits for the time of a lease (takeovers.py).  The gateway writes its progress to the log now and
+then.  If another gateway takes over, it compares the batches after this offset.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ COMPARED: Final = 16
 
 
 class Reversing:
-    """See the module's head.  partitions: the ones that this gateway writes back, by number."""
+    """See the module's head.  partitions: those that this gateway writes back, by number."""
 
     def __init__(
         self, coordinator: Coordinator, reader: LogReader, link: Link, cluster: ClassicCluster
@@ -80,7 +81,7 @@ class Reversing:
         self._progress.set()
 
     async def run(self) -> None:
-        """Work, until cancelled."""
+        """Write back, until cancelled."""
         with self._coordinator.listening(self._wake, PARTITIONS):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._sender.run)
@@ -99,7 +100,7 @@ class Reversing:
 
     def _assign(self, nursery: trio.Nursery) -> None:
         topic_ids, gateways = self._topic_ids(), candidates(self._state)
-        # If this gateway may not write now, it sends no more of the batches that wait in line.
+        # While this gateway may not write, it owns no partitions, so queued batches are dropped.
         may_write, now = self._may_write(), trio.current_time()
         self._takeovers.look(gateways, self._reversed_ids(), now, is_live=may_write)
         assigned = (gateways, frozenset(topic_ids), may_write)
@@ -142,7 +143,7 @@ class Reversing:
                 await self._give_up(partition, str(error))
 
     async def _go_on(self, partition: PartitionReverse) -> None:
-        """Write until something fails that may pass."""
+        """Write back until an error that may pass."""
         try:
             await partition.find_position()
             while True:
@@ -158,7 +159,7 @@ class Reversing:
         return any(each.is_back for each in self._state.switches.of_link(self._link.name))
 
     async def _give_up(self, partition: PartitionReverse, text: str) -> None:
-        """Have the topic reverse no more; once its fence, if it has one, is lifted."""
+        """Stop writing the topic back.  If it has a fence, this waits until the fence is lifted."""
         topic = partition.topic
         text = f"{topic.name}-{partition.index}: {text}"
         _log.error("a topic cannot go back to its source", link=self._link.name, reason=text)
@@ -169,7 +170,7 @@ class Reversing:
             await trio.sleep(AGAIN_SECONDS)
 
     async def _note(self) -> None:
-        """Write to the log how far the partitions are; forever."""
+        """Write the progress of the partitions to the log; forever."""
         while True:
             await self._progress.wait()
             if not self._is_hurried:

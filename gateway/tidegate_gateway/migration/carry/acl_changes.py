@@ -1,4 +1,4 @@
-"""Changes the ACLs of this cluster as a plan says, in entries of bounded size."""
+"""Changes the ACLs of this cluster according to a plan, in entries of bounded size."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .acl_plan import AclPlan
 
 
 class Carried(NamedTuple):
-    """How many ACLs were added and removed.  problem: why not all; "" if all were."""
+    """How many ACLs were added and removed.  problem: why some were not; "" if all were."""
 
     added: int
     removed: int
@@ -26,7 +26,7 @@ class Carried(NamedTuple):
 
 
 async def carry_acls(coordinator: Coordinator, plan: AclPlan) -> Carried:
-    """Add and remove ACLs in the order of the plan; stop at the first that fails.
+    """Add and remove ACLs in the order of the plan; stop at the first failure.
 
     Raises:
       CoordinatorUnavailable: the log does not answer; a part may have changed.

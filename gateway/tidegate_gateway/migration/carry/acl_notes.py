@@ -1,4 +1,4 @@
-"""Notes for a person about ACLs of a source that hold otherwise here.  Pure."""
+"""Notes for a person about ACLs of a source that have another effect here.  Pure."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class Noted(NamedTuple):
 
 
 class OwnNames(NamedTuple):
-    """Names of this cluster that the link does not have: ACLs of the source open them, too.
+    """Names of this cluster that do not belong to the link, but that ACLs of the source may open.
 
-    topics, groups, transactional_ids: names.  link_groups, link_transactional_ids: as the link has
-    them, with `*` at the end of a prefix.
+    topics, groups, transactional_ids: such names.  link_groups, link_transactional_ids: the link's
+    own names; a prefix ends with `*`.
     """
 
     topics: Sequence[str] = ()
@@ -41,7 +41,7 @@ class OwnNames(NamedTuple):
 
 
 class Remarks:
-    """Says of each ACL why it does not do here what it does at the source."""
+    """Explains for an ACL why its effect here differs from its effect at the source."""
 
     def __init__(self, own: OwnNames) -> None:
         self._own: Final = {
@@ -55,7 +55,7 @@ class Remarks:
         }
 
     def of(self, acl: Acl) -> Iterator[str]:
-        """Yield them."""
+        """Yield the remarks about an ACL."""
         is_denial = denies(acl)
         kind = acl.principal.partition(":")[0]
         if not acl.principal.startswith(_USER):
@@ -86,7 +86,7 @@ class Remarks:
             yield f"it holds for all {kind} of this cluster that it names, not only for the link's"
 
     def _opens_later(self, acl: Acl) -> bool:
-        """Return whether it may be about names that no client has used here yet."""
+        """Return whether an ACL may be about other names that no client has used here yet."""
         if acl.resource_type == ResourceType.TOPIC or not allows_many(acl):
             return False
         linked = self._linked.get(ResourceType(acl.resource_type), ())
@@ -94,7 +94,7 @@ class Remarks:
 
 
 def misfit(acl: Acl) -> str:
-    """Return why an ACL cannot be here."""
+    """Return why this cluster cannot have an ACL."""
     if not ResourceType.TOPIC <= acl.resource_type <= ResourceType.USER:
         return f"this release knows no resources of type {acl.resource_type}"
     if not Operation.ALL <= acl.operation <= Operation.TWO_PHASE_COMMIT:

@@ -1,10 +1,11 @@
 """Compares the ACLs of a source with the ACLs here, and plans the changes.  Pure.
 
-All that the source has is carried, also what no client can use here: under
-allow.everyone.if.no.acl.found a resource is closed by any ACL about it.  Denials are added before
-allowing ACLs.  ACLs are removed after all are added, allowing ones first.  None is removed that may
-close what an ACL closes that cannot be here.  So there is no moment at which ACLs that were carried
-let a client do what it may do neither at the source nor, before, here.
+All ACLs of the source are carried, even those that no client can use here.  The reason: with
+allow.everyone.if.no.acl.found, any ACL about a resource closes it for all other clients.  Denying
+ACLs are added before allowing ones.  ACLs are removed after all are added, allowing ones first.
+Some ACLs of the source cannot exist here; an ACL that may close the same resource instead is not
+removed.  So at no moment do the carried ACLs let a client do more than it may do at the source or
+could do here before.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ _STAYS: Final = "it stays: it may close what an ACL of the source closes that ca
 class AclPlan(NamedTuple):
     """The differences between the ACLs of source and cluster.
 
-    equal: how many ACLs of the source are here.  added: in the order in which they are to be added.
-    only_here: that the source does not have.  removed: those of them that are to be removed, in
-    order.  not_carried: that cannot be here.  notes: about those that are carried or here already.
+    equal: how many ACLs of the source are here.  added: ACLs to add, in order.  only_here: ACLs
+    that the source does not have.  removed: ACLs to remove, in order.  not_carried: ACLs that this
+    cluster cannot have.  notes: about ACLs that are carried, or are here already.
     """
 
     equal: int
@@ -40,13 +41,14 @@ class AclPlan(NamedTuple):
 
     @property
     def is_done(self) -> bool:
-        """Return whether nothing is to be changed."""
+        """Return whether there is nothing to change."""
         return not self.added and not self.removed
 
     def asks_as(self, other: AclPlan) -> bool:
-        """Return whether a person who agreed to the other one agrees to this one.
+        """Return whether a person who agreed to the other plan also agrees to this one.
 
-        What notes say may count groups that come and go; only which ACLs they are about matters.
+        The texts of notes may count groups, which come and go.  So only the ACLs of the notes are
+        compared.
         """
         return self[1:5] == other[1:5] and _noted(self) == _noted(other)
 
@@ -63,7 +65,7 @@ def acl_plan(
     *,
     prunes: bool,
 ) -> AclPlan:
-    """Compare both.  prunes: remove ACLs that only this cluster has."""
+    """Compare both sides.  prunes: remove ACLs that only this cluster has."""
     wanted = scope.selected(theirs)
     possible = {each: None for each in wanted if each.is_possible}
     impossible = [each for each in wanted if not each.is_possible]
@@ -92,10 +94,10 @@ class MissingAcls:
         self._table.fold_changed(AclsChanged(tuple(found), ()), position=0)
 
     def count(self, topic: str) -> int:
-        """Return how many stand for a topic."""
+        """Return how many ACLs apply to a topic."""
         wanted = AclFilter(ResourceType.TOPIC, PatternType.MATCH, topic)
         return len(self._table.matching(wanted))
 
     def topics_of(self, topics: Iterable[str]) -> list[str]:
-        """Return those of the topics that any of them stands for."""
+        """Return the topics to which at least one of the ACLs applies."""
         return [each for each in topics if self.count(each)]

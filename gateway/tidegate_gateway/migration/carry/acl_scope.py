@@ -1,4 +1,4 @@
-"""Which ACLs are about what a link has.  Pure."""
+"""Finds the ACLs that are about the names of a link.  Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LAST: Final = "\U0010ffff"
 
 
 class Names:
-    """Names, to be found by ACLs in a time that hardly depends on how many there are."""
+    """Names that match an ACL are found in a time that hardly depends on the number of names."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         self._names: Final = sorted(set(names))
@@ -28,7 +28,7 @@ class Names:
         return at < len(self._names) and self._names[at] == name
 
     def about(self, acl: Acl) -> tuple[str, int]:
-        """Return the first name that an ACL is about, and how many there are; "" and 0 for none."""
+        """Return the first name that an ACL is about, or "", and how many such names there are."""
         is_prefix = acl.pattern_type == PatternType.PREFIXED
         if acl.name == ANY_NAME and not is_prefix:
             start, end = 0, len(self._names)
@@ -42,7 +42,7 @@ class Names:
 class Scope(NamedTuple):
     """The names whose ACLs are carried; all ACLs if `is_all`.
 
-    groups, transactional_ids: as the link has them, with `*` at the end of a prefix.
+    groups, transactional_ids: the link's; a prefix ends with `*`.
     """
 
     is_all: bool
@@ -51,7 +51,7 @@ class Scope(NamedTuple):
     transactional_ids: tuple[str, ...] = ()
 
     def touches(self, acl: Acl) -> bool:
-        """Return whether an ACL is about anything of the scope."""
+        """Return whether an ACL is about at least one name of the scope."""
         if self.is_all:
             return True
         if acl.resource_type == ResourceType.TOPIC:
@@ -59,7 +59,7 @@ class Scope(NamedTuple):
         return any(_overlaps(acl, each) for each in self._names(acl.resource_type))
 
     def holds(self, acl: Acl) -> bool:
-        """Return whether an ACL is about nothing else."""
+        """Return whether an ACL is about names of the scope only."""
         if self.is_all:
             return True
         if acl.resource_type == ResourceType.TOPIC:
@@ -67,10 +67,10 @@ class Scope(NamedTuple):
         return any(is_within(acl, each) for each in self._names(acl.resource_type))
 
     def selected(self, acls: Iterable[Acl]) -> list[Acl]:
-        """Return the ACLs that touch the scope, sorted, with what the source denies of the others.
+        """Return, sorted, the ACLs that touch the scope, and denying ACLs that limit these.
 
-        An ACL that allows all names, or those with a prefix, allows more than the scope, and must
-        not allow here what another ACL of the source denies.
+        An ACL that allows all names, or a prefix, may allow more than the scope.  It must not allow
+        here what another ACL of the source denies.
         """
         known = sorted(set(acls))
         chosen = {each for each in known if self.touches(each)}
@@ -84,7 +84,7 @@ class Scope(NamedTuple):
 
 
 def _overlaps(acl: Acl, wanted: str) -> bool:
-    """Return whether an ACL is about a name of the link, which may end with `*`."""
+    """Return whether an ACL is about a name of the link, or about a prefix that ends with `*`."""
     stem, is_prefix = wanted.removesuffix(ANY_NAME), wanted.endswith(ANY_NAME)
     if acl.pattern_type == PatternType.PREFIXED:
         return stem.startswith(acl.name) or (is_prefix and acl.name.startswith(stem))
@@ -92,12 +92,12 @@ def _overlaps(acl: Acl, wanted: str) -> bool:
 
 
 def allows_many(acl: Acl) -> bool:
-    """Return whether an ACL allows something of all names, or of those with a prefix."""
+    """Return whether an ACL allows an operation on all names, or on names with a prefix."""
     return allows(acl) and (acl.pattern_type == PatternType.PREFIXED or acl.name == ANY_NAME)
 
 
 def narrows(acl: Acl, wide: Iterable[tuple[int, str]]) -> bool:
-    """Return whether an ACL denies some of the names that begin so, or of all of them."""
+    """Return whether an ACL denies an operation on some names of the wide patterns."""
     return denies(acl) and any(
         acl.resource_type == resource_type
         and (name == ANY_NAME or acl.name.startswith(name) or name.startswith(acl.name))
@@ -106,7 +106,7 @@ def narrows(acl: Acl, wide: Iterable[tuple[int, str]]) -> bool:
 
 
 def is_within(acl: Acl, wanted: str) -> bool:
-    """Return whether an ACL is about nothing but a name of the link, which may end with `*`."""
+    """Return whether an ACL is only about a name of the link, or a prefix that ends with `*`."""
     if wanted.endswith(ANY_NAME):
         is_every = acl.name == ANY_NAME and acl.pattern_type == PatternType.LITERAL
         return acl.name.startswith(wanted.removesuffix(ANY_NAME)) and not is_every
@@ -114,10 +114,10 @@ def is_within(acl: Acl, wanted: str) -> bool:
 
 
 def allows(acl: Acl) -> bool:
-    """Return whether it allows something."""
+    """Return whether an ACL allows an operation."""
     return acl.permission == Permission.ALLOW
 
 
 def denies(acl: Acl) -> bool:
-    """Return whether it denies something."""
+    """Return whether an ACL denies an operation."""
     return acl.permission == Permission.DENY

@@ -1,7 +1,8 @@
-"""Which ACLs may replace those of a source that this cluster cannot hold.  Pure.
+"""Finds ACLs that must stay in place of a source's ACLs that this cluster cannot have.  Pure.
 
-Where allow.everyone.if.no.acl.found is true, any ACL about a resource closes it, also one that this
-release does not know.  A person who gave the resource another ACL must not lose it.
+If allow.everyone.if.no.acl.found is true, any ACL about a resource closes it.  At the source this
+may be an ACL of a kind that this release does not know.  If an operator has closed the resource
+here by another ACL, that ACL must stay.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ _PREFIXED: Final = int(PatternType.PREFIXED)
 def stand_ins(
     impossible: Sequence[Acl], possible: Iterable[Acl], removable: Sequence[Acl]
 ) -> frozenset[Acl]:
-    """Return those of the ACLs that could be removed without which something may become open.
+    """Return the removable ACLs that must stay: without them a resource might become open.
 
-    impossible, possible: ACLs of the source; the latter will all be here.  If an ACL that allows
-    many names stays, the ACLs that deny some of these names stay, too.
+    impossible, possible: ACLs of the source that this cluster cannot have, and those that it will
+    have.  If an ACL that allows many names stays, the ACLs that deny some of these names stay, too.
     """
     if not impossible or not removable:
         return frozenset()
@@ -52,7 +53,7 @@ class _Patterns:
         self._names: Final = sorted((kind, name) for kind, _, name in self._known)
 
     def cover(self, pattern: _Pattern) -> bool:
-        """Return whether one of them is about all that a pattern is about."""
+        """Return whether one of the patterns includes all names of a pattern."""
         kind, _, name = pattern
         if pattern in self._known or (kind, _LITERAL, ANY_NAME) in self._known:
             return True
@@ -61,7 +62,7 @@ class _Patterns:
         return any((kind, _PREFIXED, name[:end]) in self._known for end in range(len(name) + 1))
 
     def meet(self, pattern: _Pattern) -> bool:
-        """Return whether one of them is about anything that a pattern is about."""
+        """Return whether one of the patterns has a name in common with a pattern."""
         kind, type_, name = pattern
         if self.cover(pattern):
             return True

@@ -13,10 +13,10 @@ from tidegate_protocol.messages.describe_acls import DescribeAclsRequest, Descri
 async def has_authorizer(gateway: ClassicCluster) -> bool | None:
     """Return whether a gateway has an authorizer; None if it does not say.
 
-    A gateway with an authorizer refuses the question to a client without the right, which is an
-    answer, too.
+    If the client lacks the right to ask, a gateway with an authorizer refuses; this is an answer,
+    too.
     """
-    request = DescribeAclsRequest(  # matches nothing
+    request = DescribeAclsRequest(  # a filter that matches no ACL
         Type.ANY, "", PatternType.ANY, "", "", Operation.ANY, Permission.ANY
     )
     try:

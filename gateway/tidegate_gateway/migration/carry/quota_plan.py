@@ -1,6 +1,6 @@
-"""Compares the client quotas of a source with those that are here, and changes these.
+"""Compares the client quotas of a source with those here, and changes those here.
 
-A quota of the source counts more than one of the same entity here.
+If both sides have a quota of an entity, the source's value is set.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from .source_security import SourceQuota
 
 
 class QuotaStep(NamedTuple):
-    """A quota that differs.  change: what to do here.  before: its value here; None for none."""
+    """A quota that differs.  change: to make here.  before: the value here, or None."""
 
     change: QuotaChange
     before: float | None
 
 
 class NotCarried(NamedTuple):
-    """A quota that cannot be here, and why."""
+    """A quota that this cluster cannot have, and why."""
 
     quota: SourceQuota
     why: str
@@ -37,7 +37,7 @@ class QuotaPlan(NamedTuple):
     """The differences between the quotas of source and cluster.
 
     equal: how many quotas are the same here.  steps: what to set.  only_here: quotas that the
-    source does not have, as changes that remove them.  prunes: whether these are to be made, too.
+    source does not have, as changes that remove them.  prunes: whether to make these changes, too.
     """
 
     equal: int
@@ -48,16 +48,16 @@ class QuotaPlan(NamedTuple):
 
     @property
     def changes(self) -> list[QuotaStep]:
-        """Return all that is to be changed."""
+        """Return all changes to make."""
         return self.steps + (self.only_here if self.prunes else [])
 
     def asks_as(self, other: QuotaPlan) -> bool:
-        """Return whether a person who agreed to the other one agrees to this one."""
+        """Return whether a person who agreed to the other plan also agrees to this one."""
         return self.changes == other.changes and self.not_carried == other.not_carried
 
 
 def quota_plan(theirs: Sequence[SourceQuota], ours: ClientQuotaTable, *, prunes: bool) -> QuotaPlan:
-    """Compare."""
+    """Compare both sides."""
     steps: list[QuotaStep] = []
     not_carried: list[NotCarried] = []
     known = set[tuple[QuotaEntity, str]]()
@@ -65,7 +65,8 @@ def quota_plan(theirs: Sequence[SourceQuota], ours: ClientQuotaTable, *, prunes:
     for each in theirs:
         try:
             entity = each.own
-            known.add((entity, each.key))  # also one that cannot be here is not "only here"
+            # before the check: a quota that cannot be carried is not "only here" either
+            known.add((entity, each.key))
             check_value(entity, each.key, each.value)
         except QuotaRefused as refused:
             not_carried.append(NotCarried(each, str(refused)))
@@ -85,7 +86,7 @@ def quota_plan(theirs: Sequence[SourceQuota], ours: ClientQuotaTable, *, prunes:
 
 
 async def carry_quotas(coordinator: Coordinator, plan: QuotaPlan) -> tuple[int, str]:
-    """Return how many quotas were changed, and why not all; "" if all were.
+    """Change the quotas; return how many were changed, and why not all, or "".
 
     Raises:
       CoordinatorUnavailable: the log does not answer; a part may have changed.

@@ -1,6 +1,6 @@
 """Compares the SCRAM users of a source with those that are here, and gives them new passwords.
 
-A source tells mechanisms and iterations, and neither keys nor salts: so nothing can be copied.
+A source shows only mechanisms and iterations, not keys or salts, so credentials cannot be copied.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class ScramUser(NamedTuple):
 
     @property
     def is_here(self) -> bool:
-        """Return whether it has a credential here for any of its mechanisms."""
+        """Return whether the user has a credential here for any of its mechanisms."""
         return len(self.missing) < len(self.mechanisms)
 
     @property
     def obstacle(self) -> str:
-        """Return why the user cannot be here; "" if it can."""
+        """Return why this cluster cannot have the user; "" if it can."""
         if self.name in ILLEGAL_USERS:
             return "a user cannot be called so here"
         if not self.name.isascii():
@@ -55,7 +55,7 @@ def password_problem(password: str) -> str:
     """Return why a password cannot be set; "" if it can."""
     if not password:
         return "it is empty"
-    # Clients prepare other texts in different ways before they hash them.
+    # Clients normalise other characters in different ways before they hash a password.
     return "" if password.isascii() and password.isprintable() else "choose it from printable ASCII"
 
 
@@ -70,5 +70,5 @@ def credentials(user: ScramUser, password: str, salts: Iterator[bytes]) -> list[
 
 
 def bounded(iterations: int) -> int:
-    """Return the iterations within Kafka's bounds; a source before 2.7 had no upper one."""
+    """Return the iterations within Kafka's limits; sources before 2.7 have no upper limit."""
     return min(max(iterations, MIN_ITERATIONS), MAX_ITERATIONS)

@@ -29,7 +29,7 @@ Users = Mapping[str, Mapping[int, int]]
 
 
 class NotShown(Exception):
-    """The source does not show it.  The text is a sentence for a person."""
+    """The source does not show its ACLs, quotas or users.  The text is a sentence for a person."""
 
 
 class SourceQuota(NamedTuple):
@@ -41,7 +41,7 @@ class SourceQuota(NamedTuple):
 
     @property
     def own(self) -> QuotaEntity:
-        """Return the entity as it is called here.
+        """Return the entity of this cluster.
 
         Raises:
           QuotaRefused: such a quota cannot exist here.
@@ -55,7 +55,7 @@ class SourceQuota(NamedTuple):
 
 
 def entity_text(parts: Iterable[tuple[str, str | None]]) -> str:
-    """Return an entity of quotas for a person.  parts: types and names; none for the default."""
+    """Return an entity of quotas for a person.  parts: types and names; None for a default."""
     return ", ".join(f"{kind} {name or '(default)'}" for kind, name in parts)
 
 

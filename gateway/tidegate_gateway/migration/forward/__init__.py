@@ -1,1 +1,1 @@
-"""Forwards what clients ask of mirrored topics, groups and transactional ids to the source."""
+"""Forwards requests about mirrored topics, groups and transactional ids to the source."""

@@ -1,13 +1,13 @@
 """Forwards requests to the coordinators of a link's source, until their keys move here.
 
-A key is a group or a transactional id.  The source coordinates it: gateways pass on what clients
-send, in the version that both sides speak, and what the source answers.  A request of unknown
-outcome is never repeated.
+A key is a group id or a transactional id.  The source coordinates it: gateways forward requests of
+clients, in a version that both sides support, and return the source's answers.  A request whose
+outcome is unknown is never repeated.
 
-A fence (state/migration/source_groups.py) lets no request begin, but for those that pass it, and
-ends those that wait at the source; `drained` says when no change lacks an answer.  A fence does not
-wait for a gateway whose lease has ended, and such a gateway may not know that yet: after a change
-it reads the log before it answers.
+While a fence (state/migration/source_groups.py) exists, only requests that may pass it begin.  The
+fence also ends requests that wait at the source.  `drained` returns when every change has its
+answer.  A fence does not wait for a gateway whose lease has expired, and such a gateway may not
+know this yet.  So after a change a gateway reads the log before it answers.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ T = TypeVar("T")
 
 
 class NotForwarded(Exception):
-    """The client gets this code; if the request was sent, its outcome is unknown."""
+    """The client gets this error code.  If the request was sent, its outcome is unknown."""
 
     def __init__(self, code: ErrorCode) -> None:
         super().__init__(code.name)
@@ -66,10 +66,10 @@ class NotForwarded(Exception):
 class SourceRequest(NamedTuple):
     """A request to the coordinator of a key.
 
-    make: returns it in a version.  max_version: the client's.  wait_seconds: how long the source
-    may wait before it answers.  is_change: whether it changes what is there.  passes: the number of
-    the fence that does not keep it from beginning, NO_FENCE or ANY_FENCE.  min_version: below it
-    the request means something else.
+    make: returns the request in a version.  max_version: the client's version.  wait_seconds: how
+    long the source may wait before it answers.  is_change: whether the request changes the source's
+    state.  passes: the number of the fence that the request may pass, NO_FENCE or ANY_FENCE.
+    min_version: the lowest version in which the request has this meaning.
     """
 
     key: str
@@ -84,7 +84,7 @@ class SourceRequest(NamedTuple):
 
 
 class SourceAnswer(NamedTuple):
-    """The source's answer, and the version that it has."""
+    """The source's answer, and the version of its format."""
 
     response: Any
     version: int
@@ -93,7 +93,8 @@ class SourceAnswer(NamedTuple):
 class SourceForwards(ABC):
     """See the module's head.
 
-    running: the links, by name.  forwarded: requests that were.  open: those without an answer.
+    running: the links, by name.  forwarded: the number of forwarded requests.  open: how many of
+    these have no answer yet.
     """
 
     key_type: ClassVar[int]
@@ -121,7 +122,7 @@ class SourceForwards(ABC):
 
     @abstractmethod
     def link_of(self, key: str, /) -> str:
-        """Return the link to whose source a key's requests go; "" if it is this cluster's."""
+        """Return the link to whose source a key's requests go; "" for a key of this cluster."""
 
     @abstractmethod
     def fence_of(self, key: str, /) -> GroupFence | None:
@@ -155,10 +156,9 @@ class SourceForwards(ABC):
     async def ask_each(
         self, keys: Sequence[str], ask: Callable[[str], Awaitable[T]], refused: Callable[[str], T]
     ) -> dict[str, T]:
-        """Call `ask` for each key; return its results, and those of `refused` for keys without an
-        answer.
+        """Return the result of `ask` for each key, or of `refused` without an answer.
 
-        It asks for a few at a time, and no longer than EACH_SECONDS: a source may be away.
+        A few calls run at a time, and no longer than EACH_SECONDS, since a source may be down.
         """
         found: dict[str, T] = {}
         left = iter(keys)
@@ -175,7 +175,7 @@ class SourceForwards(ABC):
         return {each: found[each] if each in found else refused(each) for each in keys}
 
     async def ask_all_brokers(self, ask: Callable[[ClassicCluster, int], Awaitable[None]]) -> None:
-        """Call `ask` for each broker of each source; leave out what is away, or slow."""
+        """Call `ask` for each broker of each source; ignore brokers that are down or slow."""
 
         async def attempt(source: ClassicCluster, node_id: int) -> None:
             with suppress(ClassicError):
@@ -192,7 +192,7 @@ class SourceForwards(ABC):
     async def unfenced(self, key: str) -> None:
         """Wait until a key has no fence, or for FENCE_SECONDS.
 
-        It may be this cluster's after that.
+        After this, the key may belong to this cluster.
         """
         with trio.move_on_after(FENCE_SECONDS):
             while self.fence_of(key) is not None:
@@ -221,10 +221,10 @@ class SourceForwards(ABC):
 
     @contextmanager
     def counted(self, key: str, passes: int) -> Generator[None, None, None]:
-        """Count a change of a key that is about to be sent another way; a fence waits for it.
+        """Count a change of a key that is sent by another path, so that fences wait for it.
 
         Raises:
-          NotForwarded: a fence stands.
+          NotForwarded: the key has a fence.
         """
         self._check_fence(key, passes)
         self._count(key, 1)
@@ -235,9 +235,10 @@ class SourceForwards(ABC):
 
     @property
     def _is_over(self) -> bool:
-        """Return whether a fence may not have waited for this gateway, as far as is known here.
+        """Return whether fences may have stopped waiting for this gateway, as far as it knows.
 
-        A gateway that saw no other one does not count as cut off, though one may have come.
+        The check of the lease time is needed, too: is_cut_off is false at a gateway that knows no
+        other gateway, but one may have joined.
         """
         coordinator, gateways = self._coordinator, self._state.gateways
         silent_since = coordinator.log_answered_at + gateways.lease_ms / 1000
@@ -269,7 +270,7 @@ class SourceForwards(ABC):
         assert running.group_lines is not None
         waits = request.wait_seconds > 0
         async with running.group_lines.taken(node_id, waits=waits) as connection:
-            # From here on without a pause, until the request counts.
+            # No checkpoint from here until the request is counted.
             self._check(request)
             if self._links.get(running.link.name) is not running:
                 raise NotForwarded(ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -282,7 +283,7 @@ class SourceForwards(ABC):
         return answer
 
     async def _read_log(self) -> None:
-        """Learn whether this incarnation still lives."""
+        """Read the log to its end, to learn whether this incarnation is still live."""
         try:
             await self._coordinator.catch_up()
         except CoordinatorUnavailable as error:
@@ -290,7 +291,7 @@ class SourceForwards(ABC):
 
     @contextmanager
     def _counted(self, request: SourceRequest) -> Generator[None, None, None]:
-        """Count a request that begins; a fence ends it, unless it is a change."""
+        """Count a request that begins.  A fence cancels it, unless it is a change."""
         key, scope = request.key, trio.CancelScope()
         self.forwarded += 1
         self.open += 1
@@ -329,9 +330,9 @@ class SourceForwards(ABC):
         self._ended = trio.Event()
 
     async def drained(self, fence: GroupFence) -> None:
-        """Wait until no change of a fence's keys lacks an answer; end what waits at the source.
+        """Wait until all changes of a fence's keys have answers; cancel all other requests.
 
-        Nothing begins meanwhile.  It ends, too, once the fence is gone.
+        No request begins meanwhile.  This also returns once the fence is removed.
         """
         for key, scopes in list(self._waiting.items()):
             if self._is_in(fence, key):
@@ -344,7 +345,7 @@ class SourceForwards(ABC):
                 await self._ended.wait()
 
     def _code_of(self, error: ClassicError) -> ErrorCode:
-        """Return the error code that a client gets if the source refuses, fails or is away."""
+        """Return the error code that a client gets if the source refuses, fails or is down."""
         if error.kind is Kind.NOT_ALLOWED:
             return self.refused
         if error.kind is Kind.UNSUPPORTED:
@@ -362,6 +363,7 @@ async def _answer(connection: BrokerConnection, request: SourceRequest) -> Sourc
             wait_seconds=request.wait_seconds,
             client_id=request.client_id,
         )
-    except LocalProtocolError as error:  # the source's version cannot say what the client asks for
+    # the source's version has no field for a value of the client's request
+    except LocalProtocolError as error:
         raise NotForwarded(ErrorCode.UNSUPPORTED_VERSION) from error
     return SourceAnswer(await connection.answer_to(slot), slot.version)

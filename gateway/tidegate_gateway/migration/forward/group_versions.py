@@ -1,7 +1,7 @@
-"""Requests of groups and their answers between the versions of a client and of a source.  Pure.
+"""Converts requests and answers about groups between a client's and a source's versions.  Pure.
 
-A source may be older than the client: its requests name topics instead of ids (OffsetCommit and
-OffsetFetch below 10), hold one group (OffsetFetch below 8) or one member (LeaveGroup below 3).
+A source may be older than the client.  Older requests have topic names instead of ids (OffsetCommit
+and OffsetFetch below 10), one group (OffsetFetch below 8), or one member (LeaveGroup below 3).
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def commit_request(
 def commit_response(
     request: OffsetCommitRequest, answer: SourceAnswer, topics: TopicTable
 ) -> OffsetCommitResponse:
-    """Return the answer with ids, if it has none: the client may expect them."""
+    """Return the answer, and add topic ids if it has none, since the client may expect these."""
     response: OffsetCommitResponse = answer.response
     if answer.version >= TOPIC_IDS_SINCE:
         return response
@@ -109,7 +109,7 @@ def fetch_request(
 def fetch_response(
     wanted: OffsetFetchRequestGroup, answer: SourceAnswer, topics: TopicTable
 ) -> OffsetFetchResponseGroup:
-    """Return the answer for a group; its topics have both names and ids, where they are known."""
+    """Return the answer for a group, with both names and ids of its topics if known."""
     found = _group_of(wanted.group_id, answer)
     if answer.version >= TOPIC_IDS_SINCE:
         for each in found.topics:
@@ -154,16 +154,17 @@ def _group_of(group_id: str, answer: SourceAnswer) -> OffsetFetchResponseGroup:
 
 
 def leave_request(request: LeaveGroupRequest, version: int) -> LeaveGroupRequest:
-    """Return a LeaveGroup in the source's version; an older one takes one member only."""
+    """Return a LeaveGroup in the source's version; older versions take only one member."""
     if version >= MEMBERS_SINCE or not request.members:
         return request
     return LeaveGroupRequest(request.group_id, request.members[0].member_id)
 
 
 def leave_response(request: LeaveGroupRequest, answer: SourceAnswer) -> LeaveGroupResponse:
-    """Return the answer with the members of the request, if it has none.
+    """Return the answer, with the members of the request if the answer has no members.
 
-    An older source was asked for the first member only; the others stay until they are silent.
+    An older source has removed only the first member.  The others stay until their session
+    timeouts.
     """
     response: LeaveGroupResponse = answer.response
     if answer.version < MEMBERS_SINCE:
@@ -178,7 +179,7 @@ def _name(
     topic: OffsetCommitRequestTopic | OffsetFetchRequestTopics | OffsetFetchResponseTopics,
     topics: TopicTable,
 ) -> str:
-    """Return a topic's name; "" for an id that is unknown here."""
+    """Return a topic's name; "" for an unknown id."""
     if topic.name or topic.topic_id == ZERO_UUID:
         return topic.name
     known = topics.by_shown_id.get(topic.topic_id)

@@ -26,7 +26,7 @@ CLASSIC: Final = "classic"
 
 
 class GroupForwards(SourceForwards):
-    """See the module's head.  members: of groups that were forwarded."""
+    """See the module's head.  members: the members of forwarded groups."""
 
     key_type: ClassVar[int] = GROUP_KEY
     refused: ClassVar[ErrorCode] = ErrorCode.GROUP_AUTHORIZATION_FAILED
@@ -47,7 +47,7 @@ class GroupForwards(SourceForwards):
         return key in fence.groups
 
     async def listed(self, request: ListGroupsRequest, max_version: int) -> list[ListedGroup]:
-        """Return the forwarded groups that sources list; without those of a source that is away."""
+        """Return the forwarded groups that sources list, without sources that are down."""
         found: dict[str, ListedGroup] = {}
 
         def make(version: int) -> ListGroupsRequest:
@@ -67,9 +67,9 @@ class GroupForwards(SourceForwards):
 
 
 def _passes(group: ListedGroup, request: ListGroupsRequest) -> bool:
-    """Return whether a group passes the filters: older sources do not filter by themselves.
+    """Return whether a group passes the filters, which older sources do not apply.
 
-    They do not say a group's state either, and have classic groups only.
+    Older sources do not return the states of groups either, and have only classic groups.
     """
     states = {each.lower() for each in request.states_filter}
     types = {each.lower() for each in request.types_filter}

@@ -1,7 +1,8 @@
-"""Asks the leaders of sources where partitions end, of links that forward writes.
+"""Asks the leaders of sources for the end offsets of partitions, for links that forward writes.
 
-A copy is a moment behind.  A client that asks a gateway where a partition ends, and then reads up
-to there, must find all that was acknowledged before: Kafka Streams restores its stores so.
+A copy lags a moment behind its source.  But a client that asks a gateway for the end offset of a
+partition, and then reads up to it, must find all records that were acknowledged before.  Kafka
+Streams restores its stores in this way.
 """
 
 from __future__ import annotations
@@ -39,15 +40,15 @@ class SourceEnds:
         self._running = running
 
     def knows(self, topic: Topic) -> bool:
-        """Return whether the source of a topic says where its partitions end."""
+        """Return whether the end offsets of a topic come from its source."""
         return is_forwarded(self._state, topic)
 
     async def ends(
         self, asked: Mapping[Place, Topic], *, is_committed: bool
     ) -> Mapping[Place, SourceEnd]:
-        """Return the ends; without those that no leader told within ANSWER_SECONDS.
+        """Return the ends that leaders told within ANSWER_SECONDS.
 
-        asked: partitions with their topics.  is_committed: the last stable offsets instead.
+        asked: partitions with their topics.  is_committed: return last stable offsets instead.
         """
         found: dict[Place, SourceEnd] = {}
         by_link: defaultdict[str, dict[Place, Topic]] = defaultdict(dict)
@@ -78,7 +79,7 @@ class _Asking(NamedTuple):
     found: dict[Place, SourceEnd]
 
     async def run(self, nursery: trio.Nursery, cluster_id: str) -> None:
-        """Ask all leaders at once: one may be away."""
+        """Ask all leaders at once, since one may be down."""
         if places_by_leader(self.source, self.topics)[1]:
             with suppress(ClassicError):
                 await self.source.refresh({name for name, _ in self.topics})
@@ -87,7 +88,7 @@ class _Asking(NamedTuple):
             nursery.start_soon(self._ask, theirs)
 
     def _is_same(self, place: Place, cluster_id: str) -> bool:
-        """Return whether the source's topic is the one that is mirrored, not one of its name."""
+        """Return whether the source's topic is the mirrored one, not another of the same name."""
         known = self.source.metadata.topics.get(place[0])
         shown_id = self.topics[place].shown_id
         return known is not None and topic_id_of(known, cluster_id) == shown_id

@@ -1,4 +1,4 @@
-"""Asks sources for the leaders of topics that clients write to, for all waiting requests."""
+"""Asks sources for the leaders of topics, once for all waiting produce requests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ AGAIN_SECONDS: Final = 0.2
 
 
 class _Look:
-    """The next question to a source."""
+    """The next Metadata request to a source."""
 
     def __init__(self) -> None:
         self.names: set[str] = set()
@@ -23,16 +23,16 @@ class _Look:
 
 
 class SourceLooks:
-    """See the module's head.  nursery: of the tasks that ask."""
+    """See the module's head.  nursery: for the tasks that ask."""
 
     def __init__(self, nursery: trio.Nursery) -> None:
         self._nursery = nursery
         self._looks: dict[ClassicCluster, _Look] = {}
 
     def ask(self, cluster: ClassicCluster, topic: str) -> trio.Event:
-        """Let a topic's metadata be asked for; the event is set after the answer, or without one.
+        """Request a topic's metadata; the event is set after the answer, or after a failure.
 
-        The cluster has it then.
+        After an answer, `cluster` has the metadata.
         """
         look = self._looks.get(cluster)
         if look is None:
@@ -55,4 +55,4 @@ async def _refresh(cluster: ClassicCluster, names: set[str]) -> None:
     try:
         await cluster.refresh(names)
     except ClassicError:
-        return  # the link's own task says so
+        return  # the link's own task logs the error

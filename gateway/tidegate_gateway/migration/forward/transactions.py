@@ -1,7 +1,7 @@
 """Forwards requests of transactional ids to the source of a link, until the ids move here.
 
-While a fence holds an id, a transaction that is open at the source continues there to its end, and
-none begins.
+While an id has a fence, a transaction that is open at the source continues there to its end, and no
+new transaction begins.
 """
 
 from __future__ import annotations
@@ -66,8 +66,9 @@ class TransactionForwards(SourceForwards):
     async def admitted(self, transactional_id: str) -> int:
         """Wait until a request that may begin a transaction may begin.
 
-        Return the fence that it passes: its transaction is open at the source.  NO_FENCE: the fence
-        has ended, or stands for long; then the request follows the present state.
+        Return the number of the fence that the request may pass, since the id's transaction is open
+        at the source.  Return NO_FENCE if there is no fence any more, or after a timeout; then the
+        present state decides about the request.
         """
         with trio.move_on_after(FENCE_SECONDS):
             while (fence := self.fence_of(transactional_id)) is not None:
@@ -80,7 +81,7 @@ class TransactionForwards(SourceForwards):
     async def listed(
         self, request: ListTransactionsRequest, max_version: int
     ) -> list[TransactionState]:
-        """Return the forwarded ids that sources list; without those of a source that is away."""
+        """Return the forwarded ids that sources list, without sources that are down."""
         found: dict[str, TransactionState] = {}
 
         def make(version: int) -> ListTransactionsRequest:

@@ -1,7 +1,7 @@
 """Fences of groups hold the requests of groups and transactional ids that move here.
 
-The command that moves them lifts its fence itself if it fails; if it is killed, a gateway does.
-Once their topics are fenced, too, all of them end together.
+If the command that moves them fails, it lifts the fence itself.  If the command is killed, a
+gateway lifts the fence.  If topics are fenced together with groups, all these fences end together.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class GroupFences:
         return ReachGroupFence(fence.number, tuple(seen[:MAX_MEMBERS]))
 
     def gives_up(self, fence: GroupFence) -> bool:
-        """Return whether it has no topics: a switch ends with its groups."""
+        """Return whether a fence has no topics; otherwise it ends with the topics' switch."""
         return not fence.switch
 
     async def give_up(self, fence: GroupFence) -> None:

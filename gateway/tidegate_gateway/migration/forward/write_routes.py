@@ -1,4 +1,4 @@
-"""Where a batch to a mirrored topic is forwarded.  Pure."""
+"""Finds the broker to which a batch to a mirrored topic is forwarded.  Pure."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Route(NamedTuple):
 
 
 def is_forwarded(state: ClusterState, topic: Topic) -> bool:
-    """Return whether gateways forward what clients write to a topic."""
+    """Return whether gateways forward writes to a topic."""
     link = state.links.by_name.get(topic.link) if topic.link else None
     return link is not None and link.forwards
 
@@ -42,9 +42,9 @@ def is_kept_waiting(state: ClusterState, topic: Topic) -> bool:
 
 
 def is_beyond_switch(state: ClusterState, topic_id: bytes, index: int, offset: int) -> bool:
-    """Return whether an offset of the source lies beyond the switch of its topic.
+    """Return whether an offset of the source comes after the switch of its topic.
 
-    Such a record is not here.
+    This cluster does not have such a record.
     """
     switched = state.switches.switched.get(topic_id)
     return switched is not None and not (
@@ -55,7 +55,7 @@ def is_beyond_switch(state: ClusterState, topic_id: bytes, index: int, offset: i
 def may_begin(
     state: ClusterState, running: Mapping[str, RunningLink], route: Route, topic_id: bytes
 ) -> bool:
-    """Return whether a batch that has a route may be sent: no fence came meanwhile, for example."""
+    """Return whether a batch may still be sent by its route; a fence may have come meanwhile."""
     topic = state.topics.by_id.get(topic_id)
     return (
         topic is not None
@@ -70,7 +70,7 @@ def may_begin(
 def may_write_as(
     state: ClusterState, route: Route, transactional_id: str | None, passes: int
 ) -> bool:
-    """Return whether batches of a transactional id may be sent; None: of a request without one.
+    """Return whether batches of a transactional id may be sent; True without an id.
 
     passes: see TransactionForwards.admitted().
     """
@@ -86,7 +86,7 @@ def may_write_as(
 def route_to(
     state: ClusterState, running: Mapping[str, RunningLink], topic: Topic, index: int
 ) -> Route | Obstacle:
-    """Return the broker that leads a partition at the source, as far as is known here."""
+    """Return the broker that leads a partition at the source, by the known metadata."""
     if topic.link in state.switches.on_hold:
         return Obstacle.ON_HOLD
     link = running.get(topic.link)

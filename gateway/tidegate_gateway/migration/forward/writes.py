@@ -1,12 +1,12 @@
-"""Forwards what clients write to mirrored topics to the source, over connections that they share.
+"""Forwards writes to mirrored topics to the source, over connections that clients share.
 
-A gateway has LANES connections to each broker of a source, and a client connection keeps to one of
-them.  `begin` sends one request, after those that began before it on this lane, and returns once
-its bytes are sent; a task waits for the answer.  A request of unknown outcome is never repeated.
+A gateway has LANES connections to each broker of a source.  A client connection always uses the
+same lane.  `begin` sends a request after all earlier ones of this lane, and returns once its bytes
+are sent.  A task waits for the answer.  A request whose outcome is unknown is never repeated.
 
-A fence (state/migration/switches.py) keeps a topic's batches waiting in stage one of Produce, and
-`drained` says when none lacks an answer.  Whether a batch may begin is looked at right before it
-counts as begun, without a pause in between.
+While a topic has a fence (state/migration/switches.py), its batches wait in stage one of Produce.
+`drained` returns when all batches under way have answers.  Right before a batch counts as begun,
+the gateway checks that it may begin, without a checkpoint in between.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ _LANE: Final = "produce-{}"
 class Forward(Protocol):
     """A request to one broker: the batches of one client's request whose partitions it leads.
 
-    wait_seconds: how long the source may wait for its replicas.  transactional_id: None if it has
-    none.  passes: see TransactionForwards.admitted().  versions: the lowest and the highest
-    that the source may get.
+    wait_seconds: how long the source may wait for its replicas.  transactional_id: None if the
+    request has none.  passes: see TransactionForwards.admitted().  versions: the lowest and the
+    highest version of Produce for the source.
     """
 
     line: ForwardLine
@@ -72,7 +72,7 @@ class Forward(Protocol):
         ...
 
     def answered(self, response: Any, version: int) -> None:
-        """Take the source's answer."""
+        """Handle the source's answer."""
         ...
 
     def lose(self, reason: str) -> None:
@@ -91,7 +91,7 @@ class Beginning(Enum):
 class Forwards:
     """See the module's head.
 
-    forwarded_bytes: so many were sent.  waiting: produce requests that wait in stage one.
+    forwarded_bytes: the number of forwarded bytes.  waiting: produce requests in stage one.
     """
 
     def __init__(self, coordinator: Coordinator, links: Links, max_bytes: int) -> None:
@@ -134,18 +134,17 @@ class Forwards:
         return is_forwarded(self._state, topic) or is_kept_waiting(self._state, topic)
 
     def is_beyond_switch(self, place: Place, offset: int) -> bool:
-        """Return whether the source has a record that is not here, since its topic was switched."""
+        """Return whether an offset of the source is after the switch, so its record is not here."""
         return is_beyond_switch(self._state, *place, offset)
 
     def new_line(self) -> ForwardLine:
-        """Return the line of another client connection."""
+        """Return the line of a new client connection."""
         return ForwardLine(next(self._lanes) % LANES)
 
     async def unfenced(self, topic_ids: Collection[bytes], until: float) -> bool:
-        """Wait until none of the topics has a fence; return False if one still has at `until`, or
-        after FENCE_SECONDS.
+        """Wait until no topic has a fence; return False at `until` or after FENCE_SECONDS.
 
-        A topic may be this cluster's own after that.
+        After this, a topic may belong to this cluster.
         """
         with self._waits(min(until, trio.current_time() + FENCE_SECONDS)):
             while self.has_fence(topic_ids):
@@ -158,7 +157,7 @@ class Forwards:
         return any(fence_of(each) is not None for each in topic_ids)
 
     async def route(self, topic: Topic, index: int, until: float) -> Route | Obstacle:
-        """Return the broker to forward to; ask the source for it once, if it is not known."""
+        """Return the broker to forward to; if it is not known, ask the source once."""
         found = route_to(self._state, self._links.running, topic, index)
         if found is not Obstacle.UNKNOWN:
             return found
@@ -167,7 +166,7 @@ class Forwards:
         return route_to(self._state, self._links.running, topic, index)
 
     def look(self, topic: Topic) -> trio.Event:
-        """Ask the source for a topic's leaders; the event is set after that."""
+        """Ask the source for a topic's leaders; the event is set after the answer or a failure."""
         running = self._links.running.get(topic.link)
         if self._looks is not None and running is not None and running.forwards_to is not None:
             return self._looks.ask(running.forwards_to, topic.name)
@@ -183,15 +182,15 @@ class Forwards:
     async def begin(self, route: Route, forward: Forward, until: float) -> Beginning:
         """Send a request to a broker, after all earlier ones of its line.
 
-        until: trio's time until which it waits for room, and for answers to earlier requests that
-          went another way.
+        until: the deadline, on trio's clock, for room, and for answers to earlier requests on other
+          connections.
         """
         connection = await self._connection(route, forward, until)
         if connection is None:
             return Beginning.NOT_SENT
         if not await self._take_room(forward, connection, until):
             return Beginning.NOT_SENT
-        # From here on without a pause, until it counts as begun.
+        # No checkpoint from here until the request counts as begun.
         beginning = self._may_begin(route, forward)
         if beginning is not Beginning.BEGUN:
             self._room.give(forward.size_bytes)
@@ -206,7 +205,7 @@ class Forwards:
     async def _connection(
         self, route: Route, forward: Forward, until: float
     ) -> BrokerConnection | None:
-        """Return the lane's connection; None if the broker is away: other topics must continue."""
+        """Return the lane's connection; None if the broker is down: other topics must continue."""
         lane = _LANE.format(forward.line.lane)
         with self._waits(min(until, trio.current_time() + DIAL_SECONDS)), suppress(ClassicError):
             return await route.cluster.connection(route.node_id, lane)
@@ -229,7 +228,7 @@ class Forwards:
 
     @property
     def _is_over(self) -> bool:
-        """Return whether a fence may not have waited for this gateway."""
+        """Return whether fences may have stopped waiting for this gateway."""
         coordinator = self._coordinator
         is_live = self._state.gateways.is_live(coordinator.incarnation)
         return coordinator.is_cut_off or not is_live
@@ -283,17 +282,17 @@ class Forwards:
     # -- requests without an answer ----------------------------------------------------------------
 
     async def drained(self, topic_ids: Collection[bytes]) -> None:
-        """Wait until no forwarded batch to these topics lacks an answer.
+        """Wait until all forwarded batches to these topics have answers.
 
-        A batch of unknown outcome counts until its connection to the source is closed.
+        A batch whose outcome is unknown counts until its connection to the source is closed.
         """
         while any(each in self._unanswered for each in topic_ids):
             await self._ended.wait()
 
     async def ids_drained(self, fence: GroupFence) -> None:
-        """Wait until no batch of a fence's transactional ids lacks an answer.
+        """Wait until all batches of a fence's transactional ids have answers.
 
-        It ends, too, once the fence is gone.
+        This also returns once the fence is removed.
         """
         fences = self._state.link_groups.fences
         while fence.number in fences and any(
@@ -303,7 +302,7 @@ class Forwards:
                 await self._ended.wait()
 
     async def all_drained(self) -> None:
-        """Wait until no forwarded batch lacks an answer."""
+        """Wait until all forwarded batches have answers."""
         while self._unanswered:
             await self._ended.wait()
 
@@ -335,7 +334,7 @@ class Forwards:
 
 
 class _Waiting:
-    """Counts a produce request that waits in stage one, until trio's time `until`."""
+    """Counts a waiting produce request in stage one.  until: the deadline, on trio's clock."""
 
     def __init__(self, forwards: Forwards, until: float) -> None:
         self._forwards = forwards

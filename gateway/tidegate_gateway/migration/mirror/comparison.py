@@ -1,8 +1,9 @@
 """Compares two copies of a partition, batch by batch or record by record.  Pure.
 
-A batch's CRC covers all of it but the base offset and the leader epoch, so batches with equal heads
-and equal, true CRCs are equal.  Compaction at the source may take records out of a batch that was
-copied before; then records can be compared, and only offsets that both sides have.
+A batch's CRC covers all its bytes but the base offset and the leader epoch.  So batches with equal
+headers and equal, correct CRCs are equal.  Compaction at the source may rewrite a batch that was
+already copied, so records can be compared instead of batches.  Only offsets that both sides have
+are compared.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ MAX_RECORDS: Final = 1_000_000
 
 
 class Seen(NamedTuple):
-    """A batch as it is compared."""
+    """The compared facts of a batch."""
 
     offset: int
     last_offset: int
@@ -40,7 +41,7 @@ class Comparison:
     """The comparison of a partition's offsets from `start` up to `end`.
 
     by_record: compare records, not batches.  items, size_bytes: compared so far.  difference: the
-      first one, for people; "" for none.
+      first difference, for people; "" if there is none.
     """
 
     start: int
@@ -60,7 +61,7 @@ class Comparison:
 
     @property
     def side(self) -> int | None:
-        """Return the side to read next: SOURCE or COPY; None if there is nothing more to read."""
+        """Return the side to read next, SOURCE or COPY; None at the end, or after a difference."""
         behind = SOURCE if self._positions[SOURCE] <= self._positions[COPY] else COPY
         is_over = self.difference or self._positions[behind] >= self.end
         return None if is_over else behind
@@ -70,9 +71,9 @@ class Comparison:
         return self._positions[side]
 
     def take(self, side: int, records: memoryview) -> None:
-        """Take the answer of a fetch at the side's position.
+        """Add the records of a fetch at the side's position, and compare.
 
-        An empty one says that there is no batch up to the end.
+        An empty answer means that the side has no further batches.
         """
         at = self._positions[side]
         try:
@@ -92,7 +93,8 @@ class Comparison:
         self._compare()
 
     def _items(self, data: memoryview, header: BatchHeader) -> Iterable[Seen | Record]:
-        if header.record_count == 0:  # a gateway answers so where there is no batch
+        # a gateway returns such a batch if it has no records up to the end
+        if header.record_count == 0:
             return ()
         if not self.by_record:
             self.size_bytes += header.size_bytes

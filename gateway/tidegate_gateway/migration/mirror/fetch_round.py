@@ -35,14 +35,14 @@ def record_bytes(response: FetchResponse) -> int:
 
 
 class Asked(NamedTuple):
-    """A partition in a fetch.  position: its mirror's then."""
+    """A partition in a fetch.  position: the mirror's position at the time of the request."""
 
     mirror: PartitionMirror
     position: int
 
     @property
     def is_stale(self) -> bool:
-        """Return whether the answer is of no use: the mirror is elsewhere by now."""
+        """Return whether the answer is useless, since the mirror has another position now."""
         return self.mirror.is_lost or self.mirror.position != self.position
 
 
@@ -52,7 +52,7 @@ def asked_now(mirrors: Sequence[PartitionMirror]) -> list[Asked]:
 
 
 def is_polled(asked: Sequence[Asked]) -> bool:
-    """Return whether the source shall answer at once, and the mirror wait between its fetches."""
+    """Return whether to fetch without a wait at the source, and to wait between fetches instead."""
     return len(asked) > MAX_WAITING_PARTITIONS
 
 
@@ -65,11 +65,11 @@ def fetch_request(
 ) -> FetchRequest:
     """Return the request for these partitions, in their order.
 
-    version: of Fetch.  max_bytes: of the answer, at most MAX_BYTES; brokers exceed it by one batch
-    at most.
+    version: of Fetch.  max_bytes: of the answer, at most MAX_BYTES; brokers exceed this by at most
+    one batch.
 
-    The source answers once it has min_bytes, or after wait_seconds.  By default these are
-    MIN_BYTES: so a mirror of partitions that trickle writes few runs.
+    The source answers once it has min_bytes, or after wait_seconds.  The default is MIN_BYTES, so
+    that a mirror of slow partitions writes few runs.
     """
     topics: list[FetchTopic] = []
     for mirror, position in asked:

@@ -1,4 +1,4 @@
-"""Which broker of the source leads each partition that a gateway mirrors.  Pure."""
+"""The mirrored partitions of a gateway, by their leaders at the source.  Pure."""
 
 from __future__ import annotations
 
@@ -29,8 +29,9 @@ MOVED: Final = frozenset(
 
 
 class Leaders:
-    """The partitions by their leaders, as of one answer to Metadata; of many thousands, so that no
-    fetch looks for the leaders again.
+    """The partitions by their leaders, as of one Metadata answer.
+
+    There may be many thousands of partitions, so a fetch does not look up leaders.
 
     cluster_id: of the source.
     """
@@ -42,11 +43,11 @@ class Leaders:
         self._without: list[tuple[PartitionMirror, str]] = []
 
     def forget(self) -> None:
-        """The gateway mirrors other partitions now."""
+        """Drop the leaders: the gateway mirrors other partitions now."""
         self._as_of = None
 
     def look(self, metadata: ClusterMetadata, mirrors: Mapping[int, PartitionMirror]) -> None:
-        """Take an answer, if it is a newer one.  mirrors: by number."""
+        """Use a Metadata answer if it is a new one.  mirrors: by number."""
         if metadata is self._as_of:
             return
         before = (number for led in self._led.values() for number in led)
@@ -79,11 +80,11 @@ class Leaders:
         return list(islice((each for each in led if each.is_due(now)), most))
 
     def without(self, now: float) -> Iterator[tuple[PartitionMirror, str]]:
-        """Yield the partitions that are due and cannot be fetched, and why."""
+        """Yield the due partitions that cannot be fetched, and why."""
         return ((mirror, why) for mirror, why in self._without if mirror.is_due(now))
 
     def had_turn(self, node_id: int, mirror: PartitionMirror) -> None:
-        """Let the other partitions of a broker go first."""
+        """Put a partition last, so that other partitions of the broker are fetched first."""
         led = self._led.get(node_id, {})
         if led.get(mirror.number) is mirror:
             led[mirror.number] = led.pop(mirror.number)

@@ -1,8 +1,8 @@
-"""Mirrors a link's partitions at this gateway: fetches from the source, gives to the WAL writer.
+"""Mirrors a link's partitions at this gateway: passes fetched batches to the WAL writer.
 
 One task for each broker of the source fetches the partitions that the broker leads, one request at
-a time.  The batches go into the shared WAL objects.  How far a partition is copied is where it ends
-in the cluster state, so a mirror keeps nothing, and any gateway can continue.
+a time.  The batches go into the shared WAL objects.  A partition is copied up to its end offset in
+the cluster state, so a mirror stores no progress, and any gateway can continue.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ ROUNDS_TO_BELIEVE: Final = 2
 """So often must the source's end be above a partition without a batch."""
 MAX_PARTITIONS_PER_FETCH: Final = 2_000
 HURRY_SECONDS: Final = 0.02
-# Errors after which a partition is fetched again a while later.
+# Errors after which the fetches of a partition pause.
 _PAUSING: Final = (ClassicError, BadBatch, CoordinatorUnavailable, PoolBusy, ProposalFailed)
 _FETCHES: Final = "fetches"
 _HURRIED_FETCHES: Final = "hurried fetches"
@@ -66,10 +66,9 @@ _HURRIED_FETCHES: Final = "hurried fetches"
 class LinkMirror:
     """See the module's head.
 
-    walks: of its batches.
-    wait_seconds: how long the source may wait for more bytes before it answers a fetch.
-    without_store: the incarnations that are cut off from the object store: others mirror their
-      partitions.
+    walks: checks the records of batches.  wait_seconds: how long the source may wait for more bytes
+    before it answers a fetch.  without_store: returns the incarnations that are cut off from the
+    object store.
     """
 
     def __init__(
@@ -96,7 +95,7 @@ class LinkMirror:
         self._without_store = without_store
         self._leaders = Leaders(link.cluster_id)
         self._fetched: dict[int, trio.CancelScope] = {}  # by broker
-        self._waiting: dict[int, trio.CancelScope] = {}  # for the answer to a fetch, by broker
+        self._waiting: dict[int, trio.CancelScope] = {}  # waits for answers to fetches, by broker
         self._assigned_as_of: tuple[object, ...] = ()
         self._is_stale = True
         self._refreshed_at = 0.0
@@ -110,7 +109,7 @@ class LinkMirror:
                     self._stand_aside()
                 else:
                     await self._rewind()
-                # A broker may have answered before it heard of a topic or of a leader.
+                # A broker may have answered before it knew of a topic or of a leader.
                 looked_at = max(self._refreshed_at, self._cluster.metadata.whole_at)
                 if self._is_stale or trio.current_time() - looked_at > REFRESH_SECONDS:
                     await self._refresh()
@@ -119,12 +118,12 @@ class LinkMirror:
 
     @property
     def _is_hurried(self) -> bool:
-        """Return whether writers of topics wait until their copies are complete."""
+        """Return whether producers wait until copies are complete: a switch is going on."""
         fences = self._state.switches.of_link(self._link.name)
         return any(not each.lifted and not each.is_back for each in fences)
 
     def hurry(self) -> None:
-        """Wait for no answer that the source may give late: a switch has begun."""
+        """Cancel waits for answers, which may come late: a switch has begun."""
         for each in self._waiting.values():
             each.cancel()
 
@@ -147,12 +146,12 @@ class LinkMirror:
                 self._is_stale = True
 
     def _stand_aside(self) -> None:
-        """Give nothing more to the writer: an import copies the partitions."""
+        """Pass nothing more to the writer, since an import copies the partitions."""
         for mirror in self.mirrors.values():
             mirror.is_lost = True
 
     async def _rewind(self) -> None:
-        """Let the partitions with a refused batch begin again where they end now."""
+        """Let partitions with a refused batch continue at their present end offsets."""
         lost = [each for each in self.mirrors.values() if each.is_lost and each.may_rewind]
         if not lost:
             return
@@ -189,7 +188,7 @@ class LinkMirror:
             self._fetched.pop(node_id).cancel()
 
     def _led_by(self, node_id: int, now: float) -> list[PartitionMirror]:
-        """Return the partitions to fetch from a broker, those that waited longest first."""
+        """Return the partitions to fetch from a broker, the longest waiting ones first."""
         self._leaders.look(self._cluster.metadata, self.mirrors)
         for mirror, why in self._leaders.without(now):
             self._is_stale = True
@@ -222,14 +221,14 @@ class LinkMirror:
                         await self._pause(node_id)
 
     async def _pause(self, node_id: int) -> None:
-        """Wait here for more records, for as long as the source would."""
+        """Wait for further records here, for as long as the source would wait."""
         with trio.CancelScope() as self._waiting[node_id]:
             await trio.sleep(HURRY_SECONDS if self._is_hurried else self._wait_seconds)
 
     async def _fetch(self, node_id: int, asked: Sequence[Asked]) -> FetchResponse:
         max_bytes = self._held.share_of(len(self._fetched))
         lane, wait_seconds, min_bytes = _FETCHES, self._wait_seconds, MIN_BYTES
-        if self._is_hurried:  # the broker answers the fetches of a connection one after another
+        if self._is_hurried:  # on the usual connection this fetch would wait for an earlier one
             lane, wait_seconds, min_bytes = _HURRIED_FETCHES, HURRY_SECONDS, 1
         if is_polled(asked):
             wait_seconds = 0.0
@@ -242,7 +241,7 @@ class LinkMirror:
         return response
 
     def _rotate(self, node_id: int, asked: Sequence[Asked]) -> None:
-        """Put partitions that had a turn last: those that gave batches, or all of a full fetch."""
+        """Put partitions last that had a turn: those with batches, or all of a full fetch."""
         is_full = len(asked) == MAX_PARTITIONS_PER_FETCH
         for mirror, position in asked:
             had_turn = is_full or mirror.position != position
@@ -299,10 +298,10 @@ class LinkMirror:
     # -- bounds ------------------------------------------------------------------------------------
 
     async def _end_without_batch(self, mirror: PartitionMirror, data: PartitionData) -> None:
-        """Follow an end of the source that lies beyond its last batch.
+        """Move the copy's end to that of the source, which is after the source's last batch.
 
-        A broker also answers without batches while it waits for tiered storage, or if another
-        replica should be asked.
+        Not every answer without batches means this: the broker may be waiting for tiered storage,
+        or may want the fetch to go to another replica.
         """
         mirror.empty_rounds += 1
         if mirror.empty_rounds < ROUNDS_TO_BELIEVE or mirror.unsettled:
@@ -314,18 +313,18 @@ class LinkMirror:
             await self._move(mirror, partition.log_start, mirror.high_watermark)
 
     async def _is_local(self, mirror: PartitionMirror, offset: int) -> bool:
-        """Return whether an offset would lie on the disks of the source's leader."""
+        """Return whether an offset is not only in tiered storage at the source's leader."""
         name, index = mirror.topic.name, mirror.index
         try:
             start = await source_offset(self._cluster, name, index, EARLIEST_LOCAL)
         except Unsupported:
-            return True  # brokers of before tiered storage
+            return True  # brokers without tiered storage
         return 0 <= start <= offset
 
     async def _out_of_range(self, mirror: PartitionMirror) -> None:
-        """Start again where the source's log begins, if records expired there before the copy.
+        """Continue at the source's log start if records expired there before they were copied.
 
-        The first batch may begin before the log start, and has to lie here as a whole.
+        The first batch may begin before the log start, and the copy must have the whole batch.
         """
         if mirror.unsettled:
             return mirror.rest(trio.current_time())
@@ -342,20 +341,21 @@ class LinkMirror:
         return None
 
     async def _beyond_end(self, mirror: PartitionMirror) -> None:
-        """The source does not have the next offset: it lost records, or a new leader does not know
-        its high watermark yet.
+        """Pause a partition whose next offset the source does not return.
+
+        Either the source lost records, or a new leader does not know its high watermark yet.
         """
         end = await source_offset(self._cluster, mirror.topic.name, mirror.index, LATEST)
         if end < mirror.position:
             problem = f"the source ends at {end}, and its copy here at {mirror.position}"
         else:
             problem = "the source does not give the next record yet"
-            mirror.epoch = -1  # it may have forgotten its old epochs
+            mirror.epoch = -1  # the source may have forgotten its old epochs
         mirror.pause(trio.current_time(), problem)
 
     async def _first_batch(self, mirror: PartitionMirror, start: int) -> int | None:
-        """Return where the batch with an offset of the source begins; the offset, if there is no
-        batch from there on; None: the source does not say now.
+        """Return the base offset of the source's batch with an offset; without a batch from there
+        on, the offset; None if the source does not say now.
         """
         probe = PartitionMirror(mirror.topic, mirror.index, mirror.number, position=start)
         topic = self._cluster.metadata.topics.get(mirror.topic.name)
@@ -383,7 +383,7 @@ class LinkMirror:
         return is_placed
 
     def _later_start(self, mirror: PartitionMirror) -> list[Placing]:
-        """Return the placing that follows the source's log start, if it has risen."""
+        """Return the placing for a new log start of the source, if it has risen."""
         start = mirror.source_start
         if start <= 0 or not (partition := self._partition(mirror)):
             return []
@@ -392,7 +392,7 @@ class LinkMirror:
         return [Placing(mirror.topic.topic_id, mirror.index, ANY_END, start, -1)]
 
     async def _place(self, placings: Sequence[Placing]) -> bool:
-        """Propose; return whether the first was done."""
+        """Propose placings; return whether the first one was accepted."""
         proposal = PlaceMirrors(self._link.name, tuple(placings))
         try:
             return (await self._coordinator.propose(proposal))[0]

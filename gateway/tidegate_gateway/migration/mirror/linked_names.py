@@ -29,4 +29,4 @@ def _patterns(texts: tuple[str, ...]) -> TopicPatterns | None:
     try:
         return TopicPatterns(texts)
     except BadPattern:
-        return None  # of another release; the link says so
+        return None  # a pattern of another release; the link's task logs the error

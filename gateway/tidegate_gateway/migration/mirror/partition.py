@@ -18,16 +18,15 @@ LAST_PAUSE_SECONDS: Final = 30.0
 class PartitionMirror:
     """See the module's head.
 
-    end: where the partition here ends once all that was given to the writer is committed.
-    position: where the next fetch begins; above end only before a batch that holds the source's log
-      start, which lies here as a whole.
-    epoch: the leader epoch of the last batch before position, -1 for none.
-    unsettled: batches that the writer has.  is_lost: one of them was refused, or its outcome is
-      unknown; once the others are settled, `rewind` begins again at the end.
-    high_watermark, source_start: of the source's log, -1 unknown.  empty_rounds: how often
-      the source's end was above position without a batch.
-    problem: why it does not continue, for people; "" if it does.  not_before: trio's time before
-      which it is not fetched.
+    end: the partition's end offset once all batches at the writer are committed. position: the
+    offset of the next fetch.  It is above `end` in one case: before the batch that holds the
+    source's log start, since the whole batch is copied.  epoch: the leader epoch of the last batch
+    before position; -1 if there is none. unsettled: the number of batches at the writer.  is_lost:
+    one of these was refused, or its outcome is unknown; once all are settled, `rewind` starts again
+    at the partition's end.  high_watermark, source_start: of the source's log; -1 if unknown.
+    empty_rounds: how many fetches had no batch though the source's end was above position.
+    problem: why the partition is not mirrored now, for people; "" if it is.  not_before: no fetch
+    before this time on trio's clock.
     """
 
     topic: Topic
@@ -51,18 +50,18 @@ class PartitionMirror:
         return self.is_lost and not self.unsettled
 
     def is_due(self, now: float) -> bool:
-        """Return whether it should be fetched."""
+        """Return whether to fetch the partition now."""
         return not self.is_lost and now >= self.not_before
 
     def rewind(self, partition: Partition) -> None:
-        """Begin where the partition ends.  The state must be read to the end of the log."""
+        """Continue at the partition's end.  The caller has read the log to its end."""
         self.position = self.end = partition.next_offset
         self.epoch = partition.leader_epoch if len(partition.runs) else -1
         self.is_lost = False
         self.empty_rounds = 0
 
     def pause(self, now: float, problem: str) -> None:
-        """Do not fetch for a while: longer each time."""
+        """Do not fetch for a while, which is longer each time."""
         self.problem = problem
         self.not_before = now + self._pause_seconds
         self._pause_seconds = min(self._pause_seconds * 2, LAST_PAUSE_SECONDS)
@@ -72,21 +71,22 @@ class PartitionMirror:
         self.not_before = max(self.not_before, now + FIRST_PAUSE_SECONDS)
 
     def goes_on(self) -> None:
-        """A fetch was answered without an error."""
+        """Note an answer without an error: the next pause is short again."""
         self.problem = ""
         self._pause_seconds = FIRST_PAUSE_SECONDS
 
     def given(self, next_offset: int, epoch: int) -> None:
-        """A batch of a leader epoch that ends there was given to the writer."""
+        """Note that the writer has got a batch, with its end and leader epoch."""
         self.position = self.end = next_offset
         self.epoch = max(self.epoch, epoch)
         self.unsettled += 1
         self.empty_rounds = 0
 
     def settled(self, outcome: BatchOutcome | None, now: float) -> None:
-        """A batch was committed or refused; None: its outcome is unknown."""
+        """Note the outcome of a batch; None if it is unknown."""
         self.unsettled -= 1
-        # If the object was committed before, it is not known which batches were accepted.
+        # A base offset below 0: the object was already committed, and which batches were accepted
+        # is unknown.
         if outcome is not None and outcome.refusal is None and outcome.base_offset >= 0:
             return
         if not self.is_lost:
@@ -95,7 +95,7 @@ class PartitionMirror:
         self.is_lost = True
 
     def lag_records(self, partition: Partition) -> int:
-        """Return how many offsets the copy is behind, as of the last answer of the source."""
+        """Return how many offsets the copy lacks, by the last answer of the source."""
         return max(self.high_watermark - partition.next_offset, 0)
 
 

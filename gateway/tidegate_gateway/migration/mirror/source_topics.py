@@ -21,7 +21,7 @@ DEFAULT_CONFIG: Final = 5
 class TopicPatterns:
     """The patterns of a link; a topic is mirrored if one matches its whole name.
 
-    Topics of Kafka's own are never mirrored.
+    Kafka's internal topics are never mirrored.
 
     Raises:
       BadPattern: names the pattern.
@@ -57,7 +57,7 @@ def wanted(link: Link, metadata: ClusterMetadata) -> list[SourceTopic]:
 def linked_topics(
     link: Link, topics: Iterable[SourceTopic], configs: Mapping[str, dict[str, str]]
 ) -> Iterator[LinkedTopic]:
-    """Return the topics as the rules want them.  configs: those that are set, by topic."""
+    """Return the topics in the form that the rules take.  configs: the set configs, by topic."""
     for topic in topics:
         if topic.name not in configs or not topic.partitions:
             continue
@@ -72,16 +72,16 @@ def linked_topics(
 
 
 def set_configs(response: DescribeConfigsResponse) -> dict[str, dict[str, str]]:
-    """Return the configs of each topic of an answer without an error, but for Kafka's defaults.
+    """Return the configs of each topic without an error, but not Kafka's defaults.
 
-    These are those that are set for the topic, and those that it has from the brokers of the
-    source: here brokers have other ones.
+    The result includes configs that a topic has from the source's brokers, since this cluster's
+    broker configs may differ.
     """
     return _configs(response, lambda source: source != DEFAULT_CONFIG)
 
 
 def own_configs(response: DescribeConfigsResponse) -> dict[str, dict[str, str]]:
-    """Return the configs that are set for each topic itself, of an answer without an error."""
+    """Return the configs that are set for each topic itself, for topics without an error."""
     return _configs(response, lambda source: source == DYNAMIC_TOPIC_CONFIG)
 
 

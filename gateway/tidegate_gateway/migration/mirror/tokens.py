@@ -30,13 +30,14 @@ class MirrorBytes:
         return self._held
 
     def share_of(self, fetches: int) -> int:
-        """Return the bytes that each of so many answers may have, so that together they are no more
-        than the bound; one partition's part at least.
+        """Return how many bytes each of so many answers may have, so that all respect the bound.
+
+        It is at least one partition's part.
         """
         return max(self._most // max(fetches, 1), PARTITION_BYTES)
 
     async def wait_for_room(self) -> None:
-        """Wait until more may be taken; what is taken then may exceed the bound once."""
+        """Wait until there is room; the bytes that are taken then may exceed the bound once."""
         while self._held >= self._most:
             await self._room.wait()
 
@@ -45,7 +46,7 @@ class MirrorBytes:
         self._held += size
 
     def release(self, size: int, *, is_copied: bool) -> None:
-        """The batch is settled."""
+        """Release the bytes of a settled batch."""
         self._held -= size
         self.copied_bytes += size if is_copied else 0
         self._room.set()
@@ -66,33 +67,33 @@ class MirrorToken:
 
     @property
     def waiting_client(self) -> None:
-        """See wal_commits.BatchToken: a mirror needs no client."""
+        """See wal_commits.BatchToken.  No client waits for a mirrored batch."""
         return None
 
     def settle(self, outcome: BatchOutcome) -> None:
-        """Take the batch's outcome."""
+        """Handle the batch's outcome."""
         self._bytes.release(self._size, is_copied=outcome.refusal is None)
         self._mirror.settled(outcome, trio.current_time())
 
     def abort(self) -> None:
-        """The outcome is unknown: look at the partition's end again."""
+        """Note that the outcome is unknown: the mirror then rewinds."""
         self._bytes.release(self._size, is_copied=False)
         self._mirror.settled(None, trio.current_time())
 
     def turned_back(self, topic_id: bytes, records: bytes) -> None:
-        """See wal_commits.BatchToken: only batches of clients are turned back."""
+        """See wal_commits.BatchToken.  Never called: only clients' batches are turned back."""
         self.abort()
 
 
 async def write(
     writer: WalWriter, held: MirrorBytes, mirror: PartitionMirror, batches: Sequence[FetchedBatch]
 ) -> None:
-    """Give the batches of a partition to the WAL writer, in their order."""
+    """Pass the batches of a partition to the WAL writer, in order."""
     for each in batches:
         await held.wait_for_room()
         await writer.wait_for_room()
         if mirror.is_lost or mirror.end != each.mirrored.after:
-            return  # one before it was refused, or another fetch brought it
+            return  # an earlier batch was refused, or another fetch has already brought this one
         token = MirrorToken(mirror, held, each)
         held.take(len(each.data))
         mirror.given(each.mirrored.next_offset, each.mirrored.leader_epoch)

@@ -1,6 +1,7 @@
-"""Has the topics of a link follow those of its source: names, partitions, configs.
+"""Keeps the topics of a link in line with those of its source: names, partitions, configs.
 
-One gateway does it for each link.  If two do for a while, the rules see that nothing is done twice.
+One gateway does this for each link.  If two do it for a while, the log's rules prevent double
+changes.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class TopicSync:
 
         Raises:
           ClassicError: the source does not answer.
-          CoordinatorUnavailable, ProposalFailed: the log does not.
+          CoordinatorUnavailable, ProposalFailed: the log does not answer, or refuses.
         """
         metadata = await self._cluster.refresh()
         topics = wanted(self._link, metadata)
@@ -93,7 +94,7 @@ async def configs_of(cluster: ClassicCluster, names: Sequence[str]) -> dict[str,
 
 
 def _portions(topics: Sequence[LinkedTopic]) -> list[tuple[LinkedTopic, ...]]:
-    """Return the topics in groups that a proposal may hold."""
+    """Return the topics in groups, each small enough for one proposal."""
     groups: list[list[LinkedTopic]] = []
     room, bytes_left = 0, 0
     for each in topics:

@@ -1,4 +1,4 @@
-"""Which topics of a source its link matches and does not mirror, and why."""
+"""Finds the topics of a source that its link matches but does not mirror, and why."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ NO_CONFIGS: Final = (
 async def refused_topics(
     source: ClassicCluster, link: Link, state: ClusterState, names: Sequence[str] = ()
 ) -> dict[str, str]:
-    """Return why topics are not mirrored, by name: what the rule says that the gateways ask.
+    """Return why topics are not mirrored, by name, according to the rule that gateways use.
 
-    names: only these topics; empty: all that the link matches.  The source's metadata is read.
+    names: only these topics; empty for all that the link matches.  This refreshes the source's
+    metadata.
 
     Raises:
       ClassicError: the source does not answer.

@@ -41,9 +41,9 @@ _NO_SESSION: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """A source and a cluster with its copies; the metadata of both know the topics.
+    """A source and a cluster with its copies; the metadata of both include the topics.
 
-    on_bytes: called with the size of what was read of the source.
+    on_bytes: called with the number of bytes read from the source.
     """
 
     source: ClassicCluster
@@ -52,9 +52,9 @@ class Sides:
     on_bytes: Callable[[int], None]
 
     async def compared(self, places: Sequence[Place]) -> list[Comparison]:
-        """Compare each partition up to where both sides end now.
+        """Compare each partition up to the offset that both sides have now.
 
-        If one side cannot be read, the difference says so.
+        If a side cannot be read, the comparison's difference says this.
         """
         found: list[Comparison] = []
         for at in range(0, len(places), PLACES_A_PORTION):
@@ -79,7 +79,7 @@ class Sides:
         return found
 
     def _begun(self, bounds: Sequence[int | str]) -> Comparison:
-        """Return the comparison to make.  bounds: both starts and both ends."""
+        """Return a new comparison of a partition.  bounds: both start and both end offsets."""
         known = [each for each in bounds if isinstance(each, int)]
         if len(known) < len(bounds):
             texts = [each for each in bounds if isinstance(each, str)]
@@ -109,10 +109,10 @@ async def fetched(
 ) -> PartitionData:
     """Return the records of a partition from an offset on; none at the partition's end.
 
-    max_bytes: of records, but for one batch.
+    max_bytes: of records; the first batch may exceed it.
 
     Raises:
-      ClassicError: its leader does not say.
+      ClassicError: the partition's leader does not answer, or refuses.
     """
     known = cluster.metadata.topics.get(topic)
     if known is None:
@@ -135,6 +135,7 @@ async def fetched(
         if parts[0].error_code:
             raise Refused(f"{topic}-{index} at offset {offset}", parts[0].error_code)
         is_late = not parts[0].records and parts[0].high_watermark > offset
-        if not is_late or attempt >= EMPTY_TRIES:  # else it may wait for tiered storage
+        # an empty answer may mean that the broker waits for tiered storage
+        if not is_late or attempt >= EMPTY_TRIES:
             return parts[0]
     raise Refused(f"{topic}-{index} at offset {offset}", ErrorCode.THROTTLING_QUOTA_EXCEEDED)

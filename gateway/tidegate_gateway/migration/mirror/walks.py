@@ -1,4 +1,4 @@
-"""Walks over the records of mirrored batches: cheap ones in the event loop, others in a thread."""
+"""Walks over the records of mirrored batches: quick walks in the event loop, others in a thread."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _CODEC_AT: Final = CRC_START + 1  # the low byte of the attributes
 class MirrorWalks:
     """See the module's head.
 
-    A link takes turns with the clients that produce.
+    A link shares the threads fairly with the clients that produce.
 
     Args:
       link: its name.
-      max_bytes: of the records of a compressed batch; None: records are not looked at.
+      max_bytes: the limit on the decompressed records of a batch; None if records are not checked.
     """
 
     def __init__(self, pool: FairPool, link: str, max_bytes: int | None) -> None:
@@ -31,11 +31,11 @@ class MirrorWalks:
         self._max_bytes: Final = max_bytes
 
     async def walked(self, batches: Sequence[FetchedBatch]) -> Sequence[FetchedBatch]:
-        """Return the batches that may be written, up to the first other one.
+        """Return the batches before the first bad one.
 
         Raises:
           BadBatch: the first batch is malformed, or too large.
-          PoolBusy: there is no thread for it now.
+          PoolBusy: no thread is free now.
         """
         most = self._max_bytes
         if most is None:
@@ -50,7 +50,7 @@ class MirrorWalks:
 
 
 def _walked_cheaply(batches: Sequence[FetchedBatch], max_bytes: int) -> Sequence[FetchedBatch]:
-    """Return the batches; fewer, if it would take long, or one is malformed."""
+    """Return all batches; none or fewer if the walk would take long or a batch is malformed."""
     is_compressed = any(each.data[_CODEC_AT] & CODEC_MASK for each in batches)
     size = sum(len(each.data) for each in batches)
     if size > (LOOP_COMPRESSED_BYTES if is_compressed else LOOP_BYTES):

@@ -1,1 +1,1 @@
-"""Looks at a source before it is linked or switched."""
+"""Examines a source before it is linked or switched."""

@@ -1,4 +1,4 @@
-"""Estimates for the copy and the switch of a source's topics, and the obstacles.  Pure."""
+"""Estimates of the copy and the switch of a source's topics, and the obstacles.  Pure."""
 
 from __future__ import annotations
 
@@ -41,8 +41,10 @@ class Problem(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """is_measured: the rate was measured, not given.  copy_seconds, objects: None where the source
-    does not say the sizes.  stall_seconds: without writes, if all topics are switched at once.
+    """The result of estimate().
+
+    is_measured: the rate was measured, not given.  copy_seconds, objects: None if the source does
+    not tell the sizes.  stall_seconds: how long writers wait if all topics are switched at once.
     """
 
     size_bytes: int | None
@@ -55,7 +57,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The measurements of a rehearsal.  append_seconds: of an entry of the log, typically."""
+    """The measurements of a rehearsal.  append_seconds: of a log entry, typically."""
 
     read_bytes: int
     read_seconds: float
@@ -67,7 +69,7 @@ class Measured:
 def estimate(sizes: Sequence[int | None], measured: Measured, given_mib: float) -> Estimate:
     """Return the time and bytes that a copy and a switch of topics of these sizes take.
 
-    given_mib: MiB a second, if too little was read to measure it.
+    given_mib: MiB a second, used if too little was read to measure the rate.
     """
     known = [each for each in sizes if each is not None]
     size = sum(known) if len(known) == len(sizes) else None
@@ -114,7 +116,7 @@ def transaction_problems(
 
 
 def time_problems(configs: Mapping[str, Mapping[str, str]], copy_seconds: float) -> list[Problem]:
-    """Return the topics whose source changes faster than it is copied."""
+    """Return the topics whose source removes records or tombstones before they are copied."""
     found: list[Problem] = []
     for name, own in configs.items():
         policies = own.get("cleanup.policy", "delete").split(",")

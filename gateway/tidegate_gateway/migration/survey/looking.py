@@ -1,4 +1,4 @@
-"""Looks at a source before it is linked: what would be mirrored, and what stands in the way.
+"""Examines a source before it is linked: what would be mirrored, and what prevents it.
 
 Every request only reads; nothing changes at the source.
 """
@@ -43,7 +43,7 @@ NO_ACLS: Final = "the source has no authorizer, so it has no ACLs"
 
 
 class Finding(NamedTuple):
-    """One thing that was looked at.
+    """The result of one check.
 
     problem: "" if the requirement is met.  warning: advice before clients come; "" for none.
     """
@@ -58,9 +58,9 @@ class Candidate:
     """A topic of the source that the link's patterns match.
 
     offsets: between start and end, of all partitions; None if the source does not say.  size_bytes:
-    of the leaders' files; None likewise.  obstacle: why it cannot be mirrored; "" if it can.
-    is_mirrored: it is already.  missing_acls: how many ACLs of the source stand for it and are not
-    here; None if the source does not say.
+    of the leaders' files; None if the source does not say.  obstacle: why the topic cannot be
+    mirrored; "" if it can.  is_mirrored: the link mirrors it already.  missing_acls: how many ACLs
+    of the source apply to it and are not here; None if the source does not say.
     """
 
     name: str
@@ -122,7 +122,7 @@ async def _rights(source: ClassicCluster, topics: Sequence[Topic]) -> list[Findi
 
 
 async def _unswitchable(source: ClassicCluster, topics: Sequence[Topic]) -> str:
-    """Return why the topics cannot be switched; "" if they can.  It only checks, as a dry run."""
+    """Return why the topics cannot be switched, by a dry run; "" if they can."""
     names = [each.name for each in topics]
     try:
         await set_limits(source, dict.fromkeys(names, FENCED_LIMIT), is_trial=True)
@@ -211,7 +211,7 @@ async def candidates_of(source: ClassicCluster, link: Link, state: ClusterState)
 
 
 async def missing_acls(source: ClassicCluster, state: ClusterState) -> MissingAcls | None:
-    """Return the ACLs of a source that are not here; None if it does not show them."""
+    """Return the ACLs of a source that are not here; None if the source does not show its ACLs."""
     try:
         return MissingAcls(await source_acls(source) or (), state.acls)
     except NotShown:

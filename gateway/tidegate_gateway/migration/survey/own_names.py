@@ -1,4 +1,4 @@
-"""Which names here are those of a link, and which this cluster's own.  Pure."""
+"""Divides names into those of a link and those of this cluster.  Pure."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from .looking import obstacle_of
 
 
 class LinkTopics(NamedTuple):
-    """The topics of a link by name, also those that it has not yet mirrored, or has switched.
+    """The names of a link's topics, including topics that are not mirrored yet or are switched.
 
-    taken: topics of the source that it cannot mirror, and why; what has such a name here is another
-    topic.
+    taken: topics of the source that the link cannot mirror, and why.  A topic here with such a name
+    is another topic.
     """
 
     names: frozenset[str]

@@ -1,7 +1,8 @@
 """Rehearses a migration: reads a part of each topic of a source, and changes nothing anywhere.
 
-Every batch is checked as the mirror does it.  From that, from sizes and configs, and from the times
-of a few answers it estimates what copy and switch take, and names what stands in their way.
+Every batch is checked in the same way as by the mirror.  The rehearsal also gets sizes and configs,
+and measures a few answers.  From all this it estimates the times of copy and switch, and names
+obstacles.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ ROUND_TRIPS: Final = 9
 
 
 class TopicRead(NamedTuple):
-    """The batches of a topic that were read, all of one partition.  problem: of one of them."""
+    """The batches of a topic that were read, all of one partition.  problem: of a batch, or ""."""
 
     topic: str
     partition: int
@@ -50,7 +51,7 @@ class Rehearsal:
     """The result of a rehearsal.
 
     read_seconds: for all reads, one after another.  metadata_seconds, offsets_seconds: the medians
-    of answers about all topics at once.  problems: what stands in the way of copy or switch.
+    of answers about all topics at once.  problems: the obstacles to copy or switch.
     """
 
     reads: Sequence[TopicRead]
@@ -62,12 +63,12 @@ class Rehearsal:
 
     @property
     def read_bytes(self) -> int:
-        """Return the bytes of all that was read."""
+        """Return how many bytes were read."""
         return sum(each.size_bytes for each in self.reads)
 
 
 async def rehearse(source: ClassicCluster, topics: Sequence[Candidate]) -> Rehearsal:
-    """Look at topics of a source; its metadata knows them.
+    """Rehearse with topics of a source; its metadata must include them.
 
     Raises:
       ClassicError: the source does not answer.

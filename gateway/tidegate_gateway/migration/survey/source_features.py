@@ -20,10 +20,10 @@ _SOFTWARE: Final = "tidegate"
 async def transaction_version(cluster: ClassicCluster) -> int | None:
     """Return the finalized transaction.version of a source, 0 for none.
 
-    None if it is below Kafka 3.0: it does not show its transactional ids (KIP-664).
+    Return None for a source before Kafka 3.0, which does not show its transactional ids (KIP-664).
 
     Raises:
-      ClassicError: the source does not say.
+      ClassicError: the source does not answer, or refuses.
     """
     request = ApiVersionsRequest(_SOFTWARE, version(_SOFTWARE))
     answer: ApiVersionsResponse = await cluster.call_any("ApiVersions", request)

@@ -1,4 +1,4 @@
-"""How much the source has beyond the switch of topics, as a command can see it."""
+"""Counts the offsets that a source has after the switch of topics, as a command can see them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from tidegate_coordination.state.cluster import ClusterState
 
 
 class Beyond(NamedTuple):
-    """Offsets of the source of a switched topic that the log does not know to be here.
+    """Offsets of a switched topic's source that are after the ones in the log.
 
-    is_sure: they are strays.  Else gateways wrote back to the source, and may have written these.
+    is_sure: they are strays for sure.  If not, gateways wrote back to the source, and may have
+    written them.
     """
 
     offsets: int
@@ -24,9 +25,10 @@ class Beyond(NamedTuple):
 async def beyond_switch(
     source: ClassicCluster, state: ClusterState, link: str, names: Collection[str] = ()
 ) -> dict[str, Beyond]:
-    """Return that of each topic whose source has any.  names: only of these; none: of all.
+    """Return such offsets of each topic whose source has some.  names: empty for all topics.
 
-    The source's metadata must know the topics.  Those to which gateways write back are left out.
+    The source's metadata must include the topics.  Topics that gateways write back now are left
+    out.
 
     Raises:
       ClassicError: the source does not answer.

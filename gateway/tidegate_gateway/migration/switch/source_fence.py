@@ -1,8 +1,9 @@
 """The fence at the source: max.message.bytes=0, so that no leader takes a write to a topic.
 
-The leader checks it for every produced batch, and not for those that followers fetch.  A probe says
-whether it holds: a leader answers a batch with a wrong CRC with CORRUPT_MESSAGE while the topic is
-open, and with MESSAGE_TOO_LARGE once it is fenced.  It writes the probe in neither case.
+The leader checks this limit for every produced batch, but not for batches that followers fetch.  A
+probe shows whether the fence holds.  The probe is a batch with a wrong CRC: the leader answers
+CORRUPT_MESSAGE while the topic is open, and MESSAGE_TOO_LARGE once it is fenced.  In both cases the
+leader does not write the batch.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ _MIN_PRODUCE_VERSION: Final = 3
 
 
 async def limits_of(cluster: ClassicCluster, names: Sequence[str]) -> dict[str, str]:
-    """Return the max.message.bytes that is set for each topic itself; "" where none is.
+    """Return the max.message.bytes that is set for each topic itself; "" if it is not set.
 
     Topics that the source does not describe are left out.
 
@@ -69,11 +70,11 @@ async def limits_of(cluster: ClassicCluster, names: Sequence[str]) -> dict[str, 
 async def set_limits(
     cluster: ClassicCluster, limits: Mapping[str, str], *, is_trial: bool = False
 ) -> None:
-    """Set max.message.bytes of topics; "" removes what is set.  is_trial: only check the rights.
+    """Set max.message.bytes of topics; "" removes it.  is_trial: only check the rights.
 
     Raises:
-      ClassicError: the source refused for one topic at least, or the outcome is unknown; it may be
-        done again.
+      ClassicError: the source refused for at least one topic, or the outcome is unknown.  The
+        caller may try again.
     """
     names, refused = list(limits), list[Refused]()
     for at in range(0, len(names), TOPICS_A_REQUEST):
@@ -103,9 +104,9 @@ def _resources(limits: Mapping[str, str]) -> list[AlterConfigsResource]:
 
 
 async def unfenced(cluster: ClassicCluster, places: Iterable[Place]) -> dict[Place, str]:
-    """Return the partitions whose leader does not say that it is fenced, with its answer.
+    """Return the partitions that do not yet prove to be fenced, with their leaders' answers.
 
-    The metadata must know the topics.
+    The metadata must include the topics.
     """
     by_leader, without = places_by_leader(cluster, places)
     open_places = dict.fromkeys(without, NO_LEADER)
@@ -151,7 +152,7 @@ def _probe(cluster: ClassicCluster, places: Sequence[Place]) -> Any:
 
 
 def _corrupt_batch() -> memoryview:
-    """Return a batch that no broker writes.  Base offset 0: else brokers answer INVALID_RECORD."""
+    """Return a batch that no broker writes.  Its base offset is 0, to avoid INVALID_RECORD."""
     batch = bytearray(build_batch([Record(0, 0, None, b"probe", ())]))
     batch[CRC_POSITION] ^= 0xFF
     return memoryview(bytes(batch))

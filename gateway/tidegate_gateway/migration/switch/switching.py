@@ -1,14 +1,14 @@
-"""Switches the topics of a link's fences at this gateway, or has them lifted.
+"""This gateway's part in switching the topics of a link's fences, or in lifting the fences.
 
-Any gateway can do every step, and may do it again: what was reached stands in the cluster state,
-and the source takes the same change twice.  The gateway that looks after the link goes first.
-If it does not get on, another one lifts the fence.
+Any gateway can do every step, and may repeat it: the cluster state has the progress, and the source
+accepts the same change twice.  The gateway that looks after the link acts first.  If it makes no
+progress, another gateway lifts the fence.
 
-Order of a switch: every gateway has the answers to what it forwarded; the source is fenced, and all
-leaders say so; the copies reach the ends of the source's logs; the leaders still are fenced, the
-ends are the same, and no transaction is open, since its marker cannot pass the fence.  A leader may
-append for a moment what it checked before it was fenced, so ends count only once they were read
-twice, with the drain of the copies between.
+A switch has these steps.  (1) Every gateway gets the answers to the requests that it forwarded.
+(2) The source is fenced, and all its leaders confirm this.  (3) The copies reach the ends of the
+source's logs.  (4) A check: the leaders are still fenced, the ends are the same, and no transaction
+is open, since its marker could not pass the fence.  For a moment a leader may append batches that
+it checked before it was fenced.  So the ends are read twice, before and after step 3.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ class NotYet(Exception):
 class Switching:
     """See the module's head.
 
-    members: the source, with rights to describe groups and transactional ids; None if gateways
-    forward none.
+    members: a client of the source with the right to describe groups and transactional ids; None if
+    gateways forward neither.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class Switching:
     # -- forwards ----------------------------------------------------------------------------------
 
     async def _switch(self, fence: Fence) -> None:
-        """Do all steps until the topics are switched; lift the fence if that fails."""
+        """Do all steps of a switch; lift the fence if a step fails."""
         reason = "it took too long"
         with trio.move_on_at(self._ages.deadline(fence)):
             try:
@@ -134,7 +134,7 @@ class Switching:
             await self._undo(fence)
 
     async def _undo(self, fence: Fence) -> None:
-        """Have the source take writes again if the fence had ended before it was fenced."""
+        """Open the source again if the fence was lifted before this gateway fenced the source."""
         switches = self._state.switches
         limits = [
             (topic, fence.limits[topic.topic_id])
@@ -157,7 +157,7 @@ class Switching:
             raise NotYet(text)
 
     async def _fence_source(self, fence: Fence) -> None:
-        """Fence the topics, and wait until every leader says so."""
+        """Fence the topics at the source, and wait until every leader confirms this."""
         topics = topics_of(self._state, fence)
         await self._look_at_source(topics)
         await set_limits(self._cluster, dict.fromkeys((each.name for each in topics), FENCED_LIMIT))
@@ -169,7 +169,7 @@ class Switching:
         """Read the source's metadata.
 
         Raises:
-          NotYet: a topic is another one there, or has other partitions.
+          NotYet: the source has another topic of this name, or another number of partitions.
         """
         metadata = await self._cluster.refresh([each.name for each in topics])
         for topic in topics:
@@ -183,7 +183,8 @@ class Switching:
 
     async def _drained(self, fence: Fence, settled_at: float) -> SwitchTopics:
         """Wait until the copies have reached the source's ends, and these do not change any more.
-        Returns the proposal of the switch, without its unit.
+
+        Return the proposal of the switch, without its groups and transactional ids.
         """
         topics = topics_of(self._state, fence)
         places = places_of(topics)
@@ -233,16 +234,16 @@ class Switching:
             _told("a switch is given up", self._state, fence, reason=reason)
 
     async def _reopen(self, fence: Fence) -> None:
-        """Have the source take writes again, as before the fence."""
+        """Open the source for writes again, as before the fence."""
         topics = topics_of(self._state, fence)
         await self._set([(each, fence.limits[each.topic_id]) for each in topics])
         await self._coordinator.propose(ReopenSource(fence.number))
 
     async def _set(self, limits: Sequence[tuple[Topic, str]]) -> None:
-        """Set the limits of topics at the source, as far as they still are the same topics there.
+        """Set the limits of topics at the source; skip topics that the source has replaced.
 
         Raises:
-          ClassicError: the source did not take them in time; it may be done again.
+          ClassicError: the source did not take them in time.  The caller may try again.
         """
         with trio.move_on_after(CALL_SECONDS):
             metadata = await self._cluster.refresh([each.name for each, _ in limits])
@@ -258,7 +259,7 @@ class Switching:
 
 
 def topics_of(state: ClusterState, fence: Fence) -> list[Topic]:
-    """Return the topics of a fence that there still are."""
+    """Return the topics of a fence, without deleted ones."""
     found = (state.topics.by_id.get(each) for each in fence.limits)
     return [each for each in found if each is not None]
 
@@ -269,10 +270,10 @@ def places_of(topics: list[Topic]) -> list[Place]:
 
 
 def known_ends(answers: Mapping[Place, SourceEnd | str]) -> dict[Place, SourceEnd]:
-    """Return the ends.
+    """Return the ends of all partitions.
 
     Raises:
-      NotYet: the source did not say all of them.
+      NotYet: the source did not tell all ends.
     """
     ends = {place: each for place, each in answers.items() if isinstance(each, SourceEnd)}
     for place, each in answers.items():
@@ -282,7 +283,7 @@ def known_ends(answers: Mapping[Place, SourceEnd | str]) -> dict[Place, SourceEn
 
 
 def reached(state: ClusterState, topics: list[Topic], ends: Mapping[Place, SourceEnd]) -> bool:
-    """Return whether the copies are as long as the source's logs."""
+    """Return whether the copies have reached the ends of the source's logs."""
     return all(
         state.partitions[number].next_offset >= ends[topic.name, index].offset
         for topic in topics
@@ -293,7 +294,7 @@ def reached(state: ClusterState, topics: list[Topic], ends: Mapping[Place, Sourc
 def by_topic(
     topics: list[Topic], ends: Mapping[Place, SourceEnd]
 ) -> tuple[tuple[bytes, tuple[int, ...]], ...]:
-    """Return the offsets of the ends as the rule wants them."""
+    """Return the end offsets in the form that the rule takes."""
     return tuple(
         (
             topic.topic_id,
