@@ -73,7 +73,7 @@ def _length(more: int = 0, *, exact: int | None = None, size: int = 0) -> Mutati
 
     def apply(draft: Draft) -> None:
         record = _any(draft)
-        # Records are so short that their length takes one byte
+        # Records are so short that their length takes one byte.
         right = len(RawRecord.encoded(record)) - 1
         record.changed["length"] = varint(right + more if exact is None else exact, size)
 

@@ -1,4 +1,4 @@
-"""A page's commands, and whether they printed what it shows.  Pure."""
+"""A page's commands, and whether they printed the output that it shows.  Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-# What a person types again until it shows the right thing: these change nothing.
+# A person repeats these commands until they show the right thing, since they change nothing.
 LOOKS: Final = ("tidegate gateway list ", "promtool query ")
 _PART: Final = re.compile(
     r"^## (?P<heading>[^\n]*)$|^```sh\n(?P<typed>.*?)^```$(?:\n\n^```text\n(?P<shown>.*?)^```$)?",
@@ -37,7 +37,7 @@ class Step:
 
     @property
     def commands(self) -> int:
-        """Return how many lines are typed, without those of files."""
+        """Return the number of typed lines, without the lines of here-documents."""
         return len(_HEREDOC.sub("", self.typed).splitlines())
 
 
@@ -52,10 +52,10 @@ def steps_of(page: str) -> Iterator[Step]:
 
 
 def is_shown(shown: str, printed: str) -> bool:
-    """Return whether a command printed what the page shows.
+    """Return whether a command printed the output that the page shows.
 
-    `...` stands for any text, over lines where it is a line of its own.  `<n>` stands for a word,
-    the same one everywhere.  How wide columns are does not matter.
+    `...` stands for any text in a line.  A line `...` stands for any number of lines.  `<n>` stands
+    for a word, the same one at each place.  Runs of spaces count as one space.
     """
     if shown == "":
         return True

@@ -1,4 +1,4 @@
-"""A bare Debian in a folder, and a shell in it that reaches nothing but itself."""
+"""A bare Debian in a folder, and a shell in it without a network."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _INSIDE: Final = (
 
 
 def need() -> None:
-    """Look for the programs.
+    """Look for the needed programs.
 
     Raises:
       CannotRun: one is missing.
@@ -39,7 +39,7 @@ def need() -> None:
 
 
 class Shell:
-    """A bash in a root, with processes, mounts and a loopback of its own; all end with it."""
+    """A bash in a root.  Its processes, mounts and loopback are its own, and end with it."""
 
     def __init__(self, root: Path) -> None:
         self._script = root / "tmp" / "step.sh"

@@ -3,8 +3,8 @@
     compat-tests/run newcomer
 
 The root has Python, the wheels and Prometheus, and no network.  Each command must print what the
-page shows.  It takes some minutes.  Without root, mmdebstrap or Prometheus it says that it is
-skipped, and its exit code is 0.
+page shows.  A run takes some minutes.  Without root, mmdebstrap or Prometheus the program says that
+it is skipped, and its exit status is 0.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LOOK_SECONDS: Final = 2.0
 
 
 def main(options: NoOptions) -> Result:
-    """Walk the page."""
+    """Follow the page."""
     started = time.monotonic()
 
     def say(text: str) -> None:
@@ -43,9 +43,9 @@ def main(options: NoOptions) -> Result:
 
     try:
         need()
-        # Not in this tree: checks of the tree that run meanwhile would walk through it.
+        # The folder is outside of this tree, since checks of the tree would read its files, too.
         with TemporaryDirectory(prefix="newcomer-") as folder:
-            Path(folder).chmod(0o755)  # apt reads as a user of its own
+            Path(folder).chmod(0o755)  # apt reads files as another user
             walk(prepared(Machine(Path(folder)), say), say)
     except (CannotRun, MissingTool) as error:
         say(f"skipped: {error}")
@@ -79,7 +79,7 @@ def walk(root: Path, say: Say) -> None:
     """Type all commands.
 
     Raises:
-      Failed: one does not print what the page shows.
+      Failed: the output of a command is not that of the page.
     """
     steps = list(steps_of(PAGE.read_text(encoding="utf-8")))
     began, typed = time.monotonic(), 0
@@ -99,7 +99,7 @@ def walk(root: Path, say: Say) -> None:
 
 
 def take(shell: Shell, step: Step) -> None:
-    """Type a step, and again where it only looks and does not yet show the right thing.
+    """Type a step.  Repeat a step that changes nothing until it shows the right thing.
 
     Raises:
       Failed: it prints something else.

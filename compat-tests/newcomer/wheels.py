@@ -17,7 +17,7 @@ _LEFT_OUT: Final = shutil.ignore_patterns(".*", "__pycache__", "node_modules")
 
 
 def build(machine: Machine, wheels: Path, next_wheels: Path) -> None:
-    """Fill both folders: each has Tidegate and all that it needs."""
+    """Fill both folders, each with the wheels of Tidegate and of its dependencies."""
     machine.run(*wheel_words(wheels, "."), cwd=ROOT)
     shutil.copytree(wheels, next_wheels, ignore=shutil.ignore_patterns("tidegate-*"))
     tree = machine.folder / "tree"

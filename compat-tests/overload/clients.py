@@ -21,7 +21,7 @@ TICK_SECONDS = 0.01
 PROBE_SECONDS = 0.1
 SESSION_MS = 6_000
 
-# librdkafka tells of every request that took long.
+# librdkafka logs every slow request.
 _quiet = logging.getLogger("overload.librdkafka")
 _quiet.addHandler(logging.NullHandler())
 _quiet.propagate = False
@@ -37,7 +37,7 @@ def create_topics(bootstrap: str) -> None:
 
 @dataclass(slots=True)
 class Flood:
-    """One producer that offers bytes_per_second, whether they are taken or not."""
+    """One producer that offers bytes_per_second, whether the gateway takes them or not."""
 
     bootstrap: str
     bytes_per_second: float
@@ -71,7 +71,7 @@ class Flood:
         self.offered_bytes += len(record)
         try:
             producer.produce(FLOOD_TOPIC, record, on_delivery=self._told)
-        except BufferError:  # its queue is full: offered in vain
+        except BufferError:  # the queue is full, so this record is dropped
             producer.poll(0)
 
     def _told(self, error: KafkaError | None, message: Message) -> None:
@@ -84,7 +84,7 @@ class Flood:
 
 @dataclass(slots=True)
 class Probe:
-    """A light producer of its own; (when it was answered, how long that took) in seconds."""
+    """A light producer.  answered: (when an answer came, how long it took), in seconds."""
 
     bootstrap: str
     answered: list[tuple[float, float]] = field(default_factory=list)
@@ -119,7 +119,10 @@ class Probe:
 
 @dataclass(slots=True)
 class ProbeReader:
-    """Reads what the probe wrote; (when it was read, how long after it was sent)."""
+    """Reads the probe's records.  read:
+
+    (when a record came, how long after its sending), in seconds.
+    """
 
     bootstrap: str
     read: list[tuple[float, float]] = field(default_factory=list)
@@ -147,7 +150,7 @@ class ProbeReader:
 
 @dataclass(slots=True)
 class Member:
-    """A member of the group that reads the flood; `changes` are its times of rebalances."""
+    """A member of the group that reads the flood.  changes: the times of its rebalances."""
 
     bootstrap: str
     read_bytes: int = 0
@@ -156,7 +159,7 @@ class Member:
     errors: dict[str, int] = field(default_factory=dict)
 
     def run(self, stop: threading.Event) -> None:
-        """Be a member until told to stop."""
+        """Be a member until stop is set."""
         consumer = Consumer(
             {
                 "bootstrap.servers": self.bootstrap,

@@ -2,9 +2,10 @@
 
     compat-tests/run restart --slices 100000
 
-Writes a log as a busy gateway leaves it, starts the gateway on it, kills it, and starts it again,
-several times: until it answers ApiVersions, and until a committed offset of a group whose claim it
-held can be read.  `--snapshot` lets it begin from a snapshot instead of from the entries.
+The program writes a log as a busy gateway leaves it, and starts a gateway on it.  Then it kills the
+gateway and starts it again, several times.  It measures the time until the gateway answers
+ApiVersions, and until it answers a committed offset of a group whose claim it held.  With
+`--snapshot` the gateway begins from a snapshot instead of from the entries.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ async def write_log(path: Path, options: Options) -> None:
 
 
 def prepared(options: Options) -> LocalBroker:
-    """A gateway that has not been started, on such a log."""
+    """Return a gateway on such a log; it is not started yet."""
     folder = WORK / "brokers" / "restart"
     shutil.rmtree(folder, ignore_errors=True)
     data = folder / "data"
@@ -108,7 +109,7 @@ def prepared(options: Options) -> LocalBroker:
 
 
 def life(broker: LocalBroker, group: str) -> tuple[float, float]:
-    """Start the gateway; seconds to an answer and to the group's offset; kill it."""
+    """Start the gateway and kill it; return the seconds to an answer and to the group's offset."""
     begun = time.monotonic()
     process = broker.process = spawn(broker.command, broker.log, cwd=ROOT)
     try:

@@ -2,11 +2,11 @@
 
     compat-tests/run overload --seconds 300 --json
 
-SeaweedFS stands behind a proxy that lets `--cap` bytes a second pass.  Producers, half of them
-idempotent, offer `--times` as much; three members of a group read it; a probe sends and reads a
-record ten times a second.  Then the flood ends, and the probe must be answered as before within
-RELIEF_SECONDS, though the cap stays.  Exit status 1 when a promise was broken: memory within the
-bound, no member expired, fetches served, latency back.
+A proxy before SeaweedFS lets `--cap` bytes a second pass.  Producers, half of them idempotent,
+offer `--times` as much, and three members of a group read it.  A probe sends and reads a record ten
+times a second.  Then the flood ends.  Within RELIEF_SECONDS the probe must have its former latency
+again, though the cap stays.  The exit status is 1 if memory exceeded its bound, a member expired,
+fetches were not served, or the latency did not come back.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ SAMPLE_SECONDS = 0.5
 MIB = 1 << 20
 BUFFERED_BYTES = 128 * MIB
 CACHE_BYTES = 64 * MIB
-# Code, state, connections, and what the store's client copies while it uploads.
+# Code, state, connections, and the copies that the store's client makes for uploads.
 OTHER_BYTES = 192 * MIB
-# Buffers, half as much of sealed objects (see buffered.bytes.max), the cache, and the rest.
+# The buffers, half as much for sealed objects (see buffered.bytes.max), the cache, and OTHER_BYTES.
 MEMORY_BOUND_BYTES = BUFFERED_BYTES * 3 // 2 + CACHE_BYTES + OTHER_BYTES
 SETTINGS = {
     "buffered.bytes.max": str(BUFFERED_BYTES),
     "fetch.cache.bytes": str(CACHE_BYTES),
     "group.initial.rebalance.delay.ms": "0",
 }
-# Back to normal: within this factor of the calm median, or this many seconds.
+# The latency is back to normal below this factor of the calm median, or below so many seconds.
 NORMAL_FACTOR = 3.0
 NORMAL_SECONDS = 0.5
 FETCH_GAP_SECONDS = 10.0
@@ -118,7 +118,7 @@ class OverloadRun:
         self._figures = Figures(options.seconds, options.cap)
 
     def run(self) -> Figures:
-        """Calm, flood, calm again."""
+        """Measure a calm time, a flood, and another calm time."""
         create_topics(self._broker.bootstrap)
         steady = [Load(self._probe), Load(self._reader), *map(Load, self._members)]
         floods = [Load(each) for each in self._floods]

@@ -20,13 +20,13 @@ BURST_SECONDS = 0.05
 
 @dataclass(slots=True)
 class Bucket:
-    """A taker of bytes waits until all earlier ones have passed the cap. 0: no cap."""
+    """A cap on a stream of bytes: a caller waits until all earlier bytes passed.  0: no cap."""
 
     bytes_per_second: float
     _free_at: float = 0.0
 
     async def take(self, size_bytes: int) -> None:
-        """Wait for the bytes' turn."""
+        """Wait until these bytes may pass."""
         if not self.bytes_per_second:
             return
         now = trio.current_time()
@@ -47,7 +47,7 @@ class Proxy:
         self._buckets = (Bucket(bytes_per_second), Bucket(bytes_per_second))
 
     def cap(self, bytes_per_second: float) -> None:
-        """Set a new cap; takes hold within a quarter of a second."""
+        """Set a new cap.  It takes effect within a quarter of a second."""
         for bucket in self._buckets:
             bucket.bytes_per_second = bytes_per_second
             bucket._free_at = 0.0

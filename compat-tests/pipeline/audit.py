@@ -17,8 +17,10 @@ from tidegate_storage.objects.keys import segment_prefix, wal_prefix
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """Keys that a state names.  live: with records that can be read; all: besides, those that are
-    dead and not collected yet.
+    """Keys of objects that a state names.
+
+    live: the objects with records that can be read.  all: the live objects, and dead ones that are
+    not deleted yet.
     """
 
     live: frozenset[str]
@@ -77,7 +79,7 @@ class StoreFolder:
 
 
 def _age(wal: Path) -> tuple[int, str]:
-    """Incarnation and counter."""
+    """Return the incarnation and the counter in an object's name."""
     return int(wal.parent.name.rpartition("-")[2]), wal.name
 
 

@@ -138,7 +138,7 @@ class Many:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Do one share."""
+    """Run the process of one share of the partitions."""
     parser = argparse.ArgumentParser()
     for name in ("bootstrap", "topic"):
         parser.add_argument(name)

@@ -1,8 +1,8 @@
-"""Processes of `tidegate pipeline run`, and hands to kill them and what they start with.
+"""Processes of `tidegate pipeline run`, and ways to kill them and their child processes.
 
     driver (Python) -> JVM of Spark -> daemon (Python) -> workers (Python)
 
-All are found by their parents' pids; nothing is ever ended by its name.
+Processes are found by their parents' pids.  No process is ended by its name.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ SIZES = ["--segment-bytes", "131072", "--rest-ms", "300", "--patience-ms", "1500
 STOP_SECONDS = 60.0
 ROUNDS = ("merged", "compacted")
 DROPPED = "a unit was dropped"
-# In each traceback of our code.
+# Occurs in each traceback of our code.
 OURS = "tidegate_"
 
 
 @dataclass(slots=True)
 class Driver:
-    """One process; its log is its own."""
+    """One driver process, with its own log."""
 
     process: Process
     kind: str
@@ -49,7 +49,7 @@ class Driver:
 
     @property
     def is_alive(self) -> bool:
-        """Return whether it runs, or is stopped."""
+        """Return whether the process exists; a stopped one (SIGSTOP) does."""
         return self.process.popen.poll() is None
 
     def events(self) -> list[dict[str, Any]]:
@@ -62,7 +62,7 @@ class Driver:
         return log.read_text(errors="replace") if log.exists() else ""
 
     def says(self, text: str, *, since: int = 0) -> bool:
-        """Return whether it printed a text, behind so many characters."""
+        """Return whether it printed this text after its first `since` characters."""
         return text in self.log_text()[since:]
 
     def published(self) -> int:
@@ -79,23 +79,23 @@ class Driver:
         return [worker for daemon in daemons for worker in children(daemon)]
 
     def kill_machine(self) -> None:
-        """kill -9 all of it at once."""
+        """kill -9 the driver and all processes below it at once."""
         everyone = [self.pid, *descendants(self.pid)]
         for pid in everyone:
             kill(pid)
         self.process.popen.wait(20)
 
     def kill_alone(self) -> None:
-        """kill -9 the driver only: the processes that it started write until they notice."""
+        """kill -9 the driver only.  The processes below it continue to write until they notice."""
         kill(self.pid)
         self.process.popen.wait(20)
 
     def signal(self, number: signal.Signals) -> None:
-        """Send the driver alone a signal; one that ended gets none."""
+        """Send a signal to the driver alone, if it runs."""
         self.process.popen.send_signal(number)
 
     def stop(self) -> None:
-        """SIGTERM, and wait; one that does not end has to say where it is."""
+        """SIGTERM, and wait.  If the driver does not end, SIGABRT makes it print its stacks."""
         self.is_stopped = True
         self.signal(signal.SIGTERM)
         if not wait_until(lambda: not self.is_alive, STOP_SECONDS, pause=0.1):
@@ -104,13 +104,13 @@ class Driver:
         self.process.kill()
 
     def tracebacks(self) -> list[str]:
-        """Return all that it printed, also those of Spark's own workers as they are killed."""
+        """Return the tracebacks that it printed, also those of killed workers of Spark."""
         _, *found = self.log_text().split("Traceback (most recent call last)")
         return [text.partition("\n{")[0][-1500:] for text in found]
 
 
 class Drivers:
-    """All drivers that were started; those that ended are counted by their logs."""
+    """All drivers that were started, the ended ones included."""
 
     def __init__(
         self,
@@ -123,7 +123,7 @@ class Drivers:
     ) -> None:
         self._data = data
         self._folder = folder
-        # Short, since Spark has sockets there; one that is killed leaves it as it is.
+        # A short path, since Spark has sockets there.  A killed driver leaves its files there.
         self._temporary = Path(tempfile.mkdtemp(prefix="tgp-"))
         self._master = ["--master", master] if master else []
         self._sizes = sizes
@@ -144,7 +144,7 @@ class Drivers:
         options += ["--speculation"] if speculation else []
         kind = f"{'small' if small else 'usual'} tasks{', speculation' if speculation else ''}"
         log = self._folder / f"driver-{next(self._numbers)}.log"
-        # All threads are printed at SIGABRT.
+        # At SIGABRT Python prints the stacks of all threads.
         environment = {"PYTHONFAULTHANDLER": "1", "TMPDIR": str(self._temporary)}
         driver = Driver(spawn([*program, *options], log, cwd=ROOT, env=environment), kind)
         self.started[kind] += 1
@@ -161,12 +161,12 @@ class Drivers:
         return sum(each.published() for each in self._all)
 
     def dropped(self) -> Counter[str]:
-        """Return why units were not published, of all drivers."""
+        """Return the reasons why drivers dropped units, with their counts."""
         events = (event for each in self._all for event in each.events())
         return Counter(each["reason"] for each in events if each["event"] == DROPPED)
 
     def said(self, *texts: str) -> dict[str, int]:
-        """Return in how many lines each text occurs, of all drivers."""
+        """Return how often each text occurs in the logs of all drivers."""
         return {text: sum(self._lines(text)) for text in texts}
 
     def troubles(self) -> list[str]:
@@ -183,7 +183,7 @@ class Drivers:
         return (each.log_text().count(text) for each in self._all)
 
     def stop_all(self) -> None:
-        """SIGTERM each that runs, and remove what Spark left; the last call."""
+        """Stop all running drivers, and remove Spark's files; this must be the last call."""
         for each in self.alive:
             each.signal(signal.SIGCONT)
             each.stop()
@@ -219,12 +219,12 @@ def children(pid: int) -> list[int]:
 
 
 def descendants(pid: int) -> list[int]:
-    """Return children, and theirs."""
+    """Return the children of a process, their children, and so on."""
     return [each for child in children(pid) for each in (child, *descendants(child))]
 
 
 def event_of(line: str) -> dict[str, Any]:
-    """Return the event in a line of a log; an empty one if the line is no whole JSON."""
+    """Return the event in a line of a log; {} if the line is not complete JSON."""
     try:
         event: Any = json.loads(line)
     except ValueError:

@@ -1,7 +1,7 @@
-"""The faults, each a function that returns whether it landed: whether a sign of it was seen.
+"""The faults.  Each is a function that returns whether its effect was seen: whether it landed.
 
-Most wait for a new segment in the store's folder: then a task is at work, and what it wrote is not
-published yet.
+Most faults wait for a new segment in the store's folder.  Then a task is at work, and its segment
+is not published yet.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ WAITS = "another pipeline holds the claim"
 
 @dataclass(slots=True)
 class World:
-    """The world that faults strike."""
+    """The processes, data and topics that faults hit."""
 
     broker: LocalBroker
     data: Path
@@ -58,7 +58,7 @@ class World:
         return driver
 
     def start_driver(self) -> Driver:
-        """Start one of some kind."""
+        """Start a driver with random options."""
         speculation, small = self.rng.random() < 0.3, self.rng.random() < 0.6
         return self.drivers.start(speculation=speculation, small=small)
 
@@ -75,7 +75,7 @@ class World:
         return min(new, default="")
 
     def is_published(self, key: str) -> bool:
-        """Return whether the log names an object, or did."""
+        """Return whether the log names an object."""
         return not key or key in named(load(self.data)).all
 
     def admin(self) -> AdminClient:
@@ -83,7 +83,7 @@ class World:
         return AdminClient({"bootstrap.servers": self.broker.bootstrap}, logger=quiet)
 
     def pause(self, longest: float) -> None:
-        """Wait a while, as drawn."""
+        """Wait for a random time."""
         time.sleep(self.rng.uniform(0, longest))
 
 
@@ -99,7 +99,7 @@ def kill_driver(world: World) -> bool:
 
 
 def kill_driver_before_commit(world: World) -> bool:
-    """kill -9 between a task's PUT and the commit of what it wrote."""
+    """kill -9 of the driver between a task's PUT of a segment and the commit of this segment."""
     driver = world.driver()
     key = world.new_segment()
     if world.rng.random() < 0.5:
@@ -117,7 +117,7 @@ def kill_worker(world: World) -> bool:
 
 
 def kill_jvm(world: World) -> bool:
-    """kill -9 of Spark under a driver that lives on."""
+    """kill -9 of Spark's JVM, while its driver continues."""
     driver = world.driver()
     world.new_segment()
     said = len(driver.log_text())
@@ -128,7 +128,7 @@ def kill_jvm(world: World) -> bool:
 
 
 def two_drivers(world: World) -> bool:
-    """One sleeps between PUT and commit until another has taken over, and wakes up."""
+    """Stop a driver between PUT and commit until another has taken over, then let it continue."""
     first = world.driver()
     second = world.start_driver()
     if not wait_until(lambda: second.says(WAITS), READY_SECONDS, pause=0.3):
@@ -149,7 +149,7 @@ def two_drivers(world: World) -> bool:
 
 
 def lose_object(world: World) -> bool:
-    """An object cannot be read for a while, and a task fails of it."""
+    """Hide an object for a while, so that a task fails."""
     driver = world.driver()
     path = world.store.newest_wal()
     if path is None:
@@ -167,7 +167,7 @@ def lose_object(world: World) -> bool:
 
 
 def delete_records(world: World) -> bool:
-    """DeleteRecords somewhere in a topic while it is merged."""
+    """Delete records up to some offset of a topic while it is merged."""
     world.driver()
     world.new_segment()
     place = TopicPartition(CUT, 0)
@@ -180,7 +180,7 @@ def delete_records(world: World) -> bool:
 
 
 def delete_topic(world: World) -> bool:
-    """A topic is deleted while it is merged; landed if a unit was dropped for that."""
+    """Delete a topic while it is merged; it landed if a unit was dropped for this reason."""
     world.driver()
     before = world.drivers.dropped()[DELETED]
     world.new_segment()
@@ -211,7 +211,7 @@ def cut_power(world: World) -> bool:
 
 
 def flip_policy(world: World) -> bool:
-    """A compacted topic is none for a moment, while it is compacted."""
+    """Set the policy of a compacted topic to delete for a moment, while it is compacted."""
     world.driver()
     world.new_segment()
     set_policy(world.admin(), "delete")
@@ -246,6 +246,6 @@ FAULTS: Final[dict[str, Fault]] = {
 
 def strike(name: str, world: World) -> bool:
     """Inject a fault; return whether it landed."""
-    with suppress(KafkaException):  # an answer that did not come in time
+    with suppress(KafkaException):  # an answer did not come in time
         return FAULTS[name](world)
     return False

@@ -17,7 +17,7 @@ INEXACT: Final = ("gzip", "lz4")
 
 
 class Topic(NamedTuple):
-    """codecs: of each partition."""
+    """codecs: one for each partition."""
 
     codecs: tuple[str, ...]
     records_per_second: float
@@ -48,7 +48,7 @@ KEPT: Final = {
 
 
 def make_topics(bootstrap: str) -> dict[str, list[Ledger]]:
-    """Create them all; return the ledgers of each."""
+    """Create all topics; return by topic the ledgers of its streams."""
     ledgers: dict[str, list[Ledger]] = {}
     for name, topic in TOPICS.items():
         create_topic(bootstrap, name, len(topic.codecs), topic.config)

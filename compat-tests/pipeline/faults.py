@@ -1,13 +1,14 @@
-"""Faults with real Spark, round after round: is every record there as it was acknowledged?
+"""Faults with real Spark, round after round: is every record as it was acknowledged?
 
     compat-tests/run pipeline-faults --rounds 50 --json
 
 A gateway on files and SQLite serves producers (librdkafka; all codecs, some idempotent, some with
-keys of a compacted topic) while drivers of the pipeline merge and compact on Spark with sizes and
-times so small that much happens in a round.  Each round draws faults (fault_kinds.py; the same seed
-draws the same).  Now and then everything is read from its start and each record compared.  At the
-end all is healed, grace periods pass, and the store must hold exactly what the log names.
-Exit status 1 when a promise was broken, or a kind of fault that was drawn never landed.
+keys of a compacted topic).  Meanwhile drivers of the pipeline merge and compact on Spark.  Their
+sizes and times are so small that a round has many merges.  Each round draws faults (fault_kinds.py;
+the same seed draws the same faults).  Now and then all topics are read from their start, and each
+record is compared.  At the end no fault is left, and grace periods pass.  Then the store must hold
+exactly the objects that the log names.  The exit status is 1 if a promise was broken, or if a kind
+of fault was drawn but never landed.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ class Options(Seeded):
 
 @dataclass(slots=True)
 class Figures:
-    """The findings of a run.  dropped: units by reason.  told: lines of the drivers' logs."""
+    """The findings of a run.  dropped: units by reason.  told: counts of texts in drivers' logs."""
 
     rounds: int = field(default=0, init=False)
     seconds: float = field(default=0.0, init=False)
@@ -188,8 +189,8 @@ class FaultRun:
     def _heal(self) -> None:
         """Stop everything, let grace periods pass, and compare store and log."""
         self._world.drivers.stop_all()
-        # Only after its end can its leftovers be distinguished from objects that it may still
-        # commit.
+        # While a gateway lives, an object that no entry names may still be committed by it.  So the
+        # leftovers of this incarnation can be deleted only after its end.
         self._world.broker.kill()
         self._world.broker.start()
 
@@ -246,7 +247,7 @@ def world_of(broker: LocalBroker, cut: Ledger, options: Options) -> World:
 
 
 def _orphans(log: Path) -> int:
-    """Return how many objects the gateway said it deleted that nothing names."""
+    """Return how many unnamed objects the gateway deleted, by its log."""
     said = (event_of(line) for line in log.read_text().splitlines() if "nothing names" in line)
     return sum(int(each["count"]) for each in said if each)
 
@@ -255,7 +256,7 @@ def main(options: Options) -> Result:
     """Run it."""
     broker = start("tidegate", SETTINGS)
     assert isinstance(broker, LocalBroker)
-    broker.command += ["--log-level", "info"]  # tells of orphans
+    broker.command += ["--log-level", "info"]  # so that it logs deleted orphans
     try:
         broker.restart()
         ledgers = make_topics(broker.bootstrap)

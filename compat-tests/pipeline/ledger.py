@@ -1,8 +1,8 @@
 """The producers' acknowledgements, and whether the read records agree with them.  No I/O here.
 
-A record is known by its stream (a partition with one producer) and its number; all it holds can be
-made again from those, but for its time stamp, which the ledger keeps.  A record without an answer
-may be there or not; once read it is as good as acknowledged.
+A record is identified by its stream (a partition with one producer) and its number.  Its content
+can be made again from both, except its time stamp, which the ledger keeps.  A record without an
+answer may be in the log or not.  Once it was read, it counts like an acknowledged one.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ class Found(NamedTuple):
 
 @dataclass(slots=True)
 class Ledger:
-    """All that is known of one stream.
+    """The known records of one stream.
 
-    is_compacted: keys come again and again, some with tombstones.  is_exact: its producer is
-    idempotent, so nothing may be there twice, or in another order.
-    timestamps: of each record sent, by number.  at: offset -> number, acknowledged or read.
-    unknown: numbers whose delivery failed.
+    is_compacted: keys repeat, some with tombstones.  is_exact: its producer is idempotent, so no
+    record may be there twice, or in another order.  timestamps: by number, those of all records
+    that were sent.  at: offset -> number, of acknowledged and of read records.  unknown: numbers
+    without a known offset.
     """
 
     topic: str
@@ -54,7 +54,7 @@ class Ledger:
         return f"{self.topic}/{self.partition}"
 
     def record(self, number: int) -> Expected:
-        """Return the record of a number."""
+        """Return the record with this number."""
         plain = _RECORDS.of(self.partition, number)
         headers: Headers = [(NUMBER, b"%d" % number)]
         key, value = plain.key, plain.value
@@ -66,7 +66,7 @@ class Ledger:
         return Expected(key, value, self.timestamps[number], headers)
 
     def acknowledge(self, number: int, offset: int) -> None:
-        """Note an answer; below 0: it is there, at an unknown offset."""
+        """Note an acknowledgement.  If the offset is negative, the record's offset is unknown."""
         self.acknowledged += 1
         if offset < 0:
             self.unknown.add(number)
@@ -83,7 +83,7 @@ class Ledger:
 
 
 def number_of(record: Expected) -> int:
-    """Return the number that a record says it has; -1 if it says none."""
+    """Return the number in a record's header; -1 if it has none."""
     headers = record.headers
     pairs = headers.items() if isinstance(headers, dict) else headers or ()
     for name, text in pairs:
@@ -95,13 +95,13 @@ def number_of(record: Expected) -> int:
 class Judge:
     """Follows one reading of one stream, record by record.
 
-    problems: sentences.  gaps: (first, next) of offsets that were left out; whether they may be is
-    for others to say.
+    problems: sentences.  gaps: (first, next) of offsets that were left out.  The caller decides
+    which gaps are allowed.
     """
 
     def __init__(self, ledger: Ledger, start: int) -> None:
         self._ledger = ledger
-        # A copy: its producer's thread adds to it.
+        # Copy it, since the producer's thread changes it.
         self._numbers = {number: offset for offset, number in ledger.at.copy().items()}
         self._known = dict(self._numbers)
         self._highest = -1
@@ -146,21 +146,20 @@ class Judge:
         return ""
 
     def adopt(self) -> None:
-        """The read records are known from now on."""
+        """Add the read records to the ledger."""
         for offset, number in self.found.items():
             self._ledger.at.setdefault(offset, number)
 
     def missing(self, end: int) -> Iterator[int]:
-        """Yield the offsets from the start up to an end that were known before and did not come."""
+        """Yield the offsets between start and end that were known before but were not read."""
         known = set(self._known.values())
         return iter(sorted(each for each in known - self.found.keys() if self.start <= each < end))
 
     def lost_keys(self, end: int) -> Iterator[str]:
-        """Yield the records that a compacted partition should have and has not.  end: of this
-        reading.
+        """Yield the records that a compacted partition should have and has not.
 
-        The newest record of each key must be there, even an unknown one; only a tombstone may be
-        gone, together with all older records.
+        The newest record of each key must be there, or a later one.  Only a tombstone may be
+        missing, if all older records of its key are missing, too.  end: the end of this reading.
         """
         ledger = self._ledger
         newest: dict[bytes | None, int] = {}

@@ -22,14 +22,14 @@ MAX_IN_FLIGHT = 400
 ADMIN_SECONDS = 60.0
 RECONNECT = {"reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 300}
 
-# librdkafka tells of every connection that a kill breaks.
+# librdkafka logs every connection that a kill breaks.
 quiet = logging.getLogger("pipeline.librdkafka")
 quiet.addHandler(logging.NullHandler())
 quiet.propagate = False
 
 
 def producer_of(bootstrap: str, codec: str, *, is_exact: bool) -> Producer:
-    """Return a producer for all streams of a kind: their batches travel together."""
+    """Return a producer for all streams of a kind, so that they share requests."""
     settings: dict[str, Any] = {
         "bootstrap.servers": bootstrap,
         "enable.idempotence": is_exact,
@@ -54,7 +54,7 @@ class Stream:
         self._producer = producer
 
     def work(self, seconds: float) -> None:
-        """Write what is due after so many seconds more."""
+        """Write the records that are due after so many more seconds."""
         self._due += seconds * self.records_per_second
         while self._due >= 1 and len(self._producer) < MAX_IN_FLIGHT:
             self._due -= 1
@@ -83,7 +83,7 @@ class Stream:
             raise TimeoutError(f"{self.ledger.name}: records had no answer")
 
     def give_up(self) -> None:
-        """Fail whatever has no answer yet."""
+        """Fail all records that have no answer yet."""
         self._producer.purge()
         self._producer.flush(1)
 
@@ -104,7 +104,7 @@ class _Told:
 
 
 class Load:
-    """Lets streams work in a thread, until finish()."""
+    """Writes all streams in a thread, until finish()."""
 
     def __init__(self, streams: Sequence[Stream]) -> None:
         self._streams = list(streams)
@@ -144,7 +144,7 @@ class Load:
 
 
 class Doomed:
-    """A topic that is written to until it is deleted; another takes its place."""
+    """A topic that is written to until it is deleted, and replaced by another topic."""
 
     def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap
@@ -154,7 +154,7 @@ class Doomed:
         self.topic = ""
 
     def begin(self) -> None:
-        """Create the next one, and write to it."""
+        """Create the next topic, and write to it."""
         self._number += 1
         self.topic = f"doomed-{self._number}"
         create_topic(self._bootstrap, self.topic, 1)
@@ -176,7 +176,7 @@ class Doomed:
 def create_topic(
     bootstrap: str, name: str, partitions: int, config: dict[str, str] | None = None
 ) -> None:
-    """Create a topic; one that is there already is fine, since an answer may have been lost."""
+    """Create a topic.  It may exist already, since the answer to a first try may be lost."""
     admin = AdminClient({"bootstrap.servers": bootstrap}, logger=quiet)
     topic = NewTopic(name, partitions, 1, config=config or {})
     try:
@@ -187,7 +187,7 @@ def create_topic(
 
 
 def delete_topic(bootstrap: str, name: str) -> None:
-    """Delete a topic; one that is gone is fine."""
+    """Delete a topic.  It may be deleted already."""
     admin = AdminClient({"bootstrap.servers": bootstrap}, logger=quiet)
     try:
         admin.delete_topics([name], operation_timeout=30)[name].result(ADMIN_SECONDS)

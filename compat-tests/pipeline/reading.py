@@ -1,4 +1,4 @@
-"""Reads streams from their start to their end, beside everything else, and judges each record."""
+"""Reads streams from their start to their end, while they are written, and judges each record."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PROBLEMS_SHOWN = 5
 
 @dataclass(slots=True)
 class Reading:
-    """records: how many were read and compared.  problems: sentences; empty if all is well."""
+    """records: how many were read and compared.  problems: sentences; empty if there are none."""
 
     records: int = 0
     problems: list[str] = field(default_factory=list[str])
@@ -36,14 +36,18 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """The records that may be gone: older than ms, None for none; or below an offset cut."""
+    """The records that may be missing.
+
+    retention_ms: older ones may; None: none for their age.  is_cut: DeleteRecords may have removed
+    some.
+    """
 
     retention_ms: int | None = None
     is_cut: bool = False
 
 
 def read_all(bootstrap: str, ledgers: Sequence[Ledger], kept: Kept = Kept()) -> Reading:
-    """Read whole streams of one topic; each from its start to where it ends when that is reached.
+    """Read streams of one topic, each from its start until the present end is reached.
 
     Raises:
       TimeoutError: the read makes no progress.
@@ -106,7 +110,7 @@ def _consumer(bootstrap: str) -> Consumer:
 
 
 def _read(consumer: Consumer, ledgers: Sequence[Ledger]) -> tuple[dict[int, Judge], dict[int, int]]:
-    """Return judges that have seen everything, and where each partition ended, by partition."""
+    """Return by partition the judge of all its records, and the offset where the reading ended."""
     topic = ledgers[0].topic
     judges: dict[int, Judge] = {}
     wanted: dict[int, int] = {}
@@ -139,9 +143,9 @@ def _read(consumer: Consumer, ledgers: Sequence[Ledger]) -> tuple[dict[int, Judg
 
 
 def _watermarks(consumer: Consumer, place: TopicPartition) -> tuple[int, int]:
-    """Return log start and end; a gateway may be away for a while.
+    """Return log start offset and high watermark; try again if the gateway is down.
 
-    librdkafka does not wait for its cache then: it says that the partition is unknown.
+    librdkafka does not wait for metadata then, but fails with an unknown partition.
     """
     deadline = time.monotonic() + PATIENCE_SECONDS
     while True:
@@ -182,7 +186,7 @@ class SteadyReader:
         self._thread.start()
 
     def finish(self) -> Reading:
-        """Stop after the reading under way; return what was found."""
+        """Stop after the present reading; return the findings."""
         self._stop.set()
         self._thread.join(PATIENCE_SECONDS * 2)
         self.check()

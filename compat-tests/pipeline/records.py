@@ -27,7 +27,7 @@ class Expected:
 
 
 class Records:
-    """Makes the record of an offset of a partition; half of each value can be compressed."""
+    """Makes the record of a partition and offset.  Half of each value can be compressed."""
 
     def __init__(self) -> None:
         rng = Random(7)

@@ -2,9 +2,9 @@
 
     compat-tests/run pipeline --gigabytes 3 --json
 
-A part of the topic is written without the pipeline and read by a gateway with nothing in memory;
-then the pipeline runs beside the writers, and when it has nothing left to do, everything is read
-again from offset 0, again from nothing.  Exit status 1 when a record is not what was written.
+A part of the topic is written without the pipeline, and read by a gateway with empty caches.  Then
+the pipeline runs beside the writers.  When it has nothing left to merge, everything is read again
+from offset 0, again with empty caches.  The exit status is 1 if a record is not as it was written.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Options:
 
 @dataclass(slots=True)
 class Figures:
-    """The measurements of a run; GETs of the gateway, by GiB of values read."""
+    """The measurements of a run. gets_per_gib_*: GETs of the gateway, by GiB of values read."""
 
     gigabytes: float
     partitions: int
@@ -119,7 +119,7 @@ class Run:
         """Write, merge, read."""
         figures = self.figures
         admin = AdminClient({"bootstrap.servers": self._broker.bootstrap})
-        # The records say that they are years old.
+        # The records have time stamps of years ago, so retention must not delete them.
         topic = NewTopic(TOPIC, self._partitions, 1, config={"retention.ms": "-1"})
         for future in admin.create_topics([topic]).values():
             future.result()
@@ -155,7 +155,7 @@ class Run:
         return time.monotonic() - began
 
     def _read_cold(self, last: int) -> tuple[float, float, float]:
-        """Read all with a gateway that has nothing in memory: GETs a GiB, bytes a byte, MB/s."""
+        """Read all with empty caches; return GETs a GiB, bytes from the store a byte, and MB/s."""
         self._broker.restart()
         began = time.monotonic()
         size_bytes = self._many.read(last)

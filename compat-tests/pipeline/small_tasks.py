@@ -2,8 +2,8 @@
 
     PYTHONPATH=compat-tests .venv/bin/python compat-tests/pipeline/small_tasks.py --data DIR
 
-The driver is the same; what is small are the tasks, the chunks of a segment, and the map of keys,
-so that rounds of compaction end where it is full.
+The driver is the same, but tasks, the chunks of a segment, and the map of keys are small.  A round
+of compaction ends where the map is full.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class SmallTasks(Options):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run until told to stop."""
+    """Run until SIGTERM."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--master", default="")

@@ -1,10 +1,10 @@
-"""Clients at full speed under quotas, at Apache Kafka and at a gateway: what gets through.
+"""Clients at full speed under quotas, at Apache Kafka and at a gateway: the rates they get.
 
     compat-tests/run quotas [--seconds 60]
 
-kafka-configs.sh sets the quotas and shows them.  The exit code is 1 if a rate differs from Kafka's
-by more than 5 %, or what the tool shows differs.  The rate of requests depends on what a request
-costs, so it is only shown.
+kafka-configs.sh sets the quotas and shows them.  The exit status is 1 if a rate differs from
+Kafka's by more than 5 %, or if the tool's output differs.  The rate of requests depends on the CPU
+time of a request, so it is only shown.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ def measure(against: str, seconds: float) -> tuple[dict[str, float], list[str]]:
         for entity, quota in SETTINGS:
             tool(bootstrap, "--alter", *entity, "--add-config", quota)
         shown = [tool(bootstrap, "--describe", *entity) for entity in SHOWN]
-        # The last two are there for the tool: a quota of the user would hold for the producer.
+        # The last two quotas are only for the tool.  A quota of the user would apply to the
+        # producer.
         for entity, quota in SETTINGS[-2:]:
             name, _, _ = quota.partition("=")
             tool(bootstrap, "--alter", *entity, "--delete-config", name)

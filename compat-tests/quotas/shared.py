@@ -2,11 +2,11 @@
 
     compat-tests/run quotas-shared [--seconds 30] [--quota 1000000] [--what produce,consume]
 
-The clients of one gateway want 1.8 times the quota, those of another 0.2 times, and the third has
-none.  What passes in all is measured; then the gateway with the most clients, which also divides
-the quota, is killed with kill -9, and from five seconds later on it is measured again.  First
-librdkafka's producers do that, then its consumers.  The exit code is 1 if less than 95 % or more
-than 110 % of the quota passes.
+The clients of one gateway want 1.8 times the quota, and those of another 0.2 times.  The third
+gateway has no clients.  The program measures the total rate of all clients.  Then it kills (kill
+-9) the gateway with the most clients, which also divides the quota.  Five seconds later it measures
+again.  It runs librdkafka's producers first, then its consumers.  The exit status is 1 if the total
+rate is less than 95 % or more than 110 % of the quota.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def gateways() -> Generator[dict[int, Gateway]]:
 
 @dataclass(slots=True)
 class Client:
-    """A client of a zone; part: of the quota that it wants.  passed: when how many bytes did."""
+    """A client of a zone.  part: the share of the quota that it wants.  passed: (time, bytes)."""
 
     zone: int
     quota: int
@@ -120,7 +120,7 @@ class Client:
         }
 
     def produce(self) -> None:
-        """Produce as much as it wants, until told to end."""
+        """Produce at the rate that it wants, until `ends` is set."""
         producer = Producer(
             {
                 **self.config,
@@ -142,7 +142,7 @@ class Client:
             self.passed.append((time.monotonic(), len(VALUE)))
 
     def consume(self) -> None:
-        """Read from the beginning, again and again, as much as it wants."""
+        """Read from the beginning, again and again, at the rate that it wants."""
         consumer = Consumer(
             {
                 **self.config,
@@ -151,7 +151,8 @@ class Client:
                 "enable.partition.eof": True,
                 "fetch.message.max.bytes": 200_000,
                 "queued.max.messages.kbytes": 400,
-                # With a full queue it would not fetch for a second, and want less than the quota.
+                # Else librdkafka would not fetch for a second when its queue is full, and want too
+                # little.
                 "fetch.queue.backoff.ms": 10,
             }
         )
@@ -177,13 +178,13 @@ class Client:
             yield
 
     def rate(self, since: float, until: float) -> float:
-        """Return the rate of use in that time, divided by the quota."""
+        """Return the client's rate between two times, divided by the quota."""
         total = sum(size for at, size in self.passed if since < at <= until)
         return total / (until - since) / self.quota
 
 
 def measure(what: str, quota: int, seconds: float) -> bool:
-    """Return whether what passes is within the bounds; what: produce or consume."""
+    """Return whether the total rates are within the bounds.  what: produce or consume."""
     resource = {"produce": "Produce", "consume": "Fetch"}[what]
     owner = choose(key_of(resource, USER, ""), NODES)
     other = next(each for each in NODES if each != owner)
@@ -242,7 +243,7 @@ def prepare(bootstrap: str, what: str, quota: int, seconds: float) -> None:
 
 
 def show(name: str, clients: list[Client], since: float, until: float) -> float:
-    """Print what passed; return it."""
+    """Print the rates, as shares of the quota; return their sum."""
     rates = [each.rate(since, until) for each in clients]
     shown = " + ".join(f"{each:.3f}" for each in rates)
     print(f"{name:34} {sum(rates):.3f} = {shown}", flush=True)
@@ -250,7 +251,7 @@ def show(name: str, clients: list[Client], since: float, until: float) -> float:
 
 
 def judge(name: str, clients: list[Client], since: float, until: float) -> bool:
-    """Print what passed; return whether it is within the bounds."""
+    """Print the rates; return whether their sum is within the bounds."""
     least, most = ALLOWED
     return least <= show(name, clients, since, until) <= most
 

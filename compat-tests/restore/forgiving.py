@@ -11,20 +11,21 @@ from histories.history import History, Transaction
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """The log's lost end: from the moment before the backup until the restored log was there."""
+    """The time of the log's lost end: from just before the backup until the log was restored."""
 
     backup_ms: int
     restored_ms: int
 
     def holds(self, at_ms: int) -> bool:
-        """Return whether an end that was acknowledged then may be lost."""
+        """Return whether the end of a transaction that was acknowledged then may be lost."""
         return self.backup_ms <= at_ms < self.restored_ms
 
 
 def forgive(history: History, lost: Lost) -> None:
-    """Make a history from before the restore one that the restored log must agree with.
+    """Remove from a history all promises that the restored log need not keep.
 
-    A commit in the lost end may be lost, wholly.  Readers saw offsets that were given out again.
+    A commit in the lost end may be lost, but only as a whole.  Readers may have got offsets that
+    the restored log gave to other records.
     """
     history.passes.clear()
     history.stable.clear()

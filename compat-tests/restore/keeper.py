@@ -14,7 +14,7 @@ _QUIET: Final = {"log_level": 0}
 
 
 class Keeper:
-    """Writes to all of some lists and stages an offset; then waits."""
+    """A transaction that writes to some lists, stages an offset, and stays open."""
 
     def __init__(self, bootstrap: str, family: str, name: str, history: History) -> None:
         self._bootstrap = bootstrap
@@ -26,7 +26,7 @@ class Keeper:
         self._producer = Producer(settings)
 
     def open(self, lists: int = 3) -> None:
-        """Begin, write and stage, so that the log knows of it."""
+        """Begin, write and stage an offset, so that the log has the transaction."""
         producer, name = self._producer, f"{self._name}-0.1"
         producer.init_transactions(SECONDS)
         producer.begin_transaction()
@@ -41,8 +41,10 @@ class Keeper:
         consumer.close()
 
     def problems(self) -> list[str]:
-        """Return the problems after a restore.  The producer must be fenced, its offset must be
-        gone, and a new producer of its id must be able to commit.
+        """Return the problems after a restore.
+
+        The producer must be fenced, and its offset must not be committed.  A new producer of its
+        transactional id must be able to commit.
         """
         found: list[str] = []
         try:

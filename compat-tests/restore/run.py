@@ -2,11 +2,11 @@
 
     compat-tests/run restore
 
-The world and the clients of histories/.  The log is copied once, under load, and lost some time
-later with all gateways; `tidegate log restore` makes a new one.  New clients take over the
-transactional ids; then the old ones, which were stopped all the time, continue as zombies.
-Transactions that were committed before the copy must be visible wholly, open ones nowhere, and
-those committed after the copy wholly or not at all.
+It runs the zones and clients of histories/.  The log is copied once, under load.  Some time later
+the log is dropped and all gateways are killed, and `tidegate log restore` makes a new log.  New
+clients take over the transactional ids.  Then the old clients, which were stopped meanwhile,
+continue as zombies.  Transactions that were committed before the copy must be visible wholly, open
+ones nowhere, and those committed after the copy wholly or not at all.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Options(Seeded, Kept):
 class Figures(Judged):
     """The measurements of a run.
 
-    open_*: transactions that were open then, by family.  restore: what the command printed.
+    open_*: transactions that were open then, by family.  restore: the command's output.
     """
 
     open_at_backup: dict[str, int] = field(default_factory=dict)
@@ -79,7 +79,7 @@ class Restore:
         self._before = [History(each, records) for each in options.clients]
 
     def run(self) -> Figures:
-        """Do all of it."""
+        """Run it all."""
         watch = self._load(self._before, 0)
         keepers = [
             Keeper(self._world.bootstrap, self._options.clients[0], name, self._keeping)
@@ -116,19 +116,19 @@ class Restore:
         return watch
 
     def _lose_all(self, watch: HistoryWatch) -> int:
-        """Kill the gateways, and stop the clients; return when."""
+        """Kill the gateways, and stop the clients; return the time before that."""
         lost_ms = now_ms()
         for number in self._world.gateways:
             self._world.kill_gateway(number)
         self._driver.stop()
-        # Else a client would read the answer of a killed gateway after the restore.
+        # Let clients read the last answers, so that they do not read them after the restore.
         time.sleep(READ_SECONDS)
         for family in watch.families:
             family.signal(signal.SIGSTOP)
         return lost_ms
 
     def _restore(self) -> str:
-        """Make a new log, and start the gateways with it; return what the command printed."""
+        """Make a new log, and start the gateways with it; return the command's output."""
         lost = self._world.database.rpartition("/")[2]
         self._world.use_log(self._world.postgres.new_database())
         self._world.postgres.sql(f'DROP DATABASE "{lost}" WITH (FORCE)')
@@ -157,7 +157,7 @@ class Restore:
         old: Sequence[Family[History]],
         keepers: Sequence[Keeper],
     ) -> Figures:
-        """Let new clients take over, and the old ones continue; then judge."""
+        """Let new clients take over, then let the old ones continue; then judge."""
         records = Records()
         watch = self._load([History(each.name, records) for each in self._before], 1)
         try:

@@ -29,7 +29,7 @@ def option(
 
     Args:
       says: the help; its default follows by itself.
-      flag: the option's name, where the field's would not do.
+      flag: the option's name, if it is not the field's.
       separator: of the parts of a `tuple[str, ...]`.
       is_positional: the words that belong to no option, for a `tuple[str, ...]`.
     """

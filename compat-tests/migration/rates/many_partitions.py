@@ -237,7 +237,7 @@ class ManyPartitions:
 
 
 class Writer:
-    """A producer that writes to some partitions in turn.  waited: the longest, for an answer."""
+    """A producer that writes to some partitions in turn.  waited: the longest, until an answer."""
 
     def __init__(self, bootstrap: str, places: Sequence[Place]) -> None:
         self.problems: list[str] = []
