@@ -54,7 +54,7 @@ class Options:
 
 
 def entries(slices: int, partitions: int, groups: int) -> Iterator[bytes]:
-    """A log: a cluster, a topic, groups with claims and offsets, and one object an entry."""
+    """Yield the log's entries: a cluster, a topic, groups with claims and offsets, WAL objects."""
     yield _entry(
         ev.ClusterCreated("restartrestartrestartA", timeline=1),
         ev.GatewayRegistered(1, 1, KEY, "default", (), "0", supersedes=0),

@@ -144,7 +144,7 @@ class FaultRun:
         return [each for ledgers in self._ledgers.values() for each in ledgers]
 
     def _wait_for_progress(self) -> None:
-        """Each stream is acknowledged something more, and a driver publishes something more."""
+        """Wait until each stream got more acknowledgements, and a driver published more units."""
         before = [each.acknowledged for each in self._every_ledger()]
         published = self._world.drivers.published()
         self._world.driver()
@@ -187,7 +187,7 @@ class FaultRun:
         return backlog(load(self._world.data))[0]
 
     def _heal(self) -> None:
-        """Stop everything, let grace periods pass, and compare store and log."""
+        """Stop drivers, restart the gateway, wait for grace periods, and compare store and log."""
         self._world.drivers.stop_all()
         # While a gateway lives, an object that no entry names may still be committed by it.  So the
         # leftovers of this incarnation can be deleted only after its end.

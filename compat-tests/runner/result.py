@@ -8,12 +8,12 @@ from typing import Any
 
 
 class WrongOption(Exception):
-    """Options that do not go together: say so, as of any wrong command line."""
+    """Options that do not go together.  The command line prints it like any wrong option."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A program's verdict; a text for people, unless it is said already; figures for --json."""
+    """A program's verdict.  text: for people, "" if already printed.  figures: for --json."""
 
     is_good: bool
     text: str = ""

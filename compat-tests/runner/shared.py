@@ -1,4 +1,4 @@
-"""Options that programs share, declared once: a program's own inherit them."""
+"""Options that several programs have.  The options class of a program inherits them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from runner.options import option
 
 @dataclass(frozen=True)
 class NoOptions:
-    """A run in which there is nothing to choose."""
+    """A run without options."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Seeded:
-    """A run that draws."""
+    """A run that draws by a seed."""
 
     seed: int = 1
 
@@ -36,7 +36,7 @@ class Kept:
 
     @contextmanager
     def work_folder(self, name: str) -> Iterator[Path]:
-        """The folder of the run: the one that was asked for, or one that is removed at the end."""
+        """Yield the folder of the run: the one of the option, or one that is removed at the end."""
         WORK.mkdir(exist_ok=True)
         with TemporaryDirectory(dir=WORK, prefix=f"{name}-") as made:
             folder = (self.folder or Path(made)).resolve()

@@ -1,4 +1,7 @@
-"""The programs: a row each.  A module is loaded when its program runs, since each needs others."""
+"""The programs, one row each.
+
+A module is loaded only when its program runs, since each program needs other packages.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +79,7 @@ PROGRAMS: Final = (
     Program("upgrade", "upgrade.run:main", "a rolling upgrade under load"),
     Program("alerts", "monitoring.fire:main", "alerts fire and clear in a real Prometheus"),
     Program("zones", "zones.run:main", "three zones: no byte of a client crosses them"),
-    # The cost of a load or a stranger to others.
+    # What a load or strangers cost other clients.
     Program("strangers", "strangers.run:main", "silent and dripping strangers at each listener"),
     Program("dear-requests", "dear_requests.run:main", "the dearest requests of a client"),
     Program("dear-tables", "dear_requests.tables:main", "requests that list a million rows"),
@@ -84,7 +87,7 @@ PROGRAMS: Final = (
     Program("restart", "overload.restart:main", "from kill -9 to serving with much state"),
     Program("tls-bench", "tls.bench:main", "CPU for each MiB, with and without TLS"),
     Program("tls-flood", "tls.flood:main", "a good client beside strangers' handshakes"),
-    # Answers beside those of Apache Kafka.
+    # Answers compared with Apache Kafka's.
     Program("transactions", "transactions.differential.run:main", "random scripts beside Kafka"),
     Program("mutated-batches", "mutated_batches.run:main", "2,000 false batches beside Kafka"),
     Program("mutated-batches-record", "mutated_batches.record:main", "record Kafka's answers"),

@@ -1,1 +1,1 @@
-"""Strangers that connect to every listener of a gateway, and those whom they must not keep out."""
+"""Strangers that connect to every listener of a gateway, and visitors that must still get in."""

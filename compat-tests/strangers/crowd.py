@@ -1,7 +1,8 @@
-"""A process of strangers: at each port as many silent connections as dripping ones.
+"""A process of strangers, clients without a login: at each port, as many silent as dripping ones.
 
-A dripping one sends a byte a second.  A stranger whose connection is closed waits a second, and
-connects again.  They come from a few addresses of the loopback.
+A silent stranger sends nothing, and a dripping one a byte a second.  If the gateway closes its
+connection, a stranger waits a second, and connects again.  Strangers come from a few addresses of
+the loopback.
 """
 
 from __future__ import annotations
@@ -30,7 +31,10 @@ FRAME: Final = b"\0\0\0\x40\0\x12\0\3\0\0\0\1\0\x08"
 
 @contextmanager
 def crowding(ports: Sequence[tuple[int, bytes]], count: int) -> Generator[None]:
-    """Have a crowd at each port meanwhile.  ports: with the bytes that its dripping ones send."""
+    """Have a crowd at each port during the block.  ports:
+
+    (port, bytes of its dripping strangers).
+    """
     context = get_context("spawn")
     end, ready = context.Event(), context.Event()
     process = context.Process(target=_run, args=(ports, count, ready, end))
@@ -45,7 +49,7 @@ def crowding(ports: Sequence[tuple[int, bytes]], count: int) -> Generator[None]:
 
 
 def _run(ports: Sequence[tuple[int, bytes]], count: int, ready: Event, end: Event) -> None:
-    os.nice(19)  # elsewhere they have a machine of their own
+    os.nice(19)  # in reality strangers use another machine's CPU
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     trio.run(_crowd, ports, count, ready, end)

@@ -2,10 +2,11 @@
 
     compat-tests/run strangers [--seconds N] [--count N]      on a quiet machine
 
-The gateway has listeners for clients with a login, for operators and for other gateways, and its
-log is served by `tidegate log serve`; once without TLS, once with it.  Each visit (visits.py) is
-made alone first, and then beside the strangers.  Meanwhile gateways start that only forward.  All
-must be answered within a second, and no start may take a second longer than the slowest one alone.
+The gateway has listeners for clients with a login, for operators and for other gateways.  `tidegate
+log serve` serves its log.  There is a round without TLS and one with it.  Each visit (visits.py) is
+made first without strangers, and then beside them.  Meanwhile gateways start that reach the log
+only through the first one.  All visits must be answered within a second.  No start may take a
+second longer than the slowest start without strangers.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ STARTS: Final = 3
 
 @dataclass(frozen=True)
 class Ports:
-    """plain: the gateway's listener that no stranger knows."""
+    """plain: the gateway's listener without strangers."""
 
     plain: int
     login: int
@@ -100,7 +101,7 @@ class Options:
 
 
 def main(options: Options) -> Result:
-    """Print a table of each round; the result is bad if anyone waited too long."""
+    """Print a table of each round; the result is bad if a visit or a start took too long."""
     missed = 0
     for has_tls in (False, True):
         with tempfile.TemporaryDirectory() as folder:

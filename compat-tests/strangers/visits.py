@@ -1,4 +1,4 @@
-"""The visitors that strangers must not keep out, and how long each of them waits.
+"""Visitors, which must get answers beside the strangers, and how long each of them waits.
 
 health         /livez and /readyz, without a token
 pages          /metrics with admin.token
@@ -29,7 +29,7 @@ MAX_ANSWER_BYTES: Final = 32 << 20
 
 
 class Visits:
-    """waits: seconds of each answer.  failed: how often there was none, and why.
+    """waits: by visit, seconds until each answer.  failed: by visit, the error of each that failed.
 
     Args:
       pages, peers, served: base URLs.  token: of all three.  login: settings of librdkafka.
@@ -57,7 +57,7 @@ class Visits:
         }
 
     async def run(self, seconds: float) -> None:
-        """Send requests to all listeners for a time, to each in a task of its own."""
+        """Make all visits again and again for so long, each kind in its own task."""
         producer = self._producer()
         async with trio.open_nursery() as nursery:
             until = trio.current_time() + seconds

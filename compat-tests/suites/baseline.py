@@ -1,7 +1,7 @@
-"""Scores an upstream suite against the lists of what passes on Apache Kafka.
+"""Scores an upstream suite against the list of tests that pass on Apache Kafka.
 
-baseline/SUITE-pass.txt names the tests that passed on Apache Kafka; only those count.  Of these a
-run may choose some by a pattern.
+baseline/SUITE-pass.txt names the tests that passed on Apache Kafka.  Only these tests count.  A run
+may choose some of them by a pattern.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from collections.abc import Mapping, Sequence
 from harness.places import HERE
 from harness.report import Outcome
 
-# Test name -> passed?  A test that is absent did not run, or was skipped.
+# Test name -> whether it passed.  A missing test did not run, or was skipped.
 Results = Mapping[str, bool]
 Exclusions = Sequence[tuple[re.Pattern[str], str]]
 EVERYTHING = re.compile("")
 
 
 def passing(suite: str, only: re.Pattern[str] = EVERYTHING) -> list[str]:
-    """The names of the tests that pass on Apache Kafka, if `only` is found in them."""
+    """Return the tests that pass on Apache Kafka, and whose names match `only`."""
     names = (HERE / "baseline" / f"{suite}-pass.txt").read_text().splitlines()
     return [name for name in names if only.search(name)]
 

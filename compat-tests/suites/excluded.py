@@ -1,6 +1,6 @@
 """The tests a suite leaves out: lines `NAME: REASON` in expected/SUITE-excluded.txt.
 
-NAME stands for its subtests, NAME/..., too.
+A NAME also stands for all of its subtests, NAME/...
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from harness.places import HERE
 
 from suites.baseline import Exclusions
 
-# Reasons that end by themselves: once a broker offers the API, the tests are run.
+# Reasons that depend on an API.  Once a broker offers the API, the tests are run.
 API_OF_REASON = {
     "share groups (KIP-932) are not offered yet": 78,  # ShareFetch
 }
@@ -36,6 +36,9 @@ def _parse(line: str) -> tuple[re.Pattern[str], str]:
 
 
 def worth_a_start(name: str, exclusions: Exclusions, offered: Set[int]) -> bool:
-    """False for what is excluded until its API is there: a client might retry until the limit."""
+    """Return whether to start a test: it is not excluded, or its missing API is offered now.
+
+    Without the API a client might retry until the test's time limit.
+    """
     reasons = [reason for pattern, reason in exclusions if pattern.search(name)]
     return all(API_OF_REASON.get(reason) in offered for reason in reasons)

@@ -54,7 +54,7 @@ def check(bootstrap: str, only: re.Pattern[str]) -> Sequence[Outcome]:
 
 
 def chosen(names: Sequence[str], only: re.Pattern[str]) -> list[str]:
-    """The flag of a Go test that runs these tests only, with all of their subtests."""
+    """Return the flag of a Go test that runs only these tests, with all of their subtests."""
     if only == EVERYTHING:
         return []
     tests = dict.fromkeys(re.escape(name.partition("/")[0]) for name in names)

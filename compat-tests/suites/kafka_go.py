@@ -1,7 +1,7 @@
 """kafka-go's own tests of its root package and of its logins, out of the Go module.
 
-They name one address, localhost:9092, in many places, and want no rack; a build overlay puts the
-broker's there.
+The tests name one address, localhost:9092, in many places, and expect no rack.  A build overlay
+replaces both by the broker's.
 """
 
 from __future__ import annotations
@@ -32,12 +32,13 @@ SETTINGS = {
     **SASL,
 }
 SECONDS = 840
-VERSION = "4.0.0"  # chooses what its tests expect of a broker
-# They call a method of a consumer group made without its constructor, which ends the whole process.
-PORT = "9092"  # in their source, and the library's default
+VERSION = "4.0.0"  # the version of Kafka whose behaviour the tests expect
+PORT = "9092"  # in the tests' source, and the library's default
 SASL_PORT = "9093"
-SASL_TOPIC = "test-writer-0"  # which its tests of logins take for granted
+SASL_TOPIC = "test-writer-0"  # the tests of logins expect that this topic exists
 RACK = "default"  # a gateway is always in some zone
+# These tests call a method of a consumer group that was made without its constructor.  This panics,
+# and ends the whole process.
 PANICS = "TestReaderConsumerGroup/(verify_offset_committed.*|consumer_group_commits_on_close)"
 
 
@@ -68,14 +69,14 @@ def check(bootstrap: str, only: re.Pattern[str]) -> Sequence[Outcome]:
 
 
 def _left_out(apis: Set[int]) -> list[str]:
-    """Patterns for tests that are excluded; if they ran, the tests around them would fail."""
+    """Return patterns for excluded tests.  If these ran, their parent tests would fail, too."""
     exclusions = excluded("kafka-go")
     names = [name for name in passing("kafka-go") if not worth_a_start(name, exclusions, apis)]
     return ["/".join(f"^{re.escape(part)}$" for part in name.split("/")) for name in names]
 
 
 def _overlay(folder: Path, bootstrap: str) -> Path:
-    """The package as if its tests were written for this broker; for `go build -overlay`."""
+    """Write an overlay for `go build`, in which the package's tests name this broker."""
     target = log_of("kafka-go").with_suffix(".overlay")
     target.mkdir(parents=True, exist_ok=True)
     replaced: dict[str, str] = {}

@@ -42,7 +42,7 @@ def run_tests(
     folder: Path, log: Path, env: Mapping[str, str], names: Sequence[str], paths: Sequence[str]
 ) -> Sequence[Outcome]:
     """Run the tests in these places, and score those with these names."""
-    # The project's own time-out method ends the whole run at the first late test.
+    # The timeout method of the project would end the whole run at the first late test.
     command: list[str | Path] = [folder / "venv/bin/python", "-m", "pytest", "-q", "-rA", *paths]
     command += ["--timeout=60", "--timeout-method=signal"]
     status = run_to_end(command, log, seconds=SECONDS, cwd=folder, env=env)
@@ -56,7 +56,7 @@ def run_tests(
 
 
 def _paths(names: Sequence[str], only: re.Pattern[str]) -> list[str]:
-    """Where the tests are; without a choice also those that are not in the baseline."""
+    """Return the paths of the tests; without --only also of tests outside of the baseline."""
     if only == EVERYTHING:
         return ["test/integration"]
     return [f"test/integration/{name}" for name in names]

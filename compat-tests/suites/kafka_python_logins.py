@@ -1,7 +1,7 @@
 """kafka-python's own tests of logins and TLS, which start a broker for each module or test.
 
-They start it by the scripts of a folder (kafka_folder.py) and templates of settings, which the
-source distribution leaves out.
+They start it by the scripts of a folder (kafka_folder.py), with templates of settings.  The source
+distribution leaves these templates out.
 """
 
 from __future__ import annotations
@@ -63,10 +63,10 @@ _FILES: Final = {
 
 
 def check(against: str, only: re.Pattern[str]) -> Sequence[Outcome]:
-    """Run them against brokers of that kind, which they start themselves.
+    """Run the tests, which start brokers of this kind themselves.
 
     Raises:
-      MissingTool: there is nothing to start brokers with.
+      MissingTool: a tool is missing, or `against` is an address.
     """
     if against not in ("tidegate", "kafka"):
         raise install.MissingTool("these tests start brokers of their own: no address will do")
@@ -90,6 +90,6 @@ def _templates(folder: Path, settings: str) -> Path:
     resources = folder / "servers" / "resources" / "default"
     resources.mkdir(parents=True, exist_ok=True)
     for name, text in {"kafka.properties": settings, **_FILES}.items():
-        # One that is empty is not taken.
+        # The tests ignore an empty file.
         (resources / name).write_text(text or "\n")
     return folder

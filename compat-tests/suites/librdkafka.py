@@ -1,8 +1,8 @@
 """librdkafka's own broker tests, out of the npm package that carries its sources.
 
 A case is a test's name, or NAME/TEXT for those of its subtests that have TEXT in their title or are
-of the function TEXT.  Each runs in a process of its own, since a failed test leaves threads behind;
-they mostly wait, so some run side by side.  They run without the quick mode (-Q), which leaves most
+of the function TEXT.  Each case runs in its own process, since a failed test leaves threads behind.
+Cases mostly wait, so some run side by side.  The quick mode (-Q) is not used, since it leaves most
 subtests out.
 """
 
@@ -33,7 +33,7 @@ from harness.security import (
 from suites.baseline import passing, score
 from suites.excluded import excluded, worth_a_start
 
-# Some tests want two consumers in a group's first round, and some deny everybody something.
+# Some tests need two consumers in a group's first round.  Some deny a right to all users.
 SETTINGS = {
     "node.id": "1",
     "num.partitions": "4",
@@ -61,7 +61,7 @@ sasl.username={}
 sasl.password={}
 """.format(*SCRAM_USERS["SCRAM-SHA-512"])
 RESULT = re.compile(r"=== Test (\w+) (PASSED|FAILED) ===")
-FAILURE = re.compile(r'### Test "(\w+)')  # its thread may end without a result
+FAILURE = re.compile(r'### Test "(\w+)')  # a failed test's thread may end without a result
 SUBTEST_PASSED = re.compile(r"\[ (.*): PASS \(")
 
 
@@ -69,7 +69,7 @@ SUBTEST_PASSED = re.compile(r"\[ (.*): PASS \(")
 class _Runner:
     """Runs jobs against the broker of `env`.
 
-    A job is what one process runs: all tests of a number, or NUMBER/TEXT.
+    A job is run by one process.  It is the number of tests, or NUMBER/TEXT.
     """
 
     suite: str
@@ -78,7 +78,7 @@ class _Runner:
     env: dict[str, str]
 
     def best_results(self, job: str) -> dict[str, bool]:
-        """`results` of the first try that passed, or of the last."""
+        """Return `results` of the first try that passed, or of the last try."""
         results: dict[str, bool] = {}
         for _ in range(TRIES):
             results = self.results(job)
@@ -87,7 +87,7 @@ class _Runner:
         return results
 
     def results(self, job: str) -> dict[str, bool]:
-        """By case; without those that were skipped or not reached."""
+        """Return by case whether it passed, without cases that were skipped or not reached."""
         number, _, text = job.partition("/")
         log = log_of(f"{self.suite}-{number}" + re.sub(r"\W+", "-", text and f"-{text}"))
         env = {**self.env, "TESTS": number, **({"SUBTESTS": _title(text)} if text else {})}
@@ -97,7 +97,7 @@ class _Runner:
 
 
 def read_results(output: str, text: str = "") -> dict[str, bool]:
-    """By case; `text` said which subtests were to run, and one that did not run has not passed."""
+    """Return by case whether it passed.  text: the subtests to run; if none ran, none passed."""
     tests = {name: word == "PASSED" for name, word in RESULT.findall(output)}
     tests |= dict.fromkeys(FAILURE.findall(output), False)
     if not text:
@@ -107,7 +107,7 @@ def read_results(output: str, text: str = "") -> dict[str, bool]:
 
 
 def _title(text: str) -> str:
-    """`f` is not to find the subtests of `f_and_more`."""
+    """Return the text to look for in titles; `f` must not match subtests of `f_and_more`."""
     return f"{text}:" if text.isidentifier() else text
 
 
@@ -121,7 +121,7 @@ def check(
 ) -> Sequence[Outcome]:
     """Run the cases of the suite's list and score them.
 
-    is_known: they log in.
+    is_known: the tests log in.
     """
     folder = install.librdkafka_tests()
     config = log_of(suite).with_suffix(".conf")
@@ -157,7 +157,7 @@ def _side_by_side(
 
 
 def _job(case: str) -> str:
-    """0081_admin/text to 0081/text: the runner selects tests by number only."""
+    """Return 0081/text for 0081_admin/text, since the runner selects tests by number only."""
     test, slash, title = case.partition("/")
     return test[:4] + slash + title
 

@@ -52,12 +52,12 @@ class RoundTrip(AtBroker):
 
 
 def java_tools(options: AtBroker) -> Result:
-    """Compare what Kafka's tools print with what they print of Apache Kafka."""
+    """Compare the output of Kafka's tools with their output at Apache Kafka."""
     return _result(judged("java-tools", java.SETTINGS, java.check, options))
 
 
 def record_java_tools(options: NoOptions) -> Result:
-    """Write down what Kafka's tools print of Apache Kafka."""
+    """Record the output of Kafka's tools at Apache Kafka."""
     return _result(judged("java-tools", java.SETTINGS, java.record, AtBroker(against="kafka")))
 
 
@@ -116,7 +116,7 @@ kafka_go_client, kafkajs, kcat, kgo_client, kafka_python_2_0_2, kafka_python_1_4
 
 
 def everything(options: RoundTrip) -> Result:
-    """Run all of the above, one after another."""
+    """Run all suites and clients, one after another."""
     at_broker = AtBroker(against=options.against, log=options.log)
     scored = Scored(against=options.against, log=options.log)
     results = [java_tools(at_broker)]
@@ -142,7 +142,7 @@ def everything(options: RoundTrip) -> Result:
 
 
 def judged(name: str, settings: Mapping[str, str], check: Check, options: AtBroker) -> Report:
-    """The outcomes of a check of a broker that has such settings."""
+    """Start a broker with these settings, and return the outcomes of its check."""
     if options.log != "sqlite" and options.against != "tidegate":
         raise WrongOption("--log goes with a gateway of this tree only")
     started = time.monotonic()

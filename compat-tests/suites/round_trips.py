@@ -1,8 +1,8 @@
 """Round trips by client programs of our own (clients/), one per published client library.
 
-Each program makes its topics, sends --records records with every codec its library has, reads
-them by groups whose members come and go, resumes, seeks by time, and checks content, order and
-offsets.  It prints a line per check and exits non-zero at the first difference.
+Each program makes its topics, and sends --records records with every codec its library has.  It
+reads them by groups whose members come and go, resumes, and seeks by time.  It checks content,
+order and offsets, prints a line per check, and exits non-zero at the first difference.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from harness.report import Outcome
 
 SETTINGS = {
     "node.id": "1",
-    "num.partitions": "12",  # kcat makes topics only by use
+    "num.partitions": "12",  # kcat can create a topic only by using it
     "group.min.session.timeout.ms": "1000",
     "group.initial.rebalance.delay.ms": "0",
 }

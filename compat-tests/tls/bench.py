@@ -1,4 +1,4 @@
-"""CPU of a broker per MiB, in and out, over plaintext and TLS: a gateway and Apache Kafka in turns.
+"""CPU of a broker per MiB, in and out, with plaintext and TLS: a gateway and Apache Kafka in turns.
 
     compat-tests/run tls-bench [--mib N] [--rounds N]        on a quiet machine
 
@@ -56,7 +56,7 @@ def produce(settings: dict[str, str], topic: str, mib: int) -> None:
 
 
 def consume(settings: dict[str, str], topic: str, mib: int) -> None:
-    """Read all of the partition."""
+    """Read the whole partition."""
     consumer = Consumer(
         {
             **settings,

@@ -31,7 +31,7 @@ class Files:
         fresh.replace(self.server)
 
     def new_client(self, name: str) -> Path:
-        """Return the key and certificate of a client that is called so."""
+        """Return the key and certificate of a client with this name."""
         path = self.folder / f"{name}.pem"
         _write(path, self.authority.issue_cert(f"{name}@example.com", common_name=name))
         return path
@@ -62,7 +62,7 @@ class Files:
         return target
 
     def librdkafka(self, *, is_known: bool = False) -> dict[str, str]:
-        """Return a client's settings.  is_known: it shows its certificate."""
+        """Return a client's settings.  is_known: the client presents its certificate."""
         own = {"ssl.certificate.location": str(self.client), "ssl.key.location": str(self.client)}
         return {
             "security.protocol": "ssl",
@@ -101,7 +101,7 @@ def _server(authority: trustme.CA) -> trustme.LeafCert:
 
 
 def _write(path: Path, issued: trustme.LeafCert) -> None:
-    """Java takes keys in PKCS8 only."""
+    """Write a key and its chain; Java reads keys in PKCS8 only."""
     entry = read_key_entry(issued.private_key_and_cert_chain_pem.bytes(), None, None)
     chain = b"".join(pem_of(each.der, "CERTIFICATE") for each in entry.chain)
     path.write_bytes(entry.key + chain)

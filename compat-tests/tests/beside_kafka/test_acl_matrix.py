@@ -1,4 +1,4 @@
-"""A part of the ACL matrix: a gateway in memory, and what Apache Kafka 4.3.1 answered."""
+"""A part of the ACL matrix: a gateway in memory answers as Apache Kafka 4.3.1 did."""
 
 from __future__ import annotations
 

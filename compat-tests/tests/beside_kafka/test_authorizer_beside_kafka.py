@@ -1,4 +1,4 @@
-"""The authorizer answers as Kafka's own; compat-tests/run authorizer asks more."""
+"""The authorizer answers as Kafka's own. compat-tests/run authorizer asks more questions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Our commands for topics, records and groups say the same of Apache Kafka as of a gateway."""
+"""Our commands for topics, records and groups print the same at Apache Kafka and at a gateway."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _MASKS = (
     (r'"timestamp": \d{13}', '"timestamp": <time>'),
     (r"topic id    \S{22}", "topic id    <id>"),
     (r'"topic_id": "\S{22}"', '"topic_id": <id>'),
-    (r" in topic partition compacted-0", ""),  # Kafka says where
+    (r" in topic partition compacted-0", ""),  # Kafka's text names the place, ours does not
     (r"reader-[0-9a-f-]{36}", "<member>"),
 )
 SEEK = "group seek g orders"
-# Words, and what they read on stdin.
+# Command lines with their standard input.
 SCRIPT: list[tuple[str, bytes]] = [
     ("topic create orders --partitions 3 --config retention.ms=600000000", b""),
     ("topic create orders", b""),
@@ -143,7 +143,7 @@ def member(
             found = consumer.poll(SECONDS)
             assert found is not None
             assert found.error() is None
-            # Which partition it read first is chance.
+            # It may have read any partition first.
             consumer.commit(offsets=[TopicPartition("orders", 1, 1)], asynchronous=False)
         yield consumer
     finally:
@@ -167,7 +167,7 @@ JOINED: list[tuple[str, bytes]] = [
 def together(bootstrap: str) -> Answer:
     """Share a topic between our command and a consumer of librdkafka that comes and goes.
 
-    Returns the command's exit code, which records each of them got, and the lag at the end.
+    Return the command's exit code, how many records each of them got, and the lag at the end.
     """
     command = "topic consume orders --group both --follow --json --bootstrap"
     ours: list[str] = []
@@ -189,7 +189,7 @@ def together(bootstrap: str) -> Answer:
             with member(bootstrap, "both", reads=False) as consumer:
                 deadline = monotonic() + SECONDS
                 while not consumer.assignment() and monotonic() < deadline:
-                    assert consumer.poll(0.2) is None  # what was printed is committed
+                    assert consumer.poll(0.2) is None  # printed records are committed
                 here = {each.partition for each in consumer.assignment()}
                 assert 0 < len(here) < PARTITIONS
                 _to_each_partition(bootstrap)
@@ -218,7 +218,7 @@ def _to_each_partition(bootstrap: str) -> None:
         assert code == 0, error
 
 
-# Groups of KIP-848, which a gateway does not serve.
+# Commands for a group of the KIP-848 protocol, which a gateway does not serve.
 NEW: list[tuple[str, bytes]] = [
     ("group describe new", b""),
     ("group lag new", b""),

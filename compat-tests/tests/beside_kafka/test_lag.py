@@ -1,4 +1,4 @@
-"""The lag of /metrics/cluster beside Kafka's tool and librdkafka, while a gateway is lost."""
+"""The lag of /metrics/cluster beside Kafka's tool and librdkafka, while a gateway is down."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def by_tool(box: Toolbox, bootstrap: str) -> Rows:
 
 
 def by_librdkafka(bootstrap: str) -> Rows:
-    """Its committed offsets, and how far they are from the high watermarks."""
+    """Return by partition the committed offset, and its distance from the high watermark."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": GROUP})
     try:
         partitions = consumer.list_topics(TOPIC, 60).topics[TOPIC].partitions
@@ -86,7 +86,10 @@ def by_librdkafka(bootstrap: str) -> Rows:
 
 
 def all_show(read: int, box: Toolbox, asked: list[Gateway]) -> None:
-    """Kafka's tool, librdkafka and each page show the same rows; so many records were read."""
+    """Check that Kafka's tool, librdkafka and each page show the same rows.
+
+    read: how many records the group has committed.
+    """
     bootstrap = f"127.0.0.1:{asked[0].port}"
     rows = by_tool(box, bootstrap)
     assert sum(committed for committed, _ in rows.values()) == read
@@ -97,7 +100,10 @@ def all_show(read: int, box: Toolbox, asked: list[Gateway]) -> None:
 
 
 def same(gateway: Gateway, rows: Rows) -> Callable[[], bool]:
-    """A gateway reads the log on its own, so its page may be a moment behind."""
+    """Return whether a gateway's page shows these rows.
+
+    Each gateway reads the log by itself, so its page may show the rows a moment later.
+    """
     return lambda: by_page(gateway) == rows
 
 

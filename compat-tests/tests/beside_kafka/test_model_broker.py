@@ -1,8 +1,8 @@
 """The simulator's model of a classic broker against Apache Kafka, which is right by definition.
 
-Random scripts of requests are played on both; codes, offsets and fetched bytes are the same.
-TIDEGATE_SCRIPTS sets their number (30), TIDEGATE_SCRIPT_SEED the first seed, TIDEGATE_KAFKA the
-host:port of an Apache Kafka that is running already.
+Random scripts of requests are played on both.  Codes, offsets and fetched bytes must be the same.
+TIDEGATE_SCRIPTS sets the number of scripts (30), TIDEGATE_SCRIPT_SEED the first seed.
+TIDEGATE_KAFKA is the host:port of an Apache Kafka that already runs.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ SETTINGS = {
 
 @pytest.fixture(scope="module")
 def kafka() -> Iterator[str]:
-    """An Apache Kafka of this module."""
+    """An Apache Kafka for the tests of this module."""
     with running(os.environ.get("TIDEGATE_KAFKA", "kafka"), SETTINGS) as broker:
         yield broker.bootstrap
 
 
 def differences(step: Step, real: Any, model: Any) -> list[str]:
-    """Return what differs in two answers, in words."""
+    """Return the differences between two answers, as texts."""
     ours, theirs = seen(model), seen(real)
     paths = dict.fromkeys([*theirs, *ours])
     return [
@@ -58,7 +58,7 @@ def differences(step: Step, real: Any, model: Any) -> list[str]:
 
 
 def agree(path: str, real: Any, model: Any) -> bool:
-    """Return whether two values are the same; times given by brokers are only near each other."""
+    """Return whether two values are the same; times that brokers set need only be close."""
     if path.endswith(".timestamp") and isinstance(real, int) and isinstance(model, int):
         return abs(real - model) < CLOCKS_MS
     return bool(real == model)
@@ -83,7 +83,7 @@ async def play(seed: int, real: KafkaSide, model: ModelSide) -> list[str]:
 
 
 def shown(step: Step) -> str:
-    """Return a step in short."""
+    """Return a short text of a step."""
     return (
         f"{step.api} {step.version} {str(step.body)[:700]}" if isinstance(step, Call) else str(step)
     )

@@ -19,7 +19,7 @@ from harness.java_tools.script import TOOLS
 from harness.toolbox import Toolbox
 
 FORMATTERS: Final = "org.apache.kafka.tools.consumer"
-# With a key, as the producer chooses the partition of records without one at random.
+# Records have keys, since the producer chooses a random partition for a record without a key.
 RECORDS: Final = "".join(f"key:{number}\n" for number in range(6))
 G: Final = "consumer-groups"
 CALLS: Final = (
@@ -40,7 +40,7 @@ CALLS: Final = (
 )
 PATIENCE_SECONDS: Final = 60.0
 READ: Final = "--topic __consumer_offsets --from-beginning --timeout-ms 4000"
-# Ids that differ between any two runs; the time of each commit and change.
+# Ids and times, which differ between any two runs.
 MASKED: Final = re.compile(
     r"(?<=\"topicId\":\")[\w-]{22}|\b1[6-9]\d{11}\b|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 )
@@ -66,7 +66,7 @@ def told(server: str) -> dict[str, list[str]]:
 def _rows(box: Toolbox, arguments: list[str]) -> list[dict[str, Any]]:
     """Return the compared rows that a reader prints.
 
-    On a busy machine a reader may get nothing within the time of READ: then another one follows.
+    On a busy machine a reader may get nothing within READ's timeout.  Then another one follows.
     """
     deadline = time.monotonic() + PATIENCE_SECONDS
     while True:
@@ -79,8 +79,8 @@ def _rows(box: Toolbox, arguments: list[str]) -> list[dict[str, Any]]:
 def _is_compared(row: dict[str, Any]) -> bool:
     """Leave out the groups of the readers, which have other names each time.
 
-    Also the record of a group that has just begun, without members: here a group's first record is
-    that of its first generation.
+    Also leave out the record that Kafka writes for a new group without members.  A gateway's first
+    record of a group is that of its first generation.
     """
     group_id: str = row["key"]["data"]["group"]
     value = row["value"] or {"data": {}}

@@ -1,4 +1,4 @@
-"""The harness judges others, so its own judgements are tested: each with a case it must refuse."""
+"""The judgements of the harness, each tested with a case that it must refuse."""
 
 from __future__ import annotations
 
@@ -205,7 +205,8 @@ def test_a_tool_that_cannot_be_installed_in_time_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
-    assert settings["faulthandler_timeout"] > install.INSTALL_SECONDS  # it would end the whole run
+    # A longer installation would end the whole run.
+    assert settings["faulthandler_timeout"] > install.INSTALL_SECONDS
     monkeypatch.setattr(install, "INSTALL_SECONDS", 0.1)
     monkeypatch.setattr(install, "WORK", tmp_path)
     with pytest.raises(install.MissingTool, match="sleep 60 took longer"):

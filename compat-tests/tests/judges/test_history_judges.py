@@ -58,7 +58,10 @@ def without(place: str, *offsets: int) -> Values:
 
 
 def story(*changes: tuple[str, str | None]) -> list[str]:
-    """Return the story with some lines, by their begin, replaced or left out."""
+    """Return the story with changes:
+
+    (begin of lines, their replacement or None to leave them out).
+    """
     lines: list[str] = []
     for line in STORY:
         new = next((new for begin, new in changes if line.startswith(begin)), line)

@@ -1,4 +1,4 @@
-"""The tools of containers, without containers: what `./check image` must not touch."""
+"""The tools of containers, without containers: `./check image` must not touch other containers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from image.machine import Machine
 
 @pytest.fixture
 def called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A podman that writes down what it is asked for."""
+    """A podman that records the commands it gets."""
     calls, program = tmp_path / "calls", tmp_path / "podman"
     program.write_text(f'#!/bin/sh\necho "$@" >> {calls}\n')
     program.chmod(0o755)
@@ -25,7 +25,7 @@ def test_what_a_killed_run_left_is_removed_and_nothing_else(
     machine = Machine(tmp_path / "image")
     machine.prepare()
     called.unlink()
-    if not is_whole:  # it was killed while it removed its files
+    if not is_whole:  # as after a kill while it removed its files
         Path(machine.environ["CONTAINERS_STORAGE_CONF"]).unlink()
     machine.clear()
     assert called.exists() == is_whole

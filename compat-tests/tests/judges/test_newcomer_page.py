@@ -1,4 +1,4 @@
-"""The parts of the newcomer's walk that only think: `run newcomer` does it."""
+"""The pure parts of `run newcomer`: the page's commands and their expected output."""
 
 from __future__ import annotations
 

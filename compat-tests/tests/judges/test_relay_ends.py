@@ -1,4 +1,4 @@
-"""The relay's eye for EndTxn."""
+"""How the relay finds EndTxn requests."""
 
 from __future__ import annotations
 

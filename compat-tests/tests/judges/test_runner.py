@@ -15,11 +15,11 @@ from runner.result import Result, WrongOption
 from runner.shared import NoOptions, Seeded
 from runner.table import PROGRAMS, Program
 
-# By kafka-python, at its first import.
+# A warning of kafka-python at its first import.
 pytestmark = pytest.mark.filterwarnings("ignore:read_text is deprecated:DeprecationWarning")
 
 OTHERS = {"clients", "tests", ".work"}  # programs for other interpreters, and tests
-IN_CONTAINERS = {"image.container_suite"}  # reads at its import where it is
+IN_CONTAINERS = {"image.container_suite"}  # reads its path when it is imported
 
 
 def modules() -> list[str]:

@@ -36,12 +36,12 @@ TEST_SECONDS = 60.0
 SECRET = 'pass word;="1"'
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 LISTENERS = ("plaintext", "scram", "tls")
-# Fetch and Produce name topics before version 13, and have their ids from then on.
+# Fetch and Produce name topics by name before version 13, and by id since then.
 VERSIONS = (4, 12, 32767)
 
 
 def pem_files(ca: trustme.CA, folder: Path) -> dict[str, str]:
-    """Write key and certificate of the broker and of a client; Java reads PKCS#8 alone."""
+    """Write key and certificate of the broker and of a client.  Keys are PKCS#8 for Java."""
     found: dict[str, str] = {}
     for name in ("127.0.0.1", "client"):
         issued = ca.issue_cert(name)
@@ -114,7 +114,7 @@ def properties_of(
 
 @asynccontextmanager
 async def connected(properties: str, seconds: float = 30.0) -> AsyncIterator[ClassicCluster]:
-    """A client of the cluster that the properties describe; it repeats calls for that long."""
+    """A client of the cluster in the properties.  It repeats calls for so many seconds."""
     backoff = Backoff(total_seconds=seconds)
     read = read_client_properties(properties, "client.properties")
     with trio.fail_after(TEST_SECONDS):
@@ -131,7 +131,7 @@ async def create(cluster: ClassicCluster, topic: str) -> bytes:
     asked = ct.CreatableTopic(topic, 2, 1)
     answer = await cluster.call_controller("CreateTopics", ct.CreateTopicsRequest([asked], 30_000))
     assert [each.error_code for each in answer.topics] == [0]
-    while True:  # brokers hear from the controller a moment later
+    while True:  # brokers get the topic from the controller a moment later
         found = (await cluster.refresh([topic])).topics[topic]
         if found.topic_id is not None and not found.error_code:
             return found.topic_id

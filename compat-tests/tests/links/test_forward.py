@@ -1,4 +1,4 @@
-"""Writes to mirrored topics reach a real Apache Kafka; for minutes: `run forward`."""
+"""Writes to mirrored topics reach a real Apache Kafka.  `run forward` does so for minutes."""
 
 from __future__ import annotations
 

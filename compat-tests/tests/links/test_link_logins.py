@@ -27,7 +27,8 @@ from tidegate_coordination.client.opened_source import opened_source
 from tidegate_protocol.messages import create_delegation_token as cdt
 from tidegate_protocol.messages import expire_delegation_token as edt
 
-# A token is replaced when a fifth of it is left: time enough for a login on a busy machine.
+# A token is replaced when a fifth of its lifetime is left.  This is long enough for a login on a
+# busy machine.
 TOKEN_SECONDS: Final = 6.0
 RENEWALS: Final = 3
 PATIENCE_SECONDS: Final = 60.0
@@ -53,7 +54,7 @@ def url(provider: Provider) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def source(files: Files, url: str) -> Iterator[Brokers]:
-    """Apache Kafka, whose sessions end with the token, and after five seconds at the latest."""
+    """Apache Kafka.  A session ends with its token, and after five seconds at the latest."""
     mechanisms = "PLAIN,SCRAM-SHA-256,OAUTHBEARER"
     texts = security(files, url, ["linker"], mechanisms)
     texts["delegation.token.secret.key"] = "the key of these tests"
@@ -96,7 +97,7 @@ class Client:
         return self.write("OAUTHBEARER", module, options, endpoint)
 
     def delegation_token(self) -> Path:
-        """Return the file of a token that is made at the source."""
+        """Return a file of properties with a delegation token of the source."""
         new = cdt.CreateDelegationTokenRequest(max_lifetime_ms=-1)
         answer = self._ask_as_owner("CreateDelegationToken", new)
         self._hmac = answer.hmac
@@ -105,7 +106,7 @@ class Client:
         return self.write("SCRAM-SHA-256", "scram.ScramLoginModule", options)
 
     def expire_token(self) -> None:
-        """Have the token end now."""
+        """Expire the token now."""
         self._ask_as_owner(
             "ExpireDelegationToken", edt.ExpireDelegationTokenRequest(self._hmac, -1)
         )
@@ -134,7 +135,7 @@ def create(bootstrap: str, topic: str) -> None:
 
 
 def write(bootstrap: str, topic: str, is_enough: Callable[[], bool]) -> int:
-    """Write to a topic until this is enough; return how many records."""
+    """Write to a topic until is_enough(); return the number of records."""
     producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
     count, until = 0, time.monotonic() + PATIENCE_SECONDS
     while not is_enough() and time.monotonic() < until:
@@ -161,7 +162,7 @@ def mirroring(
 
 
 def assert_equal(mirror: Mirror, file: Path, records: int) -> None:
-    """Wait until the copies have all, then compare them."""
+    """Wait until the copies have all records, then compare them."""
     own = ("--client-properties", str(file))
     until = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < until:
@@ -186,7 +187,7 @@ def test_bearer_tokens_are_renewed_while_a_link_mirrors(
         given, seconds = provider.grants - given, time.monotonic() - begun
         assert_equal(mirror, file, records)
         log = gateway.log.read_text()
-    # One token at a time, for all connections of the gateway's link.
+    # All connections of the gateway's link use one token at a time.
     assert RENEWALS <= given <= RENEWALS + 2 * seconds / TOKEN_SECONDS
     assert "a link does not run" not in log, log
     assert PASSWORD not in log
@@ -200,7 +201,7 @@ def test_a_delegation_token_serves_a_link_over_many_sessions(
     with mirroring(client, file, "by-token") as (mirror, gateway):
         records = write(source.plain, "by-token", after(2))
         assert "a link does not run" not in gateway.log.read_text()
-        # A new token takes the place of one that ends.
+        # A new token replaces the expired one.
         client.expire_token()
         records += write(source.plain, "by-token", after(1))
         assert client.delegation_token() == file
@@ -210,7 +211,7 @@ def test_a_delegation_token_serves_a_link_over_many_sessions(
 
 
 def after(sessions: int) -> Callable[[], bool]:
-    """Return whether so many sessions have ended at the source since."""
+    """Return a function: whether sessions that began now have ended at the source so many times."""
     until = time.monotonic() + sessions * SESSION_MS / 1000
     return lambda: time.monotonic() > until
 
@@ -224,7 +225,7 @@ def data() -> Iterator[Path]:
 
 
 def why_not(data: Path, client: Client, file: Path) -> str:
-    """Return the reason for which `link check` refuses these properties."""
+    """Return the reason why `link check` refuses these properties."""
     servers = ("--bootstrap-servers", client.servers, "--client-properties", str(file))
     found = Mirror("--data", str(data)).command("link", "check", *servers, may_fail=True)
     return str(found["reason"])

@@ -96,7 +96,7 @@ async def test_a_store_keeps_the_contract(store: Place) -> None:
 
 async def test_of_two_processes_one_wins_each_position(log: Place) -> None:
     url = log(_name())
-    first = await open_log(url)  # so that neither racer has to make it
+    first = await open_log(url)  # so that no racer creates it
     one, two = await trio.to_thread.run_sync(lambda: race("log", url, count=COUNT, names=RACERS))
     assert one & two == set()
     assert one | two == set(range(1, COUNT + 1))

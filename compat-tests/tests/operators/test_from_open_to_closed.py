@@ -78,7 +78,10 @@ class Place:
         return ",".join(f"localhost:{each.ports[listener]}" for each in self.gateways)
 
     def here(self, text: str, number: int = 1) -> str:
-        """Return a text of the page about gateway 1 with the addresses of another one here."""
+        """Return a text of the page about gateway 1, with the addresses and paths of this test.
+
+        number: the gateway whose addresses replace those of gateway 1.
+        """
         plain, secured = self.gateways[number - 1].ports
         changes = {
             "gateway-1:9092": f"localhost:{plain}",
@@ -148,7 +151,7 @@ class Load:
         self._consumer.subscribe([TOPIC])
 
     def move(self, producers: dict[str, Any], consumers: dict[str, Any]) -> None:
-        """Restart the clients with other settings, in good order."""
+        """Close the clients, and start them with other settings."""
         self.close()
         self._open(producers, consumers)
 
@@ -178,7 +181,7 @@ class Load:
             self.read.append(int(message.value() or b""))
 
     def judge(self) -> None:
-        """Check that nothing failed, is missing, came twice or out of order."""
+        """Check that no record failed, is missing, came twice or came out of order."""
         assert self.failed == []
         assert self.read == list(range(self.written))
 
@@ -267,7 +270,7 @@ def write_properties(place: Place) -> None:
 
 
 def check_closed(place: Place, open_to_all: Mapping[str, Any]) -> None:
-    """Check what is not possible any more."""
+    """Check that clients without rights are refused now."""
     with pytest.raises(KafkaException):
         AdminClient({**open_to_all, "log_level": 0}).list_topics(timeout=2)
     without = {**place.client("reports"), "log_level": 0}

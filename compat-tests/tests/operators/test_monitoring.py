@@ -72,7 +72,7 @@ def test_the_dashboards_are_those_of_their_generator() -> None:
 
 
 def queries() -> dict[str, str]:
-    """Each query of a panel, and of a variable, with its place."""
+    """Return each query of a panel or a variable, with its place."""
     found: dict[str, str] = {}
     for path in sorted((MONITORING / "dashboards").glob("*.json")):
         dashboard = json.loads(path.read_text())
@@ -88,7 +88,7 @@ def queries() -> dict[str, str]:
 
 
 def resolved(query: str) -> str:
-    """A query as Grafana sends it, with all values of all variables chosen."""
+    """Return a query as Grafana sends it if all values of all variables are chosen."""
     query = query.replace("$__rate_interval", WINDOW).replace("$job", JOB)
     query = re.sub(r"\$(?:topic|consumergroup)\b", ".+", query)
     assert "$" not in query
@@ -96,7 +96,7 @@ def resolved(query: str) -> str:
 
 
 def unserved(query: str, served: set[str]) -> list[str]:
-    """The metrics of a query that the page of a gateway lacks."""
+    """Return the metrics of a query that a gateway's page does not have."""
     named = re.findall(r"\b(?:tidegate|kafka|process)_\w+", query)
     return [
         each
@@ -147,7 +147,7 @@ def test_a_metric_that_no_gateway_has_is_noticed(programs: Path, gateway: LocalB
     assert unserved("max(tidegate_made_up) + tidegate_ready", served) == ["tidegate_made_up"]
 
 
-# The others take longer: `run alerts` runs all.
+# The other cases take longer.  `run alerts` runs all.
 @pytest.mark.parametrize("case", ["lost-gateway-and-lagging-group", "cut-off"])
 def test_alerts_fire_and_clear_for_real(programs: Path, case: str) -> None:
     CASES[case]()

@@ -1,4 +1,4 @@
-"""Client metrics (KIP-714): Kafka's tools say the same of both brokers, and clients push."""
+"""Client metrics (KIP-714): Kafka's tools print the same at both brokers, and clients push."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from harness.toolbox import Toolbox
 PATIENCE_SECONDS: Final = 60.0
 TOOL: Final = "org.apache.kafka.tools.ClientMetricsCommand"
 SECOND: Final = "--interval 1000"
-# Words of kafka-client-metrics.sh, or of kafka-configs.sh if they begin with "configs".
+# Arguments of kafka-client-metrics.sh; of kafka-configs.sh if they begin with "configs".
 SCRIPT: Final = (
     "--list",
     "--alter --name one --metrics org.apache.kafka.producer.,org.apache.kafka.consumer. --interval"
@@ -87,7 +87,7 @@ def gateway(box: Toolbox) -> Iterator[LocalBroker]:
 
 
 def said(box: Toolbox, broker: Broker, words: str) -> tuple[int, list[str]]:
-    """Return the exit code of a call and what it printed, in an order that does not vary."""
+    """Return the exit code of a call and its output, in a fixed order."""
     first, _, rest = words.partition(" ")
     main, rest = (TOOLS["configs"], rest) if first == "configs" else (TOOL, words)
     printed = box.call(main, ["--bootstrap-server", broker.bootstrap, *rest.split()])
@@ -119,7 +119,7 @@ def series_of(broker: LocalBroker, client_id: str) -> dict[str, float]:
 
 
 def becomes(broker: LocalBroker, is_so: Callable[[], bool]) -> None:
-    """Look again and again; it is a failure if it is not so in time."""
+    """Poll until is_so() holds; fail if it does not hold in time."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not is_so():
         assert time.monotonic() < deadline, page_of(broker)
@@ -158,6 +158,6 @@ def test_java_clients_push(box: Toolbox, gateway: LocalBroker, tmp_path: Path) -
     names = {each.partition(" ")[0] for each in found}
     assert {each.partition(" ")[2] for each in found} == {"apache-kafka-java"}, page_of(gateway)
     assert "tidegate_client_producer_request_latency_avg" in names
-    # The client's end does not wait for its last push (KIP-714: best effort).
+    # A client that ends does not wait for its last push (KIP-714: best effort).
     assert 300 < found["tidegate_client_producer_record_send_total apache-kafka-java"] <= 400
     assert all(each.startswith("tidegate_client_producer_") for each in names)

@@ -119,7 +119,7 @@ def test_the_tool_makes_shows_renews_and_removes_tokens(
     refused = box.call(TOOL, [*ivan.words, *for_alice])
     assert refused.status == 1
     assert "DelegationTokenAuthorizationException" in refused.stdout + refused.stderr
-    # Without an owner the tool asks for the tokens of none.
+    # Without an owner the tool asks for the tokens of no user.
     assert rows_of(box.call(TOOL, [*alice.words, "--describe"])) == []
     owned = ["--describe", "--owner-principal", "User:alice"]
     shown = rows_of(box.call(TOOL, [*alice.words, *owned]))
@@ -163,7 +163,7 @@ def test_a_java_producer_authenticates_again_by_its_token(
     owner = user(servers, tmp_path, "alice")
     [row] = rows_of(box.call(TOOL, [*owner.words, "--create", "--max-life-time-period", "-1"]))
     client = bearer(servers, tmp_path, row)
-    # Three sessions long.
+    # The load lasts three sessions.
     load = ["--topic", "again", "--max-messages", "120", "--throughput", "20"]
     printed = call_alone(TOOLS["verifiable-producer"], [*client.words, *load], seconds=60)
     assert printed.stdout.count('"producer_send_success"') == 120, printed

@@ -1,6 +1,6 @@
-"""Each client library that is here, with each way to log in, for some seconds.
+"""Each installed client library with each way to log in, for some seconds.
 
-Sessions end meanwhile, and certificates, keys and passwords are replaced; `run logins` does so for
+Meanwhile sessions end, and certificates, keys and passwords are replaced.  `run logins` does so for
 minutes.
 """
 
@@ -30,7 +30,7 @@ def missing(library: str) -> str:
 
 @pytest.fixture(scope="module")
 def figures(tmp_path_factory: pytest.TempPathFactory) -> Figures:
-    """The figures of all libraries that are here, at work at the same time."""
+    """The figures of all installed libraries, which run at the same time."""
     here = [each for each in LIBRARIES if not missing(each)]
     options = Options(MINUTES, here, rate=10, every_seconds=CHANGE_SECONDS)
     return login_run(options, tmp_path_factory.mktemp("logins"))

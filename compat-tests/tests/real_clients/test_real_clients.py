@@ -1,4 +1,4 @@
-"""Published clients against a gateway process: what was sent is what is read.
+"""Published clients against a gateway process: they read the records as they were sent.
 
 TIDEGATE_RECORDS sets the number of records for each client (20,000).
 """
@@ -42,7 +42,7 @@ class Written:
         return self.expected[0][0].timestamp_ms
 
 
-# kafka-python leaves some sockets of connections it gave up to the garbage collector.
+# kafka-python leaves sockets of abandoned connections to the garbage collector.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
@@ -51,7 +51,7 @@ pytestmark = [
 
 @pytest.fixture(autouse=True)
 def _collected() -> Iterator[None]:
-    """Collect the remains of a client here, where it is known, not in another test."""
+    """Collect garbage after each test, so that its warnings do not appear in another test."""
     yield
     gc.collect()
 
@@ -68,7 +68,7 @@ def bootstrap() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def clients(bootstrap: str) -> Iterator[dict[str, Client]]:
-    """All of them by name."""
+    """All clients by name."""
     loop = Loop()
     yield {
         "librdkafka": Librdkafka(bootstrap),
@@ -81,7 +81,7 @@ def clients(bootstrap: str) -> Iterator[dict[str, Client]]:
 @pytest.fixture(scope="module", params=CLIENTS)
 def written(request: pytest.FixtureRequest, clients: dict[str, Client]) -> Written:
     """A topic that one client wrote, a fifth of it with each codec."""
-    # A worker that runs a part of the module may set this up more than once.
+    # A worker of pytest that runs a part of the module may run this fixture more than once.
     client, topic = clients[request.param], f"written-{request.param}-{next(_numbers)}"
     client.create_topic(topic, PARTITIONS)
     records = numbered(0, RECORDS, int(time.time() * 1000) - RECORDS * STEP_MS)

@@ -30,7 +30,7 @@ PATIENCE_SECONDS: Final = 30
 PASSWORDS: Final = {"alice": 'pass word;=,"1"', "bob": "x"}
 VALUES: Final = [b"%d" % number for number in range(200)]
 
-# kafka-python leaves some sockets of connections it gave up to the garbage collector.
+# kafka-python leaves sockets of abandoned connections to the garbage collector.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
@@ -70,7 +70,7 @@ class User:
 
 @pytest.fixture(autouse=True)
 def _collected() -> Iterator[None]:
-    """Collect the remains of a client here, where it is known, not in another test."""
+    """Collect garbage after each test, so that its warnings do not appear in another test."""
     yield
     gc.collect()
 
@@ -105,7 +105,7 @@ def add_users(bootstrap: str) -> None:
 
 
 def through_librdkafka(user: User, topic: str) -> list[bytes]:
-    """Write VALUES, and return what is read."""
+    """Write VALUES, and return the values that are read."""
     producer = Producer(user.librdkafka())
     for value in VALUES:
         producer.produce(topic, value, partition=0)
@@ -121,7 +121,7 @@ def through_librdkafka(user: User, topic: str) -> list[bytes]:
 
 
 def through_kafka_python(user: User, topic: str) -> list[bytes]:
-    """Write VALUES, and return what is read."""
+    """Write VALUES, and return the values that are read."""
     producer = kafka.KafkaProducer(**user.kafka_python())
     for value in VALUES:
         producer.send(topic, value, partition=0)
@@ -145,7 +145,7 @@ def through_kafka_python(user: User, topic: str) -> list[bytes]:
 
 
 def through_aiokafka(user: User, topic: str) -> list[bytes]:
-    """Write VALUES, and return what is read."""
+    """Write VALUES, and return the values that are read."""
     loop = Loop()
     try:
         return loop.run(_through_aiokafka(user.kafka_python(), topic))

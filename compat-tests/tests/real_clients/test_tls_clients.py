@@ -74,7 +74,7 @@ def test_kafka_python(server: TwoListeners, files: Files) -> None:
 
 
 def java_settings(files: Files, kind: str, *, is_known: bool) -> Path:
-    """Write the properties of a Java client, whose stores are keytool's."""
+    """Write the properties of a Java client with stores made by keytool."""
     lines = [
         "security.protocol=SSL",
         f"ssl.truststore.location={files.java_truststore(kind)}",
@@ -126,7 +126,7 @@ def test_java_with_stores_of_keytool_at_both_ends(files: Files, kind: str, auth:
         install.kafka_jars()
     except install.MissingTool as error:
         pytest.skip(f"needs Kafka's tools, keytool and OpenSSL: {error}")
-    # The type says JKS, Kafka's default; the content tells.
+    # The type is JKS, Kafka's default, but the content decides.
     stores = {
         "ssl.keystore.location": str(files.java_store(files.server, kind)),
         "ssl.keystore.password": PASSWORD,
@@ -160,7 +160,7 @@ def test_new_certificates_under_load_fail_no_request(files: Files) -> None:
         rotating.start()
         try:
             count = 0
-            for _ in range(20):  # each with connections of its own
+            for _ in range(20):  # each has its own connections
                 producer = Producer({**settings, "message.timeout.ms": "30000"})
                 for _ in range(RECORDS // 20):
                     producer.produce("rotated", "x" * 100, on_delivery=told)

@@ -29,7 +29,7 @@ VALUES = [b"%d" % number for number in range(200)]
 TOKEN_SECONDS = 3.0
 LOAD_SECONDS = 5.0
 
-# kafka-python leaves some sockets of connections it gave up to the garbage collector.
+# kafka-python leaves sockets of abandoned connections to the garbage collector.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
@@ -104,7 +104,7 @@ def test_librdkafka_goes_on_while_its_sessions_end_and_keys_change(
         done.set()
         rotating.join()
     assert failed == []
-    assert provider.reads > reads  # it found the new keys by itself
+    assert provider.reads > reads  # the gateway found the new keys by itself
     found = consumed(librdkafka(servers, provider), "rotated", sent)
     assert found == [f"{number}".encode() for number in range(sent)]
 
@@ -115,7 +115,8 @@ def test_librdkafka_learns_that_its_token_is_refused(servers: str, provider: Pro
     producer = Producer(settings | {"error_cb": lambda error: errors.append(str(error))})
     with pytest.raises(KafkaException):
         producer.list_topics(timeout=2)
-    # The gateway reads the provider's keys for it, and just after its start waits before it does.
+    # The gateway reads the provider's keys again for this token.  Just after its start it waits
+    # before it does so.
     await_error(producer, errors, "invalid_token")
 
 

@@ -1,4 +1,4 @@
-"""Three rounds of the kill -9 harness on each kind of store; `run crash` does a hundred."""
+"""Three rounds of the kill -9 harness on each kind of store.  `run crash` runs a hundred."""
 
 from __future__ import annotations
 

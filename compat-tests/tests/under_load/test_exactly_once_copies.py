@@ -1,4 +1,4 @@
-"""A minute of transactional copiers with librdkafka; `run copies` does ten of each."""
+"""A short run of transactional copiers with librdkafka.  `run copies` lasts ten minutes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from exactly_once.copy_run import Options, copy_run
 
 @pytest.fixture(autouse=True)
 def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Credentials are put into the environment, where gateways look for them; not for others."""
+    """Restore the environment, into which the run puts credentials for its gateways."""
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "")
 

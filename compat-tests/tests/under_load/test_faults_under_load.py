@@ -11,7 +11,7 @@ from faults.run import Options, fault_run
 
 @pytest.fixture(autouse=True)
 def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Credentials are put into the environment, where gateways look for them; not for others."""
+    """Restore the environment, into which the run puts credentials for its gateways."""
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "")
 

@@ -12,7 +12,7 @@ from faults.relay import Mode
 
 @pytest.fixture(autouse=True)
 def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Credentials are put into the environment, where gateways look for them; not for others."""
+    """Restore the environment, into which the run puts credentials for its gateways."""
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "")
 
@@ -22,5 +22,5 @@ def test_no_record_fails_while_the_store_refuses_one_gateway(tmp_path: Path) -> 
     found = refusals(tmp_path, ("librdkafka",), print, seconds=12.0, ways=(Mode.DENY,))
     assert found.judged.is_clean, found
     assert not found.failed
-    # The store refuses for longer than any partition waits.
+    # The store refuses for longer than any partition may wait.
     assert found.longest_ms < 12_000
