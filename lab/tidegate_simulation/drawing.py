@@ -32,7 +32,8 @@ from .plans.version_plan import draw_versions
 def draw_run(seed: int, rng: Random, asked_zones: int) -> tuple[dict[str, str], FaultPlan]:
     """Return the settings of all gateways of a run, and its faults.
 
-    rng: of the run; the same draws in the same order for a seed.  All else is drawn apart from it.
+    rng: of the run; it makes the same draws in the same order for a seed.  All other draws come
+    from generators of their own.
     asked_zones: see simulate().
     """
     settings = draw_settings(rng)

@@ -1,10 +1,11 @@
 """A producer that sends malformed batches among sound ones, in the same requests.
 
-A gateway refuses each of them, names the records where Kafka does, and stores nothing of it.  It
-has the sequence of the next sound batch of its partition: were it stored, that one would look like
-a repeat.  The sound batches of its requests are answered as ever.
+A gateway must refuse each malformed batch, name the records where Kafka does, and store nothing of
+the batch.  A malformed batch has the sequence of the next sound batch of its partition.  If a
+gateway stored it, the sound batch would look like a repeat.  Sound batches of the same request must
+be answered as usual.
 
-It makes a topic whose records gateways compress again, in threads.
+The producer makes a topic whose records gateways compress again, in threads.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class Careless(IdempotentProducer):
 
     def __init__(self, workload: Workload, name: str) -> None:
         super().__init__(workload, name)
-        self._version = self.rng.choice((9, 13))  # they name records, and may carry zstd
+        self._version = self.rng.choice((9, 13))  # versions whose answers name records, with zstd
         # Malformed batches without an answer, and the places of the records that an answer named.
         self._open: set[Batch] = set()
         self._named: dict[Batch, list[int]] = {}
@@ -61,7 +62,7 @@ class Careless(IdempotentProducer):
     def _add_malformed(self, request: list[Batch]) -> None:
         """Put a malformed batch of another partition among those of a request."""
         taken = {each.key for each in request}
-        # Another client changes the largest size of batches where the gateway's time may count.
+        # Topics with LogAppendTime are left out: another client changes their max.message.bytes.
         free = [
             each
             for each in self.workload.keys

@@ -79,7 +79,7 @@ class Reply:
 class ClientConnection:
     """One connection; `run` receives its answers, in the order of requests.
 
-    answers: takes note of them, if given.
+    answers: counts the answers, if given.
     """
 
     def __init__(
@@ -156,11 +156,11 @@ class ClientConnection:
 
 
 class Client:
-    """One process: it chooses a gateway, and another gateway after a failure.
+    """A client process: it chooses a gateway, and another gateway after a failure.
 
-    zone: the client's zone, "" if it does not know its zone.  A client with a zone names it in its
-    client id or, when it reads, as its rack.  Now and then such a client asks for the leaders and
-    connects to one.
+    zone: the client's zone, "" if the client does not know it.  A client with a zone names the zone
+    in its client id or, when it reads, as its rack.  Now and then such a client asks for the
+    leaders and connects to one of them.
     """
 
     def __init__(self, world: World, name: str) -> None:
@@ -172,7 +172,7 @@ class Client:
         if self.zone and self.rng.random() < _FOLLOWS_SHARE:
             self.client_id = f"{name},zone={self.zone}"
         self.link = 0  # the number of the last connection
-        self.leisure = 1.0  # how much longer than others it pauses
+        self.leisure = 1.0  # the factor of its pauses
         self._connection: ClientConnection | None = None
         self._node_id = 0
         self._wish: int | None = None

@@ -1,8 +1,8 @@
 """Consumers that run over a restore, and check leader epochs as KIP-320 describes.
 
-A reader keeps the records that it read.  When a new epoch fences it, it asks where the epoch of its
-last record ended and discards the records beyond.  Whether or not the gateway fenced it, its
-records must equal the log's.
+A reader keeps the records that it read.  When a new epoch fences the reader, it asks where the
+epoch of its last record ended and discards the records beyond.  Whether or not a gateway fenced the
+reader, its records must equal those of the log.
 """
 
 from __future__ import annotations

@@ -21,8 +21,8 @@ async def read_to_the_end(
 ) -> bool:
     """Read all keys; return False if no reader made progress for the allowed time.
 
-    kinds: of readers, one of each for a key; () for a FinalReader.
-    Only progress resets the time limit, because a prolonged workload takes the readers longer.
+    kinds: the kinds of readers, each of which reads every key; () for FinalReader alone.
+    Progress of any reader resets the time limit, because readers need longer after a longer run.
     """
 
     def has_come_on() -> None:

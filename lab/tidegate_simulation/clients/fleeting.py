@@ -1,10 +1,9 @@
 """A topic that is deleted and created again, under load: same name, new id, new keys.
 
 A stale gateway may show the former topic for a while.  So a reader first makes a gateway read the
-log since the last change, on the connection that it reads from.  After that the gateway may show
-nothing of the former topic, by name or by id.
+log to its end, on the connection that it reads from.  After that the gateway may show nothing of
+the former topic, by name or by id.
 
-It is deleted by name, as real clients do, or by id.  Once that was answered, and the topic is there
 The owner deletes the topic by name, as real clients do, or by id.  Once a gateway has acknowledged
 the deletion and the topic exists again, no delayed copy of the request may delete it; see
 late_checks.py.
@@ -31,9 +30,9 @@ _LATEST = -1
 
 @dataclass(slots=True)
 class Lives:
-    """keys: of the topic's present life; none between two lives.  former: keys of earlier lives.
+    """keys: of the present topic; none between a deletion and a creation.  former: earlier keys.
 
-    version: rises when a deletion begins, when it ends, and when a life begins.
+    version: rises when a deletion begins, when it ends, and when the topic is created again.
     """
 
     keys: list[Key] = field(default_factory=list[Key])
@@ -62,7 +61,7 @@ class TopicOwner:
             await self._delete()
             self.client.close()
             await self.client.pause(self.client.rng.choice((0.0, 0.0, 2.0)))
-        self._workload.keys += self.lives.keys  # this life lasts: a final reader reads it
+        self._workload.keys += self.lives.keys  # this topic stays: a final reader reads it
         self.client.close()
 
     async def _create(self) -> None:
@@ -157,7 +156,7 @@ class FleetingWriter(Producer):
             await self._give_up(batch, code.name if is_certain else "")
 
     async def _give_up(self, batch: Batch, error: str) -> None:
-        """Begin with a new producer id: after an unknown outcome this sequence could be refused."""
+        """Take a new producer id: after this outcome a gateway could refuse the sequence."""
         more = {"error": error} if error else {}
         self.history.info(batch.invoke, **more)
         if self._producer is not None:
@@ -214,4 +213,4 @@ class FleetingReader(Reader):
         return self._sure == (self.client.link, self._lives.version)
 
     async def _reset(self, key: Key) -> None:
-        """Keep the position: nothing but the whole topic is deleted."""
+        """Keep the position, because no client deletes records of the topic."""

@@ -1,10 +1,10 @@
-"""A guardian gives rights to a writer and a reader, and takes them away; all three keep to a topic.
+"""A guardian gives rights on a topic to a writer and a reader, and takes them away.
 
-A change that a gateway has confirmed holds at all gateways a moment later: the writer knows from
-when to when no gateway may take its records, and from when to when none may refuse them.  A gateway
-that waits for the log goes by the rights that it knows, for authorizer.max.staleness.ms at most; a
-record that it took commits if the log answers again soon.  A reader is judged by the ACLs of the
-very gateway that answers it: one that is cut off serves what it has, by the rights that it knows.
+A change that a gateway has acknowledged holds at all gateways a moment later.  So the writer knows
+when no gateway may take its records, and when no gateway may refuse them.  A gateway that waits for
+the log applies the rights that it knows, for authorizer.max.staleness.ms at most.  A record that it
+took commits if the log answers again soon.  A reader is judged by the ACLs of the gateway that
+answers it: a gateway that is cut off serves the records that it has, by the rights that it knows.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _DENIED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
 class Standing(Enum):
-    """The standing of a right, as far as the guardian knows."""
+    """The state of a client's right, as far as the guardian knows."""
 
     ALLOWED = "allowed"
     CHANGING = "changing"
@@ -48,7 +48,7 @@ class Standing(Enum):
 
 
 class Ban:
-    """The standing of one client over time."""
+    """The state of one client's right over time."""
 
     def __init__(self) -> None:
         self._changes: list[tuple[float, Standing]] = [(0.0, Standing.CHANGING)]
@@ -58,7 +58,7 @@ class Ban:
         self._changes.append((trio.current_time(), standing))
 
     def has_been_only(self, standing: Standing, since: float) -> bool:
-        """Return whether it was that from a time until now."""
+        """Return whether the right was in this state from a time until now."""
         began = 0
         for at, (time, _) in enumerate(self._changes):
             if time <= since:
@@ -83,7 +83,7 @@ class Guardian:
         """Change rights until no operation is left; then allow everything."""
         rng = self.client.rng
         for host, operation in self._bans:
-            # With an ACL about the topic, nothing else of it is allowed to anybody.
+            # Once a topic has an ACL, clients may do nothing there without another ACL.
             await self._create(host, operation, _ALLOW, _LITERAL, TOPIC)
         await self._create("*", 8, _ALLOW, _LITERAL, TOPIC)
         for ban in self._bans.values():
@@ -140,7 +140,7 @@ class Guardian:
 
 
 class GuardedWriter:
-    """Writes, and judges whether it should have been let."""
+    """Writes, and judges whether gateways were right to take or refuse the records."""
 
     def __init__(self, workload: Workload, ban: Ban) -> None:
         self.client = Client(workload.world, WRITER)
@@ -181,7 +181,7 @@ class GuardedWriter:
             complain("an allowed client was refused", f"record {self._written}")
 
     def _heard(self) -> dict[int, float]:
-        """Return when each gateway last heard from the log; it may not know of a later ban."""
+        """Return when the log last answered each gateway, which may not know of a later ban."""
         nodes = self.client.world.nodes.items()
         gateways = {node_id: node.gateway for node_id, node in nodes}
         return {

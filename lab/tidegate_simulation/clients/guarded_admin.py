@@ -34,7 +34,7 @@ class GuardedAdmin:
         self._hurry = trio.Event()
 
     def hurry(self) -> None:
-        """Ask at this moment: the right will be taken away."""
+        """Send a request now, because the guardian is about to take the right away."""
         self._hurry.set()
 
     async def run(self) -> None:

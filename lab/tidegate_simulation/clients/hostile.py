@@ -27,7 +27,7 @@ _MADE_UP: Final = ((10**9, 2 * 10**9), (MAX_INT64 - 10**6, MAX_INT64))
 
 def draws_hostile(seed: int) -> bool:
     """Return whether a seed has such clients."""
-    # This share keeps the draws of the seeds with which tests find planted bugs.
+    # The text of this seed keeps the draws of the seeds with which tests find planted bugs.
     return Random(f"{seed}/hostile 3").random() < SHARE
 
 
@@ -76,8 +76,8 @@ def _protocols() -> tuple[str, Any, int, Any]:
 class MadeUp(IdempotentProducer):
     """Writes with invented producer ids, one batch at a time.
 
-    Kafka accepts invented ids, too.  With several batches in flight the gateway could not tell a
-    gap from a beginning.
+    Kafka accepts invented ids, too.  With several batches in flight the gateway could not tell the
+    first batch of an id from a batch after a gap.
     """
 
     async def introduce(self) -> tuple[int, int]:

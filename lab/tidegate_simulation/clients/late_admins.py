@@ -29,7 +29,7 @@ _SET: Final = 0
 _CONFIG: Final = "max.message.bytes"
 _LEAST: Final = 1_048_588
 _HIGH_WATERMARK: Final = -1
-# A gateway continues with a request for less time than this (decision 22), transport included.
+# A gateway works on a request for less time than this (decision 22), transport included.
 _HASTE_SECONDS: Final = LOOK_SECONDS + 1.0
 _EXPECTED: Final = {
     CREATE: (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS),
@@ -38,7 +38,7 @@ _EXPECTED: Final = {
 
 
 class CleanClient(Client):
-    """A client whose requests do not arrive after it has timed out.
+    """A client whose requests arrive before their time-out or never.
 
     Else a request by name could arrive at any later time, which no gateway can prevent.
     """
@@ -86,8 +86,9 @@ class ConfigSetter:
         self._other.close()
 
     async def _set(self, client: Client, value: str) -> bool:
-        """Set the config once; False without an answer, after which the other connection continues
-        soon.
+        """Set the config once.
+
+        Return False if no answer came; then the other connection continues soon.
         """
         row = incremental_alter_configs.AlterableConfig(_CONFIG, _SET, value)
         resource = incremental_alter_configs.AlterConfigsResource(_TOPIC, self._topic, [row])
@@ -120,7 +121,7 @@ class Emptier:
 
     async def run(self) -> None:
         """Write and delete until no operation is left."""
-        # Only requests empty the topic: retention does not apply to records of no time.
+        # No retention: only requests may remove records.
         await create_topic(self.client, self._topic, self.partitions, {"retention.ms": "-1"})
         while self._workload.operations_left > 0:
             await self._write(self.client)
@@ -166,7 +167,7 @@ class Emptier:
     def _see_what_went(
         self, response: delete_records.DeleteRecordsResponse, ends: list[int]
     ) -> None:
-        """Check that the records before the request are gone if the answer says so."""
+        """If the answer reports success, check that the records before the request are gone."""
         starts = self.client.world.watch.lateness.log_starts(self._topic)
         for each in response.topics[0].partitions:
             index = each.partition_index
@@ -215,7 +216,7 @@ class Reliver:
         while self._workload.operations_left > 0:
             await self._ask(CREATE)
             if self.client.rng.random() < 0.5:
-                await self._ask(CREATE)  # as clients create topics that may exist
+                await self._ask(CREATE)  # clients also create topics that exist
             await self._ask(DELETE)
         self.client.close()
 
@@ -241,8 +242,9 @@ class Reliver:
         await self.client.pause(1.0)
 
     def _see_what_was_done(self, what: str, topic: str, code: ErrorCode) -> None:
-        """Check that the topic exists or not, as this client asked: no other client administrates
-        it.
+        """Check that the topic exists, or not, as this client asked.
+
+        No other client administrates the topic.
         """
         if code == ErrorCode.REQUEST_TIMED_OUT:
             return

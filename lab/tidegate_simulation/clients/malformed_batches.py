@@ -1,7 +1,7 @@
 """Batches that a gateway must refuse, one for each rule of the walk over records.  Pure.
 
-Each is a sound batch but for one thing: a field of a record, the records as a whole, the compressed
-bytes, or the header.  So a gateway that leaves out one rule stores it.
+Each batch is sound except for one thing: a field of a record, the records as a whole, the
+compressed bytes, or the header.  So a gateway that does not check one of the rules stores a batch.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class Malformed(NamedTuple):
 class Draft:
     """A batch in the making.
 
-    records: the fields of each, by name.  header: fields that are not as the records say.
-    raw, packed, whole: changes of the records, of the codec's stream, and of the batch.
+    records: the fields of each, by name.  header: fields whose values contradict the records.
+    raw, packed, whole: changes of the records' bytes, of the compressed bytes, and of the batch.
     """
 
     rng: Random
@@ -57,7 +57,7 @@ class Draft:
     named: tuple[int, ...] = ()
 
     def built(self, header: BatchHeader) -> bytes:
-        """Return the batch.  header: of the sound one, but for what depends on its bytes."""
+        """Return the batch.  header: of the sound batch; sizes, CRC and codec are filled in."""
         payload = _edited(b"".join(map(_encoded, self.records)), self.raw)
         payload = _edited(compress(payload, self.codec), self.packed)
         batch, _ = framed(header._replace(**self.header), payload, codec=self.codec)

@@ -58,11 +58,11 @@ class OffsetsReader:
         self.client.close()
 
     async def read_all(self) -> None:
-        """Read to the end, and have the last values judged; the caller sets a limit."""
+        """Read to the end, and have the last values judged; the caller sets a time limit."""
         while behind := self._behind():
             await self.poll(behind)
             await trio.lowlevel.checkpoint()
-        if self._numbers():  # an outage of the log may have kept the topic from being made
+        if self._numbers():  # without the log, no gateway could create it
             self._watch.offsets.judge_all({key: each for key, each in self.last.items() if each})
         self.client.close()
 

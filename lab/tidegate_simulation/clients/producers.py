@@ -39,7 +39,7 @@ RETRIABLE = frozenset(
     }
 )
 DONE = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER})
-# Errors of this gateway only.
+# Errors that another gateway may not give.
 ELSEWHERE = frozenset({ErrorCode.INVALID_TIMESTAMP, ErrorCode.NOT_LEADER_OR_FOLLOWER})
 # Errors after which the batch is not written and never will be.
 _CERTAIN = frozenset({ErrorCode.NOT_ENOUGH_REPLICAS})
@@ -88,7 +88,7 @@ class Producer:
         sequences: dict[int, int],
         of: Sequence[int] = (),
     ) -> Batch:
-        """Make the next batch of a key; of: the values that its own are made from, one by one."""
+        """Make the next batch of a key; of: for each of its values, the input value of that."""
         values = self.workload.values(len(of) or self._record_count())
         sequence = -1
         if producer is not None:
@@ -244,7 +244,7 @@ class IdempotentProducer(Producer):
 
     def _settle(self, batch: Batch, code: ErrorCode, offset: int) -> None:
         if batch not in self._window:
-            return  # abandoned with its producer id
+            return  # it was abandoned, together with its producer id
         if code in DONE:
             self._window.remove(batch)
             self.history.ok(batch.invoke, offset=offset if code == ErrorCode.NONE else -1)
@@ -335,13 +335,13 @@ class Pipeliner(PlainProducer):
 
 
 class Newcomer(PlainProducer):
-    """Gets a new producer id after a few batches; sends them slowly, and never repeats one.
+    """Gets a new producer id after a few batches; sends batches slowly, and never repeats one.
 
     So a gateway may drop the first batch and then get the next one, which it must refuse.
     """
 
     patience_seconds = 45.0
-    _is_behind = False  # a batch of this round was not acknowledged
+    _is_behind = False  # whether a batch of this round was not acknowledged
 
     async def run(self) -> None:
         """Send until no operation is left."""
@@ -362,7 +362,7 @@ class Newcomer(PlainProducer):
         return await super().submit(connection, batches, acks)
 
     def _settle(self, batch: Batch, code: ErrorCode, offset: int) -> None:
-        """Expect refusals: after an unwritten batch, the next sequences are out of order."""
+        """Accept OUT_OF_ORDER_SEQUENCE_NUMBER after a batch that was not acknowledged."""
         if self._is_behind and code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
             self.history.info(batch.invoke)
             return

@@ -28,7 +28,7 @@ _SESSION_ERRORS = frozenset(
 
 
 class UnknownTopic(Exception):
-    """Expected by clients of topics that get deleted; for others it is a bug of the gateway."""
+    """No topic has this name or id.  Unless a client deletes the topic, that is a gateway's bug."""
 
 
 @dataclass(slots=True)
@@ -93,7 +93,7 @@ class Reader:
         self.client.close()
 
     def _first_position(self, key: Key) -> int:
-        """Return the start, or a position seen before: mostly one behind the present position."""
+        """Return the first offset, or an offset up to the farthest position so far."""
         first = self.workload.first_offset
         return self.rng.choice((first, first, self.rng.randint(first, self.ends.get(key, first))))
 
@@ -168,7 +168,7 @@ class Reader:
             self._session = _Session()
         elif self._uses_sessions:
             self._session.follow(response.session_id)
-        link = self.client.link  # a request on the way may connect again
+        link = self.client.link  # later requests in the loop may reconnect
         for topic in response.responses:
             for part in topic.partitions:
                 key = self._key_of(topic, part.partition_index)
@@ -252,7 +252,7 @@ class Reader:
         return any(landed[each] for each in list(landed) if "flip" in each)
 
     async def _turn_elsewhere(self) -> None:
-        """Choose another gateway: this one drains."""
+        """Choose another gateway, because this one drains."""
         self.client.close()
         self._session = _Session()
         await self.client.pause(0.5)

@@ -91,9 +91,9 @@ class StaticKeeper:
             await self.client.pause(1.0)
 
     async def _is_wrong(self, topic: str, setting: str, *, is_last: bool) -> bool:
-        """Return whether the shown settings are not those in force, and must be looked at again.
+        """Return whether a gateway shows other settings than those in force, and is asked again.
 
-        is_last: then it is a violation.
+        is_last: report wrong settings as a violation.
         """
         name = _SHOWN[setting]
         resource = describe_configs.DescribeConfigsResource(_TOPIC, topic, [name])

@@ -104,7 +104,7 @@ class Zombie(Twin):
             self.producer, self.sequences = (old[0], old[1] + 1), {}
 
     async def _rise_again(self, batch: Batch) -> None:
-        """Write with the old epoch: a batch that follows its last sequence or repeats it."""
+        """Write a batch with the old epoch, which follows its last sequence or repeats it."""
         answers: list[tuple[ErrorCode, int]] = []
         await self._attempt(self.client, batch, answers.append)
         code, offset = answers[0] if answers else (ErrorCode.REQUEST_TIMED_OUT, -1)
@@ -120,7 +120,7 @@ class Wrapper(Twin):
     """See the module's head.  No gateway has assigned its id, so none knows its last sequence."""
 
     async def begin(self) -> None:
-        """Begin shortly before the wrap, on every key."""
+        """Begin shortly before the sequence number wraps, on every key."""
         self.producer = (_FORGOTTEN_ID, 0)
         for key in self.workload.keys:
             sequence = SEQUENCE_LIMIT - self.rng.randint(1, 6)

@@ -31,7 +31,7 @@ class Key(NamedTuple):
 class Lane:
     """The partitions that consume-process-produce clients read and write; see transactions/etl.py.
 
-    inputs, outputs: keys, of the same partitions; none before their feeder has made them.
+    inputs, outputs: keys by partition; both are empty until their feeder has created the topics.
     """
 
     inputs: list[Key] = field(default_factory=list[Key])
@@ -47,9 +47,9 @@ class Workload:
     """operations_left: each operation of an actor takes one.
 
     first_offset: of every partition.
-    keys: of topics that stay; all clients use them, and last readers read them.
-    append_time: numbers of keys whose records may get the gateway's time.  keyed: how the records
-    of a key are made, by its number, where they have keys.
+    keys: of topics that stay; all clients use them, and final readers read them.
+    append_time: numbers of keys whose records may have LogAppendTime.  keyed: by the number of a
+    key, the rules for the record keys of a compacted topic.
     """
 
     world: World
@@ -86,8 +86,9 @@ class Workload:
         return keys
 
     def mirrored_keys(self, topic: str, topic_id: bytes, partitions: Iterable[int]) -> list[Key]:
-        """Number the partitions of a mirrored topic, for committed offsets: no history has its
-        records.
+        """Number the partitions of a mirrored topic, for committed offsets.
+
+        No history has its records.
         """
         keys = [Key(next(self._numbers), topic, topic_id, index) for index in partitions]
         self._mirrored.update({(topic_id, key.partition): key.number for key in keys})
@@ -118,8 +119,8 @@ def batch_bytes(
 ) -> bytes:
     """Return a batch with one record a value.
 
-    The header's largest time stamp is false in a part of all batches, as some clients write it.
-    Gateways must write the true one.
+    In a part of all batches the header has a false largest time stamp, as some clients write it.
+    Gateways must correct it.
     """
     records = [
         keyed.record(place, timestamp, value)
@@ -134,7 +135,7 @@ def batch_bytes(
         producer_epoch=producer[1],
         base_sequence=sequence,
     )
-    # By the value: a draw would change all seeds with which tests find planted bugs.
+    # The value decides, because a draw would change all seeds with which tests find planted bugs.
     false_ms = _FALSE_TIMES_MS.get(values[0] % _FALSE_ONE_IN) if values else None
     if false_ms is None:
         return batch
@@ -189,7 +190,7 @@ async def create_topic(
             case ErrorCode.NONE:
                 return bytes(answer.topic_id)
             case ErrorCode.REQUEST_TIMED_OUT:
-                continue  # other clients changed the name meanwhile: look again
+                continue  # other clients changed topics of the name
             case ErrorCode.TOPIC_ALREADY_EXISTS if name in client.world.unanswered_creates:
                 return await _find_id(client, name, frozenset(known))
             case code:

@@ -1,7 +1,7 @@
 """A gateway reduced to its replica and its queue: it decides, appends and folds, without waiting.
 
-The steps are those of coordinator/committer.py and queue.py, with the parts that decide taken from
-the product (Draft, the rules, the fold), and those that wait replaced by calls.
+The steps are those of coordinator/committer.py and queue.py.  The deciding parts are the product's
+(Draft, the rules, the fold); plain calls replace the waiting parts.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tidegate_coordination.state.cluster import ClusterState
 from .pure_log import PureLog
 
 NONCE_BYTES: Final = 12
-# Small, so that drafts end for want of room, too.
+# Small, so that some drafts end because an entry has no room left.
 MAX_ENTRY_BYTES: Final = 16 << 10
 _READ_AT_ONCE: Final = 64
 
@@ -69,15 +69,15 @@ class Watch(Protocol):
         ...
 
     def rest(self) -> None:
-        """Answers that need no entry are judged."""
+        """Note that the next answers need no entry."""
         ...
 
 
 class Decider:
     """See the module's head.
 
-    number: also its node id; 0: it never registers.  skew_ms: of its clock.  incarnation: 0 before
-    it has registered.  highest_version: the level up to which it reads.
+    number: also its node id; with 0 it never registers.  skew_ms: of its clock.  incarnation: 0
+    before it has registered.  highest_version: the highest level that it can read.
     """
 
     def __init__(self, number: int, log: PureLog, rng: Random, watch: Watch) -> None:
@@ -119,9 +119,9 @@ class Decider:
         self.state = ClusterState()
 
     def commit(self, now_ms: int, *, is_told: bool = True) -> None:
-        """Append as much of the queue as one entry holds, or lose the race for the position.
+        """Append as much of the queue as one entry holds; the append may get CONFLICT.
 
-        is_told: False if the decider dies once its entry is appended.
+        is_told: False if the decider dies after the append, so that callers get no answers.
         """
         while self.queue:
             draft = self._draft(now_ms)
@@ -164,7 +164,10 @@ class Decider:
         return draft
 
     def _fail(self, asked: Asked, text: str) -> None:
-        """Let a proposal fail, as ProposalQueue does; the log keeps the failure of a copy."""
+        """Let a proposal fail, as ProposalQueue does.
+
+        The failure of a forwarded proposal is kept in the log.
+        """
         proposal = asked.proposal
         if self.has_left:
             asked.unknown()
@@ -181,8 +184,9 @@ class Decider:
         return self._append_events(draft.events, draft.clock_ms)
 
     def _append_events(self, events: Sequence[msgspec.Raw], clock_ms: int) -> bool:
-        """Append an entry, or read the one that another decider appended first; return whether it
-        is its own.
+        """Append an entry; return False if another decider took the position first.
+
+        Then the decider reads that entry.
         """
         position = self.state.position + 1
         nonce = self._rng.randbytes(NONCE_BYTES)
@@ -212,7 +216,7 @@ class Decider:
 
 
 def _kinds(proposal: Proposal[Any]) -> Iterator[type]:
-    """Yield the kind of a proposal, and that of the one inside it."""
+    """Yield the kind of a proposal, and the kinds of the proposals that it wraps."""
     yield type(proposal)
     if isinstance(proposal, Numbered | Permitted):
         yield from _kinds(proposal.proposal)

@@ -1,4 +1,4 @@
-"""Proposals that another decider decides: as bytes, under numbers, some of them twice."""
+"""Forwarded proposals: another decider gets their bytes and numbers, and decides some twice."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ _SENT_LATE_MS: Final = 3_000
 
 @dataclass(slots=True)
 class _Author:
-    """open: numbers that it may ask for again.  acknowledged: it asks for none up to this one."""
+    """open: numbers that the author may send again.
+
+    acknowledged: the author sends no number up to this one again.
+    """
 
     last: int = 0
     acknowledged: int = 0

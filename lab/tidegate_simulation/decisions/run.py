@@ -23,8 +23,10 @@ _MOST_VIOLATIONS: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of a seed.  decided, folded: how often a kind of proposal brought events, and a
-    kind of event was folded.
+    """The result of a seed.
+
+    decided: how often each kind of proposal led to events.  folded: how often each kind of event
+    was folded.
     """
 
     seed: int
@@ -39,7 +41,7 @@ class Outcome:
 def run(seed: int, operations: int) -> Outcome:
     """Run a seed; the same one gives the same outcome on every machine."""
     world = World(Random(seed))
-    # The violations say all that the log would.
+    # Log lines would only repeat the violations.
     with _silence():
         try:
             _run(world, operations)

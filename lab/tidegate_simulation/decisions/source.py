@@ -32,7 +32,7 @@ class SourceBatch:
 
 @dataclass(slots=True)
 class SourcePartition:
-    """log_start, next_offset: its bounds; there may be no batch at its end."""
+    """log_start, next_offset: its bounds; the last batch may end before next_offset."""
 
     log_start: int = 0
     next_offset: int = 0
@@ -70,7 +70,7 @@ class SourcePartition:
         return [each for each in self.batches if each.base_offset >= offset]
 
     def take_back(self, offset: int) -> None:
-        """Take the batches of the other cluster below an offset."""
+        """Append the batches that the other cluster writes back, up to an offset."""
         if offset > self.next_offset:
             self.batches.append(SourceBatch(self.next_offset, offset, -1, PLAIN, self.leader_epoch))
             self.next_offset = offset

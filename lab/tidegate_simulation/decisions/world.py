@@ -109,7 +109,7 @@ class World:
         return Decider(number, self.log, self.rng, self)
 
     def salvager(self) -> Decider:
-        """Return a writer that is no gateway, at the end of the log."""
+        """Return a decider that has read to the log's end, and is registered as no gateway."""
         found = self._decider(0)
         while found.follow():
             pass
@@ -123,7 +123,7 @@ class World:
         self.complain(f"{kind}: {text}")
 
     def complain_at_newest(self, text: str) -> None:
-        """Record a violation, unless the cluster may be too old for what was asked."""
+        """Record a violation if the cluster has the newest level; below it, a refusal is right."""
         if self.truth.metadata_version == NEWEST:
             self.complain(text)
 
@@ -208,7 +208,7 @@ class World:
     ) -> None:
         """Queue a proposal, at the decider or through others.
 
-        may_fail: else a failure is a violation, as no other proposal here is too large.
+        may_fail: the proposal may be too large.  Else its failure is a violation.
         """
         failed = self._failed_as_may_be if may_fail else self._failed
         asked = Asked(proposal, judged, lambda: None, failed)
@@ -229,7 +229,7 @@ class World:
             self._failed(text)
 
     def register(self, decider: Decider) -> None:
-        """Begin a life."""
+        """Register a new incarnation."""
         decider.skew_ms = self.rng.randint(-_MAX_SKEW_MS, _MAX_SKEW_MS)
         while decider.follow():
             pass
@@ -257,9 +257,9 @@ class World:
         decider.commit(self.now_ms)
 
     def _highest_version(self) -> int:
-        """Return up to which level a new gateway reads: at times it is of an older release.
+        """Return the highest level that a new gateway can read.
 
-        It may then be too old to join.
+        At times the gateway is of an older release, and may be too old to join.
         """
         draw = self.rng.random()
         if draw < _TOO_OLD_SHARE:

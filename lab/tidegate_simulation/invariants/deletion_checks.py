@@ -1,9 +1,9 @@
 """Judges each deletion of an object when it happens.  The rules:
 
-- No run in it is live, or kept after a skip.
-- It has been dead for the grace period, so that an earlier plan of a reader still finds it.
-- If it was superseded and the log is backed up, a copy of the log contains its death: a log that
-  restored from the newest copy reads no deleted object.
+- No run in the object is live, or kept after a skip.
+- The object has been dead for the grace period, so that a reader with an earlier plan can read it.
+- If the object was superseded and the log is backed up, a copy of the log has the entry that freed
+  it: after a restore from the newest copy no gateway reads a deleted object.
 
 Objects that no entry names are not checked: no reader can miss them.
 """

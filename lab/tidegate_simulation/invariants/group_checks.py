@@ -55,7 +55,7 @@ class GroupWatch:
             return
         group = state.groups.get(event.group_id)
         if group is None:
-            return  # only its claim was durable
+            return  # the group has a claim and nothing else
         if isinstance(event, gev.GroupDeleted):
             is_asked = event.group_id in self._asked
             if not is_asked and not self._is_spent(state, group, now_ms):

@@ -110,7 +110,7 @@ class StateWatch:
         self._leases = leases
         self._now_ms = 0  # log time of the present entry
         self._published: set[SegmentName] = set()
-        # By events before it in the same entry: what ended, was claimed, and moved here.
+        # By earlier events of the entry: ended incarnations, claims, and groups that moved here.
         self._ended: set[int] = set()
         self._claimed: dict[str, Claim] = {}
         self._moved: set[str] = set()
@@ -261,7 +261,7 @@ class StateWatch:
             self._complain("not stored", f"{name} was committed before it was stored")
         mirrored = {each.partition for each in event.runs if each.flags & ev.RUN_FINAL}
         for batch in event.producers:
-            if batch.partition in mirrored:  # the source decides about its own
+            if batch.partition in mirrored:  # the source checks sequences of mirrored batches
                 self.sequences.had_written(batch)
             else:
                 self.sequences.committed(batch)
@@ -350,7 +350,7 @@ class StateWatch:
                 self._complain("compaction", f"partition {each.partition}: {error}")
 
     def _dead(self) -> None:
-        """4: an object is dead when no run is live in it, or kept, and only then."""
+        """4: an object is dead if, and only if, it holds no live run and no kept run."""
         objects, used = self.state.objects, used_objects(self.state)
         wrong = sorted(used & objects.dead.keys())
         if wrong or len(objects) != len(used) + len(objects.dead):
@@ -358,7 +358,7 @@ class StateWatch:
             self._broken(4, f"{text}; both: {wrong}")
 
     def _group(self, writer: int, event: gev.GroupChanged | gev.OffsetsCommitted) -> None:
-        """7: a group is written under the claim that holds, and not while it is a source's."""
+        """7: a group is written under its present claim, and not while a source has the group."""
         group_id, name = event.group_id, f"group/{event.group_id}"
         if self.state.link_groups.link_of(group_id) and group_id not in self._moved:
             self._broken(7, f"incarnation {writer} wrote {event}, but the source has the group")

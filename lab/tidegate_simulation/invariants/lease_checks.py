@@ -1,8 +1,8 @@
 """No gateway expires another that wrote to the log within the last half lease, whatever clocks say.
 
-Its own entries count, its proposals in entries of others, and its registration, by the true time of
-the append.  So an entry is judged when it is appended: a reader that gets several entries at once
-cannot tell how much time passed between them.
+Writes are the gateway's own entries, its proposals in entries of others, and its registration, at
+the true time of the append.  So the watch judges an entry when it is appended: a reader that gets
+several entries at once cannot tell how much time passed between them.
 """
 
 from __future__ import annotations

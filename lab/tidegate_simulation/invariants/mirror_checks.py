@@ -1,7 +1,7 @@
-"""Mirrored batches in the log: each is what the source held, byte for byte, and none is left out.
+"""Mirrored batches in the log: each has the bytes of the source's batch, and none is left out.
 
-A run may leave out offsets that the source never had a batch for, or that it has compacted away or
-deleted by then; so `left_out` is compared with the source's batches of that moment.
+A run may leave out offsets for which the source has no batch: it never had one, or has compacted or
+deleted the batch.  So `left_out` is compared with the source's batches of that moment.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ class Held(Protocol):
         ...
 
     def not_returned(self, topic_id: bytes, index: int) -> list[int]:
-        """Return where batches begin that were committed here, and are not at the source."""
+        """Return the offsets of batches that were committed here, and are not at the source."""
         ...
 
     def batches_between(self, topic_id: bytes, index: int, start: int, end: int) -> list[int]:
-        """Return where batches of the partition begin now, within [start, end)."""
+        """Return the offsets of the partition's present batches within [start, end)."""
         ...
 
 
@@ -134,7 +134,7 @@ class MirrorWatch:
         self._next[run.partition] = offset
 
     def _returned(self, event: kev.TopicsReturned) -> None:
-        """All that was committed here since the switch is at the source."""
+        """Check that the source has all batches that were committed here since the switch."""
         fence = self._state.switches.fences.get(event.fence)
         if self.source is None or fence is None:
             return

@@ -44,7 +44,7 @@ class OffsetsWatch:
         self._newest: dict[int, dict[RecordKey, int]] = {}
 
     def holds(self, number: int) -> bool:
-        """Return whether a partition is one of the topic with records."""
+        """Return whether a partition is one of `__consumer_offsets`, and has readable records."""
         return number in self._state.offsets_topic.by_number
 
     def after_entry(self, touched: Iterable[int]) -> None:
@@ -101,7 +101,7 @@ class OffsetsWatch:
 
 
 def last_values(state: ClusterState) -> dict[RecordKey, RecordValue]:
-    """Return the last values of all keys, of a reader that reads all that a replica has."""
+    """Return the last values of all keys that a reader of all records of a replica would have."""
     found: dict[RecordKey, RecordValue] = {}
     for number, records in state.offsets_topic.by_number.items():
         for each in records.between(0, state.partitions[number].next_offset):

@@ -59,7 +59,7 @@ class GroupCallers(Caller):
         )
 
     def create_offsets_topic(self, decider: Decider) -> None:
-        """Make the topic in which readers find what groups do."""
+        """Create `__consumer_offsets`."""
         if OFFSETS_TOPIC not in decider.state.topics.by_name:
             topic = NewTopic(self._rng.randbytes(16), OFFSETS_TOPIC, _OFFSETS_PARTITIONS, 1)
             self._world.ask(decider, CreateTopics([topic]))
@@ -79,7 +79,7 @@ class GroupCallers(Caller):
         self._world.ask(decider, TakeClaim(name), judged)
 
     def release_claim(self, decider: Decider) -> None:
-        """Give a claim up, held or not."""
+        """Release a claim, whether this gateway holds it or not."""
         name = group_claim(self._rng.choice(GROUPS))
         incarnation = decider.incarnation
 
@@ -136,7 +136,7 @@ class GroupCallers(Caller):
         self._world.ask(decider, proposal, judged)
 
     def _is_here(self, group_id: str) -> None:
-        """Judge a write to a group: it must not be the source's."""
+        """Complain about a write to a group that the source of a link coordinates."""
         has_link = bool(self._world.truth.links.by_name)
         is_here = self._world.offsets.has(group_id) or group_id in self._world.links.moved
         if has_link and group_id in LINKED_GROUPS and not is_here:
@@ -146,7 +146,7 @@ class GroupCallers(Caller):
         return OffsetToCommit(*self._known.place(), self._rng.randrange(_MOST_OFFSET), -1, metadata)
 
     def commit_too_much(self, decider: Decider) -> None:
-        """Commit an offset that no entry has room for."""
+        """Commit an offset with so much metadata that no entry has room for it."""
         group_id, epoch = self._claimed(decider)
         if not self._known.topics or epoch < 0:
             return
@@ -197,7 +197,7 @@ class GroupCallers(Caller):
         self._world.ask(decider, DeleteOffsets(group_id, (place,)), judged)
 
     def expire(self, decider: Decider) -> None:
-        """Delete what has expired of a group."""
+        """Delete the expired offsets of a group."""
         group_id = self._rng.choice(GROUPS)
 
         def judged(answer: tuple[int, bool], is_told: bool) -> None:

@@ -56,7 +56,7 @@ class Known:
         return WalName(incarnation, counter) if counter else None
 
     def spare_id(self) -> int | None:
-        """Return an id for a client.  Gateways give none of a block that counts as old."""
+        """Return a producer id for a client.  Gateways give out no ids of old blocks."""
         is_young = self.world.records.is_young
         self.spare[:] = [each for each in self.spare if is_young(each)]
         return self.spare.pop(0) if self.spare else None
@@ -82,7 +82,7 @@ class Known:
 
 
 class Caller:
-    """The callers of one subject.  operations: theirs."""
+    """The callers of one subject, with their operations."""
 
     operations: Operations = ()
 

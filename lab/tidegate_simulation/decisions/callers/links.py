@@ -84,7 +84,7 @@ class LinkCallers(Caller):
         self._world.ask(decider, RemoveLink(LINK, deletes_topics=True), judged)
 
     def write_at_source(self, decider: Decider) -> None:
-        """Let clients write at the source; at times it makes a topic."""
+        """Let clients write at the source; at times create a topic there."""
         source = self._world.source
         names = {each.name for each in source.topics.values()}
         for name in set(_NAMES) - names if self._rng.random() < 0.3 else ():
@@ -112,7 +112,10 @@ class LinkCallers(Caller):
         return LinkedTopic(topic.topic_id, topic.name, len(topic.partitions), 3, configs)
 
     def _followed(self, topic: SourceTopic, asked: LinkedTopic) -> None:
-        """A topic that was switched follows no more, and keeps the configs of this cluster."""
+        """Record that a topic follows its source.
+
+        A switched topic does not follow its source, and keeps the configs of this cluster.
+        """
         present = self._world.truth.topics.by_id.get(topic.topic_id)
         if present is None:
             return
@@ -139,13 +142,13 @@ class LinkCallers(Caller):
         return topic, index, decider.state.partitions[numbers[index]].next_offset
 
     def mirror(self, decider: Decider) -> None:
-        """Bring the next batches of a partition."""
+        """Commit the next mirrored batches of a partition."""
         copy = self._copy(decider)
         if copy is None:
             return
         topic, index, at = copy
         following = topic.partitions[index].after(at)
-        if following and self._rng.random() < _SKIP_SHARE:  # as if the first one were there
+        if following and self._rng.random() < _SKIP_SHARE:  # as if it were here
             at = following.pop(0).next_offset
         batches: list[BatchFacts] = []
         mirrored: dict[int, MirroredBatch] = {}

@@ -73,7 +73,7 @@ class ProducerCallers(Caller):
         self._world.ask(decider, proposal, judged)
 
     def _begin_idempotent(self, writer: Writer, spare: int) -> None:
-        """A client may also raise its epoch by itself, as after an error (KIP-360)."""
+        """Give an idempotent producer an id; at times it raises its epoch by itself (KIP-360)."""
         if writer.producer_id >= 0 and self._rng.random() < _OWN_EPOCH_SHARE:
             writer.begin(writer.producer_id, writer.epoch + 1)
         else:

@@ -1,7 +1,6 @@
 """Writers of records, and callers that delete records.
 
-A caller that learns no answer asks again with the same identity, at any decider: the same batches
-in another object.
+A writer that gets no answer commits the same batches again in another object, at any decider.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _FAR: Final = 1_000
 
 
 def _of_the_epoch_before(batch: BatchFacts, number: int) -> BatchFacts:
-    """Return a batch that its client has given up; of no other number are its sequences."""
+    """Return an abandoned batch of the former epoch; each number has its own sequences."""
     ahead = _FAR * number
     return batch._replace(
         producer_epoch=batch.producer_epoch - 1,
@@ -129,14 +128,14 @@ class RecordCallers(Caller):
             writer.sequences[place] = max(after, writer.sequences.get(place, 0))
 
     def abandon(self, decider: Decider) -> None:
-        """Give up an object: the last one, which may be committed, or one that is not."""
+        """Abandon an object: the last one, which may be committed, or a new one."""
         name = self._known.last_object(decider.incarnation)
         if name is None or self._rng.random() < 0.5:
             name = self._known.new_object(decider.incarnation)
         self._world.ask(decider, AbandonWal(name))
 
     def delete_records(self, decider: Decider) -> None:
-        """Move the start of a partition up."""
+        """Raise the log start of a partition."""
         if not self._known.topics:
             return
         topic_id, index = place = self._known.place()

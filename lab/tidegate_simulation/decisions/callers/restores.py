@@ -1,4 +1,4 @@
-"""Restores of the log, from a copy that lacks nothing: a new timeline, and salvage."""
+"""Restores of the log, from a complete copy: a new timeline, and salvage."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class RestoreCallers(Caller):
         self.operations = ((self.restore, 1),)
 
     def restore(self, decider: Decider) -> None:
-        """End all lives, and begin a timeline."""
+        """End all incarnations, and begin a new timeline."""
         if self._rng.random() > _SHARE:
             return
         world, state = self._world, self._world.truth
@@ -57,7 +57,7 @@ class RestoreCallers(Caller):
         world.restored()
 
     def _salvage(self, salvager: Decider, incarnation: int) -> None:
-        """Commit an object that was stored before, and perhaps committed."""
+        """Commit an object from before the restore, which may have been committed already."""
         topics = self._known.topics
         if not topics:
             return

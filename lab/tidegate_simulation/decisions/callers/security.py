@@ -114,7 +114,7 @@ class SecurityCallers(Caller):
         self._world.ask(decider, AlterScramCredentials([new]), judged)
 
     def remove_password(self, decider: Decider) -> None:
-        """Remove a password, perhaps only if it is as it was."""
+        """Remove a password, at times only if it has not changed."""
         user, mechanism = self._rng.choice(USERS), self._rng.randint(1, 2)
         present = decider.state.scram.get(user, mechanism)
         is_careful = present is not None and self._rng.random() < 0.5
@@ -128,7 +128,7 @@ class SecurityCallers(Caller):
         self._world.ask(decider, AlterScramCredentials([], [deletion]), judged)
 
     def seal(self, decider: Decider) -> None:
-        """Seal a credential as this gateway has it."""
+        """Seal a credential of this gateway's replica, which may be stale."""
         present = decider.state.scram.get(self._rng.choice(USERS), self._rng.randint(1, 2))
         if present is None:
             return
@@ -176,7 +176,7 @@ class SecurityCallers(Caller):
         self._world.ask(decider, proposal, judged)
 
     def renew_token(self, decider: Decider) -> None:
-        """Renew a token, which may have expired, as someone who may not be allowed to."""
+        """Renew a token, which may have expired, for any principal, which may lack the right."""
         if not self._tokens:
             return
         token_id, principal = self._rng.choice(self._tokens), self._rng.choice(_PRINCIPALS)

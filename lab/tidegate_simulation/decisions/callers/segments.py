@@ -1,4 +1,4 @@
-"""The pipeline, retention and collection: they plan from their own replica, which may be behind."""
+"""The pipeline, retention and collection: they plan from their own replica, which may be stale."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _MOST_PARENTS: Final = 6
 
 
 def _neighbours(rows: list[RunRow], at: int, most: int) -> list[RunRow]:
-    """Return rows from one on, up to a hole."""
+    """Return at most so many rows from a place on, up to a gap in their offsets."""
     found = rows[at : at + 1]
     for row in rows[at + 1 : at + most]:
         if row.base_offset != found[-1].next_offset:
@@ -63,7 +63,7 @@ class SegmentCallers(Caller):
         )
 
     def _partition(self, decider: Decider) -> Partition | None:
-        """Return any partition with runs, as a decider has it."""
+        """Return any partition with runs, from a decider's replica."""
         found = [each for each in decider.state.partitions.values() if len(each.runs)]
         return self._rng.choice(found) if found else None
 
@@ -128,7 +128,7 @@ class SegmentCallers(Caller):
         self._world.ask(decider, MoveLogStarts(((partition.number, row.next_offset),)))
 
     def collect(self, decider: Decider) -> None:
-        """Forget objects that are dead, at times one that is not."""
+        """Forget dead objects; at times also any object, which may not be dead."""
         numbers = collectable(decider.state, GRACE_MS)
         if self._rng.random() < 0.1:
             numbers.append(self._rng.randrange(len(decider.state.objects) + 1))
@@ -159,7 +159,7 @@ class SegmentCallers(Caller):
         self._world.ask(decider, SkipRuns(decider.incarnation, (stretch,)), judged)
 
     def end_skip(self, decider: Decider) -> None:
-        """Bring runs back, or give them up."""
+        """Bring skipped runs back, or drop them for good."""
         partitions = decider.state.partitions.values()
         found = [each for each in partitions if each.kept is not None and len(each.kept)]
         if not found:

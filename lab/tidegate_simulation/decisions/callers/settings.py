@@ -42,7 +42,7 @@ class SettingCallers(Caller):
         return Change(name, Operation.SET, value), {name: value}
 
     def set_topic(self, decider: Decider) -> None:
-        """Set a config of a topic, perhaps only if it did not change since it was looked at."""
+        """Set a config of a topic, at times only if none has changed since a position."""
         if not self._known.topics:
             return
         topic_id = self._rng.choice(list(self._known.topics))
@@ -68,7 +68,7 @@ class SettingCallers(Caller):
                 world.configs.set(TOPIC, topic_id.hex(), expected)
                 if not any(each.resource_name == name for each in world.moment.of_kind(ConfigsSet)):
                     return  # it is as it was
-                # Another proposal of the same entry may have brought the event that is noted.
+                # The noted change may come from another proposal of the same entry.
                 if seen and seen < world.changes.get(name, 0) < world.truth.position:
                     world.complain(f"{name} has changed after {seen}, and is changed")
                 world.changes[name] = world.truth.position
@@ -98,7 +98,7 @@ class SettingCallers(Caller):
         self._world.ask(decider, proposal, judged)
 
     def raise_version(self, decider: Decider) -> None:
-        """Raise the level, or try to go back."""
+        """Raise the level, or try to lower it."""
         present = decider.state.metadata_version
         version = min(present + self._rng.choice((-1, 1, 1)), NEWEST)
         is_trial = self._rng.random() < 0.1

@@ -1,6 +1,6 @@
 """Switches of mirrored topics to this cluster, and their returns, step by step.
 
-A step is that of any gateway that sees a fence in its own replica, which may be behind.
+Any gateway that sees a fence in its own replica, which may be stale, does the next step.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class SwitchCallers(Caller):
         return [topics[each] for each in fence.limits if each in topics]
 
     def _switch(self, decider: Decider, fence: Fence) -> None:
-        """Fence the source, read its ends, and switch; at times without the first."""
+        """Fence the source, read its ends, and switch."""
         present = self._world.truth.switches.fences.get(fence.number)
         sources = self._sources(fence)
         if present is None or present.lifted or not sources:
@@ -129,7 +129,7 @@ class SwitchCallers(Caller):
         return tuple(found)
 
     def _reopen(self, decider: Decider, fence: Fence) -> None:
-        """Have the source take writes again.  In time: a late request is not simulated."""
+        """Have the source take writes again at once; late requests are not simulated."""
         present = self._world.truth.switches.fences.get(fence.number)
         if present is None:
             return
@@ -138,7 +138,7 @@ class SwitchCallers(Caller):
         self._world.ask(decider, ReopenSource(fence.number))
 
     def lift(self, decider: Decider) -> None:
-        """Give a switch or a return up."""
+        """Abort a switch or a return by lifting its fence."""
         fences = list(decider.state.switches.fences.values())
         if not fences:
             return
@@ -163,7 +163,7 @@ class SwitchCallers(Caller):
         return topic.topic_id in decider.state.switches.switched
 
     def note_reversed(self, decider: Decider) -> None:
-        """Write a partition back, up to where this gateway sees its end, and note it."""
+        """Write a partition back up to its end in this gateway's replica, and note that offset."""
         truth = self._world.truth
         for each in self._here(decider):
             switched = truth.switches.switched.get(each.topic_id)
@@ -178,7 +178,7 @@ class SwitchCallers(Caller):
             return
 
     def end_reverse(self, decider: Decider) -> None:
-        """Write nothing back any more."""
+        """Stop writing back."""
         self._world.ask(decider, EndReverse(LINK))
 
     def fence_return(self, decider: Decider) -> None:
@@ -199,7 +199,7 @@ class SwitchCallers(Caller):
         self._world.ask(decider, FenceReturn(LINK, (self._rng.choice(names),)), judged)
 
     def _return(self, decider: Decider, fence: Fence) -> None:
-        """The source elects leaders above the epochs here, and takes the topics back."""
+        """Raise the source's leader epochs to those here, and return the topics to the source."""
         sources = self._sources(fence)
         for each in sources:
             topic = decider.state.topics.by_id.get(each.topic_id)

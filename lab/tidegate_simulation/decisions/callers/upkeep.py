@@ -44,7 +44,7 @@ class UpkeepCallers(Caller):
         )
 
     def drain(self, decider: Decider) -> None:
-        """Drain a gateway at an operator's command, or at its own."""
+        """Drain a gateway at an operator's command, or because the gateway itself drains."""
         if self._rng.random() < 0.3:
             self._world.ask(decider, StartDraining(decider.incarnation))
             return
@@ -69,7 +69,7 @@ class UpkeepCallers(Caller):
         self._world.ask(decider, ReportDrained())
 
     def leave(self, decider: Decider) -> None:
-        """End the life of a gateway."""
+        """End the incarnation of a gateway."""
         if self._rng.random() < 0.3:
             self._world.ask(decider, Leave(decider.incarnation))
 
@@ -85,7 +85,7 @@ class UpkeepCallers(Caller):
         self._world.ask(decider, BeginLogMove(self._rng.randbytes(4).hex()))
 
     def go_on_with_move(self, decider: Decider) -> None:
-        """Do the next step of the move that this gateway sees, or one too early."""
+        """Do the next step of the move that this gateway sees, or a step that comes too early."""
         move = decider.state.log_moves.present
         if move is None:
             return

@@ -11,9 +11,9 @@ from ..promises.moment import Place
 
 @dataclass(slots=True)
 class Writer:
-    """A producer.  waits: the batch of a partition without an answer; sequences: the next ones.
+    """A producer.  waits: by partition, the batch without an answer.  sequences: the next ones.
 
-    name: its transactional id, or "".  is_open: its transaction may be.
+    name: its transactional id, or "".  is_open: whether its transaction may be open.
     """
 
     name: str = ""

@@ -25,7 +25,7 @@ class ClaimPromises:
         self.moved(name, incarnation, epoch)
 
     def moved(self, name: str, incarnation: int, epoch: int) -> None:
-        """Record that an incarnation has a claim now, also one that another held."""
+        """Record that an incarnation has a claim now, which another one may have held."""
         _, last = self._held.get(name, (0, 0))
         if epoch != last + 1:
             self._moment.complain(f"claim {name} has epoch {epoch} after {last}")
@@ -48,11 +48,11 @@ class ClaimPromises:
                 self._held[name] = (incarnation, epoch)
 
     def released(self, name: str, incarnation: int) -> None:
-        """Record that a gateway gave a claim up, if it held it."""
+        """Record that a gateway released a claim, if it held the claim."""
         holder, epoch = self._held.get(name, (0, 0))
         if holder == incarnation:
             self._held[name] = (0, epoch)
 
     def forgotten(self, name: str) -> None:
-        """Record that a claim is gone with its group; a later one starts again."""
+        """Record that a claim is gone with its group; the epochs of a later claim start again."""
         self._held.pop(name, None)

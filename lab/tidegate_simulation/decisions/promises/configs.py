@@ -27,7 +27,7 @@ class ConfigPromises:
                 configs[key] = value
 
     def begin(self, topic_id: bytes) -> None:
-        """Take the configs of a topic that has followed its source."""
+        """Take over the present configs of a topic that has followed its source until now."""
         topic = self._moment.truth.topics.by_id.get(topic_id)
         if topic is not None:
             self._set[TOPIC, topic_id.hex()] = dict(topic.configs)

@@ -1,4 +1,4 @@
-"""The promises about leader epochs: a restore begins one, and Metadata tells of each new one."""
+"""The promises about leader epochs: a restore begins a new one, and Metadata shows each new one."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ class EpochPromises:
         self._told: dict[bytes, tuple[int, tuple[int, ...]]] = {}
 
     def restored(self) -> None:
-        """Record that later records may have the offsets of lost ones; a source has lost none."""
+        """Record that later records may have offsets of lost ones, except in mirrored topics."""
         for place, partition in self._records.partitions.items():
             if place[0] not in self._records.mirrored:
                 self._restored_at[place].add(partition.next_offset)
 
     def after(self, state: ClusterState) -> None:
-        """Check that a topic's version rises with its epochs, as Metadata is made anew by it.
+        """Check that a topic's version rises with its epochs: a new version renews Metadata.
 
-        The version is a replica's own.
+        Each replica has its own versions.
         """
         if state is not self._state:
             self._state = state
@@ -47,7 +47,7 @@ class EpochPromises:
         self._told = told
 
     def check(self, partition: Partition) -> None:
-        """Check that no epoch goes over a restore."""
+        """Check that no leader epoch lasts across a restore."""
         place = partition.topic_id, partition.index
         for offset in sorted(self._restored_at[place]):
             if not partition.log_start < offset < partition.next_offset:

@@ -63,7 +63,7 @@ class HolePromises:
         kept = self._kept[place]
         for base in [each for each, row in kept.items() if row.next_offset <= partition.floor]:
             del kept[base]
-        # A segment may be published that ends below its partition's floor.
+        # The state may still keep runs that end below the partition's floor.
         found = [row for row in partition.kept or () if row.next_offset > partition.floor]
         if found != [kept[each] for each in sorted(kept)]:
             self._moment.complain(f"{place} keeps {found}, and not {kept}")
@@ -85,7 +85,7 @@ class HolePromises:
             self._moment.complain(f"{place} counts {partition.size_bytes} bytes of {sum(sizes)}")
 
     def _are_gone(self, place: Place, start: int, end: int) -> bool:
-        """Return whether no offset from one up to another needs a run; none is above the end."""
+        """Return whether all offsets from start up to end are gone, and need no run."""
         at = start
         for base, following in sorted(self._gone[place]):
             if base <= at:

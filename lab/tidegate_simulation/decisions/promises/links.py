@@ -27,7 +27,8 @@ from .records import RecordPromises
 class LinkPromises:
     """See the module's head.
 
-    source: its topics are mirrored.  linked: topics that are mirrored, or were.  moved: groups.
+    source: the cluster whose topics are mirrored.  linked: topics that are or were mirrored.
+    moved: groups that moved here.
     """
 
     def __init__(
@@ -91,7 +92,7 @@ class LinkPromises:
             self._moment.complain(f"{place} is written back, and its source has {theirs}")
 
     def _cut(self, number: int, offset: int) -> None:
-        """Records that are not yet written back to their source stay."""
+        """Complain if a log start passes records that are not yet written back to the source."""
         state = self._moment.truth
         partition = state.partitions[number]
         switched = state.switches.switched.get(partition.topic_id)

@@ -1,4 +1,4 @@
-"""The promises about lives of gateways: what they may write, draining, and moves of the log."""
+"""The promises about incarnations of gateways: their writes, draining, and moves of the log."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class LifePromises:
     def marked(self, node_id: int, answer: Marked, *, drains: bool) -> None:
         """Judge the answer to an operator's command.
 
-        After a refusal, later events of the entry may have changed the gateway.
+        Refusals are not judged, because later events of the entry may have changed the gateway.
         """
         if answer is not Marked.DONE:
             return
@@ -97,7 +97,7 @@ class _Move:
 
 
 class MovePromises:
-    """The log is sealed only if its copy was offered, and all gateways can use that."""
+    """The log is sealed only if its copy was offered, and all gateways can use the copy."""
 
     def __init__(self, moment: Moment) -> None:
         self._moment: Final = moment

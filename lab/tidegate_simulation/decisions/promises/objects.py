@@ -63,7 +63,7 @@ class ObjectPromises:
                 self._published.add((event.incarnation, segment.attempt))
 
     def _replace(self, each: ev.SegmentsOfPartition) -> None:
-        """Check that live runs, without a hole, give way to segments of the same offsets."""
+        """Check that segments replace live runs without a gap, and have the same offsets."""
         partition = self._moment.truth.partitions.get(each.partition)
         rows = partition.runs_between(each.base_offset, each.next_offset) if partition else []
         old = [(row.base_offset, row.next_offset) for row in rows]

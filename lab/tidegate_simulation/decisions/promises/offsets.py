@@ -30,7 +30,7 @@ class _Group:
 
 
 class OffsetPromises:
-    """A group's offset is the last one that was acknowledged; none goes but as Kafka lets it."""
+    """A group's offset is the last acknowledged one; offsets expire only by Kafka's rules."""
 
     def __init__(self, moment: Moment, is_staged: Callable[[OffsetKey], bool]) -> None:
         self._moment: Final = moment
@@ -50,27 +50,27 @@ class OffsetPromises:
         self._offsets[key] = _Committed(offset, now_ms if at_ms < 0 else at_ms)
 
     def changed(self, group_id: str, generation: int, topic: str | None) -> None:
-        """Judge the end of a rebalance.  topic: that the only member subscribes to."""
+        """Judge the end of a rebalance.  topic: the one that the only member subscribes to."""
         self.in_generation(group_id, generation)
         self._known.add(group_id)
         self._groups[group_id] = _Group(generation, topic, self._moment.log_time_ms)
 
     def in_generation(self, group_id: str, generation: int) -> None:
-        """Judge a write of a generation that was accepted; -1: of none."""
+        """Judge an accepted write of a generation; -1: the write has no generation."""
         group = self._groups.get(group_id)
         if group is not None and 0 <= generation < group.generation:
             text = f"{group_id} took a write of generation {generation} after {group.generation}"
             self._moment.complain(text)
 
     def removed(self, key: OffsetKey, topic: str) -> None:
-        """Judge the deletion of an offset that was accepted."""
+        """Judge an accepted deletion of an offset."""
         group = self._groups.get(key[0])
         if group is not None and group.topic == topic:
             self._moment.complain(f"{key[0]} lost its offset of {topic}, to which it subscribes")
         self._offsets.pop(key, None)
 
     def deleted(self, group_id: str) -> None:
-        """Judge the deletion of a group that was accepted."""
+        """Judge an accepted deletion of a group."""
         self._known.discard(group_id)
         group = self._groups.pop(group_id, None)
         if group is not None and group.topic is not None:

@@ -25,8 +25,9 @@ KEPT_BATCHES: Final = 5
 
 @dataclass(slots=True)
 class _Kept:
-    """A producer in a partition.  batches: base offsets of its epoch, by first sequence.  is_open:
-    a transaction.
+    """A producer in a partition.  batches: base offsets of its epoch, by first sequence.
+
+    is_open: whether it has an open transaction.
     """
 
     epoch: int
@@ -40,7 +41,8 @@ class _Kept:
 class PartitionPromises:
     """The ends of a partition, and its idempotent producers, by id.
 
-    floor: below it, records are deleted.  is_holed: runs were skipped once, so it may begin later.
+    floor: records below this offset are deleted.  is_holed: runs were skipped once, so the log
+    start may be higher.
     """
 
     floor: int = 0
@@ -68,7 +70,7 @@ class RecordPromises:
         self._expired_ms = 0
 
     def is_young(self, producer_id: int) -> bool:
-        """Return whether no state of the id can have been forgotten."""
+        """Return whether the producer id is so new that its state cannot have expired."""
         return producer_id >= self._old_below
 
     def reserved(self, end: int) -> None:
@@ -92,7 +94,7 @@ class RecordPromises:
         if partition is None or place[0] in self.mirrored:
             self._complain(f"records of {place} are deleted, and it is none of this cluster's")
             return
-        # Without an event of its own, it may stand before one of the same entry.
+        # A deletion that changes nothing may come before another one of the same entry.
         floors = (partition.floor, self._floors.get(place, partition.floor))
         is_later = log_start > partition.floor and partition.is_holed
         if wanted > log_start or (log_start not in floors and not is_later):
@@ -129,16 +131,16 @@ class RecordPromises:
             kept.last_ms, kept.is_open = self._moment.log_time_ms, False
 
     def expired(self, before_ms: int) -> None:
-        """Record that producers without a write since then are forgotten after this entry.
+        """Record that producers without a write since this time expire after this entry.
 
-        Later proposals of the same entry are decided with a view that still knows them.
+        Later proposals of the same entry are decided with a view that still has these producers.
         """
         self._expired_ms = max(self._expired_ms, before_ms)
 
     def _forget(self) -> None:
-        """Forget producers.
+        """Drop expired producers.
 
-        Ids of older blocks may be forgotten; a forgotten id looks like one that wrote nothing.
+        Ids of older blocks may have expired, and look like ids that wrote nothing.
         """
         before_ms, self._expired_ms = self._expired_ms, 0
         if not before_ms:
@@ -150,13 +152,13 @@ class RecordPromises:
             gone = [
                 each
                 for each, kept in producers
-                if kept.last_ms < before_ms and not kept.is_open  # else its end finds nothing
+                if kept.last_ms < before_ms and not kept.is_open  # an open transaction stays
             ]
             for producer_id in gone:
                 del partition.producers[producer_id]
 
     def restored(self) -> None:
-        """Record that ids of before may have written batches that are lost."""
+        """Record that the batches of ids from before the restore may be lost."""
         self._blocks.clear()
         self._old_below = self._moment.truth.producer_ids.next_id
 
@@ -218,7 +220,7 @@ class RecordPromises:
             self.stable.wrote(place, batch.producer_id, base_offset)
 
     def _refused(self, partition: PartitionPromises, batch: BatchFacts, refusal: Refusal) -> None:
-        """A batch that comes next, or is one of the last, is not refused for its sequence."""
+        """Complain if the next batch, or a repeat of the last ones, is refused for its sequence."""
         if refusal not in (Refusal.OUT_OF_ORDER_SEQUENCE, Refusal.DUPLICATE_SEQUENCE):
             return
         kept = partition.producers.get(batch.producer_id)

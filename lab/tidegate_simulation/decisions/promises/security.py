@@ -69,7 +69,7 @@ class RightPromises:
             self._passwords.pop((deletion.user, deletion.mechanism), None)
 
     def sealed(self, change: Resealing, *, is_done: bool) -> None:
-        """Judge the answer to a sealing: it must leave a password alone that has changed."""
+        """Judge the answer to a sealing, which must not replace a password that has changed."""
         key = change.after.user, change.after.mechanism
         known = self._passwords.get(key)
         if is_done and (known is None or fingerprint(known) != change.before):
@@ -153,7 +153,7 @@ class TokenPromises:
         return token
 
     def before(self, entry: Entry) -> None:
-        """Judge removals: of an expired token, or as someone has asked."""
+        """Judge removals: the token has expired, or a client has asked for the removal."""
         for event in entry.events:
             for token_id in event.token_ids if isinstance(event, DelegationTokensRemoved) else ():
                 token = self._tokens.pop(token_id, None)
@@ -164,7 +164,7 @@ class TokenPromises:
                     self._moment.complain(f"{token_id} is removed at {time_ms}, and was {token}")
 
     def ask_removal(self, token_id: str) -> None:
-        """Record that someone asks to remove a token."""
+        """Record that a client asks to remove a token."""
         self._asked.add(token_id)
 
     def check(self) -> None:

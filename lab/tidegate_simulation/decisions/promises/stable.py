@@ -52,9 +52,9 @@ class StablePromises:
             own.aborted.add(AbortedOne(producer_id, first, offset))
 
     def left_out(self, place: Place, next_offset: int, *, is_emptied: bool) -> None:
-        """Record that the source of a mirrored partition has removed markers, so all ends there.
+        """Record that a source has removed markers, so all open transactions of a copy end.
 
-        is_emptied: with all earlier records.
+        is_emptied: the source has removed all earlier records, too.
         """
         own = self._places[place]
         if not is_emptied:
@@ -83,7 +83,7 @@ class StablePromises:
         named = {AbortedOne(*aborted[at][:3]) for at in range(len(aborted))}
         if strangers := named - own.aborted:
             self._moment.complain(f"{place} names {strangers} as aborted")
-        # Below the first run that is in no segment, the segments name them.
+        # Below the first run that is in no segment, the indexes of segments name the transactions.
         rows = (each.base_offset for each in partition.rows() if not each.flags & RUN_SEGMENT)
         start = max(next(rows, partition.next_offset), partition.floor)
         if lacking := {each for each in own.aborted - named if each.last >= start}:
@@ -93,7 +93,7 @@ class StablePromises:
                 self._check_reader(place, aborted, start, end)
 
     def _check_reader(self, place: Place, aborted: Aborted, start: int, end: int) -> None:
-        """A reader hears of the transactions that end in or after its answer, and begin before."""
+        """Check that an answer names the aborted transactions that overlap its offsets."""
         expected = {
             (each.first, each.producer_id)
             for each in (aborted[at] for at in range(len(aborted)))
@@ -106,7 +106,7 @@ class StablePromises:
 
 
 def _spans(rows: Iterable[AbortedOne]) -> Iterator[tuple[int, int]]:
-    """Yield from where to where readers are tried: around the last transactions."""
+    """Yield the ranges of offsets for trial readers, around the last transactions."""
     for each in sorted(rows, key=lambda each: each.last)[-_TRIED:]:
         yield each.first, each.last + 1
         yield each.first + 1, each.last

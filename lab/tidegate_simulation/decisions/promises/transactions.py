@@ -34,8 +34,10 @@ class _Id:
 
 
 class TransactionPromises:
-    """An epoch only rises; a fenced one writes no more; an ended transaction leaves nothing open,
-    a marker in each of its partitions, and its offsets if it was committed.
+    """Epochs only rise, and a fenced epoch writes nothing more.
+
+    An ended transaction leaves nothing open.  It leaves a marker in each of its partitions and, if
+    it was committed, its offsets.
     """
 
     def __init__(
@@ -88,8 +90,8 @@ class TransactionPromises:
     ) -> None:
         """Judge an accepted end of a transaction.
 
-        asked, answered: producer id and epoch.  A repeated end gets the first answer, and ends
-        nothing more.
+        asked, answered: producer id and epoch.  A repeated end gets the answer of the first one,
+        and ends nothing more.
         """
         known = self._ids.get(name)
         if known is None:
@@ -102,7 +104,7 @@ class TransactionPromises:
             self._moment.complain(f"{name} learns that {asked} has committed, and it has not")
 
     def aborted(self, name: str, answered: tuple[int, int]) -> None:
-        """Judge an abort by another than the producer: it must be fenced."""
+        """Judge an abort that its producer did not ask for: the producer must be fenced."""
         known = self._ids.get(name)
         if known is None or not known.is_open:
             self._moment.complain(f"{name} is {known}, and was aborted")
@@ -128,7 +130,7 @@ class TransactionPromises:
             known.staged.clear()
 
     def deleted(self, topic_id: bytes) -> None:
-        """Record that a topic is gone: it gets no marker, and no offset."""
+        """Record that a topic is gone: transactions write no marker and no offset to it."""
         for known in self._ids.values():
             known.partitions = {each for each in known.partitions if each[0] != topic_id}
         self.unstage(lambda key: key[1] == topic_id)

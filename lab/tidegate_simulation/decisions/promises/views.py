@@ -36,7 +36,7 @@ class ViewPromises:
                 self._complain(f"{name} has a row, and is looked for at the source of {link}")
 
     def _check_settings(self, state: ClusterState) -> None:
-        """Gateways that differ in their static settings go by the same value."""
+        """Check that gateways with different static settings use the same value."""
         if state.metadata_version < SETTINGS_TOLD:
             return
         told = state.static_settings.by_node_id
