@@ -27,7 +27,7 @@ _MADE_UP: Final = ((10**9, 2 * 10**9), (MAX_INT64 - 10**6, MAX_INT64))
 
 def draws_hostile(seed: int) -> bool:
     """Return whether a seed has such clients."""
-    # The text of this seed keeps the draws of the seeds with which tests find planted bugs.
+    # The number in this text keeps the draws of the seeds with which tests find planted bugs.
     return Random(f"{seed}/hostile 3").random() < SHARE
 
 

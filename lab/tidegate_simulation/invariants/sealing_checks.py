@@ -1,5 +1,6 @@
-"""Checks that no credential is plain in the log once the gateway that sets it seals, and that to
-seal a credential changes no password.
+"""Checks that gateways which seal write no plain credential to the log.
+
+A second check: the sealing of a credential changes no password.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ CLOSED: Final = "a credential cannot be opened"
 
 
 class SealingWatch:
-    """sealers: nodes whose present life seals, or began after one that did.  is_sealed: an operator
-    has found no plain credential, after the last gateway that sealed nothing.
+    """sealers: nodes whose present incarnation seals, or followed one that did.
+
+    is_sealed: an operator has found no plain credential since all gateways seal.
     """
 
     def __init__(self, complain: Callable[[str, str], None]) -> None:

@@ -1,10 +1,11 @@
 """Checks that gateways remove only records that the gateways' settings allow to remove.
 
-The watch knows the settings and the start of each life from the simulator, not from the gateway's
-announcements.  It checks topics without settings of their own, of which no client deletes records
-(static_keepers.py).  A removal that was planned before a gateway began may still be appended, so a
-gateway counts some time after its start.  One whose life ends before it has written its settings to
-the log does not count: it has not served, and no other can know them.
+The watch knows the settings and the start of each incarnation from the simulator, not from the
+gateway's announcements.  It checks topics that have no settings, and of which no client deletes
+records (static_keepers.py).  A removal that was planned before a gateway started may still be
+appended, so a gateway's settings count some time after its start.  If a gateway ends before it has
+written its settings to the log, they do not count: it has not served, and no other gateway knows
+them.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class SettingsWatch:
         self._told: set[int] = set()
 
     def of_life(self, state: ClusterState, event: AnyEvent) -> None:
-        """Record the start or the end of a gateway's life, or that it has written its settings."""
+        """Record that a gateway has started, has ended, or has written its settings."""
         match event:
             case GatewayRegistered(node_id=node_id) if node_id in self._plan.static:
                 self._began.setdefault(node_id, trio.current_time())

@@ -1,7 +1,6 @@
 """Live runs tile each partition, and its offsets rise: invariants 1 and 2 of the cluster state.
 
-Only a damaged range may be declared lost.  A range that is declared lost leaves a hole, which is no
-gap.
+Only a damaged range may be declared lost.  It leaves a hole, which does not count as a gap.
 """
 
 from __future__ import annotations
@@ -90,12 +89,12 @@ class TilingWatch:
                 self._give_up(partition, row)
 
     def cut(self, event: ev.LogStartsMoved) -> None:
-        """Record what is deleted: it must not come back."""
+        """Record up to which offset records are deleted, because they must not come back."""
         for number, offset in event.moves:
             self._deleted_to[number] = max(self._deleted_to.get(number, 0), offset)
 
     def ended(self, event: ev.SkipsEnded) -> None:
-        """Only what can be read is brought back; before the entry is folded."""
+        """Check that only readable runs are brought back, before the entry is folded."""
         for each in event.stretches if event.are_back else ():
             partition = self._state.partitions.get(each.partition)
             for row in (partition.kept or ()) if partition is not None else ():
@@ -108,15 +107,16 @@ class TilingWatch:
                     self._complain("brought back too early", text)
 
     def placed(self, event: kev.MirrorsPlaced) -> None:
-        """The source of a mirrored partition has nothing up to a later end."""
+        """Record holes: the source of a mirrored partition has no records up to a later end."""
         for place in event.places:
             partition = self._state.partitions.get(place.partition)
             if partition is not None and partition.next_offset < place.next_offset:
                 self._holes.add(place.partition, partition.next_offset, place.next_offset)
 
     def after_skips(self) -> bool:
-        """1: the log start moved only over lost ranges; return whether ranges were skipped, or came
-        back.
+        """1: after a skip, the log start has moved only over lost ranges.
+
+        Return whether ranges were skipped, or came back.
         """
         for number, base_offset, next_offset in self._given_up:
             self._holes.add(number, base_offset, next_offset)
@@ -134,7 +134,7 @@ class TilingWatch:
         return is_any
 
     def _after_back(self) -> None:
-        """1, and 2: the log start falls only to what comes back, and no deletion is undone."""
+        """1, and 2: the log start falls only to a range that comes back, and undoes no deletion."""
         for number, base_offset, next_offset in self._back:
             self._holes.remove(number, base_offset, next_offset)
         for number, base_offset, next_offset in self._back:

@@ -1,9 +1,9 @@
 """A client that logs in by tokens of an identity provider (OAUTHBEARER, KIP-255, KIP-768).
 
-A good token must log in at each gateway that has read its key.  A bad token must never log in.  Its
-kinds: expired or not valid yet; of another issuer, or for another audience; without a signature, or
-with a wrong one; signed by a key that was never published, or is published no more.  A session ends
-with its token.
+A good token must log in at each gateway that has read its key.  A bad token must never log in.  Bad
+tokens are expired or not valid yet; are of another issuer, or for another audience; have no
+signature, or a wrong one; or are signed by a key that was never published, or is no longer.  A
+session ends with its token.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _AGAIN_SECONDS: Final = 1.5
 # Clocks are wrong by two seconds at most; a request is on its way for a moment.
 _SLACK_SECONDS: Final = 2.5
 _OUTSIDE_SECONDS: Final = SKEW_SECONDS + 2 * _SLACK_SECONDS
-# Where no read fails, gateways have the keys of a while ago at least.
+# If no read fails, gateways have all keys that were published at least this long ago.
 _READ_SECONDS: Final = REFRESH_SECONDS + 3.0
 WRONG: Final = "a bad bearer token got in"
 REFUSED: Final = "a good bearer token was refused"
@@ -145,7 +145,7 @@ class BearerClient:
 
     def _token(self, subject: str) -> _Good:
         rng, now = self.client.rng, self._now()
-        # Also one of a key that is retired, as clients keep tokens for a while.
+        # The key may be retired, because clients keep tokens for a while.
         key = rng.choice(self._provider.keys[-3:])
         seconds = rng.choice((4.0, 6.0, 30.0))
         text = signed(key, claims_of(subject, now, seconds))
@@ -191,7 +191,7 @@ class BearerClient:
     async def _live(
         self, connection: ClientConnection, node_id: int, token: _Good, ends_at: float
     ) -> None:
-        """Use a session to its end; log in again before, perhaps as another user."""
+        """Use a session; at times log in again before its end, perhaps as another user."""
         rng = self.client.rng
         if rng.random() < _STAYS_SHARE:
             await trio.sleep(_AGAIN_SECONDS)

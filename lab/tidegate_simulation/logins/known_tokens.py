@@ -1,8 +1,8 @@
 """The knowledge of a run's clients about its delegation tokens, over time.
 
 Times of tokens are ms since 1970, by clocks that are wrong by SLACK_MS at most; all other times are
-seconds of the run.  Once a change of a token got no answer, the network may deliver it at any time:
-from then on it may end at any time that its greatest age allows.
+seconds of the run.  If a change of a token gets no answer, the network may deliver the request at
+any time.  From then on the token may end at any time that its maximum age allows.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ class Ends(NamedTuple):
 
 @dataclass(slots=True)
 class KnownToken:
-    """A token whose creation was confirmed.
+    """A token whose creation was acknowledged.
 
-    principals may see it; changers may renew and expire it.  All are `User:NAME`.  max_ms: no
-    renewal moves its end beyond that.
+    principals may see it; changers may renew and expire it.  All are `User:NAME`.  max_ms: the
+    latest end that a renewal can set.
     """
 
     token_id: str
@@ -56,23 +56,23 @@ class KnownToken:
         return Ends(NEVER_MS, self.max_ms)
 
     def note(self, time: float, ends: Ends) -> None:
-        """Note when it may end, as far as that is known from a time on."""
+        """Note the known ends of the token from a time on."""
         self.ends.append((time, ends if self.is_sure else self.at_any_time))
 
     def lose_sight(self, time: float) -> None:
-        """A change of it got no answer."""
+        """Note that a change of the token got no answer, so that its end is unknown."""
         self.is_sure = False
         self.note(time, self.at_any_time)
 
     def now(self) -> Ends:
-        """Return when it may end."""
+        """Return the ends that the token may have now."""
         return self.ends[-1][1]
 
     def since(self, time: float) -> Ends:
         """Return the earliest and the latest expiry that the token may have had since a time."""
         before = [each for at, each in self.ends if at <= time][-1:]
         found = before + [each for at, each in self.ends if at > time]
-        # Before it was created it was no token.
+        # Before its creation gateways may refuse the token.
         earliest = min(each.earliest_ms for each in found) if before else NEVER_MS
         return Ends(earliest, max(each.latest_ms for each in found))
 
@@ -90,15 +90,15 @@ class KnownTokens:
 
 
 def wrongly_in(ends: Ends, sent_ms: float) -> bool:
-    """Return whether no gateway may have let a client in by a token, or have renewed it.
+    """Return whether a login by the token, or its renewal, must have failed.
 
-    sent_ms: when the client began.
+    sent_ms: when the client sent the request.
     """
     return ends.latest_ms < sent_ms - SLACK_MS
 
 
 def wrongly_out(ends: Ends, answered_ms: float) -> bool:
-    """Return whether no gateway may have refused a token as one that has ended.
+    """Return whether no gateway may have refused the token as expired.
 
     answered_ms: when the answer came.
     """

@@ -37,8 +37,8 @@ _REFUSALS: Final = {
 class Secret(NamedTuple):
     """The secret that a client logs in with.
 
-    password: with OAUTHBEARER the token, which names the user, too.  is_token: the user is the id
-    of a delegation token.
+    password: the token if the mechanism is OAUTHBEARER; it also names the user.  is_token: the user
+    is the id of a delegation token.
     """
 
     mechanism: str
@@ -50,7 +50,7 @@ class Secret(NamedTuple):
 class Answer(NamedTuple):
     """The last answer of a login.  at: when it came.  lifetime_ms: of the session; 0: no end.
 
-    is_proved: the gateway has shown that it knows the password, if the mechanism lets it.
+    is_proved: the gateway has proved that it knows the password, or the mechanism has no proof.
     """
 
     code: int
@@ -130,7 +130,7 @@ async def log_in(connection: ClientConnection, secret: Secret, rng: Random) -> A
 
 
 async def _log_in_by_bearer(connection: ClientConnection, secret: Secret) -> Answer:
-    """A refused token is answered with a challenge, which takes one more byte (RFC 7628)."""
+    """Log in by a token; the client answers the challenge of a refusal with one byte (RFC 7628)."""
     answer = await _token(connection, f"n,,\1auth=Bearer {secret.password}\1\1")
     if not answer.error_code and answer.auth_bytes:
         answer = await _token(connection, "\1")
@@ -162,9 +162,9 @@ def _answer(response: Any) -> Answer:
 
 
 def is_refusal(answer: Answer, mechanism: str, *, is_again: bool = False) -> bool:
-    """Return whether a login failed in the only way in which a wrong password may.
+    """Return whether a login failed with the only answer that a wrong password may get.
 
-    is_again: it was not the connection's first.
+    is_again: the connection had logged in before.
     """
     text = _REFUSALS[mechanism]
     if is_again:

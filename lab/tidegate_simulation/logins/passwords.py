@@ -1,9 +1,9 @@
 """A keeper sets and changes passwords of SCRAM, and a guesser tries passwords that are right, old
 or wrong.
 
-A password that a gateway has confirmed holds at all gateways once they have heard from the log; one
-that does not is judged by the credentials that it knows itself.  If a change got no answer, the
-network may deliver it at any time, so the keeper continues with another user.
+A password that a gateway has acknowledged is valid at all gateways once the log has answered them.
+A gateway without answers of the log is judged by the credentials that it knows itself.  If a change
+gets no answer, the network may deliver it at any time, so the keeper continues with another user.
 """
 
 from __future__ import annotations
@@ -46,18 +46,18 @@ class Passwords:
         self._changes = [(0.0, frozenset({""}))]
 
     def begin_change(self, password: str) -> None:
-        """Note that a password may hold from now on; the last one may hold still."""
+        """Note that a password may be valid from now on, and the former one may still be."""
         self._note(self._changes[-1][1] | {password})
 
     def end_change(self, password: str) -> None:
-        """Note that a gateway has confirmed it."""
+        """Note that a gateway has acknowledged the password."""
         self._note(frozenset({password}))
 
     def _note(self, passwords: frozenset[str]) -> None:
         self._changes.append((trio.current_time(), passwords))
 
     def possible_since(self, since: float) -> frozenset[str]:
-        """Return the passwords that may have held from a time until now; "" for none."""
+        """Return the passwords that may have been valid since a time; "" stands for no password."""
         before = [each for time, each in self._changes if time <= since][-1:]
         after = [each for time, each in self._changes if time > since]
         return frozenset[str]().union(*before, *after)
@@ -165,7 +165,7 @@ class Guesser:
         passwords, user, ever = self._passwords, self._passwords.user, self._passwords.ever
         if not ever:
             return
-        # Mostly the last ones: those before them tell less.
+        # Only the last ones: older passwords tell less.
         secret = Secret(scram.NAME, user, self.client.rng.choice(ever[-3:]))
         since, before = trio.current_time(), self._known(node_id, user)
         answer = await self._try(node_id, secret)
@@ -203,7 +203,7 @@ class Guesser:
             complain("a right password was refused", f"{secret}")
 
     def _judge_by_own(self, secret: Secret, answer: Answer, before: _Known, after: _Known) -> None:
-        """Judge by what the gateway itself knew all the time."""
+        """Judge by the gateway's own credential, if it has not changed during the login."""
         if before.row is not after.row:
             return
         kept = before.gateway.coordinator.state.scram.get(secret.user, scram.NUMBER)

@@ -1,8 +1,9 @@
 """A client that logs in, works, logs in again, and sometimes lets its session end.
 
-The gateway ends a session no later than the client expects, which counts from the moment when the
-answer reached it.  So a request that is sent after that must not be answered.  Where nothing
-strikes the gateways, every request before is answered, however many strangers come.
+The client counts the lifetime of its session from the moment when it gets the answer, and the
+gateway ends the session no later.  So a gateway must not answer a request that is sent after that
+end.  If no fault strikes the gateways, they answer every earlier request, however many strangers
+connect.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ class SessionClient:
         self._lets_it_end = self.client.rng.random() < _ENDS_SHARE
 
     def _is_known(self, node_id: int) -> bool:
-        """Return whether the gateway has the user's password: one that lags may not have it yet."""
+        """Return whether the gateway has the user's password, which a stale gateway may lack."""
         gateway = self.client.world.nodes[node_id].gateway
         is_plain = self._secret.mechanism == PLAIN
         return gateway is not None and (
@@ -112,7 +113,7 @@ class SessionClient:
                 except Disconnected:
                     return self._note_unserved("to log in again")
             elif not await is_served(connection):
-                # On its way the request may have become too late.
+                # The request may have arrived after the end of the session.
                 if now + MOST_PIECES * self.client.world.plan.latency_seconds < self._ends_at:
                     self._note_unserved("Metadata")
                 return None

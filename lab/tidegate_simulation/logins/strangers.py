@@ -18,7 +18,7 @@ from ..clients.workload import Workload
 from ..plans.security.login_plan import LISTENER, MOST_PIECES, STRANGERS
 from ..world.world import NotReachable
 
-# Nothing; half of a length; a length; a frame that is no request; SaslHandshake of no mechanism.
+# No bytes; half of a length; a length alone; a frame with half of a header; an HTTP request.
 _WORDS: Final = (b"", b"\0\0", b"\0\0\0\x40", b"\0\0\0\x04\0\x11\0\1", b"GET / HTTP/1.1\r\n\r\n")
 # A gateway looks once a second for clients that are too slow.
 _SLACK_SECONDS: Final = 3.0

@@ -1,9 +1,9 @@
 """A producer with a quota of bytes, which each gateway counts for itself.
 
 How long a gateway throttles depends on when the requests reach it, which the producer knows only
-roughly.  So only facts that hold in any case are judged.  What it has sent in the last twelve
-seconds, and no more than ten seconds of its quota, is not throttled.  Much more than that is.  And
-when an answer has said how long, the next one does not come before.
+roughly.  So the producer judges only what holds in any case.  If it has sent at most ten seconds of
+its quota in the last twelve seconds, the gateway must not throttle it.  If it has sent much more,
+the gateway must.  And if an answer has a throttle time, the next answer must not come earlier.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _ROUNDING_SECONDS: Final = 0.002
 class _Sent:
     """A request: when it was sent, when its answer came (inf for none), and its size.
 
-    is_counted: the gateway knew the quota, and was not on its way out.
+    is_counted: the gateway knew the quota, and was not shutting down.
     """
 
     sent_at: float
@@ -138,7 +138,7 @@ class ThrottledProducer:
 
     def _judge(self, gateway: Gateway, sent: _Sent, throttle_ms: int) -> None:
         world, quota = self.client.world, self.client.world.plan.logins.quota
-        # Only requests that may still be counted are kept.
+        # Keep only requests that the gateway may still count.
         self._sent[gateway] = [
             each
             for each in self._of(gateway)

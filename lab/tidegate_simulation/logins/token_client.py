@@ -1,9 +1,10 @@
 """A client that logs in by delegation tokens of others: with SCRAM and `tokenauth=true` (KIP-48).
 
-It tries tokens that are good, that have ended or were removed, and wrong secrets, at all gateways.
-A token that a gateway has confirmed is good at all gateways once they have heard from the log; one
-that does not hear is judged by the token that it knows itself.  A session ends with its token; who
-is in it shows by the topics that only a token's owner may see.
+At all gateways it tries tokens that are good, that have expired or were removed, and wrong secrets.
+A token that a gateway has acknowledged is good at all gateways once the log has answered them.  A
+gateway without answers of the log is judged by the token that it knows itself.  A session ends with
+its token.  Each owner has a topic that only this owner may see: the visible topics show whom the
+gateway takes the client for.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ class TokenClient:
         while self._workload.take():
             if self._known.tokens:
                 node_id = rng.choice(sorted(self.client.world.nodes))
-                # Mostly the last ones: those before them have ended.
+                # Only the last ones: most older tokens have expired.
                 token = rng.choice(self._known.tokens[-4:])
                 try:
                     if rng.random() < _WRONG_SHARE:
@@ -79,7 +80,7 @@ class TokenClient:
             await self.client.pause(3.0)
 
     async def _guess(self, node_id: int, token: KnownToken) -> None:
-        """Try a wrong secret, or a right one without saying that it is a token's."""
+        """Try a wrong secret, or the right one without `tokenauth=true`."""
         rng = self.client.rng
         others = [each.password for each in self._known.tokens if each is not token]
         secret = rng.choice(
@@ -147,7 +148,7 @@ class TokenClient:
         after: DelegationToken | None,
         text: str,
     ) -> None:
-        """Judge by what the gateway itself knew all the time."""
+        """Judge by the gateway's own token, if it has not changed during the login."""
         if before is not after:
             return
         if before is None:
@@ -174,7 +175,7 @@ class TokenClient:
     async def _live(
         self, connection: ClientConnection, node_id: int, token: KnownToken, ends_at: float
     ) -> None:
-        """Use a session, to its end or not."""
+        """Use a session, at times until its end."""
         rng = self.client.rng
         await self._look(connection, node_id, token)
         if rng.random() > _STAYS_SHARE:
@@ -193,7 +194,7 @@ class TokenClient:
         self.client.world.strikes.count("tokens.ended")
 
     async def _look(self, connection: ClientConnection, node_id: int, token: KnownToken) -> None:
-        """See who the gateway takes this client for, and that it may ask nothing about tokens."""
+        """Check whom the gateway takes this client for, and that it shows no tokens."""
         has_rights = self._has_rights(node_id)
         names = [metadata.MetadataRequestTopic(name=owned_topic(each)) for each in OWNERS]
         request = metadata.MetadataRequest(names, allow_auto_topic_creation=False)

@@ -45,7 +45,7 @@ _ALICE, _BOB = (f"User:{each}" for each in OWNERS)
 _MAY_ACT_FOR: Final = {_ALICE: {_ALICE}, _BOB: {_ALICE, _BOB}}
 _ACLS: Final = (
     *((_TOPIC, owned_topic(each), f"User:{each}", _DESCRIBE) for each in OWNERS),
-    # With an ACL about a resource no other user may do anything with it.
+    # Once a resource has an ACL, other users may do nothing with it.
     (_TOKEN, "*", ROOT, _DESCRIBE),
     (_USER, _ALICE, _BOB, _CREATE_TOKENS),
     (_USER, _BOB, ROOT, _CREATE_TOKENS),
@@ -106,7 +106,7 @@ class TokenKeeper:
     async def _work(self, connection: ClientConnection) -> None:
         for _ in range(self.client.rng.randint(1, 3)):
             rng, tokens = self.client.rng, self._known.tokens
-            # Mostly the last ones: those before them have ended.
+            # Only the last ones: most older tokens have expired.
             token = rng.choice(tokens[-4:]) if tokens else None
             act = rng.choice((self._renew, self._renew, self._expire, self._remove, None))
             if token is None or act is None or rng.random() < 0.5:
@@ -148,7 +148,7 @@ class TokenKeeper:
                 self._complain("false error", f"CreateDelegationToken: {code.name}")
 
     def _count(self) -> int:
-        """Return how many tokens the log has that this principal has created."""
+        """Return the number of tokens in the log that this principal has created."""
         tokens = self.client.world.watch.state.tokens
         return sum(each.requester == self._me for each in tokens)
 
@@ -215,7 +215,7 @@ class TokenKeeper:
         code = ErrorCode(answer.error_code)
         if code is ErrorCode.NONE:
             after = self._judge_change(token, period_ms, answer.expiry_timestamp_ms, text)
-            # One that has ended may be removed, and only that.
+            # An expired token may only be removed.
             if period_ms >= 0 and wrongly_in(before, sent_ms):
                 self._complain(ENDED, text)
         elif not self._may_refuse(token, code, before, period_ms):
@@ -247,7 +247,7 @@ class TokenKeeper:
     # -- describing -------------------------------------------------------------------------------
 
     async def _describe(self, connection: ClientConnection) -> None:
-        """Ask for all tokens: those that exist, and that this principal may see, must be shown."""
+        """Ask for all tokens: each token that this principal may see must be shown."""
         before = {each.token_id: each.now() for each in self._known.tokens}
         request = describe.DescribeDelegationTokenRequest(None)
         answer = await ask(

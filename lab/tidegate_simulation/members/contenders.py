@@ -68,7 +68,7 @@ class GroupDeleter:
 
 
 class Resumer:
-    """A consumer without a group's protocol: in each life it resumes at its committed offset."""
+    """A consumer without a membership: after each start it resumes at its committed offset."""
 
     def __init__(self, workload: Workload, name: str, group_id: str) -> None:
         self.client = Client(workload.world, name)

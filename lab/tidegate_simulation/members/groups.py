@@ -83,7 +83,7 @@ class GroupClient:
         member_id: str = "",
         instance_id: str | None = None,
     ) -> ErrorCode:
-        """Commit one offset, and write the history of it.
+        """Commit one offset, and record the commit in the history.
 
         Raises:
           Disconnected: the outcome is unknown.
@@ -143,7 +143,7 @@ class GroupClient:
         return code
 
     async def fetch(self, key: Key) -> int | None:
-        """Return a committed offset (None: there is none), and write the history of it.
+        """Return a committed offset (None: there is none), and record the read in the history.
 
         Raises:
           Disconnected: no answer.

@@ -1,6 +1,6 @@
 """Members of a consumer group: they join, read their assigned keys, commit, and leave or die.
 
-A static member (KIP-345) keeps its instance id over all of its lives.  Two members that share an
+A static member (KIP-345) keeps its instance id across its restarts.  Two members that share an
 instance id fence each other.
 """
 
@@ -36,7 +36,7 @@ _PROTOCOL = "roundrobin"
 
 
 class Rejoin(Exception):
-    """The membership has ended, or the group rebalances."""
+    """The membership has ended, or the group rebalances.  Join again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +271,7 @@ class GroupMember:
         """React to an error as a client does.
 
         Raises:
-          Rejoin: there is one that ends the membership, or changes it.
+          Rejoin: the error ends or changes the membership.
           Disconnected: another gateway has to be asked.
         """
         match code:

@@ -1,4 +1,4 @@
-"""Producers that write to mirrored topics through gateways, which forward that to the source."""
+"""Producers that write to mirrored topics through gateways, which forward to the source."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class ForwardingClient:
         return Batch(topic_id, key, values, data)
 
     def any_key(self) -> tuple[bytes, PartitionKey]:
-        """Return a partition to write to, often one that goes back; there must be one."""
+        """Return a partition to write to, often one whose topic is written back; one must exist."""
         keys, going = self._keys(), self._reversing()
         back = [each for each in keys if each[0] in going]
         return self.rng.choice(back if back and self.rng.random() < _BACK_SHARE else keys)
@@ -100,7 +100,7 @@ class ForwardingClient:
         return {topic_id for topic_id, each in switched if each.reached}
 
     async def rest(self, seconds: float) -> None:
-        """Pause, but shortly while a topic goes back: some batches are to be under way then."""
+        """Pause, but only shortly while a topic is written back, so that batches are under way."""
         await self.client.pause(_BACK_SECONDS if self._reversing() else seconds)
 
     async def submit(self, connection: ClientConnection, batch: Batch, acks: int) -> _Sent:
@@ -177,7 +177,7 @@ class Forwarder(ForwardingClient):
 
     def _settle(self, batch: Batch, code: ErrorCode) -> None:
         if batch not in self._window:
-            return  # abandoned with its producer id
+            return  # it was abandoned, together with its producer id
         if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
             self._window.remove(batch)
             self.source.journal.acknowledged(batch.key, batch.values, -1)

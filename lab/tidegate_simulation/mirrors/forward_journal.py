@@ -54,7 +54,7 @@ class ForwardJournal:
         self._arrived: defaultdict[Line, int] = defaultdict(int)
         self._next: defaultdict[_Writer, int] = defaultdict(int)
         self._seen: defaultdict[_Writer, set[int]] = defaultdict(set)
-        # Where batches begin that were committed here; whether they are at the source, too.
+        # By base offset of a batch that was committed here: whether the source has it, too.
         self._here: dict[tuple[PartitionKey, int], bool] = {}
 
     def will_send(self, line: Line, value: int) -> None:
@@ -63,7 +63,7 @@ class ForwardJournal:
         self._sent[line] += 1
 
     def acknowledged(self, key: PartitionKey, values: Sequence[int], offset: int) -> None:
-        """Check an answer without an error.  offset: -1: it was a repeat of an old batch."""
+        """Check an answer without an error.  offset: -1 for a repeat of an old batch."""
         for place, value in enumerate(values):
             found = self._places.get(value)
             expected = (key, offset + place) if offset >= 0 else found
@@ -104,11 +104,11 @@ class ForwardJournal:
         """See Observer."""
 
     def was_here(self, key: PartitionKey, offset: int) -> bool:
-        """Return whether a batch that begins there was committed here first."""
+        """Return whether the batch at an offset was committed here before it was at the source."""
         return (key, offset) in self._here
 
     def not_returned(self, key: PartitionKey) -> list[int]:
-        """Return where batches begin that were committed here, and are not at the source."""
+        """Return the offsets of batches that were committed here, and are not at the source."""
         return [
             offset
             for (where, offset), is_back in self._here.items()

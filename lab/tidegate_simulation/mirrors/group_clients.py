@@ -36,7 +36,7 @@ def keys_of(workload: Workload, source: Source) -> list[Key]:
 
 
 class _Positions(Reader):
-    """Reads nothing: its positions are any offsets that the source has."""
+    """A reader that reads nothing, and takes any offsets of the source as its positions."""
 
     def __init__(self, workload: Workload, name: str, source: Source) -> None:
         super().__init__(workload, name)
@@ -54,7 +54,7 @@ class _Positions(Reader):
 
 
 async def await_link(client: Client) -> None:
-    """Wait until the link is there, and the topic."""
+    """Wait until the gateways have the link and the topic."""
     state = client.world.watch.state
     while LINK not in state.links.by_name or UNIT_TOPIC not in state.topics.by_name:
         await client.pause(1.0)
@@ -75,7 +75,7 @@ class RemoteMember(GroupMember):
         self._reader = _Positions(workload, f"{name} reader", source)
 
     async def run(self) -> None:
-        """Take part once the link is there: before, the group would be this cluster's."""
+        """Take part once the link exists.  Before, the group would be this cluster's."""
         await await_link(self.client)
         await super().run()
 
@@ -84,7 +84,7 @@ class RemoteMember(GroupMember):
         return self._keys
 
     def _heed(self, code: ErrorCode) -> None:
-        """A gateway that has not read of the link yet knows no such topic."""
+        """Ask another gateway if this one does not know the topic, and so not the link yet."""
         if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise Disconnected
         super()._heed(code)

@@ -25,7 +25,7 @@ _LOOK_SECONDS: Final = 1.0
 
 
 class Linker:
-    """Makes the link through any gateway, again until it is there."""
+    """Makes the link through any gateway, and repeats that until the link exists."""
 
     def __init__(self, workload: Workload, name: str, source: Source) -> None:
         self.client = Client(workload.world, name)
@@ -86,13 +86,13 @@ def _difference(state: ClusterState, topic_id: bytes, partition: ModelPartition)
     copy = state.partitions[topic.partition_numbers[index]]
     found = (copy.log_start, copy.last_stable_offset, copy.next_offset)
     expected = (log.log_start, log.last_stable_offset, log.high_watermark)
-    # A topic that had belonged to this cluster for a while may have lost more records here.
+    # After a topic belonged to this cluster for a while, its log start may be higher here.
     is_later = topic_id in state.switches.reopened and found[0] > expected[0]
     is_right = found[is_later:] == expected[is_later:]
     return "" if is_right else f"{found} is here, and {expected} there"
 
 
 async def wait_for_copies(world: World, source: Source) -> None:
-    """Wait until all copies are complete; the source must be whole and at rest."""
+    """Wait until all copies are complete; the source must be healed, and get no more writes."""
     while incomplete(world.watch.state, source):  # noqa: ASYNC110 - gateways make it so
         await trio.sleep(_LOOK_SECONDS)

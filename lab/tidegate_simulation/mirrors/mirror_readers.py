@@ -1,7 +1,7 @@
-"""Readers of mirrored topics: every batch that a gateway gives is one that the source held.
+"""Readers of mirrored topics: every batch that a gateway returns must be one of the source.
 
-They fetch with the leader epoch that Metadata told them last, and ask again when a gateway refuses
-it, as consumers do (KIP-320).  A gateway that keeps refusing what it tells serves no consumer.
+They fetch with the last leader epoch of Metadata, and ask again when a gateway refuses the epoch,
+as consumers do (KIP-320).  A gateway that keeps refusing its own epoch serves no consumer.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class MirrorReader:
     async def _read(
         self, topic_id: bytes, partition: ModelPartition, offset: int
     ) -> tuple[int, set[int]]:
-        """Fetch once, and check the batches; return the offset after them, and their offsets."""
+        """Fetch once, and check the batches; return the next offset, and the batches' offsets."""
         data = await self._fetched(partition.key, offset)
         if data.error_code in _RETRIED:
             return offset, set()
@@ -126,7 +126,7 @@ class MirrorReader:
         return offset, found
 
     def _end(self, topic_id: bytes, index: int) -> int:
-        """Return where the source's batches end here, as far as that is known."""
+        """Return the offset at which a switch ended the source's batches here, if there was one."""
         switched = self._workload.world.watch.state.switches.switched.get(topic_id)
         if switched is None:
             return MAX_INT64

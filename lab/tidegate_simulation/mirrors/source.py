@@ -30,9 +30,8 @@ UNIT_TOPIC: Final = "mirrored"
 TOPICS: Final = {UNIT_TOPIC: 2, "mirrored-compact": 1}
 PATTERN: Final = "mirrored.*"
 MAX_TOPICS: Final = 4
-# For runs in which no client of the source joins a group, or none has a transactional id: a longer
-# ApiVersions answer would cross the wire in other pieces, so that their seeds would become other
-# runs.
+# For runs without members, or without transactional ids, at the source.  A longer ApiVersions
+# answer would cross the network in other pieces, so that the same seeds would give other runs.
 _WITHOUT_TRANSACTIONS: Final = KAFKA_4_3.without(TRANSACTION_APIS)
 _WITHOUT_MEMBERS: Final = _WITHOUT_TRANSACTIONS.without(MEMBERS_APIS)
 _EPOCH_AT: Final = 12
@@ -42,7 +41,7 @@ _EPOCH_BYTES: Final = 4
 class Source:
     """See the module's head.
 
-    servers: its brokers.  journal: of what gateways forwarded.  keys: see group_clients.py.
+    servers: its brokers.  journal: the forwarded batches.  keys: see group_clients.py.
     spoilt: its malformed batches.
     transactions: what clients of its transactional ids did; see transaction_clients.py.
     """
@@ -84,7 +83,7 @@ class Source:
         return open_servers(self.cluster, self.rng)
 
     def dial_of(self, _: ClientProperties) -> Dial:
-        """Return the way to the brokers."""
+        """Return the function that connects to the brokers."""
         return self._dial
 
     async def _dial(self, host: str, port: int) -> trio.abc.Stream:
@@ -124,7 +123,7 @@ class Source:
         self.remember(self.cluster.topics[partition.key.topic].topic_id, partition)
 
     def batches_between(self, topic_id: bytes, index: int, start: int, end: int) -> list[int]:
-        """Return where batches of the partition begin now, within [start, end)."""
+        """Return the offsets of the partition's present batches within [start, end)."""
         topic = self.cluster.topic_named(topic_id)
         partition = topic.partition(index) if topic is not None else None
         if partition is None:
@@ -135,7 +134,7 @@ class Source:
     def ever_held(self, topic_id: bytes, index: int, offset: int, raw: bytes) -> bool:
         """Return whether the partition ever held this batch at the offset.
 
-        The leader epoch of one that was written here first is its own here.
+        A batch that was written here first has this cluster's leader epoch, which is ignored.
         """
         ever = self._ever[topic_id, index].get(offset, set())
         topic = self.cluster.topic_named(topic_id)

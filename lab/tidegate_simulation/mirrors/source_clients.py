@@ -56,7 +56,7 @@ class SourceWriter:
         self.client.close()
 
     async def write_late(self, chosen: tuple[bytes, ModelPartition]) -> None:
-        """Write a batch that its leader checks a moment before it appends it."""
+        """Write a batch that its leader checks first, and appends a moment later."""
         if not self._is_fenced(*chosen):
             await trio.sleep(self.client.rng.uniform(0, LATE_SECONDS))
             self._append(*chosen, -1)
@@ -93,7 +93,7 @@ class SourceWriter:
         self._open.append((producer_id, chosen))
 
     def _end(self, transaction: tuple[int, list[tuple[bytes, ModelPartition]]]) -> bool:
-        """End it; return False if a fence keeps its markers out now."""
+        """End a transaction; return False if a fence keeps its markers out now."""
         producer_id, chosen = transaction
         if any(self._is_fenced(*each) for each in chosen):
             return False
@@ -199,7 +199,7 @@ class SourceKeeper:
             return  # new partitions would have fewer replicas
         name = rng.choice(list(cluster.topics))
         if cluster.topics[name].configs.latest.get("max.message.bytes") == "0":
-            return  # a switch is under way, or done
+            return  # the topic is fenced: a switch is under way, or done
         match rng.randrange(3):
             case 0 if len(cluster.topics) < MAX_TOPICS:
                 self._source.create_topic(f"mirrored-{len(cluster.topics)}", rng.randint(1, 2))

@@ -1,7 +1,7 @@
-"""Malformed batches at the source, with true CRCs: each is a sound one again a while later.
+"""Malformed batches at the source, with true CRCs; after a while each becomes sound again.
 
-A gateway must not copy it, nor what comes after it.  The source remembers sound batches only, so a
-copy of another one is found (invariants/mirror_checks.py).
+A gateway must copy neither a malformed batch nor the batches after it.  The source remembers sound
+batches only, so the checks find a copy of a malformed one (invariants/mirror_checks.py).
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ class SpoiltBatches:
         self._sound: Final[dict[PartitionKey, StoredBatch]] = {}
 
     def await_batch(self, key: PartitionKey) -> bool:
-        """Let the next batch of a partition be malformed; return whether none is or shall be."""
+        """Make the next batch of a partition malformed; return False if there already is one."""
         if self.holds(key):
             return False
         self._next.add(key)
         return True
 
     def holds(self, key: PartitionKey) -> bool:
-        """Return whether a batch of a partition is malformed, or shall be."""
+        """Return whether a batch of a partition is malformed, or the next one will be."""
         return key in self._next or key in self._sound
 
     def appended(self, partition: ModelPartition) -> None:
-        """Spoil the last batch of a partition, if one is awaited.  No follower has it yet."""
+        """Make the last batch of a partition malformed, if that is due.  No follower has it yet."""
         last = partition.log.batches[-1]
         if partition.key not in self._next or last.header.is_control:
             return
@@ -46,7 +46,7 @@ class SpoiltBatches:
         partition.log.batches[-1] = last._replace(raw=bytes(raw))
 
     def heal(self, partition: ModelPartition) -> None:
-        """Give a partition its sound batch back, if the log still holds the place."""
+        """Replace the malformed batch of a partition by the sound one, if the log still has it."""
         self._next.discard(partition.key)
         sound = self._sound.pop(partition.key, None)
         if sound is None:

@@ -34,9 +34,10 @@ _HASTE_SECONDS: Final = 0.3
 
 
 class Switcher:
-    """Switches topics, one or two at a time, until as many are as the plan says.
+    """Switches topics, one or two at a time, until the plan's number is reached.
 
-    A compacted topic stays: this cluster would compact it, and readers know the source's batches.
+    A compacted topic stays at the source: this cluster would compact it, while readers know only
+    the source's batches.
     """
 
     def __init__(self, workload: Workload, name: str, source: Source) -> None:
@@ -79,7 +80,7 @@ class Switcher:
         self._world.strikes.count("source.switched" if is_done else "source.lifted")
 
     async def _return(self) -> None:
-        """Have a switched topic go back, or only begin with that, or end it."""
+        """Return a switched topic to its source, or only begin or end to write it back."""
         rng = self.client.rng
         topics = self._world.watch.state.topics.by_id
         names = sorted(topics[each].name for each in self._switches.switched if each in topics)
@@ -108,7 +109,7 @@ class Switcher:
         self._world.strikes.count("source.returned" if is_back else "source.kept")
 
     async def _bypass(self, topic_ids: set[bytes]) -> None:
-        """Write to the source as long as it takes writes: a client that uses no gateway."""
+        """Write to the source while it takes writes, as a client that uses no gateway."""
         places = [each for each in self._source.partitions() if each[0] in topic_ids]
         if places and self._workload.take():
             await self._bypasser.write_late(self.client.rng.choice(places))
@@ -125,7 +126,7 @@ class Switcher:
         ]
 
     def _is_of_unit(self, name: str) -> bool:
-        """Return whether a topic moves with transactional ids, and by another operator."""
+        """Return whether another operator moves the topic, together with transactional ids."""
         return self._world.plan.links.transactions and name == UNIT_TOPIC
 
     def _limit(self, name: str) -> str:
@@ -156,7 +157,8 @@ def _wrong_ends(
 ) -> list[str]:
     """Return the partitions whose source ends at a wrong offset after the switch.
 
-    Once gateways wrote back, and ended it, it may end anywhere between the switch and now.
+    If gateways have written back and stopped, the source may end anywhere between the offset of the
+    switch and the present end.
     """
     topic = state.topics.by_id.get(topic_id)
     if topic is None:
@@ -172,7 +174,7 @@ def _wrong_ends(
 
 
 def _opened(state: ClusterState) -> list[str]:
-    """Return the switched topics with a transaction: its end stays at the source for ever."""
+    """Return the switched topics with an open transaction, whose end will never be copied."""
     topics = (state.topics.by_id.get(each) for each in state.switches.switched)
     return [
         topic.name

@@ -49,7 +49,7 @@ _FENCED: Final = "0"
 
 
 class RemoteLedger(Ledger):
-    """The ledger of an id whose group is the source's, too."""
+    """The ledger of a transactional id whose group is also at the source."""
 
     __slots__ = ()
 
@@ -71,12 +71,12 @@ class RemoteTransactor(Transactor):
         super().__init__(workload, name, ledger, is_new=is_new)
         self._keys = keys
         self._source = source
-        # Its records lie among others that no history has, so a judge of their own looks at them.
+        # No history has all records of the topic, so wrong_transactions() judges them.
         self.history = source.transactions
         self._group = GroupClient(self.client, ledger.group_id)
 
     async def run(self) -> None:
-        """Work once the link is there: before, the id would be this cluster's."""
+        """Work once the link exists.  Before, the id would be this cluster's."""
         await await_link(self.client)
         while not self._source.cluster.groups.get(self.ledger.group_id):
             await self._commit_plainly()
@@ -87,14 +87,14 @@ class RemoteTransactor(Transactor):
         return self.rng.choice(self._keys)
 
     async def _attempt(self, batch: Batch) -> tuple[ErrorCode, int]:
-        """A source answers more than gateways: clients send these batches again, too."""
+        """Send a batch; treat further errors of the source as retriable, too."""
         code, offset = await super()._attempt(batch)
         if code in _AGAIN:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER, offset
         return code, offset
 
     async def _stage(self) -> Step:
-        """Take no time: a unit moves between transactions, which must not be open for long."""
+        """Stage an offset without a pause: a unit moves only between transactions."""
         return await self.stage(self._group, self._key, self.ledger.next_offset())
 
 
@@ -133,7 +133,7 @@ class UnitMover:
         self._world.strikes.count("source.unit_moved" if is_here else "source.unit_kept")
 
     async def _fenced(self, gateway: Gateway, topic_id: bytes) -> int:
-        """Fence all of it; return the topic's fence, 0 for none."""
+        """Fence topic, groups and ids; return the topic's fence, 0 for none."""
         running = gateway.links.running.get(LINK)
         limit = self._source.cluster.topics[UNIT_TOPIC].configs.latest.get(_LIMIT, "")
         if running is None or running.group_lines is None or limit == _FENCED:

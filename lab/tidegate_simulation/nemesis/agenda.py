@@ -32,8 +32,8 @@ _QUIET_SECONDS: Final = 20.0
 class Agenda:
     """See the module's head.  nodes, pipelines: the possible victims.
 
-    is_awaited: a gateway is absent, and the other gateways have to notice it.  Under endless
-    restarts they never would.
+    is_awaited: a gateway is absent, and the other gateways have to notice it.  If they restarted
+    all the time, they never would.
     """
 
     def __init__(

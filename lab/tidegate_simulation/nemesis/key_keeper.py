@@ -1,8 +1,9 @@
 """The operator who gives gateways a first secret key, or another one, under load.
 
-For each stage all gateways are restarted one by one.  A former key is taken out of the settings
-only when no credential needs it: if one does, a gateway is restarted, and the operator looks again
-(docs/operations/sasl.md, "Sealed credentials").  No gateway may die of a missing key on the way.
+For each stage all gateways are restarted one by one.  The operator removes a former key from the
+settings only when no credential needs the key.  If one does, a gateway is restarted, and the
+operator looks again (docs/operations/sasl.md, "Sealed credentials").  No gateway may die of a
+missing key during this.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ LEFT: Final = "a credential needs a former key"
 _LOOK_SECONDS: Final = 0.5
 _PATIENCE_SECONDS: Final = 60.0
 _CRASH_SHARE: Final = 0.3
-# After so many restarts of gateways that reach the log all credentials are sealed.
+# After this many restarts of gateways that reach the log, all credentials must be sealed.
 _LOOKS: Final = 5
 
 

@@ -68,10 +68,10 @@ class Mover(Host):
         return self.coordinator is not None
 
     def _forget(self) -> None:
-        """A mover keeps nothing of its process."""
+        """Do nothing: a mover keeps no state of its process."""
 
     def _on_moved(self) -> None:
-        """Kill a victim now: the old log is sealed, and the victim has not opened the new one."""
+        """Kill a victim now, after the old log is sealed, before the victim opens the new one."""
         self._new_target()
         if self._is_troubled() and self._rng.random() < _KILL_SHARE:
             self._rng.choice((self._kill_one, self._kill_all, self.crash))()

@@ -1,7 +1,7 @@
 """Strikes whole gateways as the plan says, until the world is healed; agenda.py sets the times.
 
-An event that harms connections ends at once if there are none.  Each event counts as soon as it had
-its effect, so that the run is not prolonged for it.
+An event that harms connections ends at once if there are none.  Each event counts as landed as soon
+as it has had its effect, so that the run is not prolonged.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class Nemesis:
             for link in node.links:
                 link.flow()
             if node.gateway is not None and node.gateway.draining.is_marked:
-                node.drain()  # the only serving gateway may be the one with the wrong clock
+                node.drain()  # else only the gateway with the wrong clock might serve
         self._world.strikes.turn_off()
         self._world.healed = True
         self._world.history.note("nemesis", "info", "healed", None)
@@ -221,7 +221,7 @@ class Nemesis:
                 while each.gateway in (None, before):  # noqa: ASYNC110 - it may die on the way
                     await trio.sleep(_LOOK_SECONDS)
             stopped += before is not None and each.gateway is not before
-            # Other faults may keep a gateway down for longer than the wait above.
+            # Two gateways suffice: other faults may keep one down for longer than the wait above.
             self._count("rolling_restart", stopped == 2)
 
     async def _operator_drain(self, node: Node) -> None:
@@ -358,7 +358,10 @@ class Nemesis:
         self._count(f"{DISK}lost", node.disk.lose(self._rng))
 
     async def _trouble_disk(self, trouble: str, node: Node) -> None:
-        """Fill or break the disk for a while; write to it in a late run, as no reader may do so."""
+        """Fill or break the disk for a while.
+
+        In a late run write to the disk here, because perhaps no reader does.
+        """
         node.disk.trouble = trouble
         with trio.move_on_after(self._rng.uniform(5.0, 60.0)):
             while self._agenda.is_late:

@@ -34,7 +34,7 @@ class Operator(Host):
 
     def __init__(self, world: World, number: int) -> None:
         super().__init__(world, f"operator {number}", 0.0)
-        self._gives_up = False  # a person remembers
+        self._gives_up = False  # kept across restarts of the machine
 
     @property
     def is_up(self) -> bool:
@@ -80,7 +80,7 @@ class Operator(Host):
         self._world.strikes.count(f"{self.prefix}skipped", len(skipped.done))
 
     async def _end_skips(self, repair: Repair, numbers: list[int]) -> None:
-        """Bring back skipped runs; give up the ones that a compacted topic should not get back."""
+        """Bring back skipped runs; drop those that a compacted topic should not get back."""
         await trio.sleep(self._rng.random() * _THOUGHT_SECONDS)
         kept = repair.kept(numbers)
         if self._gives_up:
@@ -100,11 +100,11 @@ class Operator(Host):
         self._count("looked again")
 
     def _forget(self) -> None:
-        """An operator keeps nothing of its process."""
+        """Do nothing: an operator keeps no state of its process."""
 
 
 def has_work(world: World) -> bool:
-    """Return whether a loss is to be repaired, or a skipped range to be brought back."""
+    """Return whether operators have a loss to repair, or a skipped range to bring back."""
     if world.hurt.is_left:
         return True
     partitions = world.watch.state.partitions.values()
@@ -112,6 +112,6 @@ def has_work(world: World) -> bool:
 
 
 async def wait_for_repair(world: World) -> None:
-    """Wait until operators have no work left; forever if none does it."""
+    """Wait until operators have no work left; forever if they do not finish."""
     while has_work(world):  # noqa: ASYNC110 - they may die yet
         await trio.sleep(_LOOK_SECONDS)

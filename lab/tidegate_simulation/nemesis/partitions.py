@@ -20,7 +20,7 @@ _CLIENT_SHARE: Final = 0.5
 
 
 class Partitions:
-    """events: by kind; each gets a gateway."""
+    """events: functions by kind of fault; each is called with a gateway."""
 
     def __init__(self, world: World, nodes: Sequence[Node]) -> None:
         self.events: dict[str, Callable[[Node], Awaitable[None]]] = {
@@ -64,8 +64,9 @@ class Partitions:
             await self._pause()
 
     async def _clients(self, node: Node) -> None:
-        """Cut off the clients of a gateway.  Choose one that has clients: else the cut has no
-        effect.
+        """Cut off the clients of a gateway.
+
+        Choose a gateway that has clients, because the cut has no effect at others.
         """
         busy = [each for each in self._nodes if self._clients_of(each)]
         if not busy:
@@ -131,5 +132,5 @@ class Partitions:
 
 
 def _pairs(one: str, other: str, direction: int) -> list[Pair]:
-    """direction: 0 for both, 1 for there, 2 for back."""
+    """Return the pairs to cut.  direction: 0 for both, 1 from one to the other, 2 back."""
     return [[(one, other), (other, one)], [(one, other)], [(other, one)]][direction]

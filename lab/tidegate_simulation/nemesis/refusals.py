@@ -15,7 +15,7 @@ from ..world.world import World
 
 
 class Refusals:
-    """events: by kind; each gets a gateway."""
+    """events: functions by kind of fault; each is called with a gateway."""
 
     def __init__(self, world: World, nodes: Sequence[Node]) -> None:
         self.events: dict[str, Callable[[Node], Awaitable[None]]] = {
@@ -37,16 +37,16 @@ class Refusals:
                 refusals.enter_context(each.refused_by_store(CALLS[kind]))
             with trio.move_on_after(self._rng.uniform(MIN_SECONDS, MAX_SECONDS)):
                 await watched.look_for_others()
-            if kind in OF_ALL:  # lands once a gateway has answered, so that a short run goes on
+            if kind in OF_ALL:  # lands once a gateway is judged, so that a short run continues
                 self._world.strikes.count(kind, await self._judge_all())
             else:
                 await watched.judge()
         await watched.judge_return()
 
     async def _judge_all(self) -> bool:
-        """Judge the gateways, none of which could serve for another one for a while.
+        """Judge the gateways, none of which could serve in place of another one for a while.
 
-        Return whether one was judged, or none can be.
+        Return whether one was judged, or other faults forbid to judge any.
         """
         if not is_judged(self._world.plan.kinds):
             return True

@@ -177,7 +177,7 @@ class RestoreTrial:
         world = self._world
         loses = self._rng.random() < 0.7
         for key in self._stored_since:
-            is_there = world.store.peek(key) is not None  # a merge may have deleted it since
+            is_there = world.store.peek(key) is not None  # it may be deleted since, after a merge
             if loses and is_there and self._rng.random() < 0.8:
                 world.store.replace(key, None)
         log: MemoryLog | None = None

@@ -1,8 +1,8 @@
 """Transactions over a restore of the metadata log, in runs that have transactions.
 
-Before the copy a client begins a transaction; after the copy it continues, and perhaps commits, and
-another client may fence it.  The log loses all that, unless a gateway has made a copy since.
-Afterwards:
+Before the copy a client begins a transaction.  After the copy the client continues, and perhaps
+commits, and another client may fence it.  The restored log lacks these entries, unless a gateway
+has made a later copy.  Kinds of violations:
 
     zombie after a restore    the first client writes or commits with an epoch of the lost entries
     id kept over a restore    a new client gets a producer id that was given before
@@ -142,7 +142,7 @@ class RestoredTransactions:
         self._workload.world.strikes.count(FENCED)
 
     async def _rise_again(self) -> None:
-        """Write and commit as if nothing had happened."""
+        """Write and commit with the old epoch, as a client that knows nothing of the restore."""
         first = self._first
         step = await first.write(self._key)
         committed = await first.end(committed=True)

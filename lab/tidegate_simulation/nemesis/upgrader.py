@@ -53,7 +53,7 @@ class Upgrader:
             await self._let_come(late)
 
     async def _upgrade(self, node: Node) -> None:
-        """Upgrade a gateway from its next life on; try again if that life does not start."""
+        """Upgrade a gateway at its next start; restart it again if it does not start."""
         node.release = NEWEST
         while not _is_new(node):
             if self._rng.random() < _CRASH_SHARE:

@@ -1,8 +1,8 @@
 """Runs in which all numbers begin high, and runs in which large requests have small parts.
 
-A run has no time for 2^32 objects or for requests of thousands of rows; these settings replace
-them.  Each replaces a class or a constant of the product while the run lasts.  Drawn apart from all
-other faults.
+A run has no time for 2^32 objects or for requests of thousands of rows.  So these settings replace
+classes and constants of the product while the run lasts.  They are drawn apart from all other
+faults.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _begin_high(stack: ExitStack) -> None:
 
     def begin_partition(self: Any, *args: Any, **kwargs: Any) -> None:
         partition(self, *args, **kwargs)
-        if len(args) == 3:  # a new partition, not one of a snapshot
+        if len(args) == 3:  # a new partition; a snapshot's partitions have more arguments
             self.log_start = self.next_offset = FIRST_OFFSET
 
     def begin_writer(self: Any, *args: Any, **kwargs: Any) -> None:

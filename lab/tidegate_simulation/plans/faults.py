@@ -265,7 +265,7 @@ def _some(drawn: list[str], rng: Random) -> tuple[str, ...]:
 
 
 def _can_land(kind: str, settings: Mapping[str, str]) -> bool:
-    """Promise no faults of calls that a run with these settings may never make."""
+    """Return False for faults of calls that a run with these settings may never make."""
     if kind == "store.delete_error":
         # A small object soon holds no live record, and is soon deleted.
         is_small = settings["wal.max.object.bytes"] == "1024"

@@ -24,7 +24,7 @@ KINDS: Final = (
     f"{PREFIX}compaction",
     f"{PREFIX}slow_replicas",
 )
-# Drawn apart, so that other runs stay as they were.
+# Drawn from other random numbers, so that other runs stay as they were.
 MALFORMED: Final = f"{PREFIX}malformed"
 SHARE: Final = 0.2
 _KIND_SHARE: Final = 0.5
@@ -117,7 +117,7 @@ def draw_links(seed: int, *, may_draw: bool, is_calm: bool) -> LinkPlan:
 
 
 def _with_transactions(plan: LinkPlan, rng: Random) -> LinkPlan:
-    """Return a plan in which the source loses nothing: its committed records are counted."""
+    """Return a plan in which the source loses no records, because committed ones are counted."""
     without = {f"{PREFIX}retention", f"{PREFIX}compaction"}
     if rng.random() < _WHOLE_SHARE:
         without.add(f"{PREFIX}broker_down")

@@ -30,7 +30,7 @@ LOSS_KINDS = ("lost_object", "spoilt_object")
 MAX_LOSSES = 2
 _SHARE = 0.2
 _RETURNS_SHARE = 0.5
-# Before this offset lie fields of a batch's header that each read writes again.
+# Before this position lie fields of a batch's header that each read overwrites.
 _COVERED_FROM = 21
 
 
@@ -89,7 +89,7 @@ class Hurt:
         return self.originals.get(key) or self._store.peek(key)
 
     def strike(self, kind: str, rng: Random) -> bool:
-        """Lose an object, or spoil it; False if there is no candidate."""
+        """Lose an object, or damage it; return False if there is no candidate."""
         objects = self._candidates()
         if not objects or self._strikes[kind] >= MAX_LOSSES:
             return False

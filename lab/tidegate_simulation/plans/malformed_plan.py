@@ -19,7 +19,7 @@ _NO_THREAD_SHARES: Final = (0.0, 0.05, 0.3)
 
 @dataclass(frozen=True, slots=True)
 class MalformedPlan:
-    """is_on: there are such clients.  no_thread: share of the jobs for which there is no thread."""
+    """is_on: a client sends malformed batches.  no_thread: share of the jobs without a thread."""
 
     is_on: bool = False
     no_thread: float = 0.0
@@ -32,7 +32,7 @@ class MalformedPlan:
 
 def draw_malformed(seed: int) -> MalformedPlan:
     """Draw it."""
-    # This share keeps the draws of the seeds that tests replay.
+    # The number in this text keeps the draws of the seeds that tests replay.
     rng = Random(f"{seed}/malformed batches 11")
     is_on, no_thread = rng.random() < SHARE, rng.choice(_NO_THREAD_SHARES)
     return MalformedPlan(is_on, no_thread) if is_on else MalformedPlan()

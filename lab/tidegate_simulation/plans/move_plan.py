@@ -44,10 +44,10 @@ class LogMovePlan:
 def draw_moves(seed: int, *, is_calm: bool, all_reach_log: bool) -> LogMovePlan:
     """Draw the moves of a run.
 
-    all_reach_log: no gateway reads the log through others, which do not show a move as the log
-    does.
+    all_reach_log: no gateway reads the log through others, which do not show a move in the way of
+    the log.
     """
-    # This share keeps the draws of the seeds with which tests find planted bugs.
+    # The number in this text keeps the draws of the seeds with which tests find planted bugs.
     if not all_reach_log or Random(f"{seed}/moves 1").random() >= _SHARE:
         return LogMovePlan()
     rng = Random(f"{seed}/moves")

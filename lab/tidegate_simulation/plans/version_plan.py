@@ -60,7 +60,7 @@ def draw_versions(
     may_be_late: a gateway can be absent until its lease has expired, and every check still applies.
     may_roll: no drawn fault needs gateways that run for long.
     """
-    # This share keeps the draws of the seeds with which tests find planted bugs.
+    # The number in this text keeps the draws of the seeds with which tests find planted bugs.
     rng = Random(f"{seed}/versions 833")
     if rng.random() < _UPGRADE_SHARE:
         if not may_roll:

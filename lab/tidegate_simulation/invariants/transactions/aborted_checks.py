@@ -1,12 +1,12 @@
-"""Readers of committed records hear of the right aborted transactions: invariant 12.
+"""Readers of committed records get the right aborted transactions: invariant 12.
 
-What the state and the indexes of segments name must be the aborted set of a naive replay:
+The state and the indexes of segments must name the aborted transactions of a naive replay:
 
-- Everything named is in the naive set, with the same first and last offset.
-- An aborted transaction that reaches above the merged runs is named by the state.
-- A segment that holds records of an aborted transaction names it.
-- Of a transaction that an index names, the marker can still be read, or an operator skipped it: a
-  reader without the marker would drop later records of its producer, but answers end at a hole.
+- Each named transaction is in the naive set, with the same first and last offset.
+- The state names each aborted transaction that reaches above the merged runs.
+- A segment that holds records of an aborted transaction names the transaction.
+- If an index names a transaction, its marker can still be read, or an operator skipped the marker.
+  Without the marker a reader would drop later records of the producer; at a hole, answers end.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class _SegmentFacts:
 
 
 def _lacks(offset: int, markers: set[int], rows: list[RunRow]) -> bool:
-    """Return whether a marker is gone, and not in a hole; mirrored runs hold them as batches."""
+    """Return whether a marker is missing outside of holes; mirrored runs hold them as batches."""
     return offset not in markers and any(
         row.base_offset <= offset < row.next_offset and not row.flags & RUN_FINAL for row in rows
     )
@@ -110,7 +110,7 @@ class AbortedWatch:
                     self._broken(12, f"{at} has records of {each}, and does not name it")
 
     def _facts(self, row: RunRow) -> _SegmentFacts | None:
-        """Return the facts of a segment; None if it could not be read when it was met first."""
+        """Return the facts of a segment; None if the first attempt could not read it."""
         number = row.object_number
         if number not in self._segments:
             self._segments[number] = self._read(row)

@@ -53,7 +53,7 @@ class OffsetView(NamedTuple):
 
 
 class _Written(NamedTuple):
-    """A transactional batch whose transaction one of the next events may begin."""
+    """A transactional batch; one of the next events of the entry may begin its transaction."""
 
     number: int
     offset: int
@@ -70,7 +70,7 @@ class TransactionWatch:
       id_retention_ms: for how long an idle transactional id is kept.
       count: called with the kind of each end.
 
-    past_ids, past_open, past_offsets: what held at which position; open: as in Partition.
+    past_ids, past_open, past_offsets: the former values, by position; open: as in Partition.
     """
 
     def __init__(
@@ -153,7 +153,7 @@ class TransactionWatch:
         key = object_key(self._state, WalName(event.incarnation, event.counter))
         body = self._body_of(key)
         if body is None:
-            return  # the watch has complained
+            return  # StateWatch has complained
         for run in event.runs:
             own = self._partition(run.partition)
             if run.flags & ev.RUN_FINAL:
@@ -173,7 +173,7 @@ class TransactionWatch:
 
     @staticmethod
     def _mirrored(own: PartitionTransactions, body: bytes, run: ev.Run) -> None:
-        """Batches of another cluster have its transactions, with their markers."""
+        """Take the batches of a source, which include the markers of its transactions."""
         for batch in walk(body, run.position, run.position + run.length):
             if batch.is_control:
                 own.end(batch.producer_id, batch.offset, committed=bool(batch.kind))
@@ -182,7 +182,7 @@ class TransactionWatch:
         own.next_offset = run.base_offset + run.record_count
 
     def _placed(self, event: kev.MirrorsPlaced) -> None:
-        """Where the source has nothing up to a later end, its transactions have ended."""
+        """End transactions of a source that has no records up to a later end."""
         for place in event.places:
             own, partition = (
                 self._partition(place.partition),

@@ -1,7 +1,7 @@
 """A model of committed offsets, and of those that open transactions have staged: invariant 13.
 
-Each write has a place in the order of the log.  A staged offset becomes visible if its transaction
-commits, unless the offset there was written at a later place than this one was staged.
+Each write has a place in the order of the log.  If its transaction commits, a staged offset becomes
+visible, unless the group's offset was written at a later place than the staged one.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 It decides by its own rules what each event may do, and reports violations: invariants 10 and 14.
 
     10   one marker for each partition of a transaction, all in one entry
-    14   an epoch of a producer id is given once, and 32767 never; an end that no client of the
-         epoch asked for fences that client
+    14   an epoch of a producer id is given once, and 32767 never; an end that the client of the
+         epoch did not ask for fences that client
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ NOT_WRITTEN: Final = -1
 class ModelId:
     """A transactional id.
 
-    partitions: of the open transaction: first offset, or NOT_WRITTEN.  groups: of it.
-    ended: "" before the first end, else the name of the state.  began: position.
+    partitions: those of the open transaction, with the first offset or NOT_WRITTEN.  groups: those
+    of the open transaction.  ended: the name of the state while no transaction is open.
+    began: the position at which the last transaction began.
     """
 
     name: str
@@ -108,7 +109,7 @@ class TransactionalIds:
             self._count("transaction.rotated")
 
     def of(self, producer_id: int, what: str) -> ModelId | None:
-        """Return the id of a producer; complain if it has none."""
+        """Return the transactional id of a producer; complain if it has none."""
         found = self.by_producer.get(producer_id)
         if found is None:
             self._broken(11, f"{what} of producer {producer_id}, which has no transactional id")

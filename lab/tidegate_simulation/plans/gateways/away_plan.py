@@ -18,8 +18,10 @@ _SHARE: Final = 0.5
 def draws_away(seed: int, *, is_looked_for: bool, is_calm: bool, has_wrong_clocks: bool) -> bool:
     """Return whether gateways of a seed stay absent.
 
-    is_looked_for: gateways probe each other.  Two right clocks outvote one wrong clock, but one
-    right clock does not.
+    is_looked_for: gateways probe each other.
+
+    No gateway stays absent in runs with a wrong clock: two right clocks outvote the wrong one, but
+    one right clock does not.
     """
     may_happen = is_looked_for and not is_calm and not has_wrong_clocks
     return may_happen and Random(f"{seed}/away").random() < _SHARE

@@ -13,8 +13,9 @@ from typing import Final
 from .zone_plan import PARTITION_KINDS
 
 DRAIN_KIND: Final = "operator_drain"
-# A gateway that cannot reach the log still answers heartbeats, so an outage expires no member.  If
-# it is the only gateway, others may take its groups meanwhile, and expire the members.
+# A gateway that cannot reach the log still answers heartbeats, so an outage of the log for all
+# gateways expires no member.  If only one gateway is cut off, others may take its groups meanwhile,
+# and expire the members.
 _OUT_OF_TOUCH: Final = frozenset({"log.hung", "isolate", *PARTITION_KINDS})
 _SHARE: Final = 0.15
 
@@ -22,10 +23,10 @@ _SHARE: Final = 0.15
 def draws_drains(seed: int, *, has_wrong_clocks: bool) -> bool:
     """Return whether operators drain gateways in a seed, and whether a prober watches them.
 
-    Operators may drain two gateways at a time.  Two right clocks outvote one wrong clock, but one
-    right clock does not.
+    Operators may drain two gateways at a time, so they drain none in runs with a wrong clock: two
+    right clocks outvote the wrong one, but one right clock does not.
     """
-    # This share keeps the draws of the seeds with which tests find planted bugs.
+    # The number in this text keeps the draws of the seeds with which tests find planted bugs.
     return not has_wrong_clocks and Random(f"{seed}/drains 1").random() < _SHARE
 
 

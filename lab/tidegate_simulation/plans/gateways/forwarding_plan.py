@@ -47,7 +47,7 @@ def draw_forwarding(seed: int, last_node: int, *, is_calm: bool) -> ForwardingPl
 
     last_node: the gateway that may only forward; if a clock is wrong, it is this gateway's.
     """
-    # This share keeps the draws of the seeds with which tests find planted bugs.
+    # The number in this text keeps the draws of the seeds with which tests find planted bugs.
     if Random(f"{seed}/forwarding 20").random() >= SHARE:
         return ForwardingPlan()
     rng = Random(f"{seed}/forwarding")

@@ -35,13 +35,13 @@ CALLS: Final[Mapping[str, frozenset[str]]] = {
 OF_ALL: Final = (PUTS, GETS)
 MIN_SECONDS: Final = 2.0
 MAX_SECONDS: Final = 40.0
-# Where no other fault is drawn, gateways are judged.
+# Of runs without other faults: in such runs the gateways are always judged.
 _CALM_SHARE: Final = 0.5
 _SHARE: Final = 0.1
 _KINDS: Final = 2
-# Drawn apart, so that the other runs stay the same.
+# Drawn from other random numbers, so that the other runs stay the same.
 OF_ALL_SHARE: Final = 0.25
-# Faults with which a gateway may learn too late that it is marked, or that others are well.
+# With these faults a gateway may read too late that it is marked, or that others are well.
 _LATE: Final = frozenset(
     {"isolate", "log_outage", "store_outage", "stall", "crash_all", "restart_storm", "skew"}
 )
@@ -59,7 +59,7 @@ def draw_refusals(seed: int, *, is_calm: bool) -> tuple[str, ...]:
 
 
 def settings_for(kinds: Collection[str]) -> dict[str, str]:
-    """Return the settings of all gateways: they read where reads are refused."""
+    """Return the settings of all gateways: if GETs are refused, no cache, so that they read."""
     return {"fetch.cache.bytes": "0"} if GETS in kinds else {}
 
 

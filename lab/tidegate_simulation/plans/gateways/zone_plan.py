@@ -43,13 +43,13 @@ _LENDING_SHARE: Final = 0.25
 
 def has_zones(seed: int) -> bool:
     """Return whether probers ask for zones in a seed."""
-    # This share keeps the draws of the seeds with which tests find planted bugs.
+    # The number in this text keeps the draws of the seeds with which tests find planted bugs.
     return Random(f"{seed}/zones 3705").random() < _ZONED_SHARE
 
 
 def lends(seed: int) -> bool:
     """Return whether all gateways of a seed share a zone and lend each other objects."""
-    # This share keeps the draws of the seeds with which tests find planted bugs.
+    # The number in this text keeps the draws of the seeds with which tests find planted bugs.
     return not has_zones(seed) and Random(f"{seed}/lending 1370").random() < _LENDING_SHARE
 
 
@@ -81,7 +81,7 @@ class ZonePlan:
 
     @property
     def after_lost_races(self) -> int:
-        """Return how many lost races in a row make a gateway hand over; few where it has peers."""
+        """Return how many lost appends in a row make a gateway hand over; 1 if gateways lend."""
         return 1 if lends(self.seed) else ENOUGH
 
     def of_client(self, name: str) -> str:

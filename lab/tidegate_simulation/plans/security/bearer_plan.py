@@ -19,7 +19,7 @@ _HANGS: Final = (0.0, 0.2)
 
 @dataclass(frozen=True, slots=True)
 class BearerPlan:
-    """failures, hangs: the parts of a gateway's reads of keys that fail or get no answer."""
+    """failures, hangs: the shares of a gateway's reads of keys that fail, or get no answer."""
 
     is_on: bool = False
     failures: float = 0.0
@@ -41,7 +41,7 @@ class BearerPlan:
 
 def draw_bearers(seed: int, *, may_draw: bool, is_calm: bool) -> BearerPlan:
     """Draw it; may_draw: clients may log in, and all clocks are right."""
-    # This share keeps the draws of seeds that tests name.
+    # The number in this text keeps the draws of seeds that tests name.
     rng = Random(f"{seed}/identity provider 62")
     if rng.random() >= SHARE or not may_draw:
         return BearerPlan()

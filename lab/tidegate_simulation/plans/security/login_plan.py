@@ -35,10 +35,10 @@ def password_of(user: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class LoginPlan:
-    """is_on: clients log in, and strangers do not.  is_calm: nothing strikes the gateways.
-    is_focused: few other clients work.
+    """is_on: some clients log in, and strangers connect without a login.
 
-    session_ms: how long a login is good for.  quota: bytes a second that THROTTLED may produce.
+    is_calm: no fault strikes the gateways.  is_focused: few other clients work.
+    session_ms: the lifetime of a session.  quota: bytes a second that THROTTLED may produce.
     tokens, sealing, bearers: see TokenPlan, SealingPlan, BearerPlan.
     """
 

@@ -38,8 +38,9 @@ CONSUMERS_SHARE: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class QuotaPlan:
-    """strikes: what befalls gateways in the trial, one after the other; none: no trial.
-    of_consumers: the same, while consumers share a quota of theirs; none: they do not.
+    """strikes: the faults of gateways in the trial, one after the other; empty: no trial.
+
+    of_consumers: the faults while consumers share a quota; empty: consumers have no quota.
     """
 
     strikes: tuple[str, ...] = ()
@@ -53,12 +54,12 @@ class QuotaPlan:
 
 def draw_quotas(seed: int, *, may_draw: bool) -> QuotaPlan:
     """Draw it; may_draw: all gateways know quotas, and clocks are right."""
-    # This share keeps the draws of the seeds with which tests find planted bugs.
+    # The number in this text keeps the draws of the seeds with which tests find planted bugs.
     rng = Random(f"{seed}/quotas 16434")
     if rng.random() >= _SHARE or not may_draw:
         return QuotaPlan()
     strikes: list[str] = rng.sample(STRIKES, rng.randint(1, _MAX_STRIKES))
-    # Drawn apart, so that the trials before stay the same.
+    # Drawn from other random numbers, so that the trials drawn above stay the same.
     rng = Random(f"{seed}/quotas one way")
     if rng.random() < ONE_WAY_SHARE:
         strikes.append(rng.choice(ONE_WAY))

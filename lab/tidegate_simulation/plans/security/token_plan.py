@@ -71,7 +71,7 @@ class TokenPlan:
 
 def draw_tokens(seed: int, *, may_draw: bool) -> TokenPlan:
     """Draw it; may_draw: clients may log in, all clocks are right, and no other plan has ACLs."""
-    # This share keeps the draws of seeds that tests name.
+    # The number in this text keeps the draws of seeds that tests name.
     rng = Random(f"{seed}/delegation tokens 7")
     if not may_draw or rng.random() >= SHARE:
         return TokenPlan()
