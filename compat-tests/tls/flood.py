@@ -3,9 +3,10 @@
     compat-tests/run tls-flood [--seconds N] [--rate N]      on a quiet machine
 
 One client of librdkafka writes a record at a time to a listener with SASL_SSL, and waits for its
-acknowledgement: first alone, then beside the strangers, in turns.  The aim: its 99th percentile at
-most doubles at a gateway on SeaweedFS and SQLite.  In memory a record takes a third of a
-millisecond, so that handshakes show most there: it must grow less than Apache Kafka's.
+acknowledgement.  It does so alone and beside the strangers, in turns.  At a gateway on SeaweedFS
+and SQLite, the 99th percentile of the wait may at most double beside the strangers.  At a gateway
+in memory it must grow less than at Apache Kafka.  There a record takes a third of a millisecond, so
+that handshakes matter most.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ MODULE: Final = "org.apache.kafka.common.security.plain.PlainLoginModule"
 
 def strangers(port: int, ca: str, rate: int, end: Event) -> None:
     """Make handshakes at a rate until the event; print how many there were."""
-    os.nice(19)  # elsewhere they have a machine of their own
+    os.nice(19)  # in reality strangers use another machine's CPU
     asyncio.run(_strangers(port, ssl.create_default_context(cafile=ca), rate, end))
 
 
@@ -72,7 +73,7 @@ async def _strangers(port: int, context: ssl.SSLContext, rate: int, end: Event) 
 
 @contextmanager
 def flooding(port: int, files: Files, rate: int) -> Generator[None]:
-    """Have strangers in a process of their own meanwhile."""
+    """Have strangers in another process during the block."""
     context = get_context("spawn")
     end = context.Event()
     process = context.Process(target=strangers, args=(port, str(files.ca), rate, end))
@@ -155,7 +156,7 @@ def _growth(
     seconds: int,
     rate: int,
 ) -> float:
-    """Return how often the 99th percentile alone is in that beside strangers."""
+    """Return the 99th percentile beside strangers, divided by that without strangers."""
     with opened(files) as server:
         login = {
             **files.librdkafka(),

@@ -1,4 +1,4 @@
-"""Produces and consumes by kafka-python over TLS, in a process of its own: its import warns.
+"""Produces and consumes by kafka-python over TLS, in another process, since its import warns.
 
 python kafka_python_client.py BOOTSTRAP CA_FILE CLIENT_FILE COUNT
 """
@@ -14,7 +14,7 @@ PATIENCE_SECONDS = 120
 
 
 def main(bootstrap: str, ca_file: str, client_file: str, count: int) -> None:
-    """Print how many records came back."""
+    """Write records, and print how many are read."""
     settings = {
         "bootstrap_servers": bootstrap,
         "security_protocol": "SSL",

@@ -23,7 +23,7 @@ GOLDEN = Path(__file__).parents[2] / "runtime/tests/tls/java_names.json"
 GOLDEN_COUNT = 300
 PROGRAM = Path(__file__).parent / "Names.java"
 
-# Those with keywords in RFC 2253, some that have one elsewhere, and strangers.
+# Attribute types with a keyword in RFC 2253, some with a keyword elsewhere, and unknown ones.
 TYPES = (
     *(f"2.5.4.{each}" for each in (3, 3, 3, 6, 7, 8, 9, 10, 11, 11, 4, 5, 12, 17, 42, 46)),
     "0.9.2342.19200300.100.1.1",
@@ -33,7 +33,7 @@ TYPES = (
     "2.999.1",
     "2.16.840.1.113730.3.1.3",
 )
-# Text of all kinds, and tags that are none.
+# The tags of all string types, and some of other types.
 TAGS = (0x0C, 0x0C, 0x0C, 0x13, 0x13, 0x14, 0x16, 0x1A, 0x1B, 0x1C, 0x1E, 0x12, 0x02, 0x04, 0x03)
 PIECES = (
     *"abcXYZ09 -.'()/:?",
@@ -46,7 +46,7 @@ PIECES = (
 
 
 def der(tag: int, body: bytes) -> bytes:
-    """Return an element."""
+    """Return a DER element."""
     size = len(body)
     if size < 0x80:
         return bytes([tag, size]) + body

@@ -23,7 +23,7 @@ SECONDS: Final = 180.0
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """A machine with an environment of its own.  number: the gateway that it runs or works for."""
+    """A machine with its own virtual environment.  number: its gateway, or the one it works for."""
 
     name: str
     number: int
@@ -35,13 +35,13 @@ class Host:
 
     @property
     def python(self) -> Path:
-        """The Python that has the release installed there."""
+        """The Python of this environment, with the installed release."""
         return self.environment / "bin" / "python"
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """How a command ended.  text: what it printed."""
+    """The end of a command.  text: its output."""
 
     command: str
     code: int
@@ -49,15 +49,15 @@ class Answer:
 
 
 class CommandFailed(Exception):
-    """A command of the page ended with an error; its message says which one, and what it said."""
+    """A command of the page ended with an error.  The message has the command and its output."""
 
 
 @dataclass(slots=True)
 class Administrator:
     """Runs the page's commands.
 
-    log: has what they printed.  page: see guide.py.  world: None before it runs, when only
-    INSTALL can be followed.
+    log: gets their output.  page: see guide.py.  world: None before it runs; then only INSTALL
+    works.
     """
 
     log: Path
@@ -76,7 +76,7 @@ class Administrator:
     ) -> list[Answer]:
         """Run commands on a machine that has a release's wheel; return their output.
 
-        services: what systemctl does here, by the whole command.
+        services: stand-ins for calls of systemctl, by the whole command.
 
         Raises:
           CommandFailed: a command failed; later commands did not run.

@@ -19,7 +19,7 @@ INDENT: Final = "    "
 def commands(page: str) -> dict[str, list[str]]:
     """Return the commands of each part of the page, by its title, in their order.
 
-    A line of code is indented by four or more; one that ends with a backslash continues.
+    A line of code is indented by four or more.  A backslash at its end joins it with the next line.
     """
     found: dict[str, list[str]] = {}
     title, goes_on = "", False
@@ -38,9 +38,9 @@ def commands(page: str) -> dict[str, list[str]]:
 
 
 def filled(command: str, names: Mapping[str, str]) -> str:
-    """Return the command with the page's examples replaced: whole ones, all at once.
+    """Return the command with the page's example names replaced, all at once.
 
-    A name is whole if no letter, digit, dot or hyphen is beside it.
+    A name is replaced only where no letter, digit, dot or hyphen is beside it.
     """
     longest_first = sorted(names, key=len, reverse=True)
     pattern = "|".join(map(re.escape, longest_first))

@@ -1,4 +1,4 @@
-"""The output of an upgrade's commands, and the answers that its clients saw.  No I/O here."""
+"""Judges the output of an upgrade's commands, and the errors of its clients.  No I/O here."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SHOWN: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Levels:
-    """Levels of tidegate.metadata.version.  newest: the highest that the asked gateway reads."""
+    """Levels of tidegate.metadata.version.  newest: the highest of the asked gateway."""
 
     on: int
     newest: int
@@ -31,7 +31,7 @@ def levels(described: str) -> Levels:
     """Return the levels that `kafka-features.sh describe` shows.
 
     Raises:
-      ValueError: it does not show the feature.
+      ValueError: the text does not show the feature.
     """
     shown = _SHOWN.search(described)
     if shown is None:
@@ -42,8 +42,9 @@ def levels(described: str) -> Levels:
 def early_raise(asked: int, before: int, after: int, refusal: str) -> list[str]:
     """Return the problems of a raise of the level while a gateway of an older release is live.
 
-    asked, before, after: levels.  Between releases of one level it asks for the one that is on:
-    that changes nothing, and need not be refused.  refusal: "" if it was not.
+    asked, before, after: levels.  refusal: "" if the raise was not refused.  If both releases have
+    the same level, `asked` is the level that is on.  Such a request changes nothing, and need not
+    be refused.
     """
     if after != before:
         return [f"{FEATURE} was raised from {before} to {after} while an older release lived"]

@@ -1,4 +1,4 @@
-"""Wheels of releases, and environments of their own in which an operator installs them."""
+"""Wheels of releases, and the virtual environments into which an operator installs them."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class Release:
 
 
 def older_release(commit: str) -> Release:
-    """Return the release of a commit; it is built the first time.
+    """Return the release of a commit, built from its tree.
 
-    Its version gets the commit's name as a local part, so that pip and the list of gateways tell it
-    from a later commit of the same version.
+    The local part of its version is the commit's name.  So pip and the list of gateways distinguish
+    it from a later commit of the same version.
 
     Raises:
       CalledProcessError: there is no such commit here, or it cannot be built.
@@ -65,7 +65,7 @@ def newer_release() -> Release:
 
 
 def environment(name: str) -> Path:
-    """Return the folder of a virtual environment that is kept between runs; made the first time."""
+    """Return the folder of a virtual environment, which is made once and kept between runs."""
     folder = FOLDER / f"environment-{name}"
     if not (folder / "bin" / "pip").exists():
         subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)

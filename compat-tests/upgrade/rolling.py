@@ -39,7 +39,7 @@ HOSTS: Final = {number: Host(str(number), number) for number in (1, 2, 3)}
 PIPELINE: Final = Host("pipeline", 1)
 CALM_SECONDS = 3.0
 REFUSED_SECONDS = 60.0
-# A gateway that stopped in order is forgotten at once, a driver after its lease of 30 s.
+# The log forgets a gateway that stopped in order at once, and a driver after its lease of 30 s.
 RAISE_SECONDS = 60.0
 
 
@@ -91,7 +91,7 @@ class Upgrade:
         self._check_no_way_back()
 
     def _replace(self, what: int | str, release: Release) -> None:
-        """Replace a gateway as the page says, or the driver; then all must continue."""
+        """Replace a gateway as the page says, or the driver; wait until all clients continue."""
         if isinstance(what, int):
             services = {
                 STOP: partial(self._stop, what),
@@ -111,7 +111,7 @@ class Upgrade:
         release: Release,
         services: Mapping[str, Callable[[], None]],
     ) -> None:
-        """Run the page's commands on a gateway's machine; the list at their end must be right."""
+        """Run the page's commands on a gateway's machine; check the list of gateways they print."""
         answers = self._administrator.run(steps, HOSTS[number], release, services)
         self._running[number] = release.version
         self._watch.problems += odd_gateways(answers[-1].text, self._running)
@@ -150,7 +150,7 @@ class Upgrade:
         return levels(answer.text)
 
     def _set_level(self) -> str:
-        """Return "" when the newest is on, else why not."""
+        """Set the level; return "" on success, else the error."""
         [command] = self._administrator.page[RAISE]
         answer = self._administrator.ask(command, HOSTS[1], self._newer)
         return answer.text.strip() if answer.code else ""
@@ -163,7 +163,7 @@ class Upgrade:
         self._watch.problems += early_raise(raised_to(command), before, after, refusal)
 
     def _raise(self, before: int) -> None:
-        """As an operator does: again until those that stopped are forgotten."""
+        """Raise the level, and try again until the stopped processes are forgotten."""
         deadline = time.monotonic() + RAISE_SECONDS
         while refusal := self._set_level():
             if time.monotonic() > deadline:
@@ -176,7 +176,7 @@ class Upgrade:
         self._calm(f"{FEATURE} is {found.on}, was {before}")
 
     def _check_no_way_back(self) -> None:
-        """The older release ends with a message, and harms nothing."""
+        """Check that a gateway of the older release ends with a message, and does no harm."""
         page = self._administrator.page[ONE_GATEWAY]
         services = {STOP: partial(self._stop, 3), START: partial(self._world.start_gateway, 3)}
         self._administrator.run(until_start(page), HOSTS[3], self._older, services)

@@ -2,13 +2,13 @@
 
     compat-tests/run upgrade --from COMMIT
 
-Three gateways and a driver of the pipeline, each with an environment of its own, run the wheel of
-an older commit and serve an idempotent producer and a group of each family of clients, and
-transactional ones.  An administrator follows docs/operations/upgrade.md, whose commands are run as
-they stand there: one by one all go to the wheel of this tree, back, and to this tree's again.  On
-the way he raises metadata.version too early and is refused.  Then it is raised, all start again,
-and the older release must be refused with a sentence.  Every record is read and compared at the
-end, and no application may have seen an error.
+Three gateways and a driver of the pipeline, each with its own virtual environment, run the wheel of
+an older commit.  They serve an idempotent producer and a group of each family of clients, and
+transactional clients.  The program runs the commands of docs/operations/upgrade.md as an
+administrator would.  One by one, all processes go to the wheel of this tree, back, and to this
+tree's again.  On the way a raise of metadata.version comes too early, and must be refused.  Then
+the version is raised, all start again, and the older release must be refused with a sentence.  At
+the end every record is read and compared, and no application may have seen an error.
 """
 
 from __future__ import annotations
@@ -54,10 +54,7 @@ class Options(Kept):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The acts of the clients of faults/ and of histories/.
-
-    errors: that applications saw.
-    """
+    """The counts of the clients of faults/ and histories/.  errors: those that applications saw."""
 
     plain: Judged
     transactions: HistoryJudged
@@ -124,7 +121,8 @@ def main(options: Options) -> Result:
         clients=installed(options.clients, say),
         transactions=installed(options.transactions, say, HISTORY_FAMILIES),
     )
-    os.environ.pop("PYTHONPATH", None)  # the wheels' environments are to be their own
+    # With PYTHONPATH the wheels' environments would import packages of this tree.
+    os.environ.pop("PYTHONPATH", None)
     WORK.mkdir(exist_ok=True)
     releases = Releases(older_release(options.older), newer_release())
     say(f"from {releases.older.wheel} to {releases.newer.wheel}")

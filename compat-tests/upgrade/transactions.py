@@ -20,7 +20,7 @@ SEED: Final = 1
 
 
 class Transactions:
-    """See the module's head.  watch: None before they begin, or where no client is asked for."""
+    """See the module's head.  watch: None before they begin, or if no client is asked for."""
 
     def __init__(
         self, world: World, names: Sequence[str], driver: Driver, logs: Path, say: Say
@@ -44,7 +44,7 @@ class Transactions:
         self.watch = HistoryWatch(self._world, launcher, histories, bank, self._driver, self._say)
 
     def finish(self) -> Judged:
-        """End the clients, and judge what they saw."""
+        """End the clients, and judge their histories."""
         return self.watch.finish(()) if self.watch is not None else Judged()
 
     def close(self) -> None:

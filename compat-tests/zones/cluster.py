@@ -1,8 +1,8 @@
-"""`tidegate dev --zones 3 --real`, and its gateways started again with what a run needs besides.
+"""`tidegate dev --zones 3 --real`, with its gateways started again with other settings.
 
-dev brings PostgreSQL, SeaweedFS and a file of settings for each gateway.  Its gateways are stopped
-then, and the same ones started from these files: with more listeners, more of them in each zone,
-and a relay to the store that counts.
+dev provides PostgreSQL, SeaweedFS and a file of settings for each gateway.  The run stops dev's
+gateways, and starts gateways from these files, with more listeners and a relay to the store that
+counts GETs.  There may be several gateways in each zone.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class ZoneGateway:
         return named[listener]
 
     def start(self, *, cold: bool = False) -> None:
-        """Start it.  cold: without what its disk keeps of segments."""
+        """Start it.  cold: remove its disk cache of segments first."""
         if cold:
             shutil.rmtree(self.folder / "cache", ignore_errors=True)
         file = self.folder / "zones.properties"
@@ -153,7 +153,7 @@ class ZoneGateway:
         return {name: float(value) for name, _, value in (each.rpartition(" ") for each in lines)}
 
     def rss_bytes(self) -> int:
-        """Return the most memory it had at a time."""
+        """Return its peak resident memory."""
         assert self.popen is not None
         for line in Path(f"/proc/{self.said['pid']}/status").read_text().splitlines():
             if line.startswith("VmHWM:"):
@@ -174,7 +174,7 @@ class Cluster:
         return [each for each in self.gateways if each.zone == zone]
 
     def restart_cold(self) -> None:
-        """Begin with nothing in any cache."""
+        """Restart all gateways with empty caches, and reset the counts."""
         for each in self.gateways:
             each.stop()
         for each in self.gateways:
@@ -187,8 +187,7 @@ def running_zones(folder: Path, in_zone: int, more: dict[str, str]) -> Generator
     """Run gateways in three zones until the block ends.
 
     Args:
-      in_zone: gateways of each.
-      more: settings of all.
+      in_zone: the number of gateways of each zone.  more: settings of all gateways.
     """
     with ExitStack() as stack:
         command = [*TIDEGATE, "dev", "--zones", "3", "--real", "--json"]
@@ -231,7 +230,7 @@ def _wait_until_stopped(dev: subprocess.Popen[bytes]) -> None:
 
 
 def _take_over(file: Path) -> None:
-    """Set what a shell would that reads the file."""
+    """Set the environment variables that a shell has after it reads this file."""
     shown = subprocess.run(
         ["sh", "-c", f". {file}; env -0"], check=True, capture_output=True
     ).stdout.decode()

@@ -1,7 +1,7 @@
 """python compat-tests/zones/counting.py HOST:PORT: counts what a gateway gets from an S3 store.
 
-It stands between gateways and store, and relays bytes both ways.  It prints its port; each line on
-standard input is answered with a line of JSON, {path: [GETs, bytes of answers]}, since the last
+It relays bytes between a gateway and the store, and prints its port.  For each line on standard
+input it prints a line of JSON, {path: [GETs, bytes of answers]}, with the counts since the last
 such line.  The end of standard input ends it.
 """
 
@@ -29,7 +29,7 @@ def _nothing() -> list[int]:
 
 @dataclass(slots=True)
 class Counts:
-    """By path, without its query."""
+    """Counts by path, without the query."""
 
     by_path: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(_nothing))
 
@@ -42,16 +42,16 @@ class Counts:
 
 @dataclass(slots=True)
 class Exchange:
-    """Where a connection without pipelining stands.  path: of the GET under way, else ""."""
+    """The state of a connection without pipelining.  path: of the GET under way, else ""."""
 
     counts: Counts
     is_asking: bool = False
     path: str = ""
 
     def ask(self, sent: bytes) -> None:
-        """Take bytes on their way to the store; the first of a request hold its line."""
+        """Take bytes to the store.  The first bytes of a request have its request line."""
         if self.is_asking or not sent.startswith(METHODS):
-            return  # the rest of a body, whose answer came early
+            return  # the rest of a body; its answer came early
         self.is_asking = True
         method, _, rest = sent.partition(b" ")
         self.path = unquote(rest.partition(b" ")[0].decode(errors="replace").partition("?")[0])
@@ -61,14 +61,14 @@ class Exchange:
             self.counts.by_path[self.path][0] += 1
 
     def answer(self, size_bytes: int) -> None:
-        """Take bytes on their way back."""
+        """Count bytes of an answer."""
         self.is_asking = False
         if self.path:
             self.counts.by_path[self.path][1] += size_bytes
 
 
 async def relay(client: trio.SocketStream, server: trio.SocketStream, counts: Counts) -> None:
-    """Carry bytes both ways until one side ends."""
+    """Relay bytes both ways until one side closes."""
     exchange = Exchange(counts)
 
     async def forth() -> None:

@@ -1,4 +1,4 @@
-"""Many consumers in each zone over the same records: how often the store is asked."""
+"""Many consumers in each zone over the same records, and the number of GETs for them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Shape:
 
 @dataclass(slots=True)
 class FanOut:
-    """Part (b) of a run.  say: tells how far it is."""
+    """Part (b) of a run.  say: prints its progress."""
 
     cluster: Cluster
     shape: Shape
@@ -51,7 +51,7 @@ class FanOut:
         ends = self._ends()
         wal = {key: size for key, size in self._objects("/wal/").items() if key not in before}
         figures = {"wal": self._read("WAL objects", wal, ends)}
-        for each in self.cluster.gateways:  # what is merged is read by gateways that start anew
+        for each in self.cluster.gateways:  # _read() starts them again after the merge
             each.stop()
         self._merge()
         segments = self._segments()
@@ -59,7 +59,7 @@ class FanOut:
         return figures
 
     def _write(self) -> None:
-        """A producer in each zone; records that do not compress."""
+        """Write records that do not compress, by a producer in each zone."""
         left = int(self.shape.gigabytes * 1e9) // RECORD_BYTES
         errors: list[str] = []
 
@@ -121,7 +121,7 @@ class FanOut:
         }
 
     def _segments(self) -> dict[str, int]:
-        """Return the segments of the test's topic, which has most of all segments."""
+        """Return the segments of the test's topic, which is the topic with the most segments."""
         found = self._objects("/segments/")
         topics = [_topic_of(key) for key in found]
         ours = max(set(topics), key=topics.count)
@@ -136,13 +136,13 @@ class FanOut:
             self.problems.append(f"not merged: {done.stderr.decode()[-1000:]}")
 
     def _read(self, what: str, objects: dict[str, int], ends: dict[int, int]) -> dict[str, Any]:
-        """Read all by all of them, from gateways with empty caches."""
+        """Let all consumers read all records, from gateways with empty caches."""
         self.cluster.restart_cold()
         self.say(f"{len(objects)} {what} of {sum(objects.values()) / 1e6:.0f} MB: reading")
         readers = {zone: self._start_readers(zone, ends) for zone in ZONES}
         told = {zone: self._finish(zone, popen) for zone, popen in readers.items()}
         got = {zone: self._got(zone, objects) for zone in ZONES}
-        # A PUT that the store answered too late leaves an object without a reader.
+        # A PUT that the gateway abandoned leaves an object that no one reads.
         dead = [key for key in objects if not any(each[key][0] for each in got.values())]
         objects = {key: size for key, size in objects.items() if key not in dead}
         rows = {zone: _row(got[zone], objects, told[zone]) for zone in ZONES}
@@ -174,7 +174,7 @@ class FanOut:
         return told
 
     def _got(self, zone: str, objects: dict[str, int]) -> dict[str, tuple[int, int]]:
-        """Return the GETs of each object, and the bytes they brought."""
+        """Return by object the number of GETs, and the bytes of their answers."""
         got = dict.fromkeys(objects, (0, 0))
         for gateway in self.cluster.of(zone):
             for path, (count, size_bytes) in gateway.counting.counts().items():

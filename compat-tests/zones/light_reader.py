@@ -1,10 +1,10 @@
-"""python compat-tests/zones/light_reader.py: many consumers of a zone, who only count.
+"""python compat-tests/zones/light_reader.py: many consumers of a zone, which only count.
 
-Each is a thread with a connection of its own to each gateway that it is sent to, and reads all
-partitions from their start, as a Java consumer does: up to 1 MiB of a partition and --fetch-bytes
-of all in one Fetch, partitions in turn.  Of what it gets it reads the batches' headers, so that it
-sees every offset; 150 clients that decode records would need more than this machine has.  It prints
-JSON.
+Each consumer has its own connection to each gateway that leads partitions for its zone, and reads
+all partitions from their start.  Like a Java consumer, it asks for up to 1 MiB of a partition and
+--fetch-bytes of all in one Fetch, partitions in turn.  It reads only the headers of batches, so
+that it sees every offset.  150 clients that decode records would need more CPU than this machine
+has.  The program prints JSON.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ SECONDS = 120.0
 PARTITION_BYTES = 1 << 20
 WAIT_MS = 500
 _FETCH_VERSION, _METADATA_VERSION = 11, 9
-# Base offset, length; then, in the rest of the header, the last offset's delta.
+# A batch begins with base offset and length.  The last offset delta follows at _DELTA_AT.
 _BATCH = struct.Struct(">qi")
 _DELTA_AT, _LENGTH_BYTES = 23, 12
 
 
 class Failed(Exception):
-    """A gateway said something that a consumer cannot continue with."""
+    """A gateway sent an answer with which a consumer cannot continue."""
 
 
 class Connection:
@@ -49,7 +49,7 @@ class Connection:
         self._buffer = bytearray(1 << 16)
 
     def call(self, api_key: int, version: int, body: bytes | bytearray) -> memoryview:
-        """Return the body of the answer; it holds until the next call."""
+        """Return the body of the answer; it is valid until the next call."""
         head = encode_request_header(api_key, version, 1, client_id=self._client_id)
         self._socket.sendall(frame(head + body))
         answer = self._exactly(int.from_bytes(self._exactly(4), "big"))
@@ -119,7 +119,7 @@ class Reader:
         return [part for topic in answer.responses for part in topic.partitions]
 
     def _count(self, records: memoryview, expected: int) -> int:
-        """Return the offset behind whole batches; each must follow on the one before."""
+        """Return the offset after the last whole batch.  Batches must follow without a gap."""
         at = 0
         while at + _DELTA_AT + 4 <= len(records):
             base, length = _BATCH.unpack_from(records, at)
@@ -137,7 +137,7 @@ class Reader:
 
 
 def leaders(bootstrap: str, client_id: str, topic: str) -> dict[tuple[str, int], list[int]]:
-    """Return the partitions by the gateway that leads them, as a zone's clients see them."""
+    """Return partitions by their leading gateway, from the Metadata that this client id gets."""
     host, _, port = bootstrap.rpartition(":")
     connection = Connection((host, int(port)), client_id)
     asked = metadata.MetadataRequestTopic(name=topic)

@@ -1,7 +1,7 @@
 """python compat-tests/zones/proxying.py HOST:PORT ADDRESS: a load balancer that speaks PROXY v2.
 
-It gives the gateway that source address for each client, and prints its port.  The end of standard
-input ends it.
+For each client it sends the gateway ADDRESS as the client's source address.  It prints its port.
+The end of standard input ends it.
 """
 
 from __future__ import annotations

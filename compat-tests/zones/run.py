@@ -2,11 +2,11 @@
 
     compat-tests/run zones --gigabytes 0.2 --json
 
-`tidegate dev --zones 3 --real` is started, PostgreSQL and SeaweedFS below its gateways.  First
-clients say their zone in every way there is, and none of their bytes may cross zones; a zone loses
-its gateways, and they continue elsewhere.  Then --consumers in each zone read the same records
-through gateways that begin with nothing, once as WAL objects and once as segments.  Exit status 1
-when a promise was broken.
+The program starts `tidegate dev --zones 3 --real`, which runs on PostgreSQL and SeaweedFS.  First,
+clients name their zone in every possible way, and none of their bytes may cross zones.  Then a zone
+loses its gateways, and its clients must continue in other zones.  At the end --consumers in each
+zone read the same records through gateways with empty caches, once as WAL objects and once as
+segments.  The exit status is 1 if a promise was broken.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Options:
 
 
 def run(cluster: Cluster, options: Options) -> dict[str, Any]:
-    """Run both parts; return the figures, with what was wrong as `problems`."""
+    """Run the chosen parts; return the figures, with the errors found as `problems`."""
     problems: list[str] = []
     figures: dict[str, Any] = {"gateways_in_zone": options.gateways, "problems": problems}
     begun = time.monotonic()
@@ -71,7 +71,7 @@ def too_many(figures: dict[str, Any]) -> list[str]:
 
 def main(options: Options) -> Result:
     """Run it."""
-    # PostgreSQL may have to run as another user, to whom a private folder would be closed.
+    # PostgreSQL may have to run as another user, which could not read a private folder.
     folder = Path(tempfile.mkdtemp(prefix="tidegate-zones-"))
     folder.chmod(0o755)
     try:

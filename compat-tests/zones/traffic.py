@@ -30,7 +30,7 @@ AT_ONCE = 12
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A client and where it is.  listener: it begins at."""
+    """A client in a zone.  listener: the one at which it begins."""
 
     client_id: str
     zone: str
@@ -38,7 +38,11 @@ class Case:
 
 
 def cases() -> list[Case]:
-    """Return every key with every separator, once URL-encoded, and what only settings tell."""
+    """Return the cases.
+
+    These are each key with each separator, each key URL-encoded, and clients whose zone only
+    settings name.
+    """
     found: list[Case] = []
     for number, key in enumerate(KEYS):
         for at, separator in enumerate(SEPARATORS):
@@ -55,7 +59,7 @@ def cases() -> list[Case]:
 
 @dataclass(slots=True)
 class Moved:
-    """Bytes of some clients, of all gateways."""
+    """Bytes of some clients at all gateways, by the zone of the other end."""
 
     same: int = 0
     cross: int = 0
@@ -63,14 +67,14 @@ class Moved:
 
 
 def create(cluster: Cluster, topic: str, partitions: int) -> None:
-    """Create a topic with a replica in every zone, as consumers with client.rack alone need it."""
+    """Create a topic with a replica in every zone, which consumers with client.rack alone need."""
     admin = AdminClient({"bootstrap.servers": cluster.gateways[0].address()})
     for future in admin.create_topics([NewTopic(topic, partitions, 3)]).values():
         future.result(SECONDS)
 
 
 def moved(cluster: Cluster, direction: str, client_id: str | None = None) -> Moved:
-    """Return the bytes of a client, or of all: of the metrics pages."""
+    """Return the bytes of a client by `tidegate zones`, or of all clients by the metrics pages."""
     found = Moved()
     for gateway in cluster.gateways:
         if gateway.popen is None:
@@ -89,7 +93,7 @@ def moved(cluster: Cluster, direction: str, client_id: str | None = None) -> Mov
 
 
 def bootstrap(cluster: Cluster, case: Case) -> str:
-    """Return a gateway of another zone to begin at."""
+    """Return the address of a gateway in another zone, to begin at."""
     return next(each for each in cluster.gateways if each.zone != case.zone).address(case.listener)
 
 
@@ -117,7 +121,7 @@ def produce(cluster: Cluster, some: Sequence[Case]) -> dict[str, int]:
 
 
 def produce_kafka_python(cluster: Cluster, case: Case) -> None:
-    """The same with kafka-python."""
+    """Produce with kafka-python."""
     from kafka import KafkaProducer  # its import warns, and in tests warnings are errors
 
     producer = KafkaProducer(
@@ -133,7 +137,7 @@ def produce_kafka_python(cluster: Cluster, case: Case) -> None:
 
 
 def consume(cluster: Cluster, client_id: str, rack: str, count: int) -> int:
-    """Read with a consumer that says its zone in client.rack alone; return the records."""
+    """Read with a consumer that names its zone in client.rack alone; return the record count."""
     case = Case(client_id, rack)
     settings: dict[str, Any] = {
         "bootstrap.servers": bootstrap(cluster, case),
@@ -159,7 +163,7 @@ def consume(cluster: Cluster, client_id: str, rack: str, count: int) -> int:
 
 @dataclass(slots=True)
 class TrafficRun:
-    """Part (a) of a run.  say: tells how far it is."""
+    """Part (a) of a run.  say: prints its progress."""
 
     cluster: Cluster
     say: Callable[[str], None]
@@ -214,7 +218,7 @@ class TrafficRun:
         return _dict(total)
 
     def _lose(self, zone: str) -> dict[str, Any]:
-        """Stop all gateways of a zone under a producer of it, and start them again."""
+        """Stop all gateways of a zone while a client of the zone produces, and start them again."""
         case = Case(f"survivor,zone={zone}", zone)
         errors: list[str] = []
         producer = Producer(
@@ -231,7 +235,7 @@ class TrafficRun:
         self.say(f"zone {zone} has no gateway now")
         for _ in range(ROUNDS):
             _send(producer, errors)
-            time.sleep(1.0)  # its metadata is asked for anew meanwhile
+            time.sleep(1.0)  # meanwhile the client asks for new metadata
         away = moved(self.cluster, "produced", case.client_id)
         others = [each for each in self.cluster.gateways if each.zone != zone]
         answers = sum(each.report()["answers_without_gateway_in_zone"] for each in others)

@@ -1,6 +1,6 @@
-"""The knowledge of a script's clients, as its broker has told them, and their requests.
+"""The clients of a script, with the facts that their broker gave them, and their requests.  Pure.
 
-Each broker has its own: the same step becomes other bytes where producer ids differ.  Pure.
+Each broker has its own clients.  If producer ids differ, the same step becomes other bytes.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _SEQUENCES: Final = 1 << 31
 
 @dataclass(slots=True)
 class ProducerClient:
-    """A producer.  next, last: sequence numbers by place."""
+    """A producer.  next, last: by place, the next sequence number and that of the last batch."""
 
     name: str | None
     id: int = -1
@@ -57,7 +57,7 @@ class ProducerClient:
     last: dict[st.Place, int] = field(default_factory=dict)
 
     def take(self, producer_id: int, epoch: int) -> None:
-        """Continue with a producer id and epoch; a new one begins with sequence 0."""
+        """Continue with a producer id and epoch; if one of them is new, begin with sequence 0."""
         if (producer_id, epoch) != (self.id, self.epoch):
             self.id, self.epoch = producer_id, epoch
             self.next.clear()
@@ -253,7 +253,7 @@ class Clients:
         return Request("DeleteGroups", 2, dg.DeleteGroupsRequest([self.groups[step.group].name]))
 
     def join(self, step: st.Join) -> Request:
-        """JoinGroup: version 3 asks for no member id first; 5 knows instances."""
+        """JoinGroup: version 3 needs no member id for the first request; 5 has instance ids."""
         group = self.groups[step.group]
         body = jg.JoinGroupRequest(
             group.name,
@@ -318,7 +318,7 @@ class Clients:
         return Request("CreateTopics", 7, ct.CreateTopicsRequest(topics, _REQUEST_MS))
 
     def list_all(self, step: st.ListAll) -> Request:
-        """ListTransactions; the pattern is for what follows the prefix of the script's names."""
+        """ListTransactions.  The step's pattern follows the prefix of the script's names."""
         body = lt.ListTransactionsRequest(list(step.states), duration_filter=step.duration_ms)
         if step.of_producer is not None:
             body.producer_id_filters = [self.producers[step.of_producer].id]

@@ -1,4 +1,4 @@
-"""Compares what two brokers have answered and shown.  Pure."""
+"""Compares the answers and the visible state of two brokers.  Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ABSENT = "(absent)"
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One value that differs after a step.  path: what of the answer, or of the state."""
+    """One value that differs after a step.  path: its place in the answer, or in the state."""
 
     script: st.Script
     index: int
@@ -23,12 +23,12 @@ class Difference:
 
     @property
     def step(self) -> st.Step:
-        """Return the step after which it was seen, or the one that this repeats."""
+        """Return the step after which it was seen; for a Repeat, the repeated step."""
         return self.script.cause(self.index)
 
     @property
     def steps(self) -> tuple[st.Step, ...]:
-        """Return all steps so far, this one last."""
+        """Return all steps up to this one."""
         return tuple(map(self.script.cause, range(self.index + 1)))
 
     def __str__(self) -> str:
@@ -37,7 +37,7 @@ class Difference:
 
 
 def differing(kafka: Seen, gateway: Seen) -> Iterator[tuple[str, object, object]]:
-    """Yield path and values of all that differs."""
+    """Yield path and both values of each difference."""
     for path in dict.fromkeys((*kafka, *gateway)):
         theirs, ours = kafka.get(path, ABSENT), gateway.get(path, ABSENT)
         if theirs != ours:
@@ -45,5 +45,5 @@ def differing(kafka: Seen, gateway: Seen) -> Iterator[tuple[str, object, object]
 
 
 def compare(script: st.Script, index: int, kafka: Seen, gateway: Seen) -> list[Difference]:
-    """Return all that differs after a step."""
+    """Return all differences after a step."""
     return [Difference(script, index, *each) for each in differing(kafka, gateway)]

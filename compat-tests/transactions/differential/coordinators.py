@@ -1,7 +1,7 @@
 """Makes the coordinators of a broker before a script, and takes producer id 0.
 
-Kafka makes the coordinators' topics when a client asks first.  Its first producer id is 0, which
-answers with an error contain, too.
+Kafka creates the coordinators' topics when a client first asks for a coordinator.  Its first
+producer id is 0.  Answers with an error also contain 0, so no script may get this id.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ async def find_coordinators(bootstrap: str) -> None:
 
 
 async def take_first_producer_id(bootstrap: str) -> None:
-    """Let a broker give out the producer id that it gives out first."""
+    """Take the first producer id that a broker gives out."""
     await _succeed(bootstrap, Request("InitProducerId", 4, InitProducerIdRequest(None, 60_000)))
 
 

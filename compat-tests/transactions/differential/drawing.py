@@ -1,7 +1,7 @@
-"""Draws scripts: mostly what clients do, and at every step some chance of what they should not.
+"""Draws scripts: steps are mostly legal for clients, and each may be wrong by chance.
 
-The drawer keeps a rough idea of where each producer is, so that most transactions get somewhere.
-It is no model of a broker: the answers of Apache Kafka are the right ones.  Pure.
+The drawer keeps a rough state of each producer, so that most transactions reach their end.  It is
+no model of a broker: the answers of Apache Kafka are the right ones.  Pure.
 """
 
 from __future__ import annotations
@@ -160,7 +160,8 @@ class _Drawer:
         sequence: st.Sequence = "next"
         if self.is_wrong() and self.rng.random() < 0.7:
             sequence = self.rng.choice(("last", "last", "gap", "zero"))
-        # A plain batch of a later epoch would keep Kafka's markers out of the partition.
+        # After a batch of a later epoch outside of a transaction, Kafka cannot write its markers to
+        # the partition.
         is_transactional = who.epoch > 0 or self.rng.random() < 0.96
         return st.Batch(place, self.rng.choice((1, 1, 2, 3)), sequence, is_transactional)
 
@@ -243,8 +244,8 @@ class _Drawer:
     def repeat(self) -> None:
         if self.steps:
             back = min(len(self.steps), self.rng.choice((1, 1, 1, 2, 3, 5)))
-            # A repeated join is another member, and waits for the first one.  An epoch that is too
-            # high now may be the present one later, on one broker alone.
+            # A repeated JoinGroup is another member, and waits for the first one.  An epoch that is
+            # too high now may become the present one later on one broker alone.
             again = self.steps[-back]
             who = getattr(again, "who", st.Who(0))
             if not isinstance(again, st.Join) and who.epoch <= 0:
@@ -318,8 +319,8 @@ _KINDS: Final[dict[Callable[[_Drawer], None], float]] = {
 
 
 def draw(seed: int, number: int, *, is_worn: bool = False) -> st.Script:
-    """Return a script; always the same for a seed and a number.
+    """Return the script of a seed and a number.
 
-    is_worn: its first producer id is about to run out of epochs.
+    is_worn: its first producer id is near its last epoch.
     """
     return _Drawer(seed, number).script(number, is_worn=is_worn)

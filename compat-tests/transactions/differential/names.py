@@ -1,4 +1,4 @@
-"""One form for names that differ between brokers: producer ids, epochs, member ids, topic ids."""
+"""Replaces names that differ between brokers: producer ids, epochs, member ids, topic ids."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ _NONE: Final = -1
 class Names:
     """The names of one broker in one script, numbered in order of first sight.
 
-    Epochs are compared as they are, but for bumps that a broker may make once more than another:
-    see `skip_epoch`.  left_out: differences that were left out of the comparison.
+    Epochs are compared as they are, but one broker may bump an epoch once more than another: see
+    `skip_epoch`.  left_out: differences that were left out of the comparison.
     """
 
     def __init__(self) -> None:
@@ -40,11 +40,11 @@ class Names:
         self._skipped[producer_id].append(epoch)
 
     def epoch(self, producer_id: int, epoch: int) -> int:
-        """Return an epoch without those that were skipped."""
+        """Return an epoch less the number of epochs that were skipped up to it."""
         return epoch - sum(epoch >= each for each in self._skipped.get(producer_id, ()))
 
     def raw_epoch(self, producer_id: int, epoch: int) -> int:
-        """Return the latest epoch of the broker that has this one as its `epoch`."""
+        """Return the broker's latest epoch for which epoch() returns this one."""
         raw = epoch
         while self.epoch(producer_id, raw + 1) <= epoch:
             raw += 1
@@ -57,7 +57,7 @@ class Names:
         return self._members.setdefault(member_id, f"member {len(self._members)}")
 
     def note_topic(self, topic_id: bytes, name: str) -> None:
-        """Note a topic's id; the topic may be another one of an old name."""
+        """Note a topic's id.  A topic of the same name may have been deleted before."""
         self._topics.setdefault(topic_id, f"{name}, {len(self._topics)}")
 
     def topic(self, topic_id: bytes) -> str:

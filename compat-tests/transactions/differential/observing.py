@@ -1,4 +1,4 @@
-"""Looks at all that a broker shows of a script's topics, groups and transactions."""
+"""Reads the state of a script's topics, groups and transactions that a broker shows."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _NO_TOPIC_ID: Final = b"\xee" * 16
 
 
 class Observer:
-    """See the module's head.  epochs: by producer id, as DescribeTransactions last told."""
+    """See the module's head.  epochs: by producer id, from the last DescribeTransactions."""
 
     def __init__(
         self, connection: Caller, clients: Clients, names: Names, fetch_version: int
@@ -57,7 +57,7 @@ class Observer:
                 self._starts[place] = value
 
     def forget_topic(self, topic: int) -> None:
-        """Note that a topic is new or gone."""
+        """Note that a topic was created or deleted."""
         for index in range(st.PARTITIONS):
             self._starts.pop((topic, index), None)
             self._ends.pop((topic, index), None)
@@ -72,7 +72,7 @@ class Observer:
         return "Ongoing" in await self._states([name])
 
     async def settle(self) -> None:
-        """Wait until no end of a transaction is prepared."""
+        """Wait until no transaction is in a prepared state."""
         deadline = trio.current_time() + _PATIENCE_SECONDS
         while await self._states(self._clients.names()) & _PREPARED:
             if trio.current_time() > deadline:
@@ -80,7 +80,7 @@ class Observer:
             await trio.sleep(_PAUSE_SECONDS)
 
     def questions(self, peek: int) -> dict[str, Request]:
-        """Return the requests that show all.  peek: see Script."""
+        """Return the requests that show the whole state.  peek: see Script."""
         return {
             "uncommitted": self._fetch(0, 0),
             "committed": self._fetch(_COMMITTED, 0),

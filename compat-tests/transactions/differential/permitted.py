@@ -26,7 +26,7 @@ _MARKER: Final = re.compile(r"uncommitted.*\.records@\d+$")
 _STABLE: Final = re.compile(r".*last_stable_offset$|stable end.*\.offset$")
 _BUMPS_SINCE: Final = 5
 _NOT_ADDED: Final = {E.TRANSACTION_ABORTABLE, E.INVALID_TXN_STATE}
-# By the version of the request.
+# A newer version of the request has PRODUCER_FENCED, an older one INVALID_PRODUCER_EPOCH.
 _FENCED: Final = {E.PRODUCER_FENCED, E.INVALID_PRODUCER_EPOCH}
 _PRODUCED_TOPIC: Final = re.compile(
     r"Produce\.responses/.*-([a-z])\.partition_responses/\d+\.error_code$"
@@ -34,8 +34,10 @@ _PRODUCED_TOPIC: Final = re.compile(
 
 
 class Permission(NamedTuple):
-    """ends: whether the script ends there.  covers: whether it explains a difference; None if the
-    player already leaves it out.
+    """A permitted difference.
+
+    ends: whether the script ends there.  covers: whether it explains a difference; None if the
+    player leaves such differences out.
     """
 
     name: str
@@ -45,7 +47,7 @@ class Permission(NamedTuple):
 
 
 def _gap_at_begin(difference: Difference) -> bool:
-    """Kafka takes any sequence number from a producer that it has no state of."""
+    """Kafka takes any sequence number of a producer of which it has no state."""
     codes = (difference.kafka, difference.gateway)
     return (
         isinstance(difference.step, st.Write)
@@ -59,7 +61,7 @@ def _other_id(difference: Difference) -> bool:
     if not isinstance(step, st.Write | st.StageOffsets):
         return False
     is_other = (step.who.id, step.who.name) != ("own", "own")
-    is_other = is_other or difference.kafka == E.NONE  # it has no producer id
+    is_other = is_other or difference.kafka == E.NONE  # the producer has no id
     return is_other and difference.gateway in (E.INVALID_PRODUCER_ID_MAPPING, E.INVALID_REQUEST)
 
 
@@ -72,7 +74,7 @@ def _zombie_ends(difference: Difference) -> bool:
 
 
 def _after_a_refusal(difference: Difference) -> bool:
-    """Whether a batch of the producer was refused before in the partition."""
+    """Whether a batch was refused before in the partition."""
     step = difference.step
     codes = (difference.kafka, difference.gateway)
     if not isinstance(step, st.Write) or codes != (E.OUT_OF_ORDER_SEQUENCE_NUMBER, E.NONE):

@@ -1,7 +1,7 @@
-"""Plays a script on one broker, step by step, and looks at all state after each step.
+"""Plays a script on one broker, step by step, and reads the whole state after each step.
 
-Where Kafka asks a client to come again (it loads a coordinator, or writes markers), the player
-does so, as clients do, and it waits until no end of a transaction is prepared.
+If an answer is retriable (Kafka loads a coordinator, or writes markers), the player repeats the
+request, as clients do.  After each step it waits until no transaction is in a prepared state.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ ONE_BUMP: Final = "InitProducerId over an open transaction"
 
 
 class Stuck(Exception):
-    """The broker did not get where a script waits for it.  The script cannot be compared."""
+    """The broker did not reach a state that a script waits for.  The script cannot be compared."""
 
 
 class Player:
@@ -66,7 +66,7 @@ class Player:
         """Create the topics of the script.
 
         Raises:
-          Stuck: the broker has not got them in time.
+          Stuck: a topic did not exist in time.
         """
         for topic in range(st.TOPICS):
             await self._create(topic)
@@ -74,7 +74,7 @@ class Player:
             await self._wear(self._script.worn_to)
 
     async def _wear(self, epoch: int) -> None:
-        """Bring the first producer to an epoch."""
+        """Repeat InitProducerId until the first producer has this epoch."""
         request = self.clients.initialise(st.Initialise(_WEARS_BY, st.Who(0)))
         producer = self.clients.producers[0]
         while producer.epoch < epoch:
@@ -90,7 +90,7 @@ class Player:
 
         Raises:
           ConnectionLost: the broker closed the connection.
-          Stuck: the broker has not done in time what it had to.
+          Stuck: the broker did not reach the awaited state in time.
         """
         self._index = index
         self.was_concurrent = False
@@ -104,7 +104,7 @@ class Player:
             await self._connection.call(self.clients.delete_topic(st.DeleteTopic(topic)))
 
     async def _ask(self, request: Request) -> Any:
-        """Send a request of the step, again where the broker asks for it."""
+        """Send a request of the step; repeat it after a retriable error."""
         self._sent[self._index] = request
         deadline = trio.current_time() + PATIENCE_SECONDS
         while True:
@@ -274,7 +274,7 @@ class Player:
         return self._listed(request, await self._ask(request))
 
     def _listed(self, request: Request, answer: Any) -> Seen:
-        """Leave the other scripts out."""
+        """Return the comparable answer, without the transactional ids of other scripts."""
         prefix = self.clients.prefix
         answer.transaction_states = [
             each

@@ -37,8 +37,8 @@ class Brokers(NamedTuple):
 class Outcome:
     """The result of a script.  answers: how often each step got each code from Kafka.
 
-    permitted: the permitted differences that it met.  differences: of the first step with others;
-    the script ended there.
+    permitted: the permitted differences that it met.  differences: the others, of the first step
+    that had some; the script ended there.
     """
 
     script: st.Script
@@ -61,7 +61,7 @@ async def play(script: st.Script, brokers: Brokers, prefix: str) -> Outcome:
 async def play_on(script: st.Script, connections: Sequence[Caller], prefix: str) -> Outcome:
     """Play a script on two connections: to Kafka, and to a gateway."""
     outcome = Outcome(script)
-    # Kafka starts another segment where time stamps leap by days, and a fetch ends there.
+    # If time stamps leap by days, Kafka starts another segment, and a fetch ends there.
     now_ms = int(time.time() * 1000)
     players = [
         Player(name, each, script, prefix, now_ms)
@@ -122,7 +122,10 @@ def _unexpected(found: list[Difference]) -> list[Difference]:
 
 
 def _settle(found: list[Difference], outcome: Outcome) -> bool:
-    """Record the differences; return whether both brokers are still in the same state."""
+    """Record the differences of a step; return whether the script may continue.
+
+    If a permitted difference ends the script, the other differences of this step do not count.
+    """
     outcome.permitted.update({each.name for one in found if (each := permission(one)) is not None})
     if not _goes_on(found):
         return False
@@ -131,7 +134,7 @@ def _settle(found: list[Difference], outcome: Outcome) -> bool:
 
 
 def _goes_on(found: list[Difference]) -> bool:
-    """Return whether both brokers are in the same state as far as permitted differences go."""
+    """Return whether no permitted difference ends the script."""
     return not any(each.ends for one in found if (each := permission(one)) is not None)
 
 

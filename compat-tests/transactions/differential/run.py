@@ -2,8 +2,8 @@
 
     compat-tests/run transactions
 
-A script is a few dozen requests of three producers and two groups, drawn from a seed.  Each is
-played step by step on both brokers.
+A script is a few dozen requests of three producers and two groups, drawn from a seed.  Both brokers
+get each script, step by step.
 """
 
 from __future__ import annotations

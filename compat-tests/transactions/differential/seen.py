@@ -1,7 +1,7 @@
-"""Answers in a form that two brokers can be compared by: a flat dict of paths and plain values.
+"""Answers in a comparable form: a flat dict of paths and plain values.
 
-Rows of lists get their natural key, since brokers order them as they like.  Times, texts and
-addresses are left out; records are shown batch by batch.  Pure.
+A row of a list has its natural key in the path, since the order of rows is not fixed.  Times, texts
+and addresses are left out; records are shown batch by batch.  Pure.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .names import Names
 
 Seen: TypeAlias = dict[str, object]
 
-# Epochs of leaders and coordinators are a broker's own.
+# Leader and coordinator epochs may differ between brokers.
 _LEFT_OUT: Final = frozenset(
     {
         "throttle_time_ms",
@@ -51,7 +51,7 @@ _CONTROL: Final = {0: "abort marker", 1: "commit marker"}
 
 
 def flat(path: str, value: object, names: Names) -> Seen:
-    """Return all leaves of an answer, by their path."""
+    """Return all values of an answer, by their paths."""
     seen: Seen = {}
     _walk(path, value, names, seen)
     return seen
@@ -78,7 +78,7 @@ def _walk(path: str, value: Any, names: Names, seen: Seen) -> None:
 
 
 def _without_later(partition: PartitionData, names: Names) -> PartitionData:
-    """Leave out transactions that were aborted beyond the last stable offset."""
+    """Leave out aborted transactions that begin at or above the last stable offset."""
     listed = partition.aborted_transactions or []
     kept = [each for each in listed if each.first_offset < partition.last_stable_offset]
     if len(kept) == len(listed):

@@ -1,7 +1,7 @@
-"""The steps of a script, as plain values: who does what, and what is wrong with it.
+"""The steps of a script, as plain values: the acting client, its request, and the error in it.
 
-A step names producers, topics and groups by number, and producer ids, epochs and sequence numbers
-by how they relate to those that the producer has.  So the same script runs on any broker.
+A step names producers, topics and groups by number.  Producer ids, epochs and sequence numbers are
+relative to those of the producer.  So the same script runs on any broker.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ Place: TypeAlias = tuple[int, int]
 class Who:
     """The identity in a request.
 
-    id: the producer's own producer id, that of the next producer, one that was never given out, or
-    -1.  epoch: added to the producer's own.  name: its own transactional id, that of the next
-    producer, one that is unknown, or the empty one.
+    id: the producer's own producer id, the id of the next producer, an id that no broker gave out,
+    or -1.  epoch: added to the producer's own epoch.  name: its own transactional id, the id of the
+    other transactional producer, an unknown id, or the empty one.
     """
 
     producer: int
@@ -40,7 +40,7 @@ class Who:
 
 @dataclass(frozen=True, slots=True)
 class Initialise:
-    """InitProducerId.  keeps: with the producer's id and epoch, as `who` says (KIP-360)."""
+    """InitProducerId.  keeps: the request has the producer id and epoch of `who` (KIP-360)."""
 
     version: int
     who: Who
@@ -50,7 +50,7 @@ class Initialise:
 
 @dataclass(frozen=True, slots=True)
 class AddPartitions:
-    """AddPartitionsToTxn.  verifies: as brokers do, from version 4 on."""
+    """AddPartitionsToTxn.  verifies: only verify, as brokers do from version 4 on."""
 
     version: int
     who: Who
@@ -74,7 +74,8 @@ Sequence: TypeAlias = Literal["next", "last", "gap", "zero"]
 class Batch:
     """A batch of a Produce request.
 
-    sequence: the next one, that of the last batch, one too many, or 0.
+    sequence: the next number, the number of the last batch, a number that leaves a gap of one, or
+        0.
     """
 
     place: Place
@@ -96,8 +97,11 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """How a request names a member of a group: the group's own, an older generation, one that the
-    group does not have, another process with its instance id, or none.
+    """How a request names a member of a group.
+
+    none: not at all.  own: the group's member.  stale: with an older generation.  unknown: a member
+    that the group does not have.  instance: another process with the member's instance id.  bare: a
+    generation without a member id.
     """
 
     kind: Literal["none", "own", "stale", "unknown", "instance", "bare"] = "none"
@@ -144,7 +148,7 @@ class DeleteGroup:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """JoinGroup, and SyncGroup if `syncs`; by the group's one member if it has one."""
+    """JoinGroup of the group's one member, or of a new one; and SyncGroup if `syncs`."""
 
     group: int
     is_static: bool
@@ -179,7 +183,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class DeleteRecords:
-    """DeleteRecords below an offset: the end, or a part of what there is, in hundredths."""
+    """DeleteRecords below an offset.  hundredths: of the records to delete; None: all."""
 
     place: Place
     hundredths: int | None
@@ -194,7 +198,7 @@ class DeleteTopic:
 
 @dataclass(frozen=True, slots=True)
 class CreateTopic:
-    """CreateTopics, again."""
+    """CreateTopics for a deleted topic."""
 
     topic: int
 
@@ -208,7 +212,7 @@ class TimeOut:
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """The bytes of an earlier step again.  step: its index."""
+    """Send the bytes of an earlier step again.  step: its index."""
 
     step: int
 
@@ -248,9 +252,11 @@ Step: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """number: of the script in its run.  shares_name: both transactional producers have one id.
-    peeks: for each step, where a fetch of committed records begins, in hundredths of the log.
-    worn_to: the epoch that the first producer has before the first step; -1: none.
+    """A script.
+
+    number: of the script in its run.  shares_name: both transactional producers have one id.
+    peeks: for each step, the begin of a fetch of committed records, in hundredths of the log.
+    worn_to: the epoch of the first producer before the first step; -1: it has none.
     """
 
     number: int
@@ -261,6 +267,6 @@ class Script:
     worn_to: int = -1
 
     def cause(self, index: int) -> Step:
-        """Return a step, or the one whose bytes it repeats."""
+        """Return a step; for a Repeat, the step whose bytes it repeats."""
         step = self.steps[index]
         return self.cause(step.step) if isinstance(step, Repeat) else step

@@ -1,4 +1,4 @@
-"""One connection to a broker, by our own codecs: requests that no client library would send."""
+"""One connection to a broker, by our own codecs, for requests that no client library would send."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tidegate_protocol.headers import decode_response_header, encode_request_hea
 ANSWER_SECONDS: Final = 120.0
 _CHUNK_BYTES: Final = 1 << 16
 _KEYS: Final = {facts.name: key for key, facts in APIS.items()}
-# The one client that Kafka lets write nothing of its own, so no name is special.
+# The client id of all requests.
 _CLIENT_ID: Final = "differential"
 
 
@@ -29,11 +29,11 @@ class Request(NamedTuple):
 
 
 class ConnectionLost(Exception):
-    """The broker closed the connection.  The script ends: to close is an answer, too."""
+    """The broker closed the connection.  The script ends; the close is compared like an answer."""
 
 
 class Caller(Protocol):
-    """A connection, as a player needs it."""
+    """A connection for a player."""
 
     async def call(self, request: Request) -> Any:
         """Send a request and return its response."""
