@@ -113,7 +113,7 @@ class _Chooser(Chooser):
 
 
 class ConnectionCampaign:
-    """As engine.Campaign, for connections."""
+    """Runs a campaign as engine.Campaign does, for connections."""
 
     def __init__(
         self, marks: Marks, seed: int, stored: list[bytes], target: Target | None = None

@@ -59,7 +59,7 @@ TOPICS: Final = {"orders": 2, "clicks": 1}
 # Virtual seconds: the faulty part at most, and more for each operation.
 FAULTY_SECONDS: Final = 900.0
 FAULTY_SECONDS_PER_OPERATION: Final = 4.0
-# The work is prolonged by so many operations when it nears its end and a promised fault is missing.
+# If a promised fault is missing near the end, the run gets this many operations more.
 MORE_OPERATIONS: Final = 40
 
 
@@ -83,7 +83,7 @@ class Report:
 
     @property
     def replay(self) -> str:
-        """Return the command that does it again."""
+        """Return the command that repeats the run."""
         zones = f" --zones {self.zones}" if self.zones else ""
         seeds = f"{self.seed}-{self.seed}"
         return f"tidegate simulate --seeds {seeds} --operations {self.operations}{zones}"
@@ -94,8 +94,8 @@ def simulate(
 ) -> Report:
     """Run one seed.  Blocks; must not be called where Trio runs already.
 
-    zones: the gateways are spread over so many; 0 leaves it to the seed.  stop_at: kinds of
-    violations after which nothing more has to be known; of those that show before the end.
+    zones: the number of zones of the gateways; 0: the seed decides.  stop_at: a violation of these
+    kinds ends the run, if the violation shows during the run.
     """
     run = _Run(seed, operations, zones, stop_at)
     with seeded_scheduling(seed), _captured_logs(run), run.plan.held():
@@ -249,7 +249,7 @@ class _Run:
         await self._last_trial(world, workload, nodes)
 
     async def _last_trial(self, world: World, workload: Workload, nodes: list[Node]) -> None:
-        """Try what few runs end with; all else has been judged."""
+        """Run the trial with which few runs end; everything else has been judged."""
         if draws_restore(self._seed):
             trial = RestoreTrial(world, workload)
             await trial.before()
@@ -276,7 +276,10 @@ class _Run:
             nursery.start_soon(world.provider.run)
 
     def _make_nodes(self, world: World) -> list[Node]:
-        """The last one's clock is wrong if any is: the cluster's time is the median of three."""
+        """Make the gateways; only the last one may have a wrong clock.
+
+        The cluster's time is the median of three clocks, which outvotes one wrong clock.
+        """
         nodes: list[Node] = []
         last = self.plan.zones.last_gateway
         for node_id in range(1, last + 1):
@@ -301,7 +304,7 @@ class _Run:
         return pipelines
 
     async def _faulty_phase(self, workload: Workload, nemesis: Nemesis) -> None:
-        """All clients at work; faults until no operation is left."""
+        """Run all clients, with faults until no operation is left."""
         actors = self._actors(workload)
         done: set[str] = set()
 
@@ -342,7 +345,7 @@ class _Run:
         return actors
 
     def _is_over(self, workload: Workload) -> bool:
-        """Return whether all is done; ask for more while a promised fault has not landed."""
+        """Return whether the run is over; add operations while a promised fault has not landed."""
         is_missing, late = bool(self._strikes.missing()), workload.world.late
         self._operations_done = self._asked - workload.operations_left
         if late.is_set() and not is_missing:
@@ -361,7 +364,7 @@ def _text(errors: BaseExceptionGroup[BaseException]) -> str:
 
 @contextmanager
 def _captured_logs(run: _Run) -> Generator[None]:
-    """Show no logs; what a gateway logs as an unforeseen exception is a violation."""
+    """Show no logs; an unexpected exception in a gateway's log is a violation."""
     before = structlog.get_config()
 
     def capture(logger: Any, method: str, event: EventDict) -> EventDict:

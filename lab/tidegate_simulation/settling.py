@@ -1,4 +1,4 @@
-"""After the faults of a run: all that must settle by itself, and the last reads of everything.
+"""The end of a run, after all faults: waits for work that must finish, and the final reads.
 
 Each wait ends after CALM_SECONDS; work that is not done by then is a violation.
 """
@@ -45,7 +45,7 @@ class Settling:
         self._note = note
 
     async def merge_all(self, pipelines: list[Pipeline]) -> None:
-        """The pipelines must get everything into segments, so that all is read from these."""
+        """Wait until the pipelines have merged all runs, so that final readers read segments."""
         if not pipelines:
             return
         with trio.move_on_after(CALM_SECONDS) as waited:
@@ -55,7 +55,7 @@ class Settling:
             self._note("not merged", f"{runs} runs, {size_bytes} bytes after {CALM_SECONDS} s")
 
     async def await_collection(self) -> None:
-        """Dead objects must go, unless no clock may be trusted: then no gateway keeps house."""
+        """Wait until dead objects are deleted; with wrong clocks perhaps no gateway deletes any."""
         if self._plan.has_wrong_clocks:
             return
         with trio.move_on_after(CALM_SECONDS) as waited:
@@ -64,7 +64,7 @@ class Settling:
             self._note("not collected", f"{leaks(self._world)} objects after {CALM_SECONDS} s")
 
     async def await_nodes(self, nodes: list[Node]) -> None:
-        """Every gateway must come back without an operator."""
+        """Wait until every gateway has come back without an operator."""
         with trio.move_on_after(CALM_SECONDS):
             while any(each.gateway is None for each in nodes):  # noqa: ASYNC110 - they may die yet
                 await trio.sleep(1.0)
@@ -73,14 +73,14 @@ class Settling:
             self._note("stuck", f"gateways {down} did not come back in {CALM_SECONDS} s")
 
     async def await_repair(self) -> None:
-        """Lost runs must be skipped, so that readers can continue."""
+        """Wait until operators have skipped all lost runs, so that readers can continue."""
         with trio.move_on_after(CALM_SECONDS) as waited:
             await wait_for_repair(self._world)
         if waited.cancelled_caught:
             self._note("not repaired", f"after {CALM_SECONDS} s")
 
     async def await_moves(self) -> None:
-        """A repeated run of the command must complete."""
+        """Wait until the movers, which repeat their command, have moved the log."""
         with trio.move_on_after(CALM_SECONDS) as waited:
             await wait_for_moves(self._world)
         if waited.cancelled_caught:
@@ -90,7 +90,7 @@ class Settling:
             )
 
     async def await_copies(self) -> None:
-        """All that the source has must be mirrored."""
+        """Wait until the gateways have mirrored all records of the source."""
         source = self._source
         if source is None:
             return
@@ -101,7 +101,7 @@ class Settling:
             self._note("not mirrored", f"after {CALM_SECONDS} s: {text}")
 
     async def read_all(self, workload: Workload, hosts: Sequence[Host]) -> None:
-        """All acknowledged records must be readable after all faults are over."""
+        """Read all keys: all acknowledged records must be readable once all faults are over."""
         kinds: list[MakeReader] = [FinalReader]
         if self._plan.transactions.is_on:
             kinds.append(FinalCommittedReader)
@@ -128,7 +128,7 @@ class Settling:
         watch.replays.replay_all()
 
     async def _read_offsets(self, workload: Workload) -> None:
-        """The last record of each key of `__consumer_offsets` must be what the group has."""
+        """Check that the last record of each key of `__consumer_offsets` has the group's value."""
         with trio.move_on_after(CALM_SECONDS) as waited:
             await OffsetsReader(workload, "last of offsets").read_all()
         if waited.cancelled_caught:

@@ -44,7 +44,7 @@ class Summary:
             self.failures.append(report)
 
     def as_json(self, seconds: float, *, is_whole: bool) -> dict[str, object]:
-        """Return one object; seconds: of real time.  is_whole: all requested seeds are in it."""
+        """Return one object; seconds: of real time.  is_whole: it has all requested seeds."""
         return {
             "complete": is_whole,
             "seeds": self.seeds,

@@ -18,7 +18,7 @@ from .checks.checker import Violation
 from .plans.faults import Landed
 from .run import Report, simulate
 
-# Wall time: for a seed, and more for each of its operations.
+# Limits of wall-clock time: for a seed, and in addition for each of its operations.
 SECONDS: float = 120.0
 SECONDS_PER_OPERATION: float = 2.0
 _CONTEXT = get_context("spawn")
@@ -95,7 +95,7 @@ class Workers:
             self._remove(worker)
         else:
             worker.seed, worker.give_up_at = seed, time.monotonic() + self._seconds
-            with suppress(ConnectionError):  # it died since; the next look finds it dead
+            with suppress(ConnectionError):  # the worker has died; the next look finds that
                 worker.pipe.send(seed)
         return report
 

@@ -41,8 +41,8 @@ def draw_static(seed: int, gateways: int, *, may_draw: bool) -> SettingsPlan:
     """Draw the settings of gateways 1 to `gateways`; may_draw: every gateway announces its
     settings.
 
-    At least one retention is careful: other clients' topics set none either, and must keep all
-    records.
+    At least one gateway has a careful retention, because topics of other clients also set no
+    retention, and must keep all records.
     """
     rng = Random(f"{seed}/static settings")
     if not may_draw or rng.random() >= _SHARE:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from random import Random
 
 _MAX_PATIENCE = 12
-# For kinds that strike tasks: a run may have few tasks.
+# Smaller for kinds that strike tasks, because a run may have few tasks.
 _PIPELINE_PATIENCE = 3
 # Kinds that strike calls which a run may make only once.
 _RARE = frozenset({"store.delete_error"})
@@ -20,8 +20,8 @@ def _patience(kind: str) -> int:
 class Strikes:
     """A run's faults by kind.
 
-    promised: kinds that must land.  Rates alone would leave some kinds out in a short run.  So a
-    promised kind is due once, after it was passed over for a few of the calls that it can strike.
+    promised: kinds that must land.  In a short run, rates alone would leave some kinds out.  So a
+    promised kind must land once, after a few calls that it could have struck.
     """
 
     def __init__(self, promised: Iterable[str], rng: Random) -> None:

@@ -40,7 +40,7 @@ def draws_transactions(seed: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class TransactionPlan:
-    """settings: of all gateways.  first_epoch: of a new id; the others: see cast.py.
+    """settings: of all gateways.  first_epoch: of a new id.  has_...: see cast.py.
 
     is_focused: few other clients, so that most operations are transactions.
     """
@@ -76,6 +76,6 @@ def draw_transaction_plan(seed: int, *, may_expire: bool) -> TransactionPlan:
         first_epoch=LAST_EPOCH - left if begins_high else initialising.FIRST_EPOCH,
         has_deserters=rng.random() < _DESERTER_SHARE,
         has_aborter=rng.random() < _ABORTER_SHARE,
-        # Its id must live as long as it reads, at the end all that is left.
+        # Not with IDS: the client's id must not expire while it reads all inputs at the end.
         has_etl=rng.random() < _ETL_SHARE and IDS not in settings,
     )

@@ -27,8 +27,8 @@ _DAMAGE_SHARE: Final = 0.06
 class VersionPlan:
     """The releases of one seed.
 
-    damage_rate: of reads of entries that can be damaged.  older: the highest metadata.version that
-    the older release reads.
+    damage_rate: the share of damaged reads, among reads of entries that can be damaged.  older: the
+    highest metadata.version that the older release can read.
     """
 
     is_rolling: bool = False

@@ -36,7 +36,7 @@ class Auditor:
                 self._see_who_is_aware()
                 await trio.sleep(LOOK_SECONDS)
         except (StateBroken, KeyError):
-            pass  # the world's own watch has complained
+            pass  # StateWatch has complained
 
     def _read(self) -> None:
         payloads = self._workload.world.watch.payloads

@@ -11,7 +11,7 @@ from tidegate_coordination.rules.housekeeping import collectable
 
 from ..world.world import World
 
-# In log time, after the grace period: rounds of housekeeping, and the claim for them.
+# In log time, after the grace period: time for rounds of housekeeping, and to take its claim.
 SLACK_MS: Final = 60_000
 _LOOK_SECONDS: Final = 5.0
 

@@ -2,12 +2,13 @@
 
 An answer counts only if no fact that it depends on changed between request and answer.
 
-- A group's coordinator is the live holder of its claim; without one, no draining gateway is named
-  while others do not drain.
+- A group's coordinator is the live holder of its claim.  If there is none, gateways name no
+  draining gateway while others do not drain.
 - Metadata names all gateways that do not drain as brokers, and none that left.
 - A gateway that neither holds a group's claim nor may take it serves none of its members.
 - A draining gateway refuses a batch with a retriable error.
-- A draining gateway that has others, and can write to the log, holds no claim of a group for long.
+- If there are other gateways, a draining gateway that can write to the log soon releases all claims
+  of groups.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ from ..world.world import NotReachable
 
 ANSWER_SECONDS: Final = 20.0
 PAUSE_SECONDS: Final = 1.0
-# After this long the gateway has asked for the release of its claims, or has been stopped
-# throughout.  A gateway's writes land in the order of its requests, so more entries than these
-# contain the release, too.
+# After this long the gateway has asked for the release of its claims, or has been stopped all the
+# time.  Its entries come in the order of its requests, so one of this many later entries must have
+# the release.
 ASKED_SECONDS: Final = 3.0
 ENTRIES: Final = 2
 _NOT_HERE: Final = frozenset(
@@ -104,8 +105,8 @@ def _seen(node: Node, gateway: Gateway) -> _Seen:
 class _Held:
     """Notes on a gateway that still holds claims of groups while it has to release them.
 
-    since: when the prober first saw it so.  clock_ms: of its last entry.  entries: how many entries
-    the prober saw of it later than ASKED_SECONDS after `since`.
+    since: when the prober first saw these claims.  clock_ms: of the gateway's last entry.  entries:
+    how many of its entries the prober saw later than ASKED_SECONDS after `since`.
     """
 
     since: float
@@ -203,8 +204,7 @@ class DrainProber(PlainProducer):
         group = seen.state.groups.get(STEADY_GROUP)
         if group is None or not group.members:
             return
-        # As the member itself might send: the member is live, and its own gateway gets its
-        # heartbeats.
+        # The heartbeat of a live member, which sends its own heartbeats to another gateway.
         member = self.rng.choice(group.members).member_id
         request = heartbeat.HeartbeatRequest(STEADY_GROUP, group.generation, member)
         reply = await connection.send("Heartbeat", heartbeat, 4, request)

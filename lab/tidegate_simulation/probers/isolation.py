@@ -19,7 +19,7 @@ from ..clients.client import ClientConnection, Disconnected
 from ..world.node import Node
 from ..world.world import NotReachable, World
 
-# The gateway renews every third of a lease or two; then the renewal has to time out.
+# A gateway renews its lease at least after two thirds of it.  Then the renewal has to time out.
 _LEASES: Final = 5 / 3
 _SPARE_SECONDS: Final = 1.0
 _ANSWER_SECONDS: Final = 5.0
@@ -28,7 +28,7 @@ _NAME: Final = "isolation"
 
 @dataclass(frozen=True, slots=True)
 class Isolated:
-    """A gateway, and since when it does not reach the log."""
+    """A gateway, and the time since which it has not reached the log."""
 
     world: World
     node: Node
@@ -36,7 +36,7 @@ class Isolated:
     since: float
 
     async def judge(self) -> None:
-        """Ask the gateway if that is long enough; errors of the connection prove nothing."""
+        """Ask the gateway if this time is long enough; errors of the connection prove nothing."""
         if not self._must_know:
             return
         with trio.move_on_after(_ANSWER_SECONDS):
@@ -88,7 +88,7 @@ class Isolated:
         read: fetch.FetchResponse = await reply.wait(_ANSWER_SECONDS)
         code = read.responses[0].partitions[0].error_code
         self._check("Fetch", code == ErrorCode.NOT_LEADER_OR_FOLLOWER, code)
-        # Without records, the request is refused in any case.
+        # Without records, because any gateway must refuse such a request.
         data = produce.TopicProduceData(
             topic_id=topic.topic_id, partition_data=[produce.PartitionProduceData(0)]
         )

@@ -1,4 +1,4 @@
-"""The clients of the quota trial: pushers send as much as they may, and pullers read as much."""
+"""The clients of the quota trial: pushers send, and pullers read, as much as gateways allow."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ _TURN_SECONDS: Final = 0.05
 
 
 class Pusher:
-    """One connection that sends as much as it may; passed: when how many bytes did.
+    """One connection that sends as much as the gateway allows.
 
-    wanted: bytes in a second.  offset: of the batch that pullers read.
+    passed: the times and sizes of sent batches.  wanted: bytes a second.  offset: of the batch that
+    pullers read.
     """
 
     api: ClassVar = "Produce"
@@ -43,7 +44,7 @@ class Pusher:
 
     async def run(self) -> None:
         """Push, forever."""
-        # The first one at once: so no gateway meets the quota for the first time later on.
+        # The first batch is sent at once, so that all gateways know the quota from the start.
         backlog, since = float(len(self._batch)), trio.current_time()
         while True:
             if backlog < len(self._batch):
@@ -73,7 +74,7 @@ class Pusher:
         self.passed.append((trio.current_time(), len(self._batch)))
 
     def _go_elsewhere(self) -> None:
-        """Turn to a gateway that knows the quota, if this one does not live."""
+        """If this gateway is down, choose one that has used the quota."""
         nodes = self._world.nodes
         if nodes[self.node_id].gateway is None:
             alive = [
@@ -100,17 +101,17 @@ class Puller(Pusher):
         answer = await self.client.call(
             "Fetch", fetch, 12, request, node_id=self.node_id, timeout_seconds=300.0
         )
-        # In an unhealthy moment a gateway may send clients to others, which is no matter here.
+        # A gateway that is cut off for a moment may refuse clients, which does not matter here.
         found = answer.responses[0].partitions[0] if answer.responses else None
         if found is not None and found.records:
             self.passed.append((trio.current_time(), len(found.records)))
 
 
 class Metered(NamedTuple):
-    """Whose quota it is.
+    """A kind of quota: of producers or of consumers.
 
-    config: its name.  make: makes a client.  least: the part of it that passes at least, if clients
-    want as much.  sizes: of the records, in bytes.
+    config: its name.  make: makes a client.  least: the part of the quota that must pass if clients
+    want all of it.  sizes: of the records, in bytes.
     """
 
     config: str
@@ -142,7 +143,7 @@ async def store_batch(world: World, size_bytes: int) -> int:
 
 
 def share_of(node: object, api: str) -> float | None:
-    """Return a gateway's share of the quota; None if it does not live, or no client has used it."""
+    """Return a gateway's share of the quota; None if it is down, or no client has used it."""
     gateway = node.gateway if isinstance(node, Node) else None
     if gateway is None:
         return None

@@ -9,7 +9,7 @@ import trio
 
 from ..world.node import Node
 
-# Each second a probe begins, up to three seconds long; a slow network may fail one or two.
+# A probe starts each second, and lasts up to three; in a slow network one or two may fail.
 FORGIVE_SECONDS: Final = 20.0
 _LOOK_SECONDS: Final = 0.25
 
@@ -28,7 +28,7 @@ def absent_of(node: Node) -> frozenset[int]:
 async def wrongly_absent(nodes: Sequence[Node]) -> str:
     """Wait, without faults, until no live gateway is absent; return those that still are.
 
-    A call of the log that hangs is a fault until it ends: its gateway is cut off so long.
+    A hanging call to the log counts as a fault until it ends, because it cuts its gateway off.
     """
     while any(each.is_log_hung for each in nodes):  # noqa: ASYNC110 - they end by themselves
         await trio.sleep(_LOOK_SECONDS)

@@ -1,9 +1,9 @@
 """At the end of some runs, clients of several gateways use one quota that the gateways share.
 
-Each gateway has its pushers, which want very different amounts.  They send batches that no gateway
-stores, since their checksum is wrong: quotas count what is sent.  Then gateways die, do not reach
+Each gateway has its pushers, which want very different amounts.  Their batches have a wrong
+checksum, so that no gateway stores them, but quotas count them.  Then gateways die, do not reach
 each other, in one direction or in both, or lose answers.  In some runs consumers then share a quota
-of theirs in the same way: they read one batch again and again.
+of their own in the same way: they read one batch again and again.
 
 Kinds of violations:
 
@@ -77,7 +77,7 @@ class QuotaTrial:
         self._kinds = plan.strikes if is_first else plan.of_consumers
         self._is_slow = world.plan.latency_seconds > _SLOW_SECONDS
         self._most_shares = inf
-        # In a slow network answers are late, and small shares become even ones now and then.
+        # In a slow network answers are late: now and then a small share becomes an even one.
         self._calm_shares = QUOTA * (2.0 if self._is_slow else 1.0)
         self._size_bytes = size_bytes = self._rng.choice(metered.sizes)
         self._slack_bytes = 2 * size_bytes * len(nodes) * (size_bytes > QUOTA) + size_bytes
@@ -98,7 +98,7 @@ class QuotaTrial:
         }
 
     async def run(self) -> None:
-        """Do all of it."""
+        """Run the whole trial."""
         if self._metered is OF_CONSUMERS:
             offset = await store_batch(self._world, self._size_bytes)
             for each in self._pushers:
@@ -134,7 +134,7 @@ class QuotaTrial:
         return self._rng.sample([each for each in self._nodes if each.node_id in used], len(used))
 
     def _want(self, parts: Sequence[float], nodes: Sequence[Node] = ()) -> None:
-        """Let the clients of gateways want so much; of any gateways if none are given."""
+        """Set the parts of the quota that clients want at these gateways, or at any gateways."""
         wanted = {
             node.node_id: part for node, part in zip(nodes or self._used(), parts, strict=False)
         }
@@ -148,7 +148,7 @@ class QuotaTrial:
         await trio.sleep(seconds)
         passed = sum(size for each in self._pushers for at, size in each.passed if at > begun)
         text = f"{when}: {passed} bytes in {seconds} s, {QUOTA} a second are allowed"
-        # Shares may add up to more there now and then: see _calm_shares.
+        # In a slow network shares may add up to more now and then: see _calm_shares.
         most = _MOST_WHERE_SLOW if self._is_slow else _MOST
         if passed > QUOTA * seconds * most + self._slack_bytes:
             self._world.complain("above the quota", text)
@@ -170,10 +170,10 @@ class QuotaTrial:
             self._world.complain("below the fair share", text)
 
     async def _watch(self) -> None:
-        """See that the shares never add up to more than they may.
+        """Check that the shares never add up to more than allowed.
 
-        A gateway that meets the quota for the first time begins with an even share, until it asks.
-        Where gateways reach each other again, shares fall step by step while others rise.
+        A gateway that uses the quota for the first time begins with an even share, until it asks.
+        When gateways reach each other again, some shares fall step by step while others rise.
         """
         met: dict[int, float] = {}
         looks_above = 0
@@ -198,7 +198,7 @@ class QuotaTrial:
         return next(each for each in self._nodes if each.node_id == choose(self._key, serving))
 
     async def _owner_dies(self) -> None:
-        """Let all clients want more, so that they would use what a new owner gives too much."""
+        """Kill the owner while all clients want more: they will use all that a new owner grants."""
         self._want(_EVEN)
         await trio.sleep(_SETTLE_SECONDS)
         await self._kill(self._owner())
@@ -208,13 +208,13 @@ class QuotaTrial:
         await self._kill(self._rng.choice([each for each in self._nodes if each is not owner]))
 
     async def _kill(self, node: Node) -> None:
-        """Let a gateway die, and come back once what passes without it is known."""
+        """Kill a gateway; it comes back after the time in which the others are judged."""
         node.away_until = trio.current_time() + _AWAY_SECONDS
         node.crash()
         await trio.lowlevel.checkpoint()
 
     async def _alone(self) -> None:
-        """Cut off the owner, or another gateway, when its clients use most of the quota."""
+        """Cut off the owner, or another gateway, while its clients use most of the quota."""
         alone = self._rng.choice([self._owner(), *self._used()])
         others = [each for each in self._nodes if each is not alone]
         self._want((5.0, 0.2, 0.2), [alone, *others])
@@ -231,18 +231,18 @@ class QuotaTrial:
         await self._cut([(owner, others[choose(self._key, list(others))])])
 
     async def _cut(self, pairs: list[tuple[Node, Node]]) -> None:
-        """Cut; a gateway that does not reach the owner continues with quota / live gateways."""
+        """Cut the pairs; a gateway that does not reach the owner takes quota / live gateways."""
         self._most_shares = self._calm_shares + QUOTA / len(self._nodes)
         names = [(one.name, other.name) for one, other in pairs]
         with self._world.cuts.between([*names, *((b, a) for a, b in names)]):
             await trio.sleep(_STRIKE_SECONDS)
 
     async def _deaf(self) -> None:
-        """Let a gateway ask the others, which do not reach it, and so miss it."""
+        """Block questions from the others to one gateway, so that they count it as absent."""
         await self._in_one_way(lambda one, other: (other, one), unseen_share=1.0)
 
     async def _mute(self) -> None:
-        """Let a gateway reach no other one, while they reach it."""
+        """Block questions from one gateway to the others, which still reach this gateway."""
         await self._in_one_way(lambda one, other: (one, other), unseen_share=0.5)
 
     async def _in_one_way(
@@ -263,7 +263,7 @@ class QuotaTrial:
         self._world.unseen -= blocked
 
     def _judge_strike(self, seconds: float) -> None:
-        """Also then clients get less than twice the quota (docs/operations/quotas.md)."""
+        """Check that also now at most twice the quota passed (docs/operations/quotas.md)."""
         since = trio.current_time() - seconds
         passed = sum(size for each in self._pushers for at, size in each.passed if at > since)
         if passed > 2 * QUOTA * seconds + self._slack_bytes and not self._is_slow:
@@ -276,7 +276,7 @@ class QuotaTrial:
         self._world.lost_shares = 0.0
 
     async def _moves(self) -> None:
-        """Let some clients want more than before; what they wanted still passes for a while."""
+        """Let some clients want more; at first they still pass what they wanted before."""
         self._want(self._rng.choice(_UNEVEN))
         await trio.sleep(2 * _SETTLE_SECONDS)
         self._want(_EVEN)

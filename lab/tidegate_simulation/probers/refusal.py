@@ -1,8 +1,9 @@
-"""Judges the answers of a gateway that the object store refuses, and once it is no longer refused.
+"""Judges the answers of a gateway while the object store refuses its calls, and afterwards.
 
-If its PUTs were refused for long, or its reads on trial, and other gateways committed all the time,
-it must send producers to them, and name another leader.  A moment after the store takes its calls
-again, it must serve.  If calls of all gateways are refused, none sends producers away.
+If the store has long refused its PUTs, or its trial reads, while other gateways committed, the
+gateway must refuse producers and name another leader.  A moment after the store takes its calls
+again, it must serve.  If the store refuses the calls of all gateways, none may refuse producers
+with NOT_LEADER_OR_FOLLOWER.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from ..plans.gateways.refused_plan import is_judged
 from ..world.node import Node
 from ..world.world import NotReachable, World
 
-# A mark, the proofs of others, and a moment until they name others: about 4 s.
+# The mark, the proofs of the others, and the time until gateways name others take about 4 s.
 _MUST_KNOW_SECONDS: Final = 8.0
 _LOOK_SECONDS: Final = 0.5
 _STILL_TRIES_SECONDS: Final = 2.0
@@ -49,7 +50,7 @@ class Refused:
             await trio.sleep(_LOOK_SECONDS)
 
     def _look(self) -> None:
-        """Note commits as the gateway itself can read them."""
+        """Note the commits that the gateway itself has read."""
         if self._gateway is None:
             return
         state, me = self._gateway.coordinator.state, self._gateway.coordinator.incarnation
@@ -64,7 +65,7 @@ class Refused:
             self._commits.append(trio.current_time())
 
     async def judge(self) -> None:
-        """Ask it whether it refuses producers, if it must."""
+        """Check that the gateway refuses producers, if it must."""
         if self._must_know():
             code = await self._asked()
             if code is not None and self._must_know():
@@ -76,7 +77,7 @@ class Refused:
                     self._world.complain("leader though the store refuses it", text)
 
     async def judge_among_refused(self) -> bool:
-        """Ask it whether it serves while the store refuses all; return whether it said so."""
+        """Check that the gateway serves while the store refuses all; return whether it answered."""
         if self._is_same and self._gateway is not None and not self._gateway.is_draining:
             code = await self._asked()
             if code is not None and self._is_same and not self._gateway.is_draining:
@@ -87,7 +88,7 @@ class Refused:
         return False
 
     async def judge_return(self) -> None:
-        """Ask the gateway whether it serves again; call this when the store refuses it no more."""
+        """Check that the gateway serves again; call this when the store no longer refuses it."""
         if not self._is_same:
             return
         await trio.sleep(_RETURN_SECONDS)
@@ -125,12 +126,12 @@ class Refused:
         return is_free and gateway is not None and not gateway.is_draining
 
     async def _asked(self) -> int | None:
-        """Return how it answers a producer; None if it does not answer."""
+        """Return the gateway's error code for a producer; None without an answer."""
         assert self._gateway is not None
         topic = next(iter(self._gateway.coordinator.state.topics.by_id.values()), None)
         if topic is None or topic.link:
             return None
-        # Without records, the request is refused in any case.
+        # Without records, because any gateway must refuse such a request.
         data = produce.TopicProduceData(
             topic_id=topic.topic_id, partition_data=[produce.PartitionProduceData(0)]
         )
@@ -139,7 +140,7 @@ class Refused:
         return written.responses[0].partition_responses[0].error_code if written else None
 
     async def _leaders(self) -> set[int]:
-        """Return the leaders of all partitions, as it names them."""
+        """Return the leaders that the gateway names for all partitions."""
         request = metadata.MetadataRequest(None, allow_auto_topic_creation=False)
         named: metadata.MetadataResponse | None = await self._ask("Metadata", metadata, 12, request)
         topics = named.topics if named else []

@@ -1,8 +1,8 @@
 """At the end of some runs, clients push metrics while gateways die and subscriptions change.
 
-Each meter has an instance id that it keeps, and goes from gateway to gateway.  It pushes a gauge
-and a counter; two meters share their client id.  At last a crowd pushes under ever new names, and
-reaches the bounds of the page, which are small here.
+Each meter keeps its instance id, and goes from gateway to gateway.  It pushes a gauge and a
+counter; two meters share their client id.  At last a crowd of clients pushes under ever new names,
+and reaches the bounds of the page, which are small here.
 
 Kinds of violations:
 
@@ -62,9 +62,9 @@ _STRIKES: Final = 3
 
 
 def draws_telemetry(seed: int, plan: FaultPlan) -> bool:
-    """Return whether a run ends with clients that push: drawn apart from all else.
+    """Return whether a run ends with clients that push; it has its own random numbers.
 
-    plan: without rights and logins, which may deny a client what it needs here.
+    plan: runs with rights or logins have no such end, because they may deny a client its requests.
     """
     is_open = not (plan.rights.is_on or plan.logins.is_on or plan.versions.is_rolling)
     return is_open and Random(f"{seed}/telemetry").random() < _SHARE
@@ -91,7 +91,7 @@ def pushed(gauges: dict[str, float], deltas: dict[str, float]) -> bytes:
 
 
 class Meter:
-    """A client that keeps pushing, as clients do: it asks again if it must."""
+    """A client that keeps pushing; as Kafka's clients, it asks for its subscription if it must."""
 
     def __init__(self, trial: TelemetryTrial, name: str, client_id: str) -> None:
         self.client = Client(trial.world, name)
@@ -139,7 +139,7 @@ class Meter:
         request = push.PushTelemetryRequest(
             told.client_instance_id, told.subscription_id, metrics=data
         )
-        await self.client.connection()  # greets first, so that the push is all that may be lost
+        await self.client.connection()  # ApiVersions comes first, so that only the push can be lost
         gateway = self._trial.gateway_of(self.client)
         counts = self._trial.counts_of(gateway, self.shown_as)
         counts.open += 1
@@ -187,8 +187,9 @@ class Crowd:
 
 @dataclass(slots=True)
 class Counts:
-    """Pushes of one client that one life of a gateway took.  since: without a longer silence.
-    open: that have no answer.
+    """The pushes of one client that one incarnation of a gateway took.
+
+    since: those after the last longer pause.  open: those without an answer.
     """
 
     taken: int = 0
@@ -217,7 +218,7 @@ class TelemetryTrial:
         self._changed_at = 0.0
 
     async def run(self) -> None:
-        """Do all of it."""
+        """Run the whole trial."""
         with (
             patch.object(client_values, "MAX_CLIENTS", MAX_CLIENTS),
             patch.object(client_values, "MAX_SERIES", MAX_SERIES),
@@ -261,7 +262,7 @@ class TelemetryTrial:
         return self._counts.setdefault(key, Counts())
 
     def note_told(self, told: gts.GetTelemetrySubscriptionsResponse, since: float) -> None:
-        """Judge the answer that a client got."""
+        """Judge the subscription that a client got."""
         metrics = tuple(told.requested_metrics)
         key = told.client_instance_id, metrics, told.push_interval_ms
         before = self._ids.setdefault(key, told.subscription_id)
@@ -274,7 +275,7 @@ class TelemetryTrial:
     def judge(self, gateway: Gateway, client: PageClient, value: float) -> None:
         """Compare the page with what a gateway has just taken."""
         if self._is_crowded:
-            return  # the crowd may have its place
+            return  # the crowd may have taken the client's place on the page
         series, counts = _series_of(gateway), self.counts_of(gateway, client)
         if series.get((GAUGE, client), -1.0) < value:
             text = f"{value} of {client}, {series.get((GAUGE, client))} is shown"

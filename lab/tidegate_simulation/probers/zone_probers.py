@@ -1,14 +1,15 @@
 """Asks any gateway, at any time, where clients of a zone should connect, and judges the answers.
 
 The right answer follows from the answering gateway's replica and its set of absent gateways.  An
-answer counts only if nothing of this changed between request and answer: the gateway lived, its
-replica showed no gateway that registered, drained, left, became absent or returned, and the gateway
-was not cut off from the log.
+answer counts only if neither changed between request and answer: the gateway lived and was not cut
+off from the log, and no gateway of its replica was new, drained, left, became absent or returned.
 
-- A client that names its zone gets leaders there, none draining or absent, while the zone has such.
-- A rack is remembered for a client id while its connections agree, and else not at all.
-- A consumer at another zone's gateway is sent to its own, if that was shown to it as a replica; it
-  gets no records with that, and at its own zone's gateway it is not sent away.
+- A client that names its zone gets leaders of this zone that are neither draining nor absent, if
+  the zone has any.
+- A gateway remembers the rack of a client id only while all connections of the id name one rack.
+- A consumer at another zone's gateway is sent to a gateway of its own zone, if Metadata showed that
+  gateway as a replica.  The answer then has no records.  At a gateway of its own zone the consumer
+  is not sent away.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class _Watched:
 
     @property
     def is_unchanged(self) -> bool:
-        """Return whether all its answers since this was made depend on its present replica."""
+        """Return whether the gateway's answers since then all depend on its present replica."""
         is_same = self.node.gateway is self.gateway and _version(self.gateway) == self.version
         return is_same and not self._may_have_been_cut_off_or_back
 
@@ -93,10 +94,9 @@ class _Watched:
         return sum(each.client_id == client_id for each in peers)
 
     def recommended(self, zone: str) -> set[int]:
-        """Return the gateways that may lead for a zone; without one there, all gateways that may
-        lead.
+        """Return the gateways of a zone that may lead, or else all gateways that may lead.
 
-        Empty if the replica holds no live gateway.
+        Empty if the replica has no live gateway.
         """
         leading = self._leading()
         nearby = {each.node_id for each in leading if each.zone == zone}
@@ -146,7 +146,7 @@ class ZoneProber:
             await trio.sleep(LOOK_SECONDS)
 
     def _leaving(self) -> set[int]:
-        """Return the lives that drain in some replica."""
+        """Return the incarnations that drain in some replica."""
         return {life.incarnation for each in self._gateways() for life in each.leaving}
 
     def _any_gateway(self) -> _Watched | None:
@@ -192,7 +192,7 @@ class ZoneProber:
             for connection, rack in zip((one, two), racks, strict=True):
                 await self._fetched(connection, self._rng.choice(self._workload.keys), rack)
             told, to_all = await _leaders(third), await _leaders(stranger)
-            # A connection that the gateway closed before an answer sent no rack.
+            # If the gateway closed a connection before its answer, the connection sent no rack.
             are_open = watched.connections_of(name) == len((one, two, third))
         if not are_open:
             return
@@ -274,13 +274,14 @@ class ZoneProber:
 def _version(gateway: Gateway) -> _Version:
     changes = gateway.view.neighbours.changes if gateway.view.neighbours is not None else 0
     version = gateway.coordinator.state.gateways.version
-    # Gateways that lost the store are absent, too, whatever the neighbours answer.
+    # Gateways that are cut off from the store are absent, too, even if they answer probes.
     return version, changes, gateway.is_cut_off, gateway.absent, _marks(gateway)
 
 
 def _marks(gateway: Gateway) -> _Marks:
-    """Return what differs if a gateway lost the store and regained it meanwhile: each mark is an
-    abandoned object, and ends with a commit.
+    """Return values that change when a gateway loses the store, or reaches it again.
+
+    Each mark is an abandoned object, and ends with a commit.
     """
     state = gateway.coordinator.state
     return tuple(
@@ -303,7 +304,7 @@ async def _leaders(connection: ClientConnection) -> Leaders:
 def _is_right(leader: int, replicas: list[int], allowed: set[int]) -> bool:
     """Return whether an allowed gateway leads and is the first replica.
 
-    Where no gateway lives, as in a replica that reads old entries, the answer names none.
+    If the replica has no live gateway, as while it reads old entries, the answer must name none.
     """
     if not allowed:
         return leader == NO_LEADER and not replicas
@@ -311,8 +312,9 @@ def _is_right(leader: int, replicas: list[int], allowed: set[int]) -> bool:
 
 
 def _different(one: Leaders, other: Leaders) -> dict[tuple[str, int], object]:
-    """Compare the topics in both answers: meanwhile topics appear, vanish and grow, which moves
-    leaders.
+    """Return the partitions with different leaders, of topics that are the same in both answers.
+
+    Topics that appear, vanish or grow between the answers are left out, because their leaders move.
     """
     grown = {topic for topic, _ in one.keys() ^ other.keys()}
     both = sorted(each for each in one.keys() & other.keys() if each[0] not in grown)

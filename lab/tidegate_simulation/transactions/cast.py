@@ -24,7 +24,7 @@ def transactional_clients(workload: Workload, lives: Lives | None) -> list[Trans
     """Return producers of both protocol versions, readers of committed records, and the other
     clients that the plan has drawn.
 
-    lives: of a topic that is deleted meanwhile.
+    lives: those of a topic that is deleted during the run.
     """
     rng = workload.world.rng("transactional clients")
     plan = workload.world.plan.transactions
@@ -66,7 +66,10 @@ def _drawn(workload: Workload, plan: TransactionPlan, rng: Random) -> list[Trans
 
 
 def _etl(workload: Workload, plan: TransactionPlan, rng: Random) -> list[TransactionalClient]:
-    """Return nothing where offsets expire, since members then begin again."""
+    """Return the clients of consume-process-produce; none if offsets expire.
+
+    A member whose offset has expired would process its inputs again.
+    """
     if not plan.has_etl or OFFSETS in workload.world.settings:
         return []
     is_new = rng.random() < 0.5

@@ -4,7 +4,7 @@ offsets in the same transactions.  Whatever happens, each input is processed exa
     etl        note ok {"in", "out"}: the keys of the lane
     processed  note ok {"in"}: everything in these keys was read and processed
 
-A record that was made from another has its value in the send's "of"; see checks/checks_etl.py.
+The send of an output has the values of its inputs in "of"; see checks/checks_etl.py.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class EtlFeeder(Transactor):
 
 
 class _Source(CommittedReader):
-    """Reads inputs.  taken: what it has read of each key and not given away."""
+    """Reads inputs.  taken: by key, the records that it has read and not yet passed on."""
 
     def __init__(self, workload: Workload, name: str) -> None:
         super().__init__(workload, name)
@@ -83,7 +83,7 @@ class _Source(CommittedReader):
 
 
 class _EtlProducer(TransactionalProducer):
-    """Its transactions must not block the next owner of an input for long."""
+    """A producer with a short time-out, so that it does not block the next owner of an input."""
 
     timeout_ms = 15_000
 
@@ -104,7 +104,7 @@ class Etl:
         self.producer.close()
 
     async def position(self, key: Key) -> int | None:
-        """Return where to continue; None while a transaction may still change it.
+        """Return the offset to continue at; None while a transaction may still change it.
 
         Raises:
           Disconnected
@@ -123,7 +123,7 @@ class Etl:
         return max(first, part.committed_offset) if code is ErrorCode.NONE else None
 
     async def resume(self, keys: list[Key]) -> bool:
-        """Read keys from where the last committed transaction ended; False if not known yet.
+        """Read keys from the last committed offsets; return False if one is not known yet.
 
         Raises:
           Disconnected
@@ -138,7 +138,7 @@ class Etl:
         return await self.producer.begin_life()
 
     async def process(self, member: Member = NO_MEMBER) -> bool:
-        """Process what was read; False if it has to resume."""
+        """Process the records that were read; return False if the client has to resume."""
         for key, values in self.source.give():
             self.producer.begin()
             step = await self.producer.write(self._lane.output_of(key), of=values)
@@ -154,7 +154,7 @@ class Etl:
 
 
 class EtlMember(GroupMember):
-    """A member of the group.  A process that it was before may still have a transaction open."""
+    """A member of the group.  Its former process may still have an open transaction."""
 
     def __init__(self, workload: Workload, name: str, *, is_new: bool) -> None:
         super().__init__(workload, name, GROUP)
@@ -210,22 +210,22 @@ class EtlMember(GroupMember):
         await self._resume()
 
     async def _report(self, generation: int) -> None:
-        """Process what was read, and send a heartbeat."""
+        """Send a heartbeat, and process the records that were read."""
         await self._heartbeat(generation)
         if self._must_resume:
             await self._resume()
-        self._must_resume = True  # unless all of the rest succeeds
+        self._must_resume = True  # unless the next call succeeds
         self._must_resume = not await self._etl.process(Member(generation, self._member_id))
 
 
 async def finish(workload: Workload) -> None:
-    """Process what is left, without a group, so that all outputs can be read."""
+    """Process the remaining inputs, without a membership, so that all outputs can be read."""
     name, lane = "last etl", workload.lane
     group = GroupClient(Client(workload.world, name), GROUP)
     etl = Etl(workload, name, group, is_new=True)
     ends = {key: await _end(group, key) for key in lane.inputs}
     if all(end == workload.first_offset for end in ends.values()):
-        return  # as in a cluster whose level allows no transactions
+        return  # no inputs: the cluster's level may allow no transactions
     while True:
         try:
             if await etl.resume(lane.inputs) and await _read_on(etl, ends) and await etl.process():

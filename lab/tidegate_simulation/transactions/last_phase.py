@@ -14,7 +14,7 @@ from .etl import finish
 
 
 async def finish_transactions(workload: Workload) -> None:
-    """Wait until time-outs have ended what clients left open; process what is left.
+    """Wait until open transactions have timed out; process the remaining inputs.
 
     Raises nothing, but may wait for ever: the caller sets a limit.
     """
@@ -27,7 +27,7 @@ async def finish_transactions(workload: Workload) -> None:
 
 
 async def _list_all(workload: Workload) -> None:
-    """Ask all gateways, as tools do: together they list each id once (KIP-664)."""
+    """Ask all gateways, as tools do: together they must list each id once (KIP-664)."""
     client, state = Client(workload.world, "lister"), workload.world.watch.state
     listed: Counter[str] = Counter()
     before, brokers = set(state.transactions.names()), _incarnations(workload)

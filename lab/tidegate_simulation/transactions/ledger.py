@@ -1,7 +1,7 @@
 """The shared knowledge of the clients of one transactional id, whatever happens to each of them.
 
-Twins share it.  It numbers their transactions, and keeps which offset of the id's group may be
-committed now.
+Clients that share the id share the ledger.  It numbers their transactions, and knows which offsets
+of the id's group may be committed now.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ NOTHING: Final = -1
 class Ledger:
     """See the module's head.
 
-    key: whose offset the transactions commit.  are_twins: several clients share the id.
+    key: the one whose offset the transactions commit.  are_twins: several clients share the id.
 
-    Offsets are numbers that rise in the order in which the log takes them: each life of a client
-    fences the one before, and a client does one step after the other.  A later one replaces all
-    earlier ones, however late a transaction with an earlier one ends.
+    Offsets rise in the order in which the log takes them: each start of a client fences the former
+    one, and a client does one step after the other.  A later offset replaces all earlier ones,
+    however late a transaction with an earlier offset ends.
     """
 
     transactional_id: str
     key: Key
     are_twins: bool = False
-    _floor: int = NOTHING  # the highest that certainly counts
+    _floor: int = NOTHING  # the highest offset that is certainly committed
     _maybe: set[int] = field(default_factory=set[int])
-    _floating: set[int] = field(default_factory=set[int])  # they may take effect at any time
+    _floating: set[int] = field(default_factory=set[int])  # they may be committed at any time
     _numbers: count[int] = field(default_factory=lambda: count(1))
     _offsets: count[int] = field(default_factory=lambda: count(1))
 
@@ -42,7 +42,7 @@ class Ledger:
 
     @property
     def possible(self) -> set[int]:
-        """Return the offsets of which one is committed."""
+        """Return the offsets one of which is committed."""
         return {self._floor, *self._maybe, *self._floating}
 
     def begin(self) -> str:
@@ -54,12 +54,12 @@ class Ledger:
         return next(self._offsets)
 
     def tries(self, offset: int) -> None:
-        """Note that an offset may count from now on: its commit is asked for."""
+        """Note that an offset may be committed from now on: a client requests its commit."""
         if offset > self._floor:
             self._maybe.add(offset)
 
     def ended(self, offset: int, *, committed: bool) -> None:
-        """Note that an offset certainly counts, unless a later one does; or that it never will."""
+        """Note that an offset, or a later one, is certainly committed; or that it never will be."""
         self._maybe.discard(offset)
         if committed and offset > self._floor:
             self._floor = offset

@@ -26,7 +26,7 @@ MUST_ABORT: Final = frozenset(
     {
         ErrorCode.TRANSACTION_ABORTABLE,
         ErrorCode.INVALID_TXN_STATE,
-        ErrorCode.MESSAGE_TOO_LARGE,  # the configs of topics change
+        ErrorCode.MESSAGE_TOO_LARGE,  # a client may lower max.message.bytes
     }
 )
 GONE: Final = frozenset(

@@ -1,7 +1,7 @@
 """Clients that ask about transactions, as Kafka's tools do, and an operator who aborts them.
 
-An answer must show a state that held between the request and the answer: the watch knows what held
-at which position of the log (KIP-664, KIP-447).
+An answer must show a state from between the request and the answer.  The watch knows the state at
+each position of the log (KIP-664, KIP-447).
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class Inspector:
         return told == view[:3] and places == self._places(view, places)
 
     def _places(self, view: IdView, told: set[tuple[str, int]]) -> set[tuple[str, int]]:
-        """Return topics and partitions of a view; those told if one was deleted meanwhile."""
+        """Return topics and partitions of a view; if one was deleted meanwhile, return `told`."""
         state = self.client.world.watch.state
         places: set[tuple[str, int]] = set()
         for number in view.partitions:
@@ -117,7 +117,7 @@ class Inspector:
         return places
 
     def _is_remote(self, name: str) -> bool:
-        """Return whether an id may be at the source of a link: gateways list these, too."""
+        """Return whether an id may be at the source of a link; gateways list such ids, too."""
         links = self.client.world.watch.state.links.with_ids
         return any(is_named(each.transactional_ids, name) for each in links)
 

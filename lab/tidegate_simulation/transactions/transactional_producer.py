@@ -1,8 +1,8 @@
 """The steps of a transactional producer: of transaction.version 2 as Java's, or 1 as librdkafka's.
 
-A life begins with InitProducerId, which aborts what the life before left open, or with the
-producer's own epoch after an error (KIP-360).  A step is sent until it has a lasting answer, often
-to another gateway.  What a transaction has written is in the history by its name: see
+A producer starts with InitProducerId, which aborts the open transaction of the former start.  After
+an error it may ask with its own epoch (KIP-360).  It repeats a request until the answer is final,
+often at another gateway.  In the history the sends of a transaction have its name: see
 checks/checks_transactions.py.
 """
 
@@ -49,9 +49,9 @@ class TransactionalProducer(Producer):
 
     timeout_ms = TIMEOUT_MS
     give_up_share = 0.15  # of failed attempts to write
-    double_share = 0.1  # of ends: two gateways get the request
-    # Of ends: the connection closes with the request in flight.  Before version 2, nothing but the
-    # gateways' care keeps such a request from the next transaction.
+    double_share = 0.1  # of ends that are sent to two gateways
+    # Of ends whose connection closes with the request in flight.  Before version 2, only the
+    # gateways keep such a request from ending the next transaction.
     hurry_shares = (0.45, 0.15)
 
     def __init__(self, workload: Workload, name: str, ledger: Ledger, *, is_new: bool) -> None:
@@ -77,7 +77,7 @@ class TransactionalProducer(Producer):
     # -- lives -----------------------------------------------------------------------------------
 
     async def begin_life(self, *, is_last: bool = False, goes_on: bool = False) -> bool:
-        """Get the next epoch; False if the cluster has no transactions yet, or gives no answer.
+        """Get the next epoch; return False without an answer, or below the level of transactions.
 
         goes_on: ask with the present id and epoch; False if another client has fenced it.
         """
@@ -119,7 +119,7 @@ class TransactionalProducer(Producer):
         self.staged, self.was_staged_twice = NOTHING, False
 
     async def write(self, key: Key, of: Sequence[int] = ()) -> Step:
-        """Write a batch; of: the values that it was made from, one a record."""
+        """Write a batch; of: for each record, the input value that it was made from."""
         step = await self._add_partition(key)
         if step is not Step.DONE:
             return step
@@ -130,12 +130,12 @@ class TransactionalProducer(Producer):
                 self.history.ok(batch.invoke, offset=offset if code == ErrorCode.NONE else -1)
                 return Step.DONE
             if code in DONE:
-                # Perhaps the next topic of that name has it, and there its sequence numbers.
+                # Perhaps the next topic of the name has the batch, and its sequence numbers.
                 self.history.info(batch.invoke)
                 return Step.MUST_ABORT
             if code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and self.may_vanish(key):
-                # The topic was made again and knows no sequence number: the client raises its
-                # epoch.
+                # The topic was created again, and has no state of the producer: the client raises
+                # its epoch.
                 self.history.info(batch.invoke)
                 return Step.OVER
             if code not in RETRIABLE:
@@ -240,7 +240,7 @@ class TransactionalProducer(Producer):
 
     def _step_of(self, code: ErrorCode, name: str, key: Key | None = None) -> Step:
         if code is ErrorCode.INVALID_PRODUCER_EPOCH and self.is_new and self.rng.random() < 0.5:
-            return Step.MUST_ABORT  # as after a time-out; the abort tells (KIP-890)
+            return Step.MUST_ABORT  # perhaps only a time-out; the abort will show it (KIP-890)
         if code in FENCED:
             return Step.OVER
         is_gone = key is not None and code in GONE and self.may_vanish(key)
@@ -287,7 +287,7 @@ class TransactionalProducer(Producer):
         return Step.OVER
 
     async def _settle(self, request: end_txn.EndTxnRequest) -> tuple[Any, bool]:
-        """Return a lasting answer, or None, and whether no other attempt may have had an effect."""
+        """Return a final answer or None, and whether no other attempt can have had an effect."""
         is_sure = True
         draw = self.rng.random()
         if draw < self.double_share:
@@ -351,7 +351,7 @@ class TransactionalProducer(Producer):
     async def end_the_last_again(self) -> None:
         """Send the end of the last transaction once more, as a network that delays packets might.
 
-        It must not end the present one, which the checks see.
+        The request must not end the present transaction, or the checks complain.
         """
         if self._last_end is None or not self.is_new:
             return

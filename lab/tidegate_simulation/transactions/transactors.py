@@ -35,7 +35,7 @@ _SLOW_LEASES: Final = 2.0
 class Transactor(TransactionalProducer):
     """See the module's head.
 
-    lives: of a topic that another client deletes, in which it writes, too.
+    lives: those of a topic that another client deletes, and to which this client also writes.
     """
 
     leave_share = 0.08  # of transactions that are left open
@@ -104,7 +104,8 @@ class Transactor(TransactionalProducer):
     async def _abort(self) -> Step:
         """Abort after an error.
 
-        Sequence numbers of refused batches are missing, and only a new epoch begins at zero.
+        The sequence numbers of refused batches are missing, so a new epoch is needed, which begins
+        at zero.
         """
         step = await self.end(committed=False)
         if self.is_new or step is Step.OVER:
@@ -126,9 +127,9 @@ class Transactor(TransactionalProducer):
     # -- offsets ---------------------------------------------------------------------------------
 
     async def _stage(self) -> Step:
-        """Stage an offset; take long now and then, so that another gateway serves the group.
+        """Stage an offset; at times wait long enough for another gateway to take over the group.
 
-        Then commit a later offset: outside of the transaction, or as part of it.
+        At times then commit a later offset: outside of the transaction, or as part of it.
         """
         step = await self.stage(self._group, self._key, self.ledger.next_offset())
         if self.rng.random() < _SLOW_SHARE:
@@ -150,7 +151,7 @@ class Transactor(TransactionalProducer):
     async def _commit_plainly(self) -> None:
         """Commit a later offset of the same group outside of the transaction.
 
-        Not if the staged offset may arrive once more, later than this one.
+        Do nothing if the staged offset may arrive once more, later than this one.
         """
         if self.ledger.are_twins or self.was_staged_twice:
             return
@@ -194,9 +195,9 @@ class Transactor(TransactionalProducer):
 
 
 class Deserter(Transactor):
-    """Leaves transactions open for longer than their time-out, and comes back as if nothing was.
+    """Leaves transactions open for longer than their time-out, and then continues.
 
-    It tidies up at its end only where clocks are wrong: else gateways must abort what is open.
+    It aborts its last transaction only in runs with wrong clocks.  In others gateways must do so.
     """
 
     timeout_ms = 5_000

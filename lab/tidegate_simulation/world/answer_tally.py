@@ -1,7 +1,7 @@
 """Answers that clients got from one incarnation of a gateway, against its own counts.
 
-A gateway counts an answer before it sends it, so it has counted at least what clients got: answers
-on connections that broke are its own.  It has read a request for each answer.
+A gateway counts an answer before it sends the answer.  So its counts are at least those of its
+clients, and higher if connections broke.  It has read a request for each answer.
 """
 
 from __future__ import annotations

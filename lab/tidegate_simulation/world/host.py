@@ -1,4 +1,4 @@
-"""One machine of the simulated world, life after life: it starts, dies, and starts again.
+"""One machine of the simulated world, over many lives: it starts, dies, and starts again.
 
 A derived class says which process runs on the machine: a gateway (node.py) or a pipeline driver
 (pipelines.py).  This module holds the faults that strike every machine, and the clients through
@@ -64,8 +64,8 @@ class Host(ABC):
     name: as violations show it.  clock_offset_seconds: the error of its wall clock.  clock_rate:
     seconds of its clock in a true second.  prefix: of the kinds of events that strike it.
     next_log: metadata.log.next.  is_early: this life begins at a log that may be incomplete.
-    is_held: the machine does not restart.  away_until: nor before this time.  went_on_at: when its
-    last stall ended.  was_too_old: the cluster's metadata.version refused one of its lives.
+    is_held: the machine does not restart.  away_until: it does not restart before this time.
+    went_on_at: the end of its last stall.  was_too_old: the cluster refused a life as too old.
     """
 
     prefix = ""
@@ -125,12 +125,12 @@ class Host(ABC):
 
     @property
     def is_log_hung(self) -> bool:
-        """Whether a call of the metadata log hangs, also since before the faults ended."""
+        """Return whether a call to the metadata log hangs, even if the faults are over."""
         return any(each.log.hanging for each in self._logs)
 
     @property
     def store(self) -> FaultyStore | None:
-        """The way of this life to the object store."""
+        """The client with which this life reaches the object store."""
         return self._store
 
     @property
@@ -151,7 +151,7 @@ class Host(ABC):
         self._drain.set()
 
     def stall(self) -> None:
-        """Stop all tasks until go_on(); the world goes on."""
+        """Stop all tasks until go_on(), while the world continues."""
         if self._root is not None:
             self._world.stalls.stop(self._root)
 

@@ -33,7 +33,7 @@ def encoded(data: bytes) -> str:
 
 @dataclass(slots=True)
 class SigningKey:
-    """published_at, retired_at: since when it is published, and since when no more."""
+    """published_at, retired_at: the first and the last moment at which the key is published."""
 
     name: str
     private: Ed25519PrivateKey
@@ -49,7 +49,7 @@ class SigningKey:
 class IdentityProvider:
     """keys: all that it ever published, the oldest first.
 
-    told: by node id the names of the keys that the gateway's present life got with its last read.
+    told: by node id, the names of the keys that the gateway's present incarnation read last.
     """
 
     def __init__(self, plan: BearerPlan, rng: Random) -> None:
@@ -95,7 +95,7 @@ class IdentityProvider:
         return json.dumps({"keys": [_row(each) for each in published]}).encode()
 
     def forget(self, node_id: int) -> None:
-        """A gateway begins a life, in which it has no key yet."""
+        """Note that a gateway has started, and has no key yet."""
         self.told[node_id] = frozenset()
 
 
@@ -110,7 +110,7 @@ def claims_of(subject: str, now: float, seconds: float, **others: Any) -> dict[s
 
 
 def signed(key: SigningKey, claims: Mapping[str, Any], name: str = "") -> str:
-    """Return a token; name: of the key that it names, if that is another one."""
+    """Return a token; name: of the key that the token names, if it is another than `key`."""
     text = _unsigned({"alg": _ALGORITHM, "kid": name or key.name}, claims)
     return f"{text}.{encoded(key.private.sign(text.encode()))}"
 

@@ -64,8 +64,8 @@ class _Life:
 class Node(Host):
     """See the module's head.
 
-    release: the highest metadata.version that its next lives read.  secrets: settings of its next
-    lives, about keys; told_secrets: those of the last one, None before there is one.
+    release: the highest metadata.version that its next lives can read.  secrets: the settings about
+    keys of its next lives.  told_secrets: those of its last life; None before its first one.
     """
 
     def __init__(
@@ -184,7 +184,7 @@ class Node(Host):
         self._count(f"{DISK}{trouble}")
 
     def _on_written(self) -> None:
-        """Promise disk faults once files exist: not every run reads segments."""
+        """Promise disk faults once there are files, because not every run reads segments."""
         strikes = self._world.strikes
         strikes.count("disk_cache.writes")
         if strikes.landed["disk_cache.writes"] == ENOUGH_FILES and not self._world.healed:
@@ -228,11 +228,10 @@ class Node(Host):
         return False
 
     def _open_as_told(self) -> tuple[MetadataLog, ObjectStore]:
-        """Open the log by this life's settings, of which only metadata.log.next may name a coming
-        log.
+        """Open the log that this life's settings name, at times the coming log, too early.
 
-        A life with metadata.log.next names the log of the next move, too.  At the end of an older
-        log, readers would take that name for the successor of the older log.
+        A life with metadata.log.next, the target of the next move, opens the current log.  At the
+        end of an older log, readers would take the target for the older log's successor.
         """
         world, plan = self._world, self._world.plan.moves
         self.next_log = ""

@@ -164,9 +164,9 @@ class World:
     when_moved: called when the old log is sealed and the new one continues.  hurt: what the store
     lost for good.  number_of: returns a partition's number in histories.  unanswered_creates:
     topics that an unanswered request may still create.  source_dial: see Environment.  lost_shares:
-    the part of the answers about shares of quotas that is lost.  unheard, unseen: pairs of gateways
-    of which the first one's questions about shares, or its probes, do not reach the second.
-    provider: of tokens; without clients that log in by them no gateway asks it.
+    the part of the answers about shares of quotas that is lost.  unheard: pairs of gateways; the
+    first one's questions about shares do not reach the second.  unseen: the same for probes.
+    provider: of tokens; gateways ask it only if clients log in by its tokens.
     """
 
     seed: int

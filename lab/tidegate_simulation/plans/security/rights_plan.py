@@ -21,8 +21,10 @@ _SETTINGS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class RightsPlan:
-    """is_on: rights are given and taken while clients work.  has_admin: one of an administrator,
-    too; drawn apart, so that the other runs stay the same.
+    """is_on: rights of clients are given and taken away while they work.
+
+    has_admin: so is a right of an administrator; it has its own random numbers, so that the other
+    runs stay the same.
     """
 
     is_on: bool = False

@@ -43,7 +43,7 @@ _ANOTHER: Final = (
 
 @dataclass(frozen=True, slots=True)
 class SealingPlan:
-    """stages: of all gateways, one after the other; none: no gateway seals."""
+    """stages: the settings of all gateways, stage by stage; empty: no gateway seals."""
 
     stages: tuple[Stage, ...] = ()
 

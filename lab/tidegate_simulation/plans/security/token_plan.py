@@ -1,7 +1,7 @@
-"""Whether clients have delegation tokens; such a run has all that log in.  Drawn apart from all
-other plans.
+"""Whether clients have delegation tokens; a run with tokens has all clients that log in.
 
-Tokens last for seconds, and a principal may create few of them, so that both bounds are reached.
+Drawn apart from all other plans.  Tokens last for seconds, and a principal may create few of them,
+so that runs reach both bounds.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ def owned_topic(user: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TokenPlan:
-    """lifetime_ms: the greatest age of a token; 0: there are no tokens.  expiry_ms: how long one
-    is good without a renewal.
+    """lifetime_ms: the maximum age of a token; 0: there are no tokens.
+
+    expiry_ms: how long a token is valid without a renewal.
     """
 
     lifetime_ms: int = 0

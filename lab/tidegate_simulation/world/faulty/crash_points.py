@@ -46,7 +46,7 @@ Reach = Callable[[str], None]
 
 @dataclass(slots=True)
 class CrashPoint:
-    """The call to crash at and the count of calls until then; "" when there is none."""
+    """The call to crash at, "" for none, and the number of such calls until the crash."""
 
     place: str = ""
     calls_left: int = 0

@@ -67,7 +67,7 @@ class SimulatedDisk(MemoryDiskSteps):
         """Lose the power; return the number of damaged files."""
         before = self._contents()
         for path in before:
-            if random.random() < 0.5:  # the kernel had written this one
+            if random.random() < 0.5:  # the kernel had already written this file
                 self._sync(path)
         self.power_cut(random)
         after = self._contents()

@@ -142,7 +142,7 @@ class FaultyStore:
         """Return the body, or a damaged copy of it.
 
         Raises:
-          NoSuchObject: wrongly.
+          NoSuchObject: the fault missing_object, although the object exists.
         """
         kind = self._draw_damage()
         if not kind:

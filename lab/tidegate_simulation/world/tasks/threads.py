@@ -1,8 +1,8 @@
 """Work in threads has a cost: in the simulated world it takes time that the seed draws.
 
 Most jobs take some milliseconds, as one large batch does, and a few take seconds, as on a machine
-without free processors.  A thread of a gateway that ended may still end its job; no part of another
-life sees that.
+without free processors.  A thread of a gateway that has ended may still end its job, without an
+effect on the next incarnation.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ class WatchedPool(FairPool):
             return await super().run(client, function, size_bytes)
         except PoolBusy:
             waited_seconds = trio.current_time() - began
-            # A machine that stalls has its clock run on, and finds the threads free afterwards.
+            # While a machine stalls, its clock continues, and afterwards its threads are free.
             is_in_time = WAIT_SECONDS <= waited_seconds < WAIT_SECONDS + STALLED_SECONDS
             if is_in_time and self._free and self._jobs[client.key] == 1:
                 text = f"a job of {client.key} waited for {waited_seconds:.0f} s"
