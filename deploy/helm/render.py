@@ -22,7 +22,7 @@ from helm_python import Chart, HelmError
 HERE = Path(__file__).parent
 CHART = HERE / "tidegate"
 RENDERED = HERE / "rendered"
-# The example in git, where a review sees what a change of the chart does.
+# The rendered example that is in git, so that a review sees the effect of a change of the chart.
 SHOWN = "postgres-s3.yaml"
 
 
@@ -69,7 +69,7 @@ def result(chart: Chart, values: dict[str, Any]) -> dict[str, Any]:
 
 
 def joined(files: dict[str, str]) -> str:
-    """Return one text of all files, the notes for people last and as comments."""
+    """Return one text of all files.  The chart's notes come last, as comments."""
     notes = files.get("NOTES.txt", "")
     parts = [
         f"---\n# {name}\n{text.strip()}\n" for name, text in files.items() if name != "NOTES.txt"

@@ -3,8 +3,8 @@
     python deploy/image/sbom.py            # the packages of this Python, with Tidegate's wheel
     python deploy/image/sbom.py --root /   # and those that Debian's dpkg installed below a folder
 
-It reads the metadata that pip and dpkg leave, needs no package, and gives the same bytes for the
-same packages, so no time and no serial number is in it.
+It reads the metadata that pip and dpkg leave, and needs no package.  It gives the same bytes for
+the same packages, so the bill has no time and no serial number.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def reference(package: Distribution) -> str:
 def needs(package: Distribution, packages: dict[str, Distribution]) -> list[str]:
     """Return the installed packages that a package requires, with those of its extras."""
     names = {normal(re.split(r"[^\w.-]", each)[0]) for each in package.requires or []}
-    names.discard(normal(package.name))  # an extra that takes in another extra
+    names.discard(normal(package.name))  # an extra that includes another extra
     return sorted(reference(packages[each]) for each in names if each in packages)
 
 
@@ -80,14 +80,14 @@ def python_component(package: Distribution, kind: str) -> dict[str, Any]:
         "version": package.version,
         "purl": reference(package),
     }
-    # PEP 639: an expression of SPDX.  Older metadata holds texts of all kinds: left out.
+    # PEP 639: an expression of SPDX.  Older metadata has texts of any form, which are left out.
     if "License-Expression" in package.metadata:
         found["licenses"] = [{"expression": package.metadata["License-Expression"]}]
     return found
 
 
 def debian_packages(root: Path) -> Iterator[dict[str, Any]]:
-    """Yield the entries of installed Debian packages; none where there is no dpkg."""
+    """Yield the entries of installed Debian packages; none without dpkg."""
     if not (root / STATUS).exists():
         return
     release = (root / SYSTEM).read_text(encoding="utf-8")

@@ -35,7 +35,7 @@ class Panel(NamedTuple):
 
 
 class Variable(NamedTuple):
-    """A choice above the panels: of a label's values in a metric."""
+    """A choice above the panels, among the values of a metric's label."""
 
     name: str
     metric: str

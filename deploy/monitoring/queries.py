@@ -1,8 +1,8 @@
 """Queries of the dashboards' panels.
 
 MINE selects the gateways of a dashboard's variable `job`, and WINDOW is Grafana's window for rates.
-Facts of the cluster are at one gateway at a time, which changes: queries take their maximum over
-gateways.
+Only one gateway at a time shows the facts of the cluster, and this gateway changes.  So queries
+take the maximum over all gateways.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def most(metric: str) -> str:
 
 
 def summed(metric: str, by: str = "") -> str:
-    """Return the sum of all gateways; by: labels that it is for."""
+    """Return the sum of all gateways.  by: labels that are kept."""
     return f"sum{f' by ({by}) ' if by else ''}({mine(metric)})"
 
 
